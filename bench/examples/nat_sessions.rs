@@ -8,7 +8,7 @@ fn main() -> Result<(), String> {
     let phases = bench::measure_sessions((sessions / 64_512).max(1))?;
     println!("{:16} {:>10} {:>9} {:>9} {:>9}", "behind", "sessions", "failures", "seconds", "MiB");
     for phase in phases {
-        let bench::Phase { name, sessions, failures, seconds, resident } = phase;
+        let bench::SessionPhase { name, sessions, failures, seconds, resident } = phase;
         println!("{name:16} {sessions:>10} {failures:>9} {seconds:>9.2} {resident:>9}");
     }
     Ok(())

@@ -158,7 +158,9 @@ struct Latency {
 
 impl Element for Latency {
     fn effects(&self) -> Effects {
-        Effects::pass().depending_on(element::effects::Depends::Time).counting(element::effects::Counts::Own)
+        Effects::pass()
+            .depending_on(element::effects::Depends::Time)
+            .counting(element::effects::Counting::Own)
     }
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-use classify::filter::{Condition, Headers, Matcher, classbench};
+use classify::filter::{Condition, HeaderSlices, Matcher, classbench};
 use fastrand::Rng;
 
 use crate::floor::Floor;
@@ -34,7 +34,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         let headers = headers(&conditions, count);
         let look_up = |tell: &mut dyn FnMut(Option<usize>)| {
             for group in headers.chunks(32) {
-                let all = group.iter().map(|bytes| Headers {
+                let all = group.iter().map(|bytes| HeaderSlices {
                     mac: &[],
                     network: &bytes[..20],
                     transport: &bytes[20..],

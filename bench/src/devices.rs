@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use lab::{Counts, Namespace, Net};
+use lab::{InterfaceCounts, Namespace, Net};
 
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median, source};
@@ -112,7 +112,7 @@ fn measure_all(settings: &Settings, interrupt: Interrupt) -> Result<Vec<Row>> {
 
 /// Returns the number of packets that the sending (left) machine has tried to send since the start of its
 /// interface.
-fn offered([left, _]: [Counts; 2]) -> u64 {
+fn offered([left, _]: [InterfaceCounts; 2]) -> u64 {
     left.sent + left.refused
 }
 
@@ -275,8 +275,9 @@ impl Bench {
         line.right.ip("link set eth0 address 2:0:0:0:0:3")?;
         let frames = &self.frames[usize::from(device.flows() > 1)];
         let _generator = self.program.generate(&line.left, frames)?;
-        let counts =
-            || -> Result<[Counts; 2]> { Ok([line.left.counts("eth0")?, line.right.counts("eth0")?]) };
+        let counts = || -> Result<[InterfaceCounts; 2]> {
+            Ok([line.left.counts("eth0")?, line.right.counts("eth0")?])
+        };
         // On a busy machine, it may take long until the generator and the device are scheduled.
         let (launch, first) = (Instant::now(), counts()?);
         let is_too_late = || launch.elapsed() > 3 * self.window + SLOW;

@@ -33,7 +33,7 @@ pub struct Figure {
     /// The requirements on the machine.
     pub needs: &'static [Need],
     /// Measures the figure and returns its results.
-    pub run: fn(&Run<'_>) -> Result<Outcome, String>,
+    pub run: fn(&FigureRun<'_>) -> Result<FigureResults, String>,
 }
 
 /// A requirement of a figure on the machine.
@@ -113,7 +113,7 @@ pub const MISSING: &[(&str, &str)] = &[
 ];
 
 /// The settings and the state of a run of one figure.
-pub struct Run<'r> {
+pub struct FigureRun<'r> {
     /// The amount of measurement.
     pub settings: Settings,
     /// A capture given by the user, for figures that would otherwise generate traffic.
@@ -155,14 +155,18 @@ impl Floors {
     }
 }
 
-/// The error of [`Run::step`] when the user has asked to stop.
+/// The error of [`FigureRun::step`] when the user has asked to stop.
 pub const INTERRUPTED: &str = "interrupted";
 
-impl<'r> Run<'r> {
+impl<'r> FigureRun<'r> {
     /// Creates the state for a run, with an optional capture. `progress` receives the name of the next
     /// measurement and returns true to continue, false to stop.
-    pub fn new(settings: Settings, trace: Option<PathBuf>, progress: &'r dyn Fn(&str) -> bool) -> Run<'r> {
-        Run { settings, trace, progress, floors: RefCell::default() }
+    pub fn new(
+        settings: Settings,
+        trace: Option<PathBuf>,
+        progress: &'r dyn Fn(&str) -> bool,
+    ) -> FigureRun<'r> {
+        FigureRun { settings, trace, progress, floors: RefCell::default() }
     }
 
     /// Passes the name of the next measurement to the user, and measures the floor (not in a small run).
@@ -216,7 +220,7 @@ impl Settings {
 
 /// The results of a figure.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct FigureResults {
     /// The table of all measured values.
     pub table: Table,
     /// The plots, each with one coordinate system.

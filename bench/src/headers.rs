@@ -4,7 +4,7 @@
 //! the rule leaves free are random. ClassBench's own generator does the same without locality. An earlier
 //! rule may match such a header as well.
 
-use classify::filter::{Condition, Header, Headers, Test, Tree};
+use classify::filter::{Condition, Header, HeaderSlices, Test, Tree};
 use element::args::{PlaceNames, filter_condition};
 use element::class::{ArgInfo, Notes};
 use element::{Batch, Class, Cx, Effects, Element};
@@ -65,7 +65,7 @@ fn header(condition: &Condition, random: &mut Rng) -> Start24 {
         (bytes[0], bytes[8], bytes[9]) = (0x45, 64, [6, 17][random.usize(..2)]);
         bytes[12..].fill_with(|| random.u8(..));
         satisfy(condition, &mut bytes, random);
-        let headers = Headers { mac: &[], network: &bytes[..20], transport: &bytes[20..] };
+        let headers = HeaderSlices { mac: &[], network: &bytes[..20], transport: &bytes[20..] };
         if condition.holds(&|test: &Test| test.holds(&headers)) {
             break;
         }
@@ -168,7 +168,7 @@ mod tests {
             Tree::Not(Box::new(protocol(6))),
         ]);
         for bytes in headers(std::slice::from_ref(&condition), 100) {
-            let headers = Headers { mac: &[], network: &bytes[..20], transport: &bytes[20..] };
+            let headers = HeaderSlices { mac: &[], network: &bytes[..20], transport: &bytes[20..] };
             assert!(condition.holds(&|test: &Test| test.holds(&headers)), "{bytes:?}");
         }
     }

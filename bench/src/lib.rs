@@ -244,7 +244,7 @@ pub use instructions::drive_only;
 pub use list::{ALL, Benchmark, takers};
 pub use runner::measure_chain;
 use serde_params::Param;
-pub use sessions::{Phase, measure_sessions};
+pub use sessions::{SessionPhase, measure_sessions};
 pub use timers::Holding;
 
 /// The cost of a run and of the run of the floor next to it, in nanoseconds per packet.

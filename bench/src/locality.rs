@@ -12,7 +12,7 @@
 //! remember the flow of the previous packet.
 
 use element::class::ArgInfo;
-use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Target, Value};
+use element::effects::{Action, Case, Depends, Field, Filter, State, StateAccess, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element};
 use engine::Options;
 
@@ -156,8 +156,12 @@ struct PerFlow {
 
 impl Element for PerFlow {
     fn effects(&self) -> Effects {
-        let state =
-            State { table: "flows", key: vec![FLOW], both_directions: false, access: Access::EveryPacket };
+        let state = State {
+            table: "flows",
+            key: vec![FLOW],
+            both_directions: false,
+            access: StateAccess::EveryPacket,
+        };
         Effects { state: vec![state], ..Effects::pass() }
     }
 

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::time::Instant;
 
-use classify::prefixes::{Address, Entry, Prefix, PrefixTable};
+use classify::prefixes::{Address, Prefix, PrefixEntry, PrefixTable};
 use fastrand::Rng;
 
 use crate::floor::Floor;
@@ -47,7 +47,7 @@ fn measure<A: Address>(
     let started = Instant::now();
     let mut table = PrefixTable::new();
     for (&prefix, value) in prefixes.iter().zip(0..) {
-        table.insert(prefix, Entry { value, note: 0 });
+        table.insert(prefix, PrefixEntry { value, note: 0 });
     }
     let built = started.elapsed();
     let mut random = Rng::with_seed(1);

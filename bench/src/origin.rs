@@ -15,7 +15,7 @@ use time::format_description::well_known::Rfc3339;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     /// The build of the program.
-    pub program: Program,
+    pub program: Build,
     /// The arguments of the program, without its name.
     pub arguments: Vec<String>,
     /// The seed of random numbers; None if the result does not depend on one.
@@ -31,12 +31,12 @@ pub struct Origin {
     pub load: Load,
     /// The regular files that the result depends on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<InputFile>,
 }
 
 /// A build of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Program {
+pub struct Build {
     /// The version of the program.
     pub version: String,
     /// The commit of the source; a `+` at its end means that files had been changed.
@@ -79,7 +79,7 @@ pub struct Load {
 
 /// A file that a result depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Input {
+pub struct InputFile {
     /// The name of the file, as given by the user.
     pub file: String,
     /// The size in bytes.
@@ -91,7 +91,7 @@ pub struct Input {
 /// The start of a result, from which its [`Origin`] is made at the end.
 #[derive(Debug)]
 pub struct Begun {
-    program: Program,
+    program: Build,
     seed: Option<u64>,
     began: OffsetDateTime,
     start: Instant,
@@ -101,7 +101,7 @@ pub struct Begun {
 
 impl Begun {
     /// Records the current time, load and processor time as the start of a result.
-    pub fn now(program: Program, seed: Option<u64>) -> Begun {
+    pub fn now(program: Build, seed: Option<u64>) -> Begun {
         let average = read("/proc/loadavg").split(' ').next().and_then(|average| average.parse().ok());
         Begun {
             program,
@@ -133,7 +133,7 @@ impl Begun {
             seconds: self.start.elapsed().as_millis() as f64 / 1000.0,
             machine: Machine::this(),
             load,
-            inputs: inputs.into_iter().filter_map(Input::of).collect(),
+            inputs: inputs.into_iter().filter_map(InputFile::of).collect(),
         }
     }
 }
@@ -142,14 +142,14 @@ impl Origin {
     /// Formats program, machine, load and inputs as lines of text, for reports.
     pub fn lines(&self) -> String {
         let mut text = format!("{}; {}; {}.\n", self.program, self.machine, self.load);
-        for Input { file, sha256, .. } in &self.inputs {
+        for InputFile { file, sha256, .. } in &self.inputs {
             text += &format!("{file}: SHA-256 {sha256}\n");
         }
         text
     }
 }
 
-impl std::fmt::Display for Program {
+impl std::fmt::Display for Build {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "tidegate {} (commit {}", self.version, self.commit)?;
         if !self.features.is_empty() {
@@ -205,9 +205,9 @@ impl std::fmt::Display for Load {
     }
 }
 
-impl Input {
+impl InputFile {
     /// Reads a file to compute its size and hash; None if it is no regular file or cannot be read.
-    fn of(path: &Path) -> Option<Input> {
+    fn of(path: &Path) -> Option<InputFile> {
         if !path.is_file() {
             return None;
         }
@@ -217,7 +217,7 @@ impl Input {
             let read = file.read(&mut buffer).ok()?;
             if read == 0 {
                 let sha256 = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-                return Some(Input { file: path.display().to_string(), bytes, sha256 });
+                return Some(InputFile { file: path.display().to_string(), bytes, sha256 });
             }
             bytes += read as u64;
             hasher.update(buffer.get(..read)?);
@@ -299,7 +299,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("abc");
         std::fs::write(&file, "abc").unwrap();
-        let program = Program {
+        let program = Build {
             version: "1.2.3".into(),
             commit: "0123456789ab".into(),
             features: vec!["dpdk".into()],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use element::steering::Spreading;
-use element::{Class, Registry, Stream};
+use element::{Class, OutputStream, Registry};
 use engine::{Configured, Options, Plan, Worker};
 
 use crate::by_hand::TEN_ROUTERS;
@@ -21,7 +21,7 @@ use crate::{Pair, Row, Settings, arrivals};
 pub(crate) struct Silence;
 
 impl engine::Sink for Silence {
-    fn write(&mut self, _stream: Stream, _text: std::fmt::Arguments<'_>) {}
+    fn write(&mut self, _stream: OutputStream, _text: std::fmt::Arguments<'_>) {}
 
     fn flush(&mut self) {}
 }

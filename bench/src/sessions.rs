@@ -21,7 +21,7 @@ const CHAIN: &str =
 
 /// The state of the IPRewriter after a phase of the measurement.
 #[derive(Clone, Debug)]
-pub struct Phase {
+pub struct SessionPhase {
     /// The name of the phase, such as "created" or "expired".
     pub name: &'static str,
     /// The number of sessions after the phase.
@@ -39,7 +39,7 @@ pub struct Phase {
 ///
 /// # Errors
 /// If the worker cannot be created or driven.
-pub fn measure_sessions(servers: usize) -> Result<Vec<Phase>, String> {
+pub fn measure_sessions(servers: usize) -> Result<Vec<SessionPhase>, String> {
     let start = Timestamp::from_secs(1_000_000_000);
     let clock = ClockKind::Simulated { start, tick: Timestamp(1_000_000) };
     let text = format!("flows :: BenchmarkFlows({servers}) {CHAIN}");
@@ -61,7 +61,7 @@ pub fn measure_sessions(servers: usize) -> Result<Vec<Phase>, String> {
     Ok(phases)
 }
 
-fn phase(worker: &mut Worker, name: &'static str, since: Instant) -> Result<Phase, String> {
+fn phase(worker: &mut Worker, name: &'static str, since: Instant) -> Result<SessionPhase, String> {
     let nat = worker.plan().graph.find("nat");
     let mut number = |handler| {
         let text = worker.read(nat, handler, "")?;
@@ -69,7 +69,7 @@ fn phase(worker: &mut Worker, name: &'static str, since: Instant) -> Result<Phas
     };
     let (sessions, failures) = (number("size")?, number("mapping_failures")?);
     let resident = (resident() >> 20) as usize;
-    Ok(Phase { name, sessions, failures, seconds: since.elapsed().as_secs_f64(), resident })
+    Ok(SessionPhase { name, sessions, failures, seconds: since.elapsed().as_secs_f64(), resident })
 }
 
 fn call(worker: &mut Worker, handler: &str) -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! An element that keeps the first round of packets from a chain.
 
 use element::class::ArgInfo;
-use element::effects::{Case, Counts, Filter, Target};
+use element::effects::{Case, Counting, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element};
 
 /// The class of an element that drops the first PACKETS packets, rounded up to whole batches, and passes
@@ -30,8 +30,8 @@ impl Element for Skip {
             Case::new(skipped, Target::Drop(DropReason::Discard)),
             Case::new(Filter::Any, Target::Output(0)),
         ];
-        // `Counts::Own` keeps this element out of the synthesized region, which begins downstream of it.
-        Effects::cases(cases).counting(Counts::Own)
+        // `Counting::Own` keeps this element out of the synthesized region, which begins downstream of it.
+        Effects::cases(cases).counting(Counting::Own)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

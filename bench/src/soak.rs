@@ -16,12 +16,12 @@ use element::Class;
 use element::steering::Spreading;
 use engine::{Options, Workers};
 use serde::{Deserialize, Serialize};
-use sprayer::Settings as Spray;
+use sprayer::SpreadSettings as Spray;
 
 use crate::runner::{Silence, configured, registry};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings};
-pub use cases::{CASES, Case};
+pub use cases::{CASES, FloodCase};
 pub(crate) use source::{FLOOD, resident};
 
 /// The number of frames per possible entry that are sent before memory is measured. A full table still
@@ -97,7 +97,7 @@ pub fn default_of(class: &Class, bound: &str) -> u64 {
 }
 
 /// Returns the value of the argument that bounds the table of a case to `entries` entries.
-fn bound_of(case: &Case, entries: u64) -> u64 {
+fn bound_of(case: &FloodCase, entries: u64) -> u64 {
     match case.bytes {
         0 => entries,
         bytes => (entries * SMALL_ENTRY).max(LEAST) / bytes,
@@ -114,7 +114,7 @@ const AUTOMATIC: u64 = 1 << 20;
 /// # Errors
 /// If the configuration of the case is invalid or does not run to its end.
 pub fn measure(
-    case: &Case,
+    case: &FloodCase,
     milliseconds: u64,
     capacity: Option<u64>,
     classes: &[&'static Class],
@@ -160,7 +160,7 @@ pub fn measure(
 }
 
 /// Returns the configuration of a case, with `fill` frames before the measurement.
-fn text(case: &Case, fill: u64, milliseconds: u64, capacity: Option<u64>) -> String {
+fn text(case: &FloodCase, fill: u64, milliseconds: u64, capacity: Option<u64>) -> String {
     let bound = capacity.map_or(String::new(), |capacity| format!(", {} {capacity}", case.bound));
     let kind = trace::flood::Flood::ALL.iter().position(|&flood| flood == case.flood).unwrap_or(0);
     let chain = case.chain.replace("$bound", &bound).replace("(, ", "(");
@@ -169,7 +169,7 @@ fn text(case: &Case, fill: u64, milliseconds: u64, capacity: Option<u64>) -> Str
 }
 
 /// Returns the policy that spreads packets of one flow over a case's workers; None for a single worker.
-pub(crate) fn spreading(case: &Case) -> Option<Arc<dyn Spreading>> {
+pub(crate) fn spreading(case: &FloodCase) -> Option<Arc<dyn Spreading>> {
     (case.workers > 1).then(|| Spray::default().spreading())
 }
 
@@ -208,7 +208,7 @@ pub fn one(number: usize, milliseconds: u64, capacity: Option<u64>) -> Result<St
     serde_json::to_string(&soaked).map_err(|error| error.to_string())
 }
 
-fn row(case: &Case, soaked: Soaked) -> Row {
+fn row(case: &FloodCase, soaked: Soaked) -> Row {
     let params = [
         ("class", Param::Word(case.class)),
         ("flood", Param::Word(case.flood.name())),

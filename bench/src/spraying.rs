@@ -17,7 +17,7 @@ mod traffic;
 
 use element::class::ArgInfo;
 use element::{Batch, Class, Cx, Effects, Element};
-use sprayer::{Policy, Settings as Spray};
+use sprayer::{Policy, SpreadSettings as Spray};
 
 use crate::floor::Floor;
 use crate::serde_params::Param;

@@ -11,7 +11,7 @@ use engine::{Options, Plan, Worker};
 use jit::EXISTS;
 use program::chain::Chain;
 use program::machine_code::MachineCode;
-use synthesizer::compose::walk::Limits;
+use synthesizer::compose::walk::PathLimits;
 use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
 use synthesizer::longest_path::lengths;
@@ -353,7 +353,7 @@ fn composed<T>(
     let is_pushed = |(node, output): (usize, usize)| {
         plan.outputs.get(node).and_then(|outputs| outputs.get(output)) == Some(&Processing::Push)
     };
-    let synthesis = synthesize(&chain, &Limits::default(), &is_pushed).with_machine_code(making);
+    let synthesis = synthesize(&chain, &PathLimits::default(), &is_pushed).with_machine_code(making);
     Ok(of(&plan, &chain, &synthesis))
 }
 

@@ -10,7 +10,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Action, Case, Counts, Depends, Field, Filter, Target, Value};
+use element::effects::{Action, Case, Counting, Depends, Field, Filter, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element};
 use engine::Options;
 use nix::time::{ClockId, clock_gettime};
@@ -122,7 +122,7 @@ struct Departure {
 
 impl Element for Departure {
     fn effects(&self) -> Effects {
-        Effects::pass().depending_on(Depends::Time).counting(Counts::Own).observing(&[Field::Payload])
+        Effects::pass().depending_on(Depends::Time).counting(Counting::Own).observing(&[Field::Payload])
     }
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use bench::soak::{CASES, Case, measure};
+use bench::soak::{CASES, FloodCase, measure};
 use element::class::{ArgInfo, HandlerInfo};
 use element::manual::Page;
 use element::{Batch, Class, Cx, Effects, Element};
@@ -43,7 +43,7 @@ impl Element for Leak {
 #[test]
 fn a_table_without_a_bound_is_found() {
     let chain = "-> e :: Leak($bound) -> Discard";
-    let leak = Case {
+    let leak = FloodCase {
         class: "Leak",
         bound: "CAPACITY",
         entries: "e.count",
@@ -59,7 +59,7 @@ fn a_table_without_a_bound_is_found() {
 
 #[test]
 fn a_bound_that_is_no_argument_is_refused() {
-    let wrong = Case { bound: "NONSENSE", ..CASES[0] };
+    let wrong = FloodCase { bound: "NONSENSE", ..CASES[0] };
     assert!(measure(&wrong, 1, Some(10), &[]).is_err());
 }
 

@@ -2,8 +2,8 @@
 
 use element::Timestamp;
 use engine::End;
-use testkit::Run;
-use testkit::elements::{Input, Seen, collect, offer};
+use testkit::TestRun;
+use testkit::elements::{Seen, TestPacket, collect, offer};
 use wire::{checksum, ipv4};
 
 /// The maximum number of packets that are cut from one input.
@@ -44,7 +44,7 @@ fn run(data: &[u8]) -> Vec<Seen> {
     let given = inputs.len() as u64;
     let number = offer(vec![inputs]);
     let text = CHAIN.replace('%', &number.to_string());
-    let run = Run { burst: Some(burst), ..Run::default() };
+    let run = TestRun { burst: Some(burst), ..TestRun::default() };
     let outcome = run.text(&text, &["all.count"]);
     let seen = collect(number);
     let outcome = outcome.expect("the chain is right");
@@ -56,7 +56,7 @@ fn run(data: &[u8]) -> Vec<Seen> {
 }
 
 /// Cuts an input into packets, at most [`MOST_PACKETS`]; [`packets`] describes the format.
-pub(crate) fn inputs(mut data: &[u8]) -> Vec<Input> {
+pub(crate) fn inputs(mut data: &[u8]) -> Vec<TestPacket> {
     let mut inputs = Vec::new();
     while let Some((&length, rest)) = data.split_first_chunk()
         && inputs.len() < MOST_PACKETS
@@ -66,7 +66,7 @@ pub(crate) fn inputs(mut data: &[u8]) -> Vec<Input> {
         let mut bytes = now.to_vec();
         bytes.resize(length, 0);
         let time = Timestamp(inputs.len() as i64 * 1_000);
-        inputs.push(Input { bytes, time, annotations: [0; 48], headers: [None; 3] });
+        inputs.push(TestPacket { bytes, time, annotations: [0; 48], headers: [None; 3] });
         data = later;
     }
     inputs

@@ -2,7 +2,7 @@
 //! that reach a join without having been sliced.
 
 use engine::End;
-use testkit::Run;
+use testkit::TestRun;
 use testkit::elements::{Seen, collect, offer};
 
 use crate::chain::inputs;
@@ -24,7 +24,7 @@ pub fn slicing(data: &[u8]) {
     let inputs = inputs(data);
     let given: Vec<_> = inputs.iter().map(|input| input.bytes.clone()).collect();
     let number = offer(vec![inputs]);
-    let run = Run { burst: Some(1 + usize::from(first) % 64), ..Run::default() };
+    let run = TestRun { burst: Some(1 + usize::from(first) % 64), ..TestRun::default() };
     let outcome = run.text(&CHAIN.replace('%', &number.to_string()), &[]).expect("the chain is right");
     let seen = collect(number);
     assert_eq!((outcome.end, &outcome.errors), (End::Idle, &vec![]));

@@ -4,11 +4,11 @@ use std::fmt::{Debug, Display};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
-use classify::filter::{self, Headers, Listing, Matcher};
-use classify::pattern::Program;
+use classify::filter::{self, HeaderSlices, Listing, Matcher};
+use classify::pattern::PatternProgram;
 use element::args::PlaceNames;
 use element::args::{
-    self, AnnotationOffset, Arg, Bandwidth, Bytes, ElementRef, Ipv4Prefix, Place, Raw, parse_integer,
+    self, AnnotationOffset, ArgType, Bandwidth, Bytes, ElementRef, Ipv4Prefix, Raw, Scope, parse_integer,
 };
 use element::{Registry, Setup, Timestamp};
 use engine::{Plan, Problem};
@@ -93,7 +93,7 @@ pub fn argument_types(data: &[u8]) {
     host.net6 = "::1/64".parse().ok();
     host.mac = Some(MacAddr([2, 0, 0, 0, 0, 1]));
     setup.by_name.insert("element".into(), 0);
-    let place = &Place::new(&setup, 0);
+    let place = &Scope::new(&setup, 0);
 
     reads_back::<bool>(text, place);
     reads_back::<u8>(text, place);
@@ -131,13 +131,13 @@ pub fn argument_types(data: &[u8]) {
     let _ = text.parse::<IpAddr>();
 }
 
-fn reads_back<T: Arg + Display + Debug + PartialEq>(text: &str, place: &Place<'_>) {
+fn reads_back<T: ArgType + Display + Debug + PartialEq>(text: &str, place: &Scope<'_>) {
     if let Ok(value) = T::parse(text, place) {
         assert_eq!(T::parse(&value.to_string(), place).as_ref(), Ok(&value));
     }
 }
 
-fn within<const SIZE: usize>(text: &str, place: &Place<'_>) {
+fn within<const SIZE: usize>(text: &str, place: &Scope<'_>) {
     if let Ok(AnnotationOffset(offset)) = AnnotationOffset::<SIZE>::parse(text, place) {
         assert!(offset + SIZE <= 48);
     }
@@ -151,8 +151,9 @@ pub fn patterns(data: &[u8]) {
     let (text, frame) = (&data[..end], data.get(end + 1..).unwrap_or_default());
     let text = String::from_utf8_lossy(text);
     let list: Vec<String> = split(&text).into_iter().map(|arg| arg.text).collect();
-    let single: Result<Vec<Program>, _> = list.iter().map(|pattern| Program::compile(&[pattern])).collect();
-    let (program, single) = match (Program::compile(&list), single) {
+    let single: Result<Vec<PatternProgram>, _> =
+        list.iter().map(|pattern| PatternProgram::compile(&[pattern])).collect();
+    let (program, single) = match (PatternProgram::compile(&list), single) {
         (Ok(program), Ok(single)) => (program, single),
         (Err(errors), Err(_)) => return assert!(errors.iter().all(|(_, error)| !error.is_empty())),
         (program, _) => panic!("alone and together differ: {program:?}"),
@@ -181,7 +182,7 @@ pub fn filters(data: &[u8]) {
     let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
     let text = String::from_utf8_lossy(&data[..end]);
     let setup = Setup::default();
-    let names = PlaceNames(Place::new(&setup, 0));
+    let names = PlaceNames(Scope::new(&setup, 0));
     let mut expressions = Vec::new();
     for arg in split(&text) {
         let (expression, issues) = filter::parse(&arg.text, &names);
@@ -201,7 +202,7 @@ pub fn filters(data: &[u8]) {
     for length in 0..=packet.len().min(128) {
         let network = &packet[..length];
         let behind = 4 * usize::from(network.first().map_or(0, |first| first & 15));
-        let headers = Headers { mac, network, transport: network.get(behind..).unwrap_or_default() };
+        let headers = HeaderSlices { mac, network, transport: network.get(behind..).unwrap_or_default() };
         let expected = expressions.iter().position(|e| e.holds(&|question| question.holds(&headers)));
         let tested = conditions.iter().position(|c| c.holds(&|test| test.holds(&headers)));
         assert_eq!((tested, matcher.first(&headers)), (expected, expected), "{listing}");

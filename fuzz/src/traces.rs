@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use capture::{LinkType, Reader, Writer, WriterOptions};
 use trace::multiply::Windows;
-use trace::{Analyzer, Options, Report, multiply};
+use trace::{Analyzer, Options, TraceReport, multiply};
 use wire::checksum::ipv4_valid;
 use wire::layers::{Layers, Network};
 
@@ -89,7 +89,7 @@ fn each(data: &[u8], mut take: impl FnMut(&capture::Record<'_>)) {
 }
 
 /// Checks that the figures of a report agree with each other.
-fn check(report: &Report) {
+fn check(report: &TraceReport) {
     let kinds = &report.kinds;
     let all = [kinds.tcp, kinds.udp, kinds.fragments, kinds.other_ip, kinds.not_ip];
     assert_eq!(all.iter().map(|kind| kind.packets).sum::<u64>(), report.packets);

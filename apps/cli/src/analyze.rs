@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use bench::origin::Begun;
 use capture::Reader;
 use element::Setup;
-use element::args::Place;
 use element::args::PlaceNames;
+use element::args::Scope;
 use indicatif::{ProgressBar, ProgressStyle};
-use trace::{Options, Report, Selection};
+use trace::{Options, Selection, TraceReport};
 
 use crate::numbers::whole;
 use crate::origin;
@@ -87,7 +87,7 @@ pub(crate) fn run(mut args: Args) -> Status {
 fn select(filter: Option<&str>) -> Result<Selection, Failure> {
     let Some(text) = filter else { return Ok(Selection::default()) };
     let setup = Setup::default();
-    match Selection::parse(text, &PlaceNames(Place::new(&setup, 0))) {
+    match Selection::parse(text, &PlaceNames(Scope::new(&setup, 0))) {
         Ok((selection, warnings)) => {
             warnings.iter().for_each(|warning| crate::tell(format_args!("--filter: warning: {warning}")));
             Ok(selection)
@@ -194,7 +194,7 @@ pub(crate) fn save(path: &Path, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write(args: &Args, report: &Report, begun: &Begun) -> Status {
+fn write(args: &Args, report: &TraceReport, begun: &Begun) -> Status {
     for note in &report.notes {
         crate::tell(format_args!("{note}"));
     }

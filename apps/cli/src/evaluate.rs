@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bench::Settings;
 use bench::evaluation::results::{NotMade, Results};
-use bench::evaluation::{ALL, Figure, INTERRUPTED, MISSING, Run};
+use bench::evaluation::{ALL, Figure, FigureRun, INTERRUPTED, MISSING};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::origin::{self, UNSTEADY};
@@ -138,7 +138,7 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Status {
                 bar.set_message(format!("{}: {what}", figure.name));
                 !is_over.load(Ordering::Relaxed)
             };
-            let run = Run::new(settings.clone(), args.trace.clone(), &progress);
+            let run = FigureRun::new(settings.clone(), args.trace.clone(), &progress);
             match (figure.run)(&run) {
                 Ok(outcome) => {
                     let here = outcome.finding.here.clone();

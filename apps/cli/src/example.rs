@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use engine::{ClockKind, Options, Plan, Worker};
 use verify::example::Example;
 use verify::lint::Fate;
-use verify::run::{Came, Exit, PACKETS, prepare};
+use verify::run::{Came, ChainExit, PACKETS, prepare};
 
 use crate::reasoning::{Reasoned, registry_for};
 
@@ -25,7 +25,7 @@ pub(crate) struct Ran {
 struct Quiet;
 
 impl engine::Sink for Quiet {
-    fn write(&mut self, _stream: element::Stream, _text: std::fmt::Arguments<'_>) {}
+    fn write(&mut self, _stream: element::OutputStream, _text: std::fmt::Arguments<'_>) {}
     fn flush(&mut self) {}
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn run(
     reasoned: &Reasoned,
     entry: usize,
     example: &Example,
-    exits: &BTreeMap<usize, Exit>,
+    exits: &BTreeMap<usize, ChainExit>,
     end: Instant,
 ) -> Option<Ran> {
     let left = end.saturating_duration_since(Instant::now()).min(LONGEST);
@@ -101,7 +101,7 @@ impl Ran {
 
     /// True if the packet had the fate that a check predicted: it left by the predicted exit, or left by no
     /// exit and was dropped by the predicted element for the predicted reason.
-    pub(crate) fn met(&self, fate: &Fate, reasoned: &Reasoned, exits: &BTreeMap<usize, Exit>) -> bool {
+    pub(crate) fn met(&self, fate: &Fate, reasoned: &Reasoned, exits: &BTreeMap<usize, ChainExit>) -> bool {
         match fate.reason {
             None => exits.get(&fate.node).is_some_and(|exit| self.out.contains_key(&exit.name)),
             Some(reason) => {

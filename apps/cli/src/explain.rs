@@ -14,7 +14,7 @@ use packet::PacketKind;
 use program::chain::Chain;
 use verify::lint::regions::{is_end, obstacle, regions};
 use verify::lint::rules::MOST_NAMED;
-use verify::lint::{Entry, Findings, check};
+use verify::lint::{EntryFates, Findings, check};
 use verify::model::diagrams::nodes_in;
 use verify::run::exits;
 
@@ -151,7 +151,7 @@ const MOST_SET_UP: usize = 200_000;
 /// Describes where the packets of an entry end, with an example packet for each end. If a run of the
 /// example ends there, the line says `such as`. Otherwise it says `perhaps`: the fate depends on the state
 /// at run time, or the example was not run.
-fn fates(reasoned: &Reasoned, entry: &Entry, end: Instant, set_up: &mut usize) -> String {
+fn fates(reasoned: &Reasoned, entry: &EntryFates, end: Instant, set_up: &mut usize) -> String {
     let chain = &reasoned.chain;
     let [exits, _] = exits([chain; 2]);
     let mut text = format!("\nPackets from {}\n", chain.nodes[entry.node].name);

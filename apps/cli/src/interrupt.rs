@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::{Report, Requests};
+use engine::{Requests, RunReport};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag::{register, register_conditional_default};
 use signal_hook::iterator::Signals;
@@ -39,7 +39,7 @@ pub(crate) fn listen(flag: &Arc<AtomicBool>) {
 /// returned flags once it has started.
 pub(crate) fn requests() -> Requests {
     let begun = Instant::now();
-    let render = move |report: &Report| table::render(report, begun.elapsed(), true);
+    let render = move |report: &RunReport| table::render(report, begun.elapsed(), true);
     let requests = Requests { render: Some(Arc::new(render)), ..Requests::default() };
     let flags = [(SIGUSR1, &requests.report), (SIGHUP, &requests.reload), (SIGUSR2, &requests.nothing)];
     for (signal, flag) in flags {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use ariadne::{Color, Config, Label, Report, ReportKind};
 use capture::Content;
-use device::dpdk::Running;
+use device::dpdk::RunningDpdk;
 use element::steering::Spreading;
 use element::{Class, Registry};
 use engine::{Configured, Plan, Problem};
@@ -230,7 +230,7 @@ fn unknown_parameter(name: &str, parameters: &Parameters) -> (String, String) {
 }
 
 /// Starts DPDK if there are arguments for it. DPDK runs until the result is dropped.
-pub(crate) fn start_dpdk(arguments: Option<&[String]>) -> Result<Option<Running>, String> {
+pub(crate) fn start_dpdk(arguments: Option<&[String]>) -> Result<Option<RunningDpdk>, String> {
     arguments.map(device::dpdk::start).transpose()
 }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use bench::origin::{Begun, Origin, Program};
+use bench::origin::{Begun, Build, Origin};
 use serde::Serialize;
 
 /// The exit status if figures must not be quoted, because the machine was too busy while they were
@@ -12,10 +12,10 @@ use serde::Serialize;
 pub(crate) const UNSTEADY: u8 = 4;
 
 /// Returns the description of this build: version, commit, features.
-pub(crate) fn program() -> Program {
+pub(crate) fn program() -> Build {
     let features = [("dpdk", cfg!(feature = "dpdk")), ("machine-code", cfg!(feature = "machine-code"))];
     let features = features.into_iter().filter(|(_, is_there)| *is_there);
-    Program {
+    Build {
         version: env!("CARGO_PKG_VERSION").into(),
         commit: git_version::git_version!(
             args = ["--always", "--abbrev=12", "--dirty=+", "--exclude=*"],

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use ::verify::equivalence::{NO_ROOM, Outcome, TOO_LONG, Verdict};
+use ::verify::equivalence::{Comparison, Conclusion, NO_ROOM, TOO_LONG};
 use lang::Graph;
 use synthesizer::compose::{Region, Synthesis};
 use synthesizer::insert::insert;
@@ -169,7 +169,7 @@ fn find(
     pair: [&Reasoned; 2],
     (allowed, time): (Allowed, Duration),
     about: &str,
-    search: impl FnOnce([&Reasoned; 2], Limit) -> Outcome,
+    search: impl FnOnce([&Reasoned; 2], Limit) -> Comparison,
 ) -> Finding {
     let tried = allowed.tried();
     match key.and_then(|key| proofs.find(key)) {
@@ -183,12 +183,12 @@ fn find(
     }
     let verdict = search(pair, Limit { end: Instant::now() + time, memory: allowed.memory }).verdict;
     let (finding, kept) = match verdict {
-        Verdict::Equivalent => (Finding::Equivalent, Kept::Proven),
-        Verdict::Undecided { element, reason } => {
+        Conclusion::Equivalent => (Finding::Equivalent, Kept::Proven),
+        Conclusion::Undecided { element, reason } => {
             let why = element.map_or_else(|| reason.clone(), |element| format!("{element}: {reason}"));
             (Finding::Undecided(why.clone()), Kept::Undecided(tried, why))
         }
-        Verdict::Different(_) => {
+        Conclusion::Different(_) => {
             let mut text = String::new();
             verify::describe(&mut text, pair, &verdict);
             return Finding::Different(text);

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crate::numbers::whole;
 use clap::ValueEnum;
-use element::effects::Access;
+use element::effects::StateAccess;
 use element::obstacles::to_spraying;
 use element::steering::Spreading;
 use element::{Setup, Timestamp};
-use engine::{Configured, Place, Placement, Plan};
-use sprayer::{Classes, Policy, Settings};
+use engine::{Configured, ElementWorkers, Placement, Plan};
+use sprayer::{Classes, Policy, SpreadSettings};
 
 /// The arguments of `run` about steering.
 #[derive(clap::Args)]
@@ -131,7 +131,10 @@ impl Steering {
         };
         let classes = Classes { udp_ports: self.spray_udp.clone(), quic_ports: self.spray_quic.clone() };
         let keeps_order = self.order == Order::Keep;
-        Some(Settings { policy, workers_per_flow: self.spray_cores.into(), classes, keeps_order }.spreading())
+        Some(
+            SpreadSettings { policy, workers_per_flow: self.spray_cores.into(), classes, keeps_order }
+                .spreading(),
+        )
     }
 
     /// Returns a message about the elements that prevent spreading the packets of each flow, or `None` if
@@ -145,10 +148,10 @@ impl Steering {
         let places = Placement::new(plan, &configured.effects, &configured.setup, workers).places;
         let all = configured.effects.iter().enumerate().zip(places);
         // An element on a single worker gets all packets there, however they are spread.
-        let flows = all.filter(|(_, place)| *place == Place::Owner);
+        let flows = all.filter(|(_, place)| *place == ElementWorkers::Owner);
         let written = flows.filter_map(|((id, effects), _)| {
             to_spraying(effects)?;
-            let blocks = |access| matches!(access, Access::EveryPacket | Access::Connection);
+            let blocks = |access| matches!(access, StateAccess::EveryPacket | StateAccess::Connection);
             let state = effects.state.iter().find(|state| blocks(state.access))?;
             let name = plan.declaration(id);
             Some(format!(

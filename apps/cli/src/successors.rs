@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use element::{Folder, Origin};
+use element::{CallOrigin, Folder};
 
 use crate::load::read_text;
 
@@ -47,7 +47,7 @@ impl Successors {
     /// # Errors
     /// If there is no such file, or if a caller of this origin may not send texts: the message for the
     /// user.
-    pub(crate) fn find(&self, value: &str, origin: Origin) -> Result<Successor, String> {
+    pub(crate) fn find(&self, value: &str, origin: CallOrigin) -> Result<Successor, String> {
         let name = value.trim();
         if let Some((path, folder)) = self.folder.as_ref().filter(|_| is_name(name)) {
             let shown = format!("{path}/{name}");
@@ -56,21 +56,21 @@ impl Successors {
             return Ok(Successor { name: shown, text, file: Some(file) });
         }
         match origin {
-            Origin::Configuration => {}
-            Origin::UnixClient if self.takes_texts => {}
-            Origin::UnixClient | Origin::Anybody => return Err(self.refusal(origin)),
+            CallOrigin::Configuration => {}
+            CallOrigin::UnixClient if self.takes_texts => {}
+            CallOrigin::UnixClient | CallOrigin::Anybody => return Err(self.refusal(origin)),
         }
         Ok(Successor { name: "config".into(), text: value.to_string(), file: None })
     }
 
     /// Returns the message about a text that is refused because of the caller's origin.
-    fn refusal(&self, origin: Origin) -> String {
+    fn refusal(&self, origin: CallOrigin) -> String {
         let instead = match &self.folder {
             Some((path, _)) => format!("write the name of a file below {path} (letters, digits and ._-+/)"),
             None => "start with --config-dir DIR, and write the name of a file below it".to_string(),
         };
         let or = match origin {
-            Origin::UnixClient => "; --allow-config allows texts to clients of Unix sockets",
+            CallOrigin::UnixClient => "; --allow-config allows texts to clients of Unix sockets",
             _ => "",
         };
         format!(
@@ -99,7 +99,7 @@ mod tests {
         }
         std::os::unix::fs::symlink(outer.path().join("secret"), folder.join("link")).unwrap();
         let path = folder.display().to_string();
-        let origins = [Origin::Configuration, Origin::UnixClient, Origin::Anybody];
+        let origins = [CallOrigin::Configuration, CallOrigin::UnixClient, CallOrigin::Anybody];
         for takes_texts in [false, true] {
             let by_name = Successors::new(Some(&path), takes_texts).unwrap();
             for origin in origins {
@@ -122,7 +122,7 @@ mod tests {
             }
         }
         let nothing = Successors::new(None, false).unwrap();
-        let error = nothing.find("a.click", Origin::UnixClient).unwrap_err();
+        let error = nothing.find("a.click", CallOrigin::UnixClient).unwrap_err();
         assert!(error.contains("start with --config-dir DIR") && error.contains("--allow-config"), "{error}");
         let error = Successors::new(Some("/nonesuch"), false).err().unwrap();
         assert_eq!(error, "--config-dir /nonesuch: No such file or directory");

@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
-use synthesizer::compose::walk::Limits;
+use synthesizer::compose::walk::PathLimits;
 use synthesizer::compose::{Region, Synthesis, synthesize};
 use synthesizer::insert::insert;
 use synthesizer::picture::svg;
-use synthesizer::report::{Report, dot};
+use synthesizer::report::{SynthesisReport, dot};
 use synthesizer::standard::standard;
 
 use crate::analyze::can_write;
@@ -105,7 +105,7 @@ enum Form {
 #[derive(Serialize)]
 struct Json {
     #[serde(flatten)]
-    report: Report,
+    report: SynthesisReport,
     /// The regions that are not proven. Only with `--unproven`, the report also counts them.
     unproven: Vec<Unproven>,
     /// The proof of the whole chain: `equivalent`, the reason why it is undecided, or null if only stored
@@ -158,7 +158,7 @@ pub(crate) fn run(args: &Args) -> Status {
     // The costs of programs are known for this engine only. For a switch, and for the elements of other
     // engines, all regions of at least [`LEAST`] elements are taken.
     let all = args.all || is_standard || args.emit == Form::Openflow || args.switch.is_in_front();
-    let limits = Limits { classes, leases, least: all.then_some(LEAST), ..Limits::default() };
+    let limits = PathLimits { classes, leases, least: all.then_some(LEAST), ..PathLimits::default() };
     let synthesis = compose(&reasoned, &limits);
     let by_default = if args.prove { SECONDS_TO_PROVE } else { SECONDS };
     let allowed = Allowed {
@@ -205,7 +205,7 @@ pub(crate) fn run(args: &Args) -> Status {
         crate::tell(format_args!("{name}: nothing is put in: not proven: {why}; --unproven puts it in"));
         return print_or_write(&lang::flatten(&reasoned.loaded.graph), args.output.as_deref());
     }
-    let report = || Report::new(&reasoned.chain, &synthesis);
+    let report = || SynthesisReport::new(&reasoned.chain, &synthesis);
     let text = match args.emit {
         _ if args.prove => each(&reasoned, &synthesis) + &summary(&synthesis, &unproven, &proof, false),
         Form::Report => report().describe() + &summary(&synthesis, &unproven, &proof, args.unproven),
@@ -253,7 +253,7 @@ fn summary(synthesis: &Synthesis, unproven: &[Unproven], whole: &Proof, all: boo
 }
 
 /// Makes programs for the regions of a configuration, within these limits.
-fn compose(reasoned: &Reasoned, limits: &Limits) -> Synthesis {
+fn compose(reasoned: &Reasoned, limits: &PathLimits) -> Synthesis {
     let is_pushed = |(node, output): (usize, usize)| {
         reasoned.pushed.get(node).and_then(|outputs| outputs.get(output)).copied().unwrap_or_default()
     };
@@ -290,7 +290,7 @@ pub(crate) struct PutIn {
 pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> PutIn {
     // If the configuration has errors, the run finds the same errors and shows them.
     let Ok(reasoned) = of(loaded.copied()) else { return PutIn::default() };
-    let limits = Limits { least: (which == Which::All).then_some(LEAST), ..Limits::default() };
+    let limits = PathLimits { least: (which == Which::All).then_some(LEAST), ..PathLimits::default() };
     let synthesis = compose(&reasoned, &limits);
     let proofs = Proofs::of_user();
     let allowed = Allowed { seconds: BEFORE_RUN, memory: memory::for_diagrams() };

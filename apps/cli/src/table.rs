@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use engine::Report;
+use engine::RunReport;
 
 /// The most rows for elements; further elements are counted.
 const ROWS: usize = 60;
@@ -11,7 +11,7 @@ const ROWS: usize = 60;
 /// Returns the table as text. It has a row for each element that got packets: packets in, out, held, and
 /// dropped by reason. Then come the sums, the workers, and the duration. With `live`, packets come from
 /// interfaces, and most of the duration is waiting time, so the time per packet is not shown.
-pub(crate) fn render(report: &Report, elapsed: Duration, live: bool) -> String {
+pub(crate) fn render(report: &RunReport, elapsed: Duration, live: bool) -> String {
     let busy: Vec<_> = report.elements.iter().filter(|e| e.packets_in > 0).collect();
     let names = busy.iter().take(ROWS).map(|e| e.name.len() + e.class.len() + 4);
     let width = names.max().unwrap_or(0).clamp(12, 48);

@@ -10,10 +10,10 @@ use indicatif::ProgressBar;
 use lang::Severity;
 use packet::PacketKind;
 use program::chain::Chain;
-use verify::equivalence::{self, Companion, Difference, Outcome, Verdict};
+use verify::equivalence::{self, Companion, Comparison, Conclusion, Difference};
 use verify::example::Example;
 use verify::model::diagrams::nodes_in;
-use verify::run::{Exit, exits};
+use verify::run::{ChainExit, exits};
 
 use crate::example::{self, Ran};
 use crate::load::{Input, Loaded, check_values};
@@ -126,7 +126,7 @@ impl Limit {
 
 /// Compares two configurations as wholes, and shows progress on a terminal. With `reasons`, packets must
 /// also be dropped for the same reasons.
-pub(crate) fn compare(pair: [&Reasoned; 2], reasons: bool, limit: Limit) -> Outcome {
+pub(crate) fn compare(pair: [&Reasoned; 2], reasons: bool, limit: Limit) -> Comparison {
     let options = equivalence::Options { reasons, deadline: Some(limit.end) };
     let nodes = Some(nodes_in(limit.memory));
     watched(pair, limit.end, |chains, watcher| equivalence::verify(chains, options, nodes, watcher))
@@ -134,7 +134,7 @@ pub(crate) fn compare(pair: [&Reasoned; 2], reasons: bool, limit: Limit) -> Outc
 
 /// Compares each program in the second configuration with the elements of the first configuration that it
 /// replaces.
-pub(crate) fn compare_programs(pair: [&Reasoned; 2], limit: Limit) -> Outcome {
+pub(crate) fn compare_programs(pair: [&Reasoned; 2], limit: Limit) -> Comparison {
     let options = equivalence::Options { reasons: true, deadline: Some(limit.end) };
     let nodes = Some(nodes_in(limit.memory));
     watched(pair, limit.end, |chains, watcher| equivalence::verify_programs(chains, options, nodes, watcher))
@@ -143,8 +143,8 @@ pub(crate) fn compare_programs(pair: [&Reasoned; 2], limit: Limit) -> Outcome {
 fn watched(
     pair: [&Reasoned; 2],
     end: Instant,
-    compare: impl FnOnce([&Chain; 2], &mut dyn Companion) -> Outcome,
-) -> Outcome {
+    compare: impl FnOnce([&Chain; 2], &mut dyn Companion) -> Comparison,
+) -> Comparison {
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(100));
     let mut watcher = Watcher { pair, progress: &progress, end };
@@ -175,15 +175,15 @@ impl Companion for Watcher<'_> {
 }
 
 /// Writes the verdict in words, with the packet that shows a difference, and returns the exit status.
-pub(crate) fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdict) -> u8 {
+pub(crate) fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Conclusion) -> u8 {
     let [a, b] = pair.map(|reasoned| reasoned.loaded.name.as_str());
     let _ = match verdict {
-        Verdict::Equivalent => writeln!(text, "{a} and {b} are equivalent"),
-        Verdict::Different(Difference::Entry(chain, entry)) => {
+        Conclusion::Equivalent => writeln!(text, "{a} and {b} are equivalent"),
+        Conclusion::Different(Difference::Entry(chain, entry)) => {
             let (with, without) = if *chain == 0 { (a, b) } else { (b, a) };
             writeln!(text, "{a} and {b} are different: {without} has no entry like '{entry}' of {with}")
         }
-        Verdict::Different(Difference::Packet { entry, example, what }) => {
+        Conclusion::Different(Difference::Packet { entry, example, what }) => {
             let _ = writeln!(text, "{a} and {b} are different: {what}\n");
             let packet = packets::describe(&example.bytes, PacketKind::from_number(example.kind));
             let _ = writeln!(text, "A packet into '{}': {packet}", pair[0].chain.nodes[entry[0]].title());
@@ -201,19 +201,19 @@ pub(crate) fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdic
             }
             Ok(())
         }
-        Verdict::Undecided { element, reason } => {
+        Conclusion::Undecided { element, reason } => {
             let element = element.as_ref().map(|element| format!("{element}: ")).unwrap_or_default();
             writeln!(text, "undecided: {element}{reason}")
         }
     };
     match verdict {
-        Verdict::Equivalent => 0,
-        Verdict::Different(_) => 1,
-        Verdict::Undecided { .. } => UNDECIDED,
+        Conclusion::Equivalent => 0,
+        Conclusion::Different(_) => 1,
+        Conclusion::Undecided { .. } => UNDECIDED,
     }
 }
 
-fn show(text: &mut String, ran: &Ran, before: &[u8], exits: &BTreeMap<usize, Exit>) {
+fn show(text: &mut String, ran: &Ran, before: &[u8], exits: &BTreeMap<usize, ChainExit>) {
     for (name, packets) in &ran.out {
         let places = exits.values().filter(|exit| exit.name == *name).flat_map(|exit| &exit.annotations);
         for packet in packets {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use clients::{ask, connect, data, line};
-use lab::Running;
+use lab::RunningProgram;
 
 /// Starts a driver that runs until it is stopped, and connects to it.
 fn start(folder: &std::path::Path, config: &str) -> (Child, BufReader<UnixStream>) {
@@ -74,7 +74,7 @@ fn the_drivers_own_sockets_stand_in_no_line() {
 fn a_port_is_one_of_the_loopback_address_unless_told_otherwise() {
     for (address, host) in [("", "127.0.0.1"), ("127.0.0.2:", "127.0.0.2"), ("0.0.0.0:", "0.0.0.0")] {
         let free = std::net::TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
-        let mut driver = Running::new(Command::new(env!("CARGO_BIN_EXE_tidegate")).args([
+        let mut driver = RunningProgram::new(Command::new(env!("CARGO_BIN_EXE_tidegate")).args([
             "click",
             "-p",
             &format!("{address}{free}+"),
@@ -302,7 +302,7 @@ fn clients_wait(files: usize) {
         env!("CARGO_BIN_EXE_tidegate"),
         path.display()
     );
-    let mut driver = Running::new(Command::new("sh").args(["-c", &command])).unwrap();
+    let mut driver = RunningProgram::new(Command::new("sh").args(["-c", &command])).unwrap();
     let _first = connect(&path);
     let clients: Vec<_> = (0..20).map(|_| UnixStream::connect(&path).unwrap()).collect();
     driver.wait_for(REFUSED).unwrap();

@@ -158,22 +158,36 @@ fn a_boundary_has_rows_for_whole_and_sliced_packets() {
         return;
     }
     let _alone = alone();
-    let (rows, said) = rows_of("boundary");
-    for function in ["l2", "nat"] {
-        for frame in [60, 1514] {
-            for packets in ["whole", "sliced"] {
-                let is_it = |row: &&Value| {
-                    let params = &row["params"];
-                    params["function"] == function && params["frame"] == frame && params["packets"] == packets
-                };
-                let row = rows.iter().find(is_it);
-                let row = row.unwrap_or_else(|| panic!("no {function} {frame} {packets}: {said}"));
-                let bytes = row["crossing"]["bytes"].as_f64().unwrap();
-                let is_short = packets == "sliced" && frame == 1514;
-                // If the function gets no processor time for a while, some packets pass whole, so the mean
-                // is above the length of a slice.
-                assert!(if is_short { bytes < 1514.0 } else { bytes == f64::from(frame) }, "{row}");
+    // On a busy machine the function may get so little processor time that all packets of a row pass whole.
+    // Such a row is measured again.
+    let mut tries = 3;
+    loop {
+        let (rows, said) = rows_of("boundary");
+        tries -= 1;
+        let mut was_starved = false;
+        for function in ["l2", "nat"] {
+            for frame in [60, 1514] {
+                for packets in ["whole", "sliced"] {
+                    let is_it = |row: &&Value| {
+                        let params = &row["params"];
+                        params["function"] == function
+                            && params["frame"] == frame
+                            && params["packets"] == packets
+                    };
+                    let row = rows.iter().find(is_it);
+                    let row = row.unwrap_or_else(|| panic!("no {function} {frame} {packets}: {said}"));
+                    let bytes = row["crossing"]["bytes"].as_f64().unwrap();
+                    let is_short = packets == "sliced" && frame == 1514;
+                    if is_short && bytes == 1514.0 && tries > 0 {
+                        was_starved = true;
+                        continue;
+                    }
+                    assert!(if is_short { bytes < 1514.0 } else { bytes == f64::from(frame) }, "{row}");
+                }
             }
+        }
+        if !was_starved {
+            return;
         }
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::thread::sleep;
 use std::time::Duration;
 
-use lab::{Running, Stream};
+use lab::{DatagramStream, RunningProgram};
 use line::{Line, RIGHT, TIDEGATE, send, value, when};
 
 /// Returns the arguments of `run`: the arguments of DPDK, and the configuration.
@@ -200,7 +200,7 @@ fn clicks_command_line_takes_its_arguments_too() {
 }
 
 /// Forwards both directions between the first two ports, and returns when the ports are open.
-fn forward(line: &Line, dpdk: &[&str], chain: &str, options: &[&str]) -> Running {
+fn forward(line: &Line, dpdk: &[&str], chain: &str, options: &[&str]) -> RunningProgram {
     let config = format!(
         "left :: FromDPDKDevice(0) -> {chain} -> to_right :: ToDPDKDevice(1);
          right :: FromDPDKDevice(1) -> {chain} -> to_left :: ToDPDKDevice(0); Script(print \"ready\")"
@@ -320,7 +320,7 @@ fn two_workers_share_taps_of_several_queues() {
     take_taps(&line);
     line.check();
     // The kernel chooses a queue by its own hash: with this number of flows, each queue gets some.
-    let stream = Stream::start(&line.left, &line.right, (RIGHT, 9).into(), 64);
+    let stream = DatagramStream::start(&line.left, &line.right, (RIGHT, 9).into(), 64);
     stream.wait_for(2000);
     assert_eq!(stream.stop()[2], 0);
     let (good, [output, messages]) = running.stop();
@@ -501,7 +501,7 @@ fn huge_pages_leave_no_file_behind() {
             &["--", "-e", config],
         ]
         .concat();
-        let mut running = Running::new(Command::new(TIDEGATE).args(&arguments)).unwrap();
+        let mut running = RunningProgram::new(Command::new(TIDEGATE).args(&arguments)).unwrap();
         running.wait_until_said("ready").unwrap();
         running.signal("KILL");
         assert!(!running.end().0);

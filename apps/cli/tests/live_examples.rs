@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use lab::{
-    Namespace, Net, Running, exchange_datagrams, gets_no_echo_reply, gets_no_reply, hops, ping, transfer,
+    Namespace, Net, RunningProgram, exchange_datagrams, gets_no_echo_reply, gets_no_reply, hops, ping,
+    transfer,
 };
 
 const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
@@ -34,7 +35,7 @@ impl Networks {
     }
 
     /// Runs an example with parts of its text replaced, and returns when its elements run.
-    fn run(&self, example: &str, changes: &[(&str, &str)], options: &[&str]) -> Running {
+    fn run(&self, example: &str, changes: &[(&str, &str)], options: &[&str]) -> RunningProgram {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut text = std::fs::read_to_string(folder.join("configs").join(example)).unwrap();
         // The output at the end does not matter here.

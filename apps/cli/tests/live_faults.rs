@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use lab::{Namespace, Running, gets_no_echo_reply, ping};
+use lab::{Namespace, RunningProgram, gets_no_echo_reply, ping};
 use line::{Control, LEFT, Line, RIGHT, TIDEGATE, has_xdp, run, run_until, send, value};
 
 /// Ends a program that was started with `--json -`, and checks that it succeeded and that each packet that
 /// came in went out, is held, or was dropped.
-fn balances(running: Running) -> String {
+fn balances(running: RunningProgram) -> String {
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
     let at = output.find('{').unwrap_or_else(|| panic!("no report: {output}"));
@@ -536,7 +536,7 @@ fn a_capture_can_be_read_while_it_is_written() {
     );
     let running = Command::new(TIDEGATE);
     let mut running = running;
-    let mut running = Running::new(running.args(["run", "-e", &config])).unwrap();
+    let mut running = RunningProgram::new(running.args(["run", "-e", &config])).unwrap();
     running.wait_for_output().unwrap();
     assert_eq!(packets(&found), 3);
     assert_eq!((packets(&given), std::fs::metadata(&given).unwrap().len()), (0, 24));

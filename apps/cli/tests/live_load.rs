@@ -10,7 +10,7 @@ use std::process::Command;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use lab::{Namespace, PATIENCE, Stream, ping, transfer};
+use lab::{DatagramStream, Namespace, PATIENCE, ping, transfer};
 use line::{
     COUNTS, Control, LEFT, Line, MEGABYTE, RIGHT, TIDEGATE, has_xdp, run, run_until, send, value, when,
 };
@@ -69,7 +69,7 @@ fn datagrams_that_a_receiver_has_merged_pass() {
         assert!(line.between.command("sh").args(["-c", &set]).status().unwrap().success());
     }
     let running = line.forward("Null", &COUNTS);
-    let stream = Stream::start(&line.left, &line.right, PORT.into(), 1);
+    let stream = DatagramStream::start(&line.left, &line.right, PORT.into(), 1);
     stream.wait_for(2000);
     let [arrived, missing, doubled] = stream.stop();
     let (good, [output, messages]) = running.stop();
@@ -139,7 +139,7 @@ fn a_start_under_load_loses_and_doubles_nothing() {
     let Some(line) = Line::new() else { return };
     line.know_each_other();
     for _ in 0..3 {
-        let stream = Stream::start_early(&line.left, &line.right, PORT.into(), 64);
+        let stream = DatagramStream::start_early(&line.left, &line.right, PORT.into(), 64);
         sleep(Duration::from_millis(300));
         let running = run(
             &line.between,
@@ -166,7 +166,7 @@ fn a_configuration_in_the_place_of_another_one_loses_nothing() {
     let options =
         ["click", "--allow-config", "-u", &socket, "-e", config, "-h", "fl.count", "-h", "td.count"];
     let mut running = line.between.start(TIDEGATE, &options).unwrap();
-    let stream = Stream::start(&line.left, &line.right, PORT.into(), 1);
+    let stream = DatagramStream::start(&line.left, &line.right, PORT.into(), 1);
     let mut control = Control::open(&path);
     for text in [config, "Nonsense", config, "fl :: FromDevice(eth9) -> Discard", config] {
         stream.wait_for(500);

@@ -16,7 +16,7 @@ use std::process::Command;
 
 use detour::carry;
 use frames::{Machine, at_borders, damage, finish, of_rule};
-use lab::{Namespace, Net, Running, openvswitch};
+use lab::{Namespace, Net, RunningProgram, openvswitch};
 use line::TIDEGATE;
 use program::{Exit, Program, text};
 use serde::Deserialize;
@@ -112,7 +112,7 @@ impl Chain {
     }
 
     /// Starts one of the chain's configurations.
-    fn start(&self, place: &Place, name: &str) -> Running {
+    fn start(&self, place: &Place, name: &str) -> RunningProgram {
         place.software.start(TIDEGATE, &["run", &self.file(name).display().to_string()]).unwrap()
     }
 
@@ -151,7 +151,7 @@ fn program(config: &str) -> Program {
 
 /// Open vSwitch with the flows of a chain.
 struct Switch {
-    _running: [Running; 2],
+    _running: [RunningProgram; 2],
     folder: tempfile::TempDir,
 }
 

@@ -12,7 +12,7 @@ use detour::frames::{CLIENT, CLIENT6, List, SERVER, SERVER6, by_flow, is_mark, m
 use detour::{
     Arrived, COUNTS, Detour, MASQUERADE, SLICED, Way, carry, has_version_6, is_installed, nft, read, set,
 };
-use lab::{Running, openvswitch};
+use lab::{RunningProgram, openvswitch};
 use line::{run, value};
 use wire::build::Builder;
 use wire::checksum::{Delta, PseudoHeader, icmp_valid, ipv4_valid, tcp_valid, udp_valid};
@@ -29,7 +29,7 @@ fn both_ways(
     way: Way,
     own: [&str; 2],
     ends: [MacAddr; 2],
-    start: &dyn Fn(&Detour) -> Option<Vec<Running>>,
+    start: &dyn Fn(&Detour) -> Option<Vec<RunningProgram>>,
 ) -> Option<([Vec<Vec<u8>>; 2], String)> {
     let detour = Detour::new(["", ""], own)?;
     let function = start(&detour)?;
@@ -49,7 +49,7 @@ fn check(
     own: [&str; 2],
     ends: [MacAddr; 2],
     expected: [usize; 2],
-    start: &dyn Fn(&Detour) -> Option<Vec<Running>>,
+    start: &dyn Fn(&Detour) -> Option<Vec<RunningProgram>>,
 ) {
     let Some((whole, _)) = both_ways(Way::Whole, own, ends, start) else { return };
     let Some((joined, counts)) = both_ways(SLICED, own, ends, start) else { return };
@@ -81,7 +81,7 @@ fn assert_same(whole: &[Vec<u8>], joined: &[Vec<u8>]) {
 }
 
 /// Runs Tidegate as the function.
-fn tidegate(config: &'static str) -> impl Fn(&Detour) -> Option<Vec<Running>> {
+fn tidegate(config: &'static str) -> impl Fn(&Detour) -> Option<Vec<RunningProgram>> {
     move |detour| Some(vec![run(&detour.function, config, &[])])
 }
 

@@ -8,7 +8,7 @@ mod line;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use detour::{Detour, set};
-use lab::{Running, exchange_datagrams, transfer};
+use lab::{RunningProgram, exchange_datagrams, transfer};
 use line::{MEGABYTE, run, value};
 
 /// The server's address inside the tunnel.
@@ -55,7 +55,7 @@ fn tunnel(device: &str) -> Option<Detour> {
 
 /// Slices packets that go into the tunnel, and joins packets that leave the function. Packets from the
 /// server's side have to be whole, because the function takes packets out of the tunnel.
-fn host(detour: &Detour, slicing: &str) -> Running {
+fn host(detour: &Detour, slicing: &str) -> RunningProgram {
     let config = format!(
         "t :: PayloadTable(ENTRIES 4096);
          to_client :: Queue(10000) -> ToDevice(client);

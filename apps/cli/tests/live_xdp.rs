@@ -7,7 +7,7 @@ mod line;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use lab::{Running, Stream, ping};
+use lab::{DatagramStream, RunningProgram, ping};
 use line::{Control, Line, RIGHT, TIDEGATE, has_xdp, run, send, value, when};
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ fn each_worker_has_its_queues() {
     let running = line.forward_by_xdp("", &options);
     line.check();
     // With this number of flows, some arrive at each queue.
-    let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
+    let stream = DatagramStream::start(&line.left, &line.right, PORT.into(), 64);
     stream.wait_for(2000);
     let [arrived, missing, doubled] = stream.stop();
     let (good, [output, messages]) = running.stop();
@@ -62,7 +62,7 @@ fn an_interface_that_takes_no_secret_key_is_named_and_served() {
         let config = format!("left :: FromXDP(left{keyword}) -> Discard");
         let options = ["--threads", "2", "-H", "left.count", "-H", "left.rss_key"];
         let running = run(&line.between, &config, &options);
-        let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
+        let stream = DatagramStream::start(&line.left, &line.right, PORT.into(), 64);
         // No packets pass.
         std::thread::sleep(std::time::Duration::from_millis(200));
         stream.stop();
@@ -93,7 +93,7 @@ fn workers_without_a_queue_to_send_by_have_those_of_others() {
     options.extend(handlers.iter().flat_map(|handler| ["-H", handler]));
     let running = run(&line.between, config, &options);
     line.check();
-    let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
+    let stream = DatagramStream::start(&line.left, &line.right, PORT.into(), 64);
     stream.wait_for(2000);
     let [arrived, missing, doubled] = stream.stop();
     let (good, [output, messages]) = running.stop();
@@ -110,7 +110,7 @@ fn workers_without_a_queue_to_send_by_have_those_of_others() {
 }
 
 /// Runs a configuration on `workers` workers, with the report in a file.
-fn start(line: &Line, workers: usize, config: &str, more: &[&str], report: &Path) -> Running {
+fn start(line: &Line, workers: usize, config: &str, more: &[&str], report: &Path) -> RunningProgram {
     let workers = workers.to_string();
     let options =
         ["--threads", &workers, "--json", report.to_str().unwrap(), "-H", "left.count", "-H", "left.queues"];
@@ -130,7 +130,7 @@ fn a_queue_of_all_workers_gives_flows_to_the_worker_that_they_belong_to() {
             "left :: FromXDP(left, PROMISC true, MODE {mode}) -> MarkIPHeader(14) -> FlowCounter -> to :: ToXDP(right)"
         );
         let running = start(&line, workers, &config, &["-H", "to.count"], &report);
-        let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
+        let stream = DatagramStream::start(&line.left, &line.right, PORT.into(), 64);
         stream.wait_for(4000);
         let [arrived, missing, doubled] = stream.stop();
         let (good, [output, messages]) = running.stop();
@@ -223,7 +223,7 @@ fn slots_of_guests_come_home() {
     let flood = "FastUDPFlows(0, 200000, 100, 2:0:0:0:0:1, 10.77.0.1, 2:0:0:0:0:2, 10.77.0.2, 64, 1000)";
     send(&line.left, "eth0", flood, 200_000);
     // Packets of the flood that are still in rings may displace some packets of the stream.
-    let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
+    let stream = DatagramStream::start(&line.left, &line.right, PORT.into(), 64);
     stream.wait_for(2000);
     let [arrived, _, doubled] = stream.stop();
     let (good, [output, messages]) = running.stop();
@@ -267,7 +267,7 @@ fn guests_go_in_the_middle_of_it() {
         for ends in ["stop", "kill", "stop", "unplug"] {
             let running = start(&line, workers, config, &[], &report);
             assert!(has_program(&line));
-            let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
+            let stream = DatagramStream::start(&line.left, &line.right, PORT.into(), 64);
             stream.wait_for(500);
             match ends {
                 "kill" => running.signal("KILL"),

@@ -3,7 +3,7 @@
 use std::io::{Error, Result};
 use std::process::{Command, Stdio};
 
-use lab::{Running, openvswitch};
+use lab::{RunningProgram, openvswitch};
 
 use super::program::{EAL, Program};
 use super::{Bench, FLOWS, Line};
@@ -173,7 +173,7 @@ impl Device {
 
     /// Connects the machines by the device, and configures their interfaces `eth0`. The device forwards as
     /// long as the returned programs run.
-    pub(super) fn set_up(&self, bench: &Bench, line: &Line) -> Result<Vec<Running>> {
+    pub(super) fn set_up(&self, bench: &Bench, line: &Line) -> Result<Vec<RunningProgram>> {
         let Line { left, between, right, net } = line;
         let (mut running, threads) = (Vec::new(), self.workers.to_string());
         let makes_taps = matches!(self.kind, Kind::Taps(_) | Kind::Dpdk(_, true));
@@ -257,11 +257,11 @@ impl Device {
 }
 
 /// Starts testpmd, which forwards between its two ports.
-fn testpmd(mut command: Command, ports: &str) -> Result<Running> {
+fn testpmd(mut command: Command, ports: &str) -> Result<RunningProgram> {
     command.args(EAL).arg("--no-shconf").args(ports.split(' '));
     command.args(["--", "--forward-mode=io", "--auto-start", "--total-num-mbufs=16384", "--stats-period=1"]);
     // testpmd runs until it reads from its standard input, which stays open and empty.
-    Running::new(command.stdin(Stdio::piped()))
+    RunningProgram::new(command.stdin(Stdio::piped()))
 }
 
 fn null_by_testpmd(port: &str) -> Result<f64> {

@@ -10,7 +10,7 @@ use std::io::Result;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use lab::{Flows, Namespace, Net};
+use lab::{Connections, Namespace, Net};
 
 use super::kernel::count;
 use super::{Interrupt, PORT, Program, SEGMENT, is_possible};
@@ -159,7 +159,7 @@ fn measure(
     let _running = program.run(&between, &options, &translator(work, is_juggled))?;
     let before = Segments::of(&sender, &receiver)?;
     let address = SocketAddr::from((RECEIVER, PORT));
-    let received = lab::flows(&sender, &receiver, address, &Flows::new(connections), window)?;
+    let received = lab::flows(&sender, &receiver, address, &Connections::new(connections), window)?;
     let rate = received.iter().map(|one| one.rate).sum();
     let after = Segments::of(&sender, &receiver)?;
     let thousands = (after.arrived - before.arrived).max(1) as f64 / 1000.0;

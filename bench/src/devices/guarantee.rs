@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use lab::Flows;
+use lab::Connections;
 
 use super::{Line, PORT, Program, RIGHT, numbers};
 
 /// The connections that compete with the guaranteed connection.
-const OTHERS: Flows<'_> = Flows::new(7);
+const OTHERS: Connections<'_> = Connections::new(7);
 /// The capacity in packets of each queue of the link. A full queue takes 1.2 ms of link time, or 4.8 ms if
 /// the low-priority queue gets only a quarter of the link.
 const QUEUE: u32 = 100;

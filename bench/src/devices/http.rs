@@ -8,7 +8,7 @@ use std::io::{Error, Result};
 use std::path::Path;
 use std::time::Duration;
 
-use lab::{Namespace, Running};
+use lab::{Namespace, RunningProgram};
 
 use super::{LEFT, Line, Program, RIGHT};
 
@@ -94,7 +94,7 @@ impl Web {
         Ok(Served { gbps: bytes * 8.0 / 1e9, median, p99, slf: [came, left] })
     }
 
-    fn nginx(&self, server: &Namespace) -> Result<Running> {
+    fn nginx(&self, server: &Namespace) -> Result<RunningProgram> {
         let config = self.folder.path().join("nginx.conf");
         let running = server.spawn("nginx", &["-c", text(&config)?])?;
         // nginx prints nothing when it is ready, but then it writes its process id to a file.

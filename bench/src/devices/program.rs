@@ -5,7 +5,7 @@ use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lab::{Namespace, Running};
+use lab::{Namespace, RunningProgram};
 
 /// The arguments of DPDK's environment for any program: no huge pages, no network cards, 512 MiB of memory.
 pub(super) const EAL: [&str; 4] = ["--no-huge", "--no-pci", "-m", "512"];
@@ -49,17 +49,17 @@ impl Program {
 
     /// Starts a configuration in a namespace and returns once its elements are initialized. `options` are
     /// options of `tidegate run`. The program ends when the result is dropped.
-    pub(super) fn run(&self, space: &Namespace, options: &[&str], config: &str) -> Result<Running> {
+    pub(super) fn run(&self, space: &Namespace, options: &[&str], config: &str) -> Result<RunningProgram> {
         let config = format!("{config}; {READY}");
         self.start(space, &[options, &["-e", &config]].concat())
     }
 
     /// Like [`run`](Self::run), for a configuration in a file, which must contain [`READY`].
-    pub(super) fn run_file(&self, space: &Namespace, file: &Path) -> Result<Running> {
+    pub(super) fn run_file(&self, space: &Namespace, file: &Path) -> Result<RunningProgram> {
         self.start(space, &[file.to_str().ok_or_else(|| Error::other("a path that is not text"))?])
     }
 
-    fn start(&self, space: &Namespace, arguments: &[&str]) -> Result<Running> {
+    fn start(&self, space: &Namespace, arguments: &[&str]) -> Result<RunningProgram> {
         let mut running = space.spawn(self.path()?, &[&["run", "-q"], arguments].concat())?;
         // Libraries may print other lines first.
         running.wait_until_said(SAID)?;
@@ -79,7 +79,7 @@ impl Program {
     /// Starts a generator that sends the frames of a capture from `eth0` repeatedly, at full rate. With
     /// AF_XDP, the generator is faster than any measured device, and 1.5 times as fast as with packet
     /// sockets.
-    pub(super) fn generate(&self, space: &Namespace, frames: &Path) -> Result<Running> {
+    pub(super) fn generate(&self, space: &Namespace, frames: &Path) -> Result<RunningProgram> {
         let to = if self.has_xdp { "ToXDP" } else { "ToDevice" };
         let config = format!("InMemoryNic({}, LOOPS -1) -> {to}(eth0)", frames.display());
         space.spawn(self.path()?, &["run", "-q", "-e", &config])

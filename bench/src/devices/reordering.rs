@@ -9,7 +9,7 @@ use std::io::Result;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use lab::{Flows, Namespace, Received};
+use lab::{Connections, Namespace, Received};
 use serde::Serialize;
 
 use super::kernel::{count, soft_interrupts};
@@ -151,7 +151,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
                 interrupt.check()?;
                 let elements = (way.elements)(*delay);
                 let front = Front { merges: way.merges, hold: way.hold, elements: &elements };
-                let flows = Flows { control, ..Flows::new(1) };
+                let flows = Connections { control, ..Connections::new(1) };
                 let sample = bench.measure(&front, &flows, *delay);
                 interrupt.check()?;
                 if let Err(error) = &sample {
@@ -211,7 +211,12 @@ impl Reordering {
 
     /// Lets the connections `flows` send over paths whose delays differ by `delay` microseconds, to a
     /// receiver with `front`.
-    pub(crate) fn measure(&self, front: &Front<'_>, flows: &Flows<'_>, delay: u64) -> Result<Receiving> {
+    pub(crate) fn measure(
+        &self,
+        front: &Front<'_>,
+        flows: &Connections<'_>,
+        delay: u64,
+    ) -> Result<Receiving> {
         let line = Line::of_ordinary_frames()?;
         let Line { left: sender, between, right: receiver, .. } = &line;
         receiver.ethtool("-K eth0 gro off")?;

@@ -5,7 +5,7 @@ use std::io::{Error, Result};
 use std::path::Path;
 use std::time::Duration;
 
-use lab::{Namespace, Net, Running, openvswitch};
+use lab::{Namespace, Net, RunningProgram, openvswitch};
 
 use super::{Program, numbers};
 
@@ -22,8 +22,8 @@ pub(crate) struct Switch<'s> {
     program: &'s Program,
     host: Namespace,
     // Fields are dropped in this order, so that the programs end before the namespaces are removed.
-    _software: Option<Running>,
-    _switch: [Running; 2],
+    _software: Option<RunningProgram>,
+    _switch: [RunningProgram; 2],
     _folder: tempfile::TempDir,
     _net: Net,
 }

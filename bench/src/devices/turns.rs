@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
-use lab::Flows;
+use lab::Connections;
 
 use super::kernel::{count, soft_interrupts};
 use super::{Line, PORT, Program, RIGHT, SEGMENT, merge, numbers};
@@ -75,7 +75,7 @@ impl Turns {
             Ok([packets, count(receiver, "snmp", "Tcp", "InSegs")? as f64, soft_interrupts()?])
         };
         let before = counts()?;
-        let flows = Flows { first_port: Some(PORTS.start), ..Flows::new(PORTS.len() as u16) };
+        let flows = Connections { first_port: Some(PORTS.start), ..Connections::new(PORTS.len() as u16) };
         let all = lab::flows(sender, receiver, SocketAddr::from((RIGHT, PORT)), &flows, time)?;
         let after = counts()?;
         let [packets, segments, seconds] = [0, 1, 2].map(|n| after[n] - before[n]);

@@ -57,12 +57,12 @@ pub struct Series {
     /// The points, by rising x.
     pub points: Vec<Point>,
     /// The origin of the points, which determines how they are drawn.
-    pub kind: Kind,
+    pub kind: PointOrigin,
 }
 
 /// The origin of the points of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum PointOrigin {
     /// A measurement or simulation by this program.
     #[default]
     Measured,
@@ -88,25 +88,25 @@ pub struct Point {
 impl Series {
     /// Creates a series of measured points.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = Point>) -> Series {
-        Series { name: name.into(), points: points.into_iter().collect(), kind: Kind::Measured }
+        Series { name: name.into(), points: points.into_iter().collect(), kind: PointOrigin::Measured }
     }
 
     /// Creates a series of values that a paper reports, without quartiles.
     pub fn of_paper(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
-        Series::plain(name.into(), points, Kind::Paper)
+        Series::plain(name.into(), points, PointOrigin::Paper)
     }
 
     /// Creates a series of values of a formula.
     pub fn guide(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
-        Series::plain(name.into(), points, Kind::Guide)
+        Series::plain(name.into(), points, PointOrigin::Guide)
     }
 
     /// Creates the series of the floor's costs.
     pub fn floor(points: impl IntoIterator<Item = (f64, f64)>) -> Series {
-        Series::plain("floor".into(), points, Kind::Floor)
+        Series::plain("floor".into(), points, PointOrigin::Floor)
     }
 
-    fn plain(name: String, points: impl IntoIterator<Item = (f64, f64)>, kind: Kind) -> Series {
+    fn plain(name: String, points: impl IntoIterator<Item = (f64, f64)>, kind: PointOrigin) -> Series {
         let points = points.into_iter().map(|(x, y)| Point { x, y, quartiles: None }).collect();
         Series { name, points, kind }
     }
@@ -266,7 +266,7 @@ impl Panel {
     /// True if a line connects the points of a series. Points over an axis of names are not connected,
     /// except for the floor.
     fn joins(&self, series: &Series) -> bool {
-        !matches!(self.x.scale, Scale::Names(_)) || series.kind == Kind::Floor
+        !matches!(self.x.scale, Scale::Names(_)) || series.kind == PointOrigin::Floor
     }
 
     /// Returns the horizontal shifts of points in pixels, by the index of the series and the unshifted x in
@@ -276,7 +276,7 @@ impl Panel {
         let mut at: BTreeMap<i32, (Vec<usize>, bool)> = BTreeMap::new();
         for (series, number) in self.series.iter().zip(0..) {
             let points = series.points.iter().filter(|point| self.x.has(point.x) && self.y.has(point.y));
-            for point in points.filter(|_| series.kind == Kind::Measured) {
+            for point in points.filter(|_| series.kind == PointOrigin::Measured) {
                 let (all, have_bars) = at.entry(place(point.x)).or_default();
                 *have_bars |= point.quartiles.is_some();
                 if all.last() != Some(&number) {
@@ -336,14 +336,21 @@ impl Panel {
 }
 
 /// Draws the line of a series; lines of papers and formulas are dashed.
-fn draw_line(area: &Area<'_>, line: &[(i32, i32)], kind: Kind, colour: RGBColor) -> Result<(), String> {
+fn draw_line(
+    area: &Area<'_>,
+    line: &[(i32, i32)],
+    kind: PointOrigin,
+    colour: RGBColor,
+) -> Result<(), String> {
     let style = colour.stroke_width(1);
     let line = line.iter().copied();
     let dashed = |(dash, gap): (u32, u32)| DashedPathElement::new(line.clone(), dash, gap, style);
     match kind {
-        Kind::Measured | Kind::Floor => drawn(area.draw(&PathElement::new(line.collect::<Vec<_>>(), style))),
-        Kind::Paper => drawn(area.draw(&dashed((6, 4)))),
-        Kind::Guide => drawn(area.draw(&dashed((2, 3)))),
+        PointOrigin::Measured | PointOrigin::Floor => {
+            drawn(area.draw(&PathElement::new(line.collect::<Vec<_>>(), style)))
+        }
+        PointOrigin::Paper => drawn(area.draw(&dashed((6, 4)))),
+        PointOrigin::Guide => drawn(area.draw(&dashed((2, 3)))),
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ALL, Figure, Finding, MISSING, Need, Outcome, plot};
+use super::{ALL, Figure, FigureResults, Finding, MISSING, Need, plot};
 use crate::origin::Origin;
 use crate::varies;
 
@@ -100,7 +100,7 @@ impl Results {
     pub fn keep(
         &self,
         figure: &Figure,
-        outcome: Outcome,
+        outcome: FigureResults,
         floor: Option<[f64; 2]>,
         origin: Origin,
     ) -> Result<Option<String>, String> {
@@ -210,10 +210,10 @@ impl Results {
 mod tests {
     use super::super::table::Table;
     use super::*;
-    use crate::origin::{Begun, Program};
+    use crate::origin::{Begun, Build};
 
     fn origin() -> Origin {
-        let program = Program {
+        let program = Build {
             version: "0.0.0".into(),
             commit: "unknown".into(),
             features: Vec::new(),
@@ -222,10 +222,10 @@ mod tests {
         Begun::now(program, None).origin([])
     }
 
-    fn outcome() -> Outcome {
+    fn outcome() -> FigureResults {
         let finding =
             Finding { paper: "it falls.".into(), here: "it falls, too.".into(), bound: "memory.".into() };
-        Outcome { table: Table::new(&["slf", "ns"]), panels: Vec::new(), finding }
+        FigureResults { table: Table::new(&["slf", "ns"]), panels: Vec::new(), finding }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use trace::flood::Flood;
 
 /// An element with a table, under a flood that fills the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub struct FloodCase {
     /// The name of the class.
     pub class: &'static str,
     /// The flood whose frames each create an entry.
@@ -29,17 +29,17 @@ const fn case(
     bound: &'static str,
     entries: &'static str,
     chain: &'static str,
-) -> Case {
-    Case { class, flood, chain, bound, bytes: 0, entries, workers: 1 }
+) -> FloodCase {
+    FloodCase { class, flood, chain, bound, bytes: 0, entries, workers: 1 }
 }
 
 const RANGE: &str = "-> MarkIPHeader(14)
     -> e :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0$bound) -> Discard";
 
 /// All cases of the benchmark, in the order in which they are measured.
-pub const CASES: &[Case] = &[
+pub const CASES: &[FloodCase] = &[
     case("IPRewriter", Flood::Syn, "MAPPING_CAPACITY", "e.size", RANGE),
-    Case { workers: 2, ..case("IPRewriter", Flood::Syn, "MAPPING_CAPACITY", "e.size", RANGE) },
+    FloodCase { workers: 2, ..case("IPRewriter", Flood::Syn, "MAPPING_CAPACITY", "e.size", RANGE) },
     case(
         "TCPRewriter",
         Flood::Syn,
@@ -137,7 +137,7 @@ pub const CASES: &[Case] = &[
         "-> Strip(14) -> MarkIP6Header -> GetIP6Address(24)
         -> [0] e :: IP6NDSolicitor(2001:db8::1, 2:0:0:0:0:1$bound) -> Discard; Idle -> [1] e",
     ),
-    Case {
+    FloodCase {
         bytes: 1,
         ..case(
             "IPReassembler",
@@ -189,7 +189,7 @@ pub const CASES: &[Case] = &[
         "",
         "-> MarkIPHeader(14) -> AggregateIP(ip src) -> e :: AggregateLast($bound) -> Discard",
     ),
-    Case {
+    FloodCase {
         bytes: 1024,
         ..case(
             "IPRateMonitor",
@@ -206,7 +206,7 @@ pub const CASES: &[Case] = &[
         "e.open",
         "-> MarkIPHeader(14) -> e :: FlowCounter($bound) -> Discard",
     ),
-    Case {
+    FloodCase {
         workers: 2,
         ..case(
             "FlowCounter",

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use element::steering::{Load, Rss, Spread, Spreading, Work};
+use element::steering::{Rss, Spread, Spreading, Work, WorkerLoad};
 use element::{Batch, Timestamp};
 use packet::Pool;
-use sprayer::{Policy, Settings as Spray};
+use sprayer::{Policy, SpreadSettings as Spray};
 use wire::tcp::flags::ACK;
 
 use super::CLASSES;
@@ -72,7 +72,7 @@ const ROUNDS: usize = 2_000;
 fn decisions(policy: Policy) -> Result<(f64, f64), String> {
     let mut pool = Pool::new(64 << 20).map_err(|error| error.to_string())?;
     let owner = Rss::new(2);
-    let loads: Arc<[Load]> = (0..2).map(|_| Load::default()).collect();
+    let loads: Arc<[WorkerLoad]> = (0..2).map(|_| WorkerLoad::default()).collect();
     let mut spread = Spray { policy, ..Spray::default() }.spread(0, &loads);
     let mut batch = Batch::new();
     for connection in 0..BATCH as u16 {

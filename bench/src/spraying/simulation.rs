@@ -13,10 +13,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use element::steering::{Dispatch, Load, Rss, Spread, Work};
+use element::steering::{Dispatch, Rss, Spread, Work, WorkerLoad};
 use element::{Batch, Packet, Timestamp};
 use packet::Pool;
-use sprayer::{Policy, Settings};
+use sprayer::{Policy, SpreadSettings};
 use wire::tcp::flags::ACK;
 
 use super::traffic::segment;
@@ -180,7 +180,7 @@ struct Simulation<'a> {
     owner: Rss,
     stock: &'a mut Packets,
     workers: Vec<Worker>,
-    loads: Arc<[Load]>,
+    loads: Arc<[WorkerLoad]>,
     /// The scheduled actions: the bits of the time, which sort like the time, and the worker. `Reverse`
     /// makes the heap return the earliest action first.
     events: BinaryHeap<Reverse<(u64, usize)>>,
@@ -196,8 +196,9 @@ const START: f64 = 1e9;
 /// Simulates a run and returns its result. `stock` must have packets of all connections.
 pub(crate) fn simulate(setting: Setting, costs: Costs, stock: &mut Packets) -> Outcome {
     let owner = Rss::new(setting.workers);
-    let loads: Arc<[Load]> = (0..setting.workers).map(|_| Load::default()).collect();
-    let settings = |policy| Settings { policy, workers_per_flow: setting.cores, ..Settings::default() };
+    let loads: Arc<[WorkerLoad]> = (0..setting.workers).map(|_| WorkerLoad::default()).collect();
+    let settings =
+        |policy| SpreadSettings { policy, workers_per_flow: setting.cores, ..SpreadSettings::default() };
     let spreading = setting.policy.map(|policy| settings(policy).spreading());
     let worker = |me| Worker {
         next: Next::Take(0, 0),

@@ -13,7 +13,7 @@ use std::fmt;
 
 use crate::decision::{Graph, Next, Step, Test};
 
-/// The result of [`Program::decide`]: the number of a pattern, or that no pattern matches. Decisions of one
+/// The result of [`PatternProgram::decide`]: the number of a pattern, or that no pattern matches. Decisions of one
 /// program are equal if and only if the patterns are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision(Next);
@@ -28,7 +28,7 @@ impl Decision {
 
 /// A list of compiled patterns.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct PatternProgram {
     graph: Graph,
     patterns: Vec<Vec<Clause>>,
 }
@@ -55,13 +55,13 @@ pub struct BytesTest {
     pub value: u32,
 }
 
-impl Program {
+impl PatternProgram {
     /// Compiles a list of patterns. The number of a pattern is its index in the list.
     ///
     /// # Errors
     /// If patterns have errors: all errors of all patterns, each with the number of its pattern and a text
     /// in Click's words.
-    pub fn compile<S: AsRef<str>>(patterns: &[S]) -> Result<Program, Vec<(usize, String)>> {
+    pub fn compile<S: AsRef<str>>(patterns: &[S]) -> Result<PatternProgram, Vec<(usize, String)>> {
         let mut errors = Vec::new();
         let mut parsed = Vec::new();
         for (number, text) in patterns.iter().enumerate() {
@@ -75,7 +75,7 @@ impl Program {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let mut program = Program { graph: Graph::default(), patterns: Vec::new() };
+        let mut program = PatternProgram { graph: Graph::default(), patterns: Vec::new() };
         program.graph.start = program.chain(&parsed);
         program.patterns = parsed;
         program.graph.skip_implied();
@@ -298,7 +298,7 @@ fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
 }
 
 /// Formats the decision graph as Click lists it.
-impl fmt::Display for Program {
+impl fmt::Display for PatternProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.graph.fmt(f)
     }
@@ -310,7 +310,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn first(patterns: &[&str], data: &[u8]) -> Option<usize> {
-        Program::compile(patterns).unwrap().matches(data)
+        PatternProgram::compile(patterns).unwrap().matches(data)
     }
 
     #[test]
@@ -340,8 +340,16 @@ mod tests {
 
     #[test]
     fn errors_name_the_pattern() {
-        let reasons =
-            Program::compile(&["12/0800", "12", "1/2", "1/234", "1/22%2", "1/22%222", "x", "9999999999/11"]);
+        let reasons = PatternProgram::compile(&[
+            "12/0800",
+            "12",
+            "1/2",
+            "1/234",
+            "1/22%2",
+            "1/22%222",
+            "x",
+            "9999999999/11",
+        ]);
         let reasons: Vec<(usize, String)> = reasons.unwrap_err();
         assert_eq!(reasons.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(
@@ -360,13 +368,13 @@ mod tests {
 
     #[test]
     fn the_listing_is_clicks() {
-        let program = Program::compile(&["12/0800", "-"]).unwrap();
+        let program = PatternProgram::compile(&["12/0800", "-"]).unwrap();
         assert_eq!(
             program.to_string(),
             " 0  12/08000000%ffff0000  yes->[0]  no->[1]\nsafe length 14\nalignment offset 0\n"
         );
-        assert_eq!(Program::compile(&["-", "12/0800"]).unwrap().unmatched(), [1]);
-        assert!(Program::compile(&["-"]).unwrap().to_string().starts_with("all->[0]\n"));
+        assert_eq!(PatternProgram::compile(&["-", "12/0800"]).unwrap().unmatched(), [1]);
+        assert!(PatternProgram::compile(&["-"]).unwrap().to_string().starts_with("all->[0]\n"));
     }
 
     /// Evaluates patterns one by one from their text, without compilation, and returns the first that
@@ -414,7 +422,7 @@ mod tests {
             packets in prop::collection::vec(
                 prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0xff)], 0..14), 20),
         ) {
-            let program = Program::compile(&patterns).unwrap();
+            let program = PatternProgram::compile(&patterns).unwrap();
             for data in packets {
                 prop_assert_eq!(program.matches(&data), reference(&patterns, &data), "{}", program);
             }
@@ -422,7 +430,7 @@ mod tests {
 
         #[test]
         fn no_text_panics(text in "[0-9a-f/%!? x-]{0,20}") {
-            let _ = Program::compile(&[text]);
+            let _ = PatternProgram::compile(&[text]);
         }
     }
 }

@@ -113,7 +113,7 @@ fn host_bits<A: Address>(length: u8) -> u128 {
 
 /// The data that a [`PrefixTable`] keeps for a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct PrefixEntry {
     /// The number that a look-up of an address in the prefix returns, at most [`MAX_VALUE`].
     pub value: u32,
     /// A number that the caller can store with the prefix; look-ups do not use it.
@@ -124,7 +124,7 @@ pub struct Entry {
 #[derive(Clone, Debug)]
 pub struct PrefixTable<A = u32> {
     /// All prefixes with their entries, from which changes are computed; look-ups do not use it.
-    prefixes: HashMap<Prefix<A>, Entry>,
+    prefixes: HashMap<Prefix<A>, PrefixEntry>,
     /// The cells of the trie: the array of the first step ([`ROOT`] cells), followed by the pages ([`PAGE`]
     /// cells each).
     cells: Vec<Cell>,
@@ -216,7 +216,7 @@ impl<A: Address> PrefixTable<A> {
 
     /// Returns the entry of exactly this prefix; `None` if it is not in the table, even if shorter prefixes
     /// contain it.
-    pub fn get(&self, prefix: Prefix<A>) -> Option<Entry> {
+    pub fn get(&self, prefix: Prefix<A>) -> Option<PrefixEntry> {
         self.prefixes.get(&prefix).copied()
     }
 
@@ -276,7 +276,7 @@ impl<A: Address> PrefixTable<A> {
 
     /// Adds a prefix, or replaces its entry. Returns the previous entry, or `None` if the prefix is new. A
     /// value above [`MAX_VALUE`] must not be used.
-    pub fn insert(&mut self, prefix: Prefix<A>, entry: Entry) -> Option<Entry> {
+    pub fn insert(&mut self, prefix: Prefix<A>, entry: PrefixEntry) -> Option<PrefixEntry> {
         let before = self.prefixes.insert(prefix, entry);
         if prefix.length == 0 {
             self.default = Some(entry.value.min(MAX_VALUE));
@@ -296,7 +296,7 @@ impl<A: Address> PrefixTable<A> {
 
     /// Removes a prefix, and returns its entry; `None` if it is not in the table. Its addresses then have
     /// the value of the next shorter prefix that contains them.
-    pub fn remove(&mut self, prefix: Prefix<A>) -> Option<Entry> {
+    pub fn remove(&mut self, prefix: Prefix<A>) -> Option<PrefixEntry> {
         let before = self.prefixes.remove(&prefix)?;
         if prefix.length == 0 {
             self.default = None;
@@ -500,7 +500,7 @@ mod tests {
             let before = place.map(|place| listed.swap_remove(place).1);
             let found = if add {
                 listed.push((prefix, value));
-                table.insert(prefix, Entry { value, note: number as u32 })
+                table.insert(prefix, PrefixEntry { value, note: number as u32 })
             } else {
                 table.remove(prefix)
             };
@@ -540,7 +540,7 @@ mod tests {
     fn the_largest_value_is_kept_apart_from_lengths_and_pages() {
         let mut table = PrefixTable::<u32>::new();
         for length in [0, 1, 16, 17, 24, 25, 32] {
-            let entry = Entry { value: MAX_VALUE - u32::from(length), note: 0 };
+            let entry = PrefixEntry { value: MAX_VALUE - u32::from(length), note: 0 };
             table.insert(Prefix::new(0x0a01_0203, length), entry);
             assert_eq!(table.lookup(0x0a01_0203), Some(entry.value), "{length}");
         }
@@ -553,7 +553,7 @@ mod tests {
         for (address, length, value) in
             [(0, 0, 7), (0x0a00_0000, 8, 3), (0x0a80_0000, 9, 7), (0xff00_0000, 8, 3)]
         {
-            table.insert(Prefix::new(address, length), Entry { value, note: 0 });
+            table.insert(Prefix::new(address, length), PrefixEntry { value, note: 0 });
         }
         let low = IntervalSet::one(0x0a00_0000, 0x0a7f_ffff);
         let three = low.union(&IntervalSet::one(0xff00_0000, 0xffff_ffff));

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use classify::prefixes::{Address, Entry, Prefix, PrefixTable};
+use classify::prefixes::{Address, Prefix, PrefixEntry, PrefixTable};
 use testkit::found;
 
 /// A binary trie: the reference for the table.
@@ -87,7 +87,7 @@ fn agree<A: Address>(
 fn the_table_is_a_trie<A: Address + std::fmt::LowerHex>(prefixes: &[Prefix<A>]) {
     let mut random = fastrand::Rng::with_seed(1);
     let (mut table, mut trie) = (PrefixTable::new(), Trie::new());
-    let entry = |value| Entry { value, note: 0 };
+    let entry = |value| PrefixEntry { value, note: 0 };
     for &prefix in prefixes {
         let value = random.u32(..1000);
         table.insert(prefix, entry(value));

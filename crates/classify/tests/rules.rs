@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use classify::filter::{
-    Condition, Expression, Headers, Matcher, Names, action, classbench, condition, parse,
+    Condition, Expression, HeaderSlices, Matcher, NameLookup, action, classbench, condition, parse,
 };
 use testkit::found;
 
@@ -106,7 +106,7 @@ fn of_filter(pattern: &str) -> Rule {
 /// The parsers for patterns: numbers, IPv4 addresses and prefixes, no names.
 struct NoNames;
 
-impl Names for NoNames {
+impl NameLookup for NoNames {
     fn integer(&self, word: &str) -> Option<i128> {
         word.parse().ok()
     }
@@ -161,7 +161,8 @@ impl Set {
 
     fn compiled(&self, tuples: &[Tuple]) -> Vec<Option<usize>> {
         let packets: Vec<[u8; 24]> = tuples.iter().map(packet).collect();
-        let headers = packets.iter().map(|p| Headers { mac: &[], network: &p[..20], transport: &p[20..] });
+        let headers =
+            packets.iter().map(|p| HeaderSlices { mac: &[], network: &p[..20], transport: &p[20..] });
         let mut found = Vec::with_capacity(packets.len());
         self.matcher.first_of_each(headers, None, |rule| found.push(rule));
         found

@@ -49,7 +49,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, Read};
 
-use capture::summary::{Dump, Parsed, Parser, Record};
+use capture::summary::{BuiltPacket, Dump, Parsed, Parser};
 use element::args::{Bytes, Raw, parse_bool};
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Action, Case, DST_IP, EXTRA_LENGTH, Field, Filter, PAINT, Target, Value};
@@ -132,7 +132,7 @@ pub static CLASS: Class = Class {
             position: 0,
             line: Vec::new(),
             issues: Vec::new(),
-            record: Record::default(),
+            record: BuiltPacket::default(),
             copies: Copies::default(),
             ended: false,
             fault: None,
@@ -171,7 +171,7 @@ struct FromIpSummaryDump {
     position: u64,
     line: Vec<u8>,
     issues: Vec<String>,
-    record: Record,
+    record: BuiltPacket,
     copies: Copies,
     ended: bool,
     fault: Option<String>,
@@ -385,7 +385,7 @@ impl FromIpSummaryDump {
 impl Copies {
     /// Returns the packets to make of a record: a single packet, or with `multipacket` as many as the
     /// record describes. In that case the record's time is set ahead of the first packet.
-    fn of(record: &mut Record, multipacket: bool) -> Copies {
+    fn of(record: &mut BuiltPacket, multipacket: bool) -> Copies {
         let info = &mut record.info;
         if !multipacket || info.extra_packets == 0 {
             return Copies { left: 1, ..Copies::default() };
@@ -406,7 +406,7 @@ impl Copies {
     }
 
     /// Returns the time stamp that the next packet of the record will have.
-    fn time(&self, record: &Record) -> Timestamp {
+    fn time(&self, record: &BuiltPacket) -> Timestamp {
         match (self.length, self.left) {
             (0, _) => Timestamp(record.info.time),
             (_, 1) => Timestamp(self.end),
@@ -415,7 +415,7 @@ impl Copies {
     }
 
     /// Counts one packet as made, and sets the record's length and time for it.
-    fn next(&mut self, record: &mut Record) {
+    fn next(&mut self, record: &mut BuiltPacket) {
         self.left -= 1;
         if self.length == 0 {
             return;

@@ -68,7 +68,7 @@ impl Losses {
 #[cfg(test)]
 mod tests {
     use element::{Class, Effects, Element};
-    use testkit::Run;
+    use testkit::TestRun;
 
     use super::*;
 
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn the_first_packet_is_told_and_then_their_number_now_and_then() {
         static CLASSES: &[&Class] = &[&LOSER];
-        let run = Run { classes: CLASSES, ..Run::default() };
+        let run = TestRun { classes: CLASSES, ..TestRun::default() };
         let outcome = run.text("l :: Loser", &[]).unwrap();
         let said: Vec<&str> = outcome.messages.lines().collect();
         let expected = [

@@ -55,7 +55,7 @@ use std::io::{self, Write};
 use capture::{Writer, WriterOptions};
 use element::args::Raw;
 use element::class::{ArgInfo, Notes, Task};
-use element::effects::{Case, Counts, EXTRA_LENGTH, Field, Filter, Target};
+use element::effects::{Case, Counting, EXTRA_LENGTH, Field, Filter, Target};
 use element::{
     Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, WriteTimer, manual,
 };
@@ -297,8 +297,8 @@ impl Sink for ToDump {
 impl Element for ToDump {
     fn effects(&self) -> Effects {
         let (to, counts) = match self.passes_on {
-            true => (Target::Output(0), Counts::Own),
-            false => (Target::Send, Counts::None),
+            true => (Target::Output(0), Counting::Own),
+            false => (Target::Send, Counting::None),
         };
         let mac = Field::HeaderOffset(Base::Mac);
         let seen = [Field::Length, Field::Payload, Field::TimeStamp, EXTRA_LENGTH, mac];

@@ -45,10 +45,10 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use capture::summary::{self, Field as Summary, PacketInfo, View};
+use capture::summary::{self, SummaryField as Summary, PacketInfo, View};
 use element::args::Raw;
 use element::class::{ArgInfo, Notes, Task};
-use element::effects::{Case, Counts, EXTRA_LENGTH, Field, Filter, PAINT, Target};
+use element::effects::{Case, Counting, EXTRA_LENGTH, Field, Filter, PAINT, Target};
 use element::{
     Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, WriteTimer, manual,
 };
@@ -289,8 +289,8 @@ impl Sink for ToIpSummaryDump {
 impl Element for ToIpSummaryDump {
     fn effects(&self) -> Effects {
         let (to, counts) = match self.passes_on {
-            true => (Target::Output(0), Counts::Own),
-            false => (Target::Send, Counts::None),
+            true => (Target::Output(0), Counting::Own),
+            false => (Target::Send, Counting::None),
         };
         let anno = |offset, length| Field::Annotation { offset: offset as u8, length };
         let seen = [

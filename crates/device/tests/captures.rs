@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use testkit::Run;
+use testkit::TestRun;
 
 /// Writes a capture of ten packets, one per second. Returns its path, and the folder, which is removed when
 /// it is dropped.
@@ -11,14 +11,14 @@ fn capture(name: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name).display().to_string();
     let text = format!("TimedSource(1, LIMIT 10, STOP true) -> c :: Counter -> ToDump({path}, SNAPLEN 0)");
-    let out = Run::default().text(&text, &["c.count"]).unwrap();
+    let out = TestRun::default().text(&text, &["c.count"]).unwrap();
     assert_eq!(out.values, [Ok("10".into())], "{}", out.messages);
     (folder, path)
 }
 
 fn count(source: &str) -> String {
     let text = format!("f :: {source} -> c :: Counter -> Discard");
-    let out = Run::trace().text(&text, &["c.count"]).unwrap();
+    let out = TestRun::trace().text(&text, &["c.count"]).unwrap();
     assert_eq!(out.report.totals.held, 0);
     out.values[0].clone().unwrap()
 }
@@ -48,7 +48,7 @@ fn time_goes_on_behind_a_capture_while_packets_are_on_their_way() {
         "FromDump({path}) -> q :: Queue -> Unqueue(ACTIVE false) -> c :: Counter -> Discard;
          Script(label again, wait 1, goto again)"
     );
-    let out = Run::trace().text(&text, &["q.length", "c.count"]).unwrap();
+    let out = TestRun::trace().text(&text, &["q.length", "c.count"]).unwrap();
     assert_eq!(out.values, [Ok("10".into()), Ok("0".into())]);
 }
 
@@ -59,7 +59,7 @@ fn sources_stop_with_the_captures() {
         "Queue -> Unqueue(ACTIVE false) -> Discard; TimedSource(1) -> c :: Counter -> Discard",
         "Discard; TimedSource(0.1) -> Queue -> DelayUnqueue(1) -> c :: Counter -> Discard",
     ] {
-        let out = Run::trace().text(&format!("FromDump({path}) -> {endless}"), &["c.count"]).unwrap();
+        let out = TestRun::trace().text(&format!("FromDump({path}) -> {endless}"), &["c.count"]).unwrap();
         let count: u64 = out.values[0].clone().unwrap().parse().unwrap();
         assert!((5..200).contains(&count), "{count}");
     }
@@ -75,7 +75,7 @@ fn counted_packets_are_in_the_file() {
          look :: FromIPSummaryDump({path}, ACTIVE false) -> Discard;
          Script(wait 0.55, print $(out.count), print $(look.filesize), stop)"
     );
-    let outcome = Run::default().text(&text, &[]).unwrap();
+    let outcome = TestRun::default().text(&text, &[]).unwrap();
     let numbers: Vec<u64> = outcome.output.lines().map(|line| line.parse().unwrap()).collect();
     let &[count, size] = &numbers[..] else { panic!("{}", outcome.output) };
     assert!(count > 0);
@@ -89,7 +89,7 @@ fn with_rest(file: &[u8], rest: &[u8], source: &str) -> (String, Vec<String>, St
     let path = folder.path().join("file.gz").display().to_string();
     std::fs::write(&path, [file, rest].concat()).unwrap();
     let text = format!("{} -> c :: Counter -> Discard", source.replace('%', &path));
-    let outcome = Run::trace().text(&text, &["c.count"]).unwrap();
+    let outcome = TestRun::trace().text(&text, &["c.count"]).unwrap();
     (outcome.values[0].clone().unwrap(), outcome.errors, outcome.messages)
 }
 

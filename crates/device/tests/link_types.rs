@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use capture::{LinkType, Reader, Writer, WriterOptions};
-use testkit::{Outcome, Run};
+use testkit::{RunResults, TestRun};
 
 const IP: [u8; 28] = [
     0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0x66, 0xcf, 10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, 0, 8, 0, 0, //
@@ -35,7 +35,7 @@ fn capture(folder: &Path, name: &str, link: LinkType) -> String {
 /// Runs a configuration with an element `out` that writes to `$OUT`. In the text, `$ETHER`, `$IP`, `$SLL`
 /// and `$MIXED` are replaced by the paths of captures. Returns the outcome, and the link type and packets
 /// of the written file.
-fn run(text: &str) -> (Outcome, LinkType, Vec<Vec<u8>>) {
+fn run(text: &str) -> (RunResults, LinkType, Vec<Vec<u8>>) {
     let folder = tempfile::tempdir().unwrap();
     let mut text = text.to_string();
     for (name, link) in
@@ -47,7 +47,7 @@ fn run(text: &str) -> (Outcome, LinkType, Vec<Vec<u8>>) {
     std::fs::write(&mixed, pcapng()).unwrap();
     let out = folder.path().join("out").display().to_string();
     let text = text.replace("$MIXED", &mixed.display().to_string()).replace("$OUT", &out);
-    let outcome = Run::trace().text(&text, &["out.count"]).unwrap();
+    let outcome = TestRun::trace().text(&text, &["out.count"]).unwrap();
     let mut reader = Reader::open(&out).unwrap();
     let link = reader.link();
     let packets = std::iter::from_fn(|| reader.next().unwrap().map(|record| record.data.to_vec())).collect();
@@ -78,7 +78,7 @@ fn pcapng() -> Vec<u8> {
 }
 
 /// Returns the number of packets that were dropped because of their link type.
-fn dropped(outcome: &Outcome) -> u64 {
+fn dropped(outcome: &RunResults) -> u64 {
     outcome.report.totals.drops.get("another link type").copied().unwrap_or(0)
 }
 

@@ -10,14 +10,14 @@ use std::thread;
 use std::time::Duration;
 
 use engine::ClockKind;
-use testkit::{Outcome, Run, worker};
+use testkit::{RunResults, TestRun, worker};
 
 /// A timeout that is longer than any of these tests takes on the slowest machine.
 const LONG: Duration = Duration::from_secs(30);
 
 /// Runs a configuration in real time, and in parallel the function `peer`. When `peer` returns, the run is
 /// stopped. Returns the outcome, with the counts of the element `c`, and the result of `peer`.
-fn beside<T: Send>(folder: &Path, config: &str, peer: impl FnOnce() -> T + Send) -> (Outcome, T) {
+fn beside<T: Send>(folder: &Path, config: &str, peer: impl FnOnce() -> T + Send) -> (RunResults, T) {
     let stop = folder.join("stop");
     let text = format!(
         "{config};\nSocket(UNIX_DGRAM, {}) -> Counter(COUNT_CALL 1 stop) -> Discard;\nScript(wait 60s, stop);",
@@ -30,7 +30,7 @@ fn beside<T: Send>(folder: &Path, config: &str, peer: impl FnOnce() -> T + Send)
             eventually(|| sender.send_to(b"stop", &stop).ok());
             value
         });
-        let run = Run { clock: ClockKind::Real, ..Run::default() };
+        let run = TestRun { clock: ClockKind::Real, ..TestRun::default() };
         let outcome = run.text(&text, &["c.count", "c.byte_count"]).unwrap();
         assert!(outcome.report.balances(), "{:?}", outcome.report);
         (outcome, peer.join().unwrap())
@@ -95,7 +95,7 @@ fn a_unix_server_serves_one_client_after_the_other() {
 fn a_server_replaces_a_socket_without_an_owner_only() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("server");
-    let run = Run { clock: ClockKind::Real, ..Run::default() };
+    let run = TestRun { clock: ClockKind::Real, ..TestRun::default() };
     for kind in ["UNIX", "UNIX_DGRAM"] {
         let text = format!("Socket({kind}, {}) -> Discard; Script(stop)", path.display());
         // A listener of the standard library does not remove its file.
@@ -157,7 +157,7 @@ fn a_client_sends_everything_to_a_slow_reader() {
             "InfiniteSource(LENGTH 1000, LIMIT {PACKETS}) -> NumberPacket(0, NET_ORDER true) -> {path}
              Socket(TCP, 127.0.0.1, {port})"
         );
-        let run = Run { clock: ClockKind::Real, ..Run::default() };
+        let run = TestRun { clock: ClockKind::Real, ..TestRun::default() };
         let outcome = run.text(&config, &[]).unwrap();
         assert_eq!((outcome.report.totals.out, outcome.report.totals.dropped), (PACKETS as u64, 0));
         let bytes = reader.join().unwrap();
@@ -179,7 +179,7 @@ fn a_peer_that_goes_away_costs_packets_but_no_balance() {
     let config = format!(
         "InfiniteSource(LENGTH 1000, LIMIT 30000) -> s :: Socket(TCP, 127.0.0.1, {port}, VERBOSE true)"
     );
-    let outcome = Run { clock: ClockKind::Real, ..Run::default() }.text(&config, &[]).unwrap();
+    let outcome = TestRun { clock: ClockKind::Real, ..TestRun::default() }.text(&config, &[]).unwrap();
     reader.join().unwrap();
     let totals = &outcome.report.totals;
     assert!(outcome.report.balances() && totals.out + totals.dropped == 30_000, "{totals:?}");
@@ -250,7 +250,7 @@ fn a_udp_client_sends_where_each_packet_wants_to_go() {
         own.ip(),
         own.port()
     );
-    let outcome = Run::default().text(&config, &[]).unwrap();
+    let outcome = TestRun::default().text(&config, &[]).unwrap();
     assert_eq!(outcome.report.totals.out, 2);
     let mut buffer = [0; 100];
     for _ in 0..2 {
@@ -270,7 +270,7 @@ fn datagrams_go_to_and_fro_on_unix_sockets() {
          -> check :: CheckNumberPacket(0, COUNT 1000) -> c :: Counter(COUNT_CALL 1000 stop) -> Discard;
          Script(wait 60s, stop)"
     );
-    let run = Run { clock: ClockKind::Real, ..Run::default() };
+    let run = TestRun { clock: ClockKind::Real, ..TestRun::default() };
     let outcome = run.text(&config, &["c.count"]).unwrap();
     assert_eq!(outcome.values[0], Ok("1000".into()), "{:?}", outcome.report);
     assert!(!Path::new(&server).exists() && !Path::new(&client).exists());
@@ -294,7 +294,7 @@ fn mistakes_are_reported() {
         ("McastSocket(239.0.0.1, 1, 203.0.113.1) -> Discard".into(), "bind: Cannot assign requested address"),
     ];
     for (text, error) in cases {
-        let result = worker(&text, Run::default()).map(|_| ());
+        let result = worker(&text, TestRun::default()).map(|_| ());
         assert!(result.as_ref().is_err_and(|text| text.contains(error)), "{text}: {result:?}");
     }
 }

@@ -26,7 +26,7 @@ pub use address::{Ipv4Prefix, Ipv6Prefix};
 pub use bandwidth::Bandwidth;
 pub use filter::{PlaceNames, filter_condition};
 pub use micros::Micros;
-pub use port::{Port, TcpPort, UdpPort};
+pub use port::{IpPort, TcpPort, UdpPort};
 pub use real::Real;
 pub use seconds::{parse_seconds, read_seconds};
 
@@ -60,7 +60,7 @@ impl Complaint {
 
     /// Makes the complaint that the text of the argument `name` is not a value of the type `T`. `reason`
     /// says what is wrong and what was expected.
-    pub fn wrong_value<T: Arg>(name: &str, text: &str, reason: &str) -> Complaint {
+    pub fn wrong_value<T: ArgType>(name: &str, text: &str, reason: &str) -> Complaint {
         let clicks_words = T::clicks_words(text).map(|words| format!("{name}: {words}"));
         Complaint { clicks_words, ..format!("{name}: {reason}").into() }
     }
@@ -230,7 +230,7 @@ impl<'a> Args<'a> {
     /// Returns the value of the argument `name`; `None` if it was not given or is invalid, which is then
     /// reported. It is for arguments for which the class declares no default, or a default that the element
     /// computes. All others are read by [`value`](Self::value).
-    pub fn get<T: Arg>(&mut self, name: &'static str) -> Option<T> {
+    pub fn get<T: ArgType>(&mut self, name: &'static str) -> Option<T> {
         if self.default_text(name).is_some() {
             self.error(format!("{name}: {} does not use the default that it declares{BUG}", self.class.name));
         }
@@ -240,7 +240,7 @@ impl<'a> Args<'a> {
     /// Returns the value of the argument `name` or, if it is not given, the default that the class declares.
     /// If the value is invalid, this is reported and the result is of no importance:
     /// [`finish`](Self::finish) fails, so that it is never used.
-    pub fn value<T: Arg + Default>(&mut self, name: &'static str) -> T {
+    pub fn value<T: ArgType + Default>(&mut self, name: &'static str) -> T {
         // The default is parsed in any case, so that a wrong default is also found if a value is given.
         let default = self.default_of(name);
         self.given(name).or(default).unwrap_or_default()
@@ -253,7 +253,7 @@ impl<'a> Args<'a> {
 
     /// Returns the default that the class declares for the argument `name`. Reports an error in the class
     /// and returns `None` if it declares none or an invalid one.
-    pub fn default_of<T: Arg>(&mut self, name: &'static str) -> Option<T> {
+    pub fn default_of<T: ArgType>(&mut self, name: &'static str) -> Option<T> {
         let Some(text) = self.default_text(name) else {
             self.error(format!("{name}: {} declares no default{BUG}", self.class.name));
             return None;
@@ -277,9 +277,9 @@ impl<'a> Args<'a> {
 
     /// Returns the value of the argument `name`; `None` if it was not given or is invalid, which is then
     /// reported.
-    fn given<T: Arg>(&mut self, name: &'static str) -> Option<T> {
+    fn given<T: ArgType>(&mut self, name: &'static str) -> Option<T> {
         let text = self.take(name)?;
-        let place = Place { setup: self.setup, id: self.id };
+        let place = Scope { setup: self.setup, id: self.id };
         let value = T::parse(&text, &place);
         // Click leaves a parameter without a value in the text, such as `$NAME`. Only arguments that are
         // plain texts can have such a value.
@@ -321,13 +321,13 @@ impl<'a> Args<'a> {
     /// Returns the value of the argument `name`, which must be given. If it is missing or invalid, this is
     /// reported and the result is of no importance: [`finish`](Self::finish) fails, so that it is never
     /// used.
-    pub fn required<T: Arg + Default>(&mut self, name: &'static str) -> T {
+    pub fn required<T: ArgType + Default>(&mut self, name: &'static str) -> T {
         self.required_or(name, T::default())
     }
 
     /// Like [`required`](Self::required), for types that have no `Default`. `unused` is the result after an
     /// error.
-    pub fn required_or<T: Arg>(&mut self, name: &'static str, unused: T) -> T {
+    pub fn required_or<T: ArgType>(&mut self, name: &'static str, unused: T) -> T {
         let before = self.errors.len();
         self.get(name).unwrap_or_else(|| {
             if self.errors.len() == before {
@@ -464,8 +464,8 @@ impl<'a> Args<'a> {
     }
 
     /// Returns the place of this element in the configuration, by which names in its arguments are resolved.
-    pub fn place(&self) -> Place<'_> {
-        Place { setup: self.setup, id: self.id }
+    pub fn place(&self) -> Scope<'_> {
+        Scope { setup: self.setup, id: self.id }
     }
 }
 
@@ -480,16 +480,16 @@ fn without_value(parameter: &str) -> String {
 /// The place of an element in the configuration: the compounds around it. It determines which declarations
 /// of names are visible in the element's arguments and handlers.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct Scope<'a> {
     setup: &'a Setup,
     id: ElementId,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Scope<'a> {
     /// Makes the place of the element with the number `id`, for handlers, which parse values while the graph
     /// runs.
-    pub fn new(setup: &'a Setup, id: ElementId) -> Place<'a> {
-        Place { setup, id }
+    pub fn new(setup: &'a Setup, id: ElementId) -> Scope<'a> {
+        Scope { setup, id }
     }
 
     fn scope(&self) -> &str {
@@ -522,12 +522,12 @@ impl<'a> Place<'a> {
 }
 
 /// A type of values that an argument can have.
-pub trait Arg: Sized {
+pub trait ArgType: Sized {
     /// Parses the text of an argument.
     ///
     /// # Errors
     /// The part of the message after `NAME: `: the text and what was expected.
-    fn parse(text: &str, place: &Place<'_>) -> Result<Self, String>;
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Self, String>;
 
     /// Returns Click's message for a text that is not a value of the type: the part after `NAME: `. `None`
     /// if it is the same as Tidegate's, or if Click has no arguments of the type.
@@ -540,7 +540,7 @@ pub trait Arg: Sized {
 ///
 /// # Errors
 /// If the text is not a value of the type.
-pub fn read_value<T: Arg>(name: &str, text: &str, place: &Place<'_>) -> Result<T, Complaint> {
+pub fn read_value<T: ArgType>(name: &str, text: &str, place: &Scope<'_>) -> Result<T, Complaint> {
     T::parse(text, place).map_err(|reason| Complaint::wrong_value::<T>(name, text, &reason))
 }
 
@@ -558,8 +558,8 @@ pub fn out_of_range(text: &str, least: impl fmt::Display, most: impl fmt::Displa
     }
 }
 
-impl Arg for bool {
-    fn parse(text: &str, _: &Place<'_>) -> Result<bool, String> {
+impl ArgType for bool {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<bool, String> {
         parse_bool(text).ok_or_else(|| format!("'{}' is neither true nor false", text.trim()))
     }
 }
@@ -611,8 +611,8 @@ pub fn parse_integer(text: &str) -> Result<i128, BadInteger> {
 
 macro_rules! integers {
     ($($ty:ty),*) => {$(
-        impl Arg for $ty {
-            fn parse(text: &str, _: &Place<'_>) -> Result<$ty, String> {
+        impl ArgType for $ty {
+            fn parse(text: &str, _: &Scope<'_>) -> Result<$ty, String> {
                 match parse_integer(text) {
                     Ok(value) => {
                         <$ty>::try_from(value).map_err(|_| out_of_range(text, <$ty>::MIN, <$ty>::MAX))
@@ -639,8 +639,8 @@ macro_rules! integers {
 }
 integers!(u8, u16, u32, u64, usize, i32, i64);
 
-impl Arg for f64 {
-    fn parse(text: &str, _: &Place<'_>) -> Result<f64, String> {
+impl ArgType for f64 {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<f64, String> {
         parse_real(text).ok_or_else(|| not_a(text, "a number"))
     }
 
@@ -658,8 +658,8 @@ pub fn parse_real(text: &str) -> Option<f64> {
 }
 
 /// The value is one word, or a quoted string without its quotes.
-impl Arg for String {
-    fn parse(text: &str, _: &Place<'_>) -> Result<String, String> {
+impl ArgType for String {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<String, String> {
         match split_spaces(text).len() {
             1 => Ok(unquote(text)),
             _ => Err(not_a(text, "one word; put it in quotes")),
@@ -671,8 +671,8 @@ impl Arg for String {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Raw(pub String);
 
-impl Arg for Raw {
-    fn parse(text: &str, _: &Place<'_>) -> Result<Raw, String> {
+impl ArgType for Raw {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<Raw, String> {
         Ok(Raw(text.to_string()))
     }
 }
@@ -681,8 +681,8 @@ impl Arg for Raw {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 
-impl Arg for Bytes {
-    fn parse(text: &str, _: &Place<'_>) -> Result<Bytes, String> {
+impl ArgType for Bytes {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<Bytes, String> {
         match split_spaces(text).len() {
             1 => Ok(Bytes(lang::args::unquote_bytes(text))),
             _ => Err(not_a(text, "one word; put it in quotes")),
@@ -694,8 +694,8 @@ impl Arg for Bytes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ElementRef(pub ElementId);
 
-impl Arg for ElementRef {
-    fn parse(text: &str, place: &Place<'_>) -> Result<ElementRef, String> {
+impl ArgType for ElementRef {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<ElementRef, String> {
         place.element(text.trim()).map(ElementRef).ok_or_else(|| {
             let names = place.setup.elements.iter().map(|(name, _)| name.as_str());
             let near = nearest(text.trim(), names).map(|near| format!("; did you mean '{near}'?"));
@@ -713,8 +713,8 @@ impl Arg for ElementRef {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnnotationOffset<const SIZE: usize>(pub usize);
 
-impl<const SIZE: usize> Arg for AnnotationOffset<SIZE> {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Self, String> {
+impl<const SIZE: usize> ArgType for AnnotationOffset<SIZE> {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Self, String> {
         let bad = || {
             let last = Annotations::SIZE - SIZE;
             let plural = if SIZE == 1 { "" } else { "s" };

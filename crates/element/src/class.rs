@@ -28,11 +28,11 @@ pub struct Class {
     pub handlers: &'static [HandlerInfo],
     /// The handlers that are answered by functions in a table (see [`crate::handlers`]), in addition to
     /// `handlers`.
-    pub table: &'static dyn Table,
+    pub table: &'static dyn HandlerTable,
     /// The properties of the class that the engine acts on.
     pub notes: Notes,
     /// The phase of configuration in which elements of this class are made.
-    pub phase: Phase,
+    pub phase: ConfigurePhase,
     /// True if a running element can get other arguments by its handler `config`. A new element then
     /// continues with the state of the old element ([`Element::take_state`]), and must need nothing else
     /// from it.
@@ -60,7 +60,7 @@ impl Class {
         handlers: &[],
         table: &(),
         notes: Notes::NONE,
-        phase: Phase::Ordinary,
+        phase: ConfigurePhase::Ordinary,
         reconfigures: false,
         manual: "",
         samples: &[""],
@@ -76,12 +76,12 @@ impl Class {
     /// service to other elements, such as a script or a socket for clients. It then has no influence on
     /// packets before the run.
     pub fn is_bystander(&self, ports: (usize, usize)) -> bool {
-        ports == (0, 0) && self.phase == Phase::Ordinary
+        ports == (0, 0) && self.phase == ConfigurePhase::Ordinary
     }
 }
 
 /// The table of a class, without the type of its elements.
-pub trait Table: Sync {
+pub trait HandlerTable: Sync {
     /// Returns the description of a handler by its index.
     fn info(&self, index: usize) -> Option<&HandlerInfo>;
 
@@ -105,7 +105,7 @@ pub trait Table: Sync {
 }
 
 /// The empty table.
-impl Table for () {
+impl HandlerTable for () {
     fn info(&self, _index: usize) -> Option<&HandlerInfo> {
         None
     }
@@ -195,7 +195,7 @@ impl Notes {
 /// The phase in which elements of a class are configured. Elements of an earlier phase are configured first,
 /// so that elements of later phases can use what they have declared or published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum ConfigurePhase {
     /// Elements that declare names, threads and other information.
     Information,
     /// Elements that publish a service which other elements use by the element's name.

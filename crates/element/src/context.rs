@@ -24,19 +24,19 @@ use lang::Severity;
 use packet::{Batch, DropReason, Packet, Pool, Timestamp};
 
 use crate::ElementId;
-use crate::args::Place;
+use crate::args::Scope;
 use crate::facts::Facts;
 use crate::rights::Rights;
 
 pub use accounts::Accounts;
-pub use files::Files;
-pub use graph::Graph;
+pub use files::FileEvents;
+pub use graph::GraphView;
 pub use handlers::Handlers;
-pub use host::{Call, Host, Interest, Nearby, PlannedCall, Precision, Signal, Stream};
-pub use lengths::Lengths;
+pub use host::{Call, Host, Interest, Nearby, OutputStream, PlannedCall, Precision, Signal};
+pub use lengths::WholeLengths;
 pub use messages::Messages;
 pub use stores::Stores;
-pub use workers::Workers;
+pub use workers::PacketOwners;
 
 /// The counts of packets that an element has received, made, emitted, sent and dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -553,7 +553,7 @@ impl Cx<'_> {
 
     /// Returns the element's place in the configuration, by which names in values of its handlers are
     /// resolved.
-    pub fn place(&self) -> Place<'_> {
+    pub fn place(&self) -> Scope<'_> {
         self.host.place(self.id)
     }
 

@@ -298,7 +298,7 @@ pub enum Hold {
 /// Packets with the same mark have the same IPv4 addresses, protocol and ports. They are TCP or UDP, and
 /// either whole or first fragments; their network and transport header annotations are set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Marks {
+pub enum FlowMarks {
     /// The element leaves marks unchanged, and does not use them.
     #[default]
     None,
@@ -345,7 +345,7 @@ pub enum Depends {
 /// The way in which an element's handlers, and its other output for users, count packets. It determines what
 /// another element that replaces this element has to report to it ([`Effects::replaces`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Counts {
+pub enum Counting {
     /// Handlers show no counts of packets that leave by an output. Packets that end in the element, dropped
     /// or sent, have to come to the element itself.
     #[default]
@@ -387,12 +387,12 @@ pub struct State {
     /// True if both directions of a flow share an entry.
     pub both_directions: bool,
     /// The use of the entry by packets: it determines which workers may process packets of a flow.
-    pub access: Access,
+    pub access: StateAccess,
 }
 
 /// The way in which packets use the entry of state that belongs to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum StateAccess {
     /// Packets only read the entry; no packet writes it.
     Read,
     /// Packets that open or close a connection write the entry; all other packets of the connection only
@@ -475,7 +475,7 @@ pub struct Support {
     /// makes them when all elements downstream accept them: see [`crate::obstacles::to_offloads`].
     pub offloads: Option<i32>,
     /// The use of flow marks by the element.
-    pub marks: Marks,
+    pub marks: FlowMarks,
     /// The outputs and inputs at which the element parks payloads and joins them again.
     pub sliced: Sliced,
     /// True if the length that the element reads is the length of the whole packet, even if the packet's
@@ -515,7 +515,7 @@ pub struct Effects {
     /// The counts of packets that its handlers, and any other output for people, show. It has no effect if
     /// another part of the declaration prevents that the element is replaced
     /// ([`crate::obstacles::to_synthesis`]).
-    pub counts: Counts,
+    pub counts: Counting,
     /// The effect on the order of packets.
     pub order: Order,
     /// The fields that the element reads for people (printers, recorders, counters). The fate of packets
@@ -582,14 +582,14 @@ impl Effects {
     /// the next packet must see: a rate limit, a sequence number.
     #[must_use]
     pub fn sharing(mut self, table: &'static str) -> Effects {
-        let access = Access::EveryPacket;
+        let access = StateAccess::EveryPacket;
         self.state.push(State { table, key: Vec::new(), both_directions: false, access });
         self
     }
 
     /// Sets the way in which the element counts packets.
     #[must_use]
-    pub fn counting(mut self, counts: Counts) -> Effects {
+    pub fn counting(mut self, counts: Counting) -> Effects {
         self.counts = counts;
         self
     }
@@ -603,9 +603,9 @@ impl Effects {
             Target::Drop(_) | Target::Send => true,
         };
         match self.counts {
-            Counts::None => !case.is_shown && !ends,
-            Counts::Tallied => !case.is_shown,
-            Counts::Own => false,
+            Counting::None => !case.is_shown && !ends,
+            Counting::Tallied => !case.is_shown,
+            Counting::Own => false,
         }
     }
 
@@ -777,11 +777,11 @@ mod tests {
         let may = |effects: &Effects| effects.may_be_tallied(&effects.cases[0], 1);
         assert!(may(&Effects::pass()));
         assert!(!may(&Effects::drop(DropReason::NoMatch)), "it may have something to say about it");
-        assert!(may(&Effects::drop(DropReason::NoMatch).counting(Counts::Tallied)));
-        assert!(!may(&Effects::pass().counting(Counts::Own)));
+        assert!(may(&Effects::drop(DropReason::NoMatch).counting(Counting::Tallied)));
+        assert!(!may(&Effects::pass().counting(Counting::Own)));
         let side = Case::new(Filter::Any, Target::Output(1));
         assert!(!may(&Effects::cases(vec![side.clone()])), "it ends here");
         assert!(Effects::default().may_be_tallied(&side, 2));
-        assert!(!may(&Effects::cases(vec![side.shown()]).counting(Counts::Tallied)));
+        assert!(!may(&Effects::cases(vec![side.shown()]).counting(Counting::Tallied)));
     }
 }

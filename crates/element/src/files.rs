@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The part of the file system in which a write handler may create files for its caller. It is part of the
 /// call ([`Rights`](crate::Rights)), also if an element keeps the call and makes it later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Files {
+pub enum FileScope {
     /// Files may be created anywhere: the configuration itself makes the call.
     #[default]
     Anywhere,
@@ -24,16 +24,16 @@ pub enum Files {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder(Arc<Path>);
 
-impl Files {
+impl FileScope {
     /// Creates a file, or empties the file of this name. In a [`Folder`], a name that does not begin with
     /// `/` is relative to the folder.
     pub fn create(&self, name: &str) -> io::Result<File> {
         match self {
-            Files::Anywhere => File::create(name),
-            Files::Nowhere => Err(io::Error::other(
+            FileScope::Anywhere => File::create(name),
+            FileScope::Nowhere => Err(io::Error::other(
                 "a client may have no files written (the argument FILES of the ControlSocket names a folder for them)",
             )),
-            Files::Below(folder) => folder.create(name),
+            FileScope::Below(folder) => folder.create(name),
         }
     }
 }
@@ -110,7 +110,7 @@ mod tests {
         symlink(at("in"), at("alias")).unwrap();
         let folder = Folder::new(&shown("alias")).unwrap();
         assert_eq!(*folder.0, *at("in").canonicalize().unwrap());
-        let files = Files::Below(folder.clone());
+        let files = FileScope::Below(folder.clone());
         for name in ["a", "./b", "deep/c", &shown("in/d"), &shown("alias/deep/e")] {
             files.create(name).unwrap();
         }
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(fs::read_dir(at("beside")).unwrap().count(), 1);
         assert!(Folder::new(&shown("secret")).is_err() && Folder::new(&shown("none")).is_err());
 
-        assert!(Files::Nowhere.create(&shown("in/f")).is_err() && !at("in/f").exists());
-        Files::Anywhere.create(&shown("beside/f")).unwrap();
+        assert!(FileScope::Nowhere.create(&shown("in/f")).is_err() && !at("in/f").exists());
+        FileScope::Anywhere.create(&shown("beside/f")).unwrap();
     }
 }

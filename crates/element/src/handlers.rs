@@ -19,7 +19,7 @@
 use std::any::Any;
 
 use crate::args::parse_bool;
-use crate::class::{Access, HandlerInfo, Table};
+use crate::class::{Access, HandlerInfo, HandlerTable};
 use crate::{Class, Cx, Element};
 
 /// A handler of elements of the type `E`: its description, and the functions that answer reads and writes.
@@ -140,7 +140,7 @@ impl<E> Handler<E> {
     }
 }
 
-impl<E: Element> Table for &'static [Handler<E>] {
+impl<E: Element> HandlerTable for &'static [Handler<E>] {
     fn info(&self, index: usize) -> Option<&HandlerInfo> {
         self.get(index).map(|handler| &handler.info)
     }

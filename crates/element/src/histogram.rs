@@ -5,15 +5,15 @@ use packet::Timestamp;
 /// A histogram of times in nanoseconds, or of other numbers. The bounds of its classes are powers of two:
 /// class 0 counts the number 0, and class n counts the numbers from 2^(n-1) to 2^n - 1.
 #[derive(Clone, Debug)]
-pub struct Histogram([u64; 64]);
+pub struct Log2Histogram([u64; 64]);
 
-impl Default for Histogram {
+impl Default for Log2Histogram {
     fn default() -> Self {
-        Histogram([0; 64])
+        Log2Histogram([0; 64])
     }
 }
 
-impl Histogram {
+impl Log2Histogram {
     /// Counts a time in its class.
     #[inline]
     pub fn see(&mut self, time: Timestamp) {
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn times_fall_below_their_bound() {
-        let mut histogram = Histogram::default();
+        let mut histogram = Log2Histogram::default();
         for time in [0, 1, 63_999, 64_000, 65_536, i64::MAX, -5] {
             histogram.see(Timestamp(time));
         }

@@ -48,17 +48,17 @@ mod write_timer;
 use std::any::Any;
 
 pub use args::{Args, Complaint, Invalid};
-pub use class::{Access, ArgInfo, Class, DefaultValue, HandlerInfo, Notes, Phase, Registry};
+pub use class::{Access, ArgInfo, Class, ConfigurePhase, DefaultValue, HandlerInfo, Notes, Registry};
 pub use context::{
-    Call, Core, Counters, Cx, Host, Interest, Lengths, PlannedCall, Precision, Signal, Stream,
+    Call, Core, Counters, Cx, Host, Interest, OutputStream, PlannedCall, Precision, Signal, WholeLengths,
 };
 pub use effects::Effects;
 pub use facts::Facts;
-pub use files::{Files, Folder};
+pub use files::{FileScope, Folder};
 pub use handlers::Handler;
 pub use lang::Severity;
 pub use packet::{Base, Batch, DropReason, Packet, Timestamp};
-pub use rights::{Origin, Rights};
+pub use rights::{CallOrigin, Rights};
 pub use sample::Sample;
 pub use setup::Setup;
 pub use tally::Tally;
@@ -120,13 +120,13 @@ pub trait Element: Send + Any {
     /// timer was set.
     fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
-    /// Runs when a file that the element watches ([`context::Files::watch`]) can be read or written, or is
+    /// Runs when a file that the element watches ([`context::FileScope::watch`]) can be read or written, or is
     /// at its end. It runs again and again until this is no longer so. `token` is the number under which the
     /// element watches the file.
     fn ready(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
     /// Runs when the process has received a signal of the operating system that the element waits for
-    /// ([`context::Files::on_os_signal`]). `number` is the number of the signal.
+    /// ([`context::FileScope::on_os_signal`]). `number` is the number of the signal.
     fn os_signal(&mut self, _cx: &mut Cx<'_>, _number: i32) {}
 
     /// The time stamp of the next packet, for sources that follow a capture's time stamps. `None` if there

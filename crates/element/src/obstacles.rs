@@ -4,8 +4,8 @@
 //! messages show after the element's name and a colon. `None` means that nothing prevents the mechanism.
 
 use crate::effects::{
-    Access, Action, Case, Checksum, Counts, Depends, Effects, Emit, Field, Filter, Header, Hold, Number,
-    Order, Sliced, Target, Value,
+    Action, Case, Checksum, Counting, Depends, Effects, Emit, Field, Filter, Header, Hold, Number, Order,
+    Sliced, StateAccess, Target, Value,
 };
 use packet::{Annotations, Base};
 use wire::ip_protocol;
@@ -18,7 +18,7 @@ const HEADERS: i64 = 128;
 /// Returns the reason for which the element cannot become part of a synthesized program, which is one
 /// classification of packets and one write per field. Handlers are no obstacle: as long as no handler is
 /// written, packets do not depend on them. Counts that only users read are no obstacle either if a tally can
-/// update them ([`Counts::Tallied`]).
+/// update them ([`Counting::Tallied`]).
 pub fn to_synthesis(effects: &Effects) -> Option<String> {
     if let Some(why) = effects.opaque {
         return Some(format!("opaque ({why})"));
@@ -53,7 +53,7 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
     if let Some(held) = held {
         return Some(held.into());
     }
-    if let Some(state) = effects.state.iter().find(|state| state.access == Access::EveryPacket) {
+    if let Some(state) = effects.state.iter().find(|state| state.access == StateAccess::EveryPacket) {
         return Some(every_packet(state.table));
     }
     if effects.emits.iter().any(Emit::is_copy) || effects.cases.iter().any(|c| c.to == Target::AllOutputs) {
@@ -71,8 +71,8 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
     let shows = "shows what only packets themselves can tell";
     match effects.counts {
         _ if chooses => Some(how.into()),
-        Counts::Own => Some(shows.into()),
-        Counts::None | Counts::Tallied => None,
+        Counting::Own => Some(shows.into()),
+        Counting::None | Counting::Tallied => None,
     }
 }
 
@@ -160,9 +160,9 @@ pub fn to_spraying(effects: &Effects) -> Option<String> {
         return Some(format!("opaque ({why})"));
     }
     effects.state.iter().find_map(|state| match state.access {
-        Access::EveryPacket => Some(every_packet(state.table)),
-        Access::Connection => Some(format!("finds '{}' of its own worker only", state.table)),
-        Access::Read | Access::Soft | Access::Shared => None,
+        StateAccess::EveryPacket => Some(every_packet(state.table)),
+        StateAccess::Connection => Some(format!("finds '{}' of its own worker only", state.table)),
+        StateAccess::Read | StateAccess::Soft | StateAccess::Shared => None,
     })
 }
 
@@ -482,8 +482,8 @@ mod tests {
         assert_eq!(to_synthesis(&cases(Filter::equals(wire_field::IP_TTL, 1))), None);
         assert_eq!(to_synthesis(&Effects::pass().depending_on(Depends::Handler)), None);
         let counting = |counts| Effects { counts, ..Effects::pass() };
-        assert_eq!(to_synthesis(&counting(Counts::Tallied)), None);
-        let own = to_synthesis(&counting(Counts::Own));
+        assert_eq!(to_synthesis(&counting(Counting::Tallied)), None);
+        let own = to_synthesis(&counting(Counting::Own));
         assert_eq!(own.as_deref(), Some("shows what only packets themselves can tell"));
         let random = Effects::pass().depending_on(Depends::Random);
         assert_eq!(to_synthesis(&random).as_deref(), Some("depends on chance"));
@@ -658,9 +658,9 @@ mod tests {
             let state = State { table: "seen", key: Vec::new(), both_directions: false, access };
             Effects { state: vec![state], ..Effects::pass() }
         };
-        assert!(to_spraying(&with(Access::Connection)).is_some());
-        assert_eq!(to_spraying(&Effects { finds_state: true, ..with(Access::Connection) }), None);
-        assert_eq!(to_spraying(&with(Access::Soft)), None);
-        assert!(to_spraying(&with(Access::EveryPacket)).is_some());
+        assert!(to_spraying(&with(StateAccess::Connection)).is_some());
+        assert_eq!(to_spraying(&Effects { finds_state: true, ..with(StateAccess::Connection) }), None);
+        assert_eq!(to_spraying(&with(StateAccess::Soft)), None);
+        assert!(to_spraying(&with(StateAccess::EveryPacket)).is_some());
     }
 }

@@ -32,21 +32,21 @@ impl fmt::Display for Processing {
 
 /// The numbers of inputs, or of outputs, that a port count code allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct PortRange {
     /// The smallest allowed number of ports.
     pub least: usize,
     /// The largest allowed number of ports; `usize::MAX` if there is no limit.
     pub most: usize,
 }
 
-impl Range {
-    fn parse(code: &str) -> Option<Range> {
+impl PortRange {
+    fn parse(code: &str) -> Option<PortRange> {
         match code.split_once('-') {
             None => {
                 let n = code.parse().ok()?;
-                Some(Range { least: n, most: n })
+                Some(PortRange { least: n, most: n })
             }
-            Some((least, most)) => Some(Range {
+            Some((least, most)) => Some(PortRange {
                 least: if least.is_empty() { 0 } else { least.parse().ok()? },
                 most: if most.is_empty() { usize::MAX } else { most.parse().ok()? },
             }),
@@ -62,16 +62,16 @@ impl Range {
 /// The numbers of inputs and of outputs that the port count code `code` allows for an element with `inputs`
 /// inputs. `None` if the code is not well formed, which is a mistake in the class that a test over all
 /// classes finds.
-pub fn ranges(code: &str, inputs: usize) -> Option<(Range, Range)> {
+pub fn ranges(code: &str, inputs: usize) -> Option<(PortRange, PortRange)> {
     let (left, right) = code.split_once('/').unwrap_or((code, code));
-    let input_range = Range::parse(left)?;
+    let input_range = PortRange::parse(left)?;
     let output_range = match right.strip_prefix('=') {
         Some(plus) if plus.bytes().all(|b| b == b'+') => {
             let n = inputs.max(input_range.least) + plus.len();
-            Range { least: n, most: n }
+            PortRange { least: n, most: n }
         }
         Some(_) => return None,
-        None => Range::parse(right)?,
+        None => PortRange::parse(right)?,
     };
     Some((input_range, output_range))
 }
@@ -160,10 +160,10 @@ mod tests {
 
     #[test]
     fn port_counts() {
-        let fixed = |n| Range { least: n, most: n };
-        assert_eq!(ranges("1/1-2", 1), Some((fixed(1), Range { least: 1, most: 2 })));
+        let fixed = |n| PortRange { least: n, most: n };
+        assert_eq!(ranges("1/1-2", 1), Some((fixed(1), PortRange { least: 1, most: 2 })));
         assert_eq!(ranges("1", 1), Some((fixed(1), fixed(1))));
-        let open = Range { least: 0, most: usize::MAX };
+        let open = PortRange { least: 0, most: usize::MAX };
         assert_eq!(ranges("-/=", 3), Some((open, fixed(3))));
         assert_eq!(ranges("1-/=+", 3).unwrap().1, fixed(4));
         assert_eq!(ranges("1/x", 1), None);

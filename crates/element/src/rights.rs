@@ -1,20 +1,20 @@
 //! The rights with which a write handler is called.
 
-use crate::files::Files;
+use crate::files::FileScope;
 
 /// The rights with which a write handler is called. They are part of the call, so they also hold if an
 /// element keeps the call and makes it later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     /// The folder in which the handler may create files for the caller.
-    pub files: Files,
+    pub files: FileScope,
     /// The origin of the value that the call writes.
-    pub origin: Origin,
+    pub origin: CallOrigin,
 }
 
 /// The origin of the value that a call writes. It decides whether the handler may trust the value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Origin {
+pub enum CallOrigin {
     /// The configuration, or the user who started the program.
     #[default]
     Configuration,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use flow::{CoreStates, Key, KeyHasher, Known, Plain, TableError};
+use flow::{CoreStates, Key, KeyHasher, KnownFlows, Plain, TableError};
 
 use crate::ElementId;
 use crate::class::Class;
@@ -145,8 +145,8 @@ impl Setup {
 
     /// Returns the record of the flows that are in the [`flow_states`](Self::flow_states) of any element at
     /// any worker. Workers use it to recognize packets of unknown flows.
-    pub fn known(&self) -> Arc<Known> {
-        self.common.get_or_make(0, Known::default)
+    pub fn known(&self) -> Arc<KnownFlows> {
+        self.common.get_or_make(0, KnownFlows::default)
     }
 
     /// Returns the number of the element that `name` means inside the compound `scope` (empty, or with a

@@ -10,9 +10,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-pub use flow::Known;
+pub use flow::KnownFlows;
 use flow::rss::{self, Toeplitz};
-pub use flow::rss::{KEY as STEERING_KEY, Key as SteeringKey, key_of};
+pub use flow::rss::{KEY as STEERING_KEY, ToeplitzKey as SteeringKey, key_of};
 use flow::{AddressesAndPorts, FiveTupleKey, Key};
 use packet::{Base, Batch, Packet, Timestamp};
 pub use wire::LinkType;
@@ -38,7 +38,7 @@ pub trait Dispatch: Send + Sync {
 
     /// The key of the rule's hash. A program that the kernel runs for an interface uses it to find the same
     /// worker.
-    fn key(&self) -> &rss::Key;
+    fn key(&self) -> &rss::ToeplitzKey;
 }
 
 /// A policy that spreads the packets of one flow over several workers, and makes the state that each worker
@@ -46,7 +46,7 @@ pub trait Dispatch: Send + Sync {
 pub trait Spreading: Send + Sync {
     /// Makes the state with which worker `worker` spreads its packets. `loads` has the load of each worker,
     /// by the worker's number.
-    fn spread(&self, worker: usize, loads: &Arc<[Load]>) -> Box<dyn Spread>;
+    fn spread(&self, worker: usize, loads: &Arc<[WorkerLoad]>) -> Box<dyn Spread>;
 
     /// True if packets leave the graph in the order in which they came in although they were spread. The
     /// elements that send packets to the outside then run at one worker only, because several workers would
@@ -68,7 +68,7 @@ pub trait Spreading: Send + Sync {
 /// The packets that this worker has spread to one other worker and that the other worker has not processed
 /// yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waiting {
+pub struct Outstanding {
     /// The time at which the oldest of these packets was spread. `None` if there is no such packet.
     pub since: Option<Timestamp>,
     /// True if the ring to the worker is so full that it gets only packets that belong to the worker. The
@@ -91,7 +91,7 @@ pub trait Spread: Send {
     /// [`worker_of`](Spread::worker_of). It is not called if the policy keeps order
     /// ([`Spreading::keeps_order`]).
     #[inline]
-    fn hear(&mut self, _waiting: &[Waiting]) {}
+    fn hear(&mut self, _waiting: &[Outstanding]) {}
 
     /// The worker that gets a packet. `owner` finds the worker that the packet belongs to. The result must
     /// be that worker if the packet may change the state of its flow, or if the policy does not spread
@@ -108,7 +108,7 @@ pub trait Spread: Send {
 /// and manual clocks no worker counts as busy.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-pub struct Load {
+pub struct WorkerLoad {
     busy: AtomicU64,
     packets: AtomicU64,
     waiting: AtomicU64,
@@ -128,7 +128,7 @@ pub struct Work {
     pub waiting: u64,
 }
 
-impl Load {
+impl WorkerLoad {
     /// Publishes to the other workers the work of this worker up to the time `until`.
     #[inline]
     pub fn say(&self, work: Work, until: Timestamp) {
@@ -267,7 +267,7 @@ impl Rss {
     }
 
     /// Makes the rule for a number of workers, with another key, such as a secret key.
-    pub fn with_key(workers: usize, key: rss::Key) -> Rss {
+    pub fn with_key(workers: usize, key: rss::ToeplitzKey) -> Rss {
         Rss { workers, toeplitz: Arc::new(Toeplitz::new(key)) }
     }
 }
@@ -291,7 +291,7 @@ impl Dispatch for Rss {
         hash_by(&self.toeplitz, packet)
     }
 
-    fn key(&self) -> &rss::Key {
+    fn key(&self) -> &rss::ToeplitzKey {
         self.toeplitz.key()
     }
 }

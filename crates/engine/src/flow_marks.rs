@@ -5,7 +5,7 @@
 //! changes fields that distinguish flows, holds packets (the number of a flow may be given to another flow
 //! meanwhile), or makes packets of its own from others.
 
-use element::effects::{Action, Effects, Field, Hold, Marks, Target};
+use element::effects::{Action, Effects, Field, FlowMarks, Hold, Target};
 use element::{Base, ElementId};
 
 /// The origin of the flow marks on the packets that come to an element.
@@ -35,10 +35,10 @@ impl Coming {
 pub(crate) fn used(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]) -> Vec<bool> {
     let mut coming = vec![Coming::Without; effects.len()];
     let mut open: Vec<ElementId> =
-        (0..effects.len()).filter(|&id| effects[id].support.marks == Marks::Gives).collect();
+        (0..effects.len()).filter(|&id| effects[id].support.marks == FlowMarks::Gives).collect();
     while let Some(id) = open.pop() {
         let leaving = match (effects[id].support.marks, coming[id]) {
-            (Marks::Gives, _) => Coming::Of(id),
+            (FlowMarks::Gives, _) => Coming::Of(id),
             (_, Coming::Without) => Coming::Without,
             _ if keeps(&effects[id]) => coming[id],
             _ => Coming::Unreliable,
@@ -53,7 +53,7 @@ pub(crate) fn used(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]
         }
     }
     let takes =
-        |id: ElementId| effects[id].support.marks == Marks::Takes && matches!(coming[id], Coming::Of(_));
+        |id: ElementId| effects[id].support.marks == FlowMarks::Takes && matches!(coming[id], Coming::Of(_));
     let mut used: Vec<bool> = (0..effects.len()).map(takes).collect();
     for id in 0..effects.len() {
         if let (true, Coming::Of(giver)) = (used[id], coming[id]) {
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    fn marks(marks: Marks) -> Effects {
+    fn marks(marks: FlowMarks) -> Effects {
         Effects { support: Support { marks, ..Support::default() }, ..Effects::pass() }
     }
 
@@ -116,9 +116,9 @@ mod tests {
     /// True if marks are relied on in a chain: an element that gives marks, `between`, an element that
     /// takes marks.
     fn chain(between: Vec<Effects>) -> bool {
-        let mut all = vec![marks(Marks::Gives)];
+        let mut all = vec![marks(FlowMarks::Gives)];
         all.extend(between);
-        all.push(marks(Marks::Takes));
+        all.push(marks(FlowMarks::Takes));
         let mut forward: Vec<_> = (1..all.len()).map(|next| vec![vec![(next, 0)]]).collect();
         forward.push(Vec::new());
         let used = used(&all, &forward);
@@ -150,7 +150,8 @@ mod tests {
 
     #[test]
     fn marks_of_two_elements_are_not_relied_on() {
-        let all = [marks(Marks::Gives), marks(Marks::Gives), Effects::pass(), marks(Marks::Takes)];
+        let all =
+            [marks(FlowMarks::Gives), marks(FlowMarks::Gives), Effects::pass(), marks(FlowMarks::Takes)];
         let to = |id| vec![vec![(id, 0)]];
         assert_eq!(used(&all, &[to(2), to(2), to(3), Vec::new()]), []);
         // In a chain, the second element that gives marks replaces the marks of the first.

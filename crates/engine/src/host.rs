@@ -12,12 +12,12 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use element::args::Place;
+use element::args::Scope;
 use element::context::Nearby;
 use element::ports::Processing;
 use element::steering::{Dispatch, LinkType, STEERING_KEY, SteeringKey};
 use element::{
-    Batch, Call, Core, Cx, Element, ElementId, Host, Interest, Precision, Signal, Stream, Timestamp,
+    Batch, Call, Core, Cx, Element, ElementId, Host, Interest, OutputStream, Precision, Signal, Timestamp,
 };
 
 use crate::clock;
@@ -88,7 +88,7 @@ impl WorkerHost<'_> {
     /// element works on one worker only, or if there is one worker.
     #[inline]
     fn dispatch_of(&self, element: ElementId) -> Option<&dyn Dispatch> {
-        let has_copies = !matches!(self.graph.placement.places[element], placement::Place::One(_));
+        let has_copies = !matches!(self.graph.placement.places[element], placement::ElementWorkers::One(_));
         self.team.as_ref().filter(|_| has_copies).map(|team| &*team.dispatch)
     }
 }
@@ -152,7 +152,7 @@ impl Host for WorkerHost<'_> {
         self.control.stop(1);
     }
 
-    fn print(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
+    fn print(&mut self, stream: OutputStream, text: fmt::Arguments<'_>) {
         self.control.sink.write(stream, text);
     }
 
@@ -182,15 +182,15 @@ impl Host for WorkerHost<'_> {
 
     fn worker_between(&self, element: ElementId, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
         match self.graph.placement.places[element] {
-            placement::Place::One(worker) => worker,
+            placement::ElementWorkers::One(worker) => worker,
             _ => self
                 .dispatch_of(element)
                 .map_or(self.graph.setup.worker, |dispatch| dispatch.worker_between(a, b)),
         }
     }
 
-    fn place(&self, element: ElementId) -> Place<'_> {
-        Place::new(&self.graph.setup, element)
+    fn place(&self, element: ElementId) -> Scope<'_> {
+        Scope::new(&self.graph.setup, element)
     }
 
     fn name(&self, element: ElementId) -> (&str, &'static str) {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use element::args::unquote;
 use element::context::Emitted;
-use element::{Core, ElementId, Rights, Stream};
+use element::{Core, ElementId, OutputStream, Rights};
 
 use crate::control::{Control, Next};
 use crate::graph_copy::GraphCopy;
@@ -58,7 +58,7 @@ fn heirs(old: &Plan, new: &Plan) -> Vec<(ElementId, ElementId)> {
 struct Nowhere;
 
 impl Sink for Nowhere {
-    fn write(&mut self, _stream: Stream, _text: fmt::Arguments<'_>) {}
+    fn write(&mut self, _stream: OutputStream, _text: fmt::Arguments<'_>) {}
     fn flush(&mut self) {}
 }
 
@@ -144,7 +144,7 @@ impl Worker {
         self.drain_unacceptable(&next.graph);
         let legacies = self.take_states(&next.graph.plan);
         for error in self.finish().err().unwrap_or_default() {
-            self.control.sink.write(Stream::Messages, format_args!("{error}\n"));
+            self.control.sink.write(OutputStream::Messages, format_args!("{error}\n"));
         }
         std::mem::swap(&mut self.graph, &mut next.graph);
         std::mem::swap(&mut self.wakeups, &mut next.wakeups);
@@ -165,7 +165,7 @@ impl Worker {
             if let Some(Err(error)) = taken {
                 let name = self.graph.plan.declaration(heir);
                 let text = format_args!("While hot-swapping state into '{name}':\n  {error}\n");
-                self.control.sink.write(Stream::Messages, text);
+                self.control.sink.write(OutputStream::Messages, text);
             }
         }
         self.settle();

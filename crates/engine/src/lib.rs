@@ -4,7 +4,7 @@
 //! 2. [`Plan::configure`] builds the elements and reads their effects.
 //! 3. [`Worker::new`] gives them a packet pool, a clock and a sink for text. [`Worker::run`] runs the graph
 //!    until it ends; before and after it, the elements are initialised, drained and closed.
-//! 4. [`Report`] accounts for every packet.
+//! 4. [`RunReport`] accounts for every packet.
 //!
 //! [`Workers`] does the same with several workers, each with a thread and a copy of the graph. The files by
 //! subject:
@@ -65,10 +65,10 @@ pub use clock::ClockKind;
 pub use configure::Configured;
 pub use control::End;
 pub use options::{Options, Rebuild, Rebuilt, Render, Requests, Tell};
-pub use placement::{Place, Placement};
+pub use placement::{ElementWorkers, Placement};
 pub use plan::Plan;
 pub use problem::Problem;
-pub use report::{ElementReport, Report, Totals, WorkerReport};
+pub use report::{ElementReport, PacketTotals, RunReport, WorkerReport};
 pub use streams::{Sink, Stamp, StandardStreams};
 pub use worker::Worker;
 pub use workers::Workers;

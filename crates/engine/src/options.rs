@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use element::Origin;
+use element::CallOrigin;
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
 use crate::clock::ClockKind;
 use crate::configure::Configured;
 use crate::plan::Plan;
 use crate::problem::Problem;
-use crate::report::Report;
+use crate::report::RunReport;
 
 /// The default of [`Options::spin`]. Most sleeps end less than this late.
 const SPIN: Duration = Duration::from_micros(200);
@@ -100,7 +100,7 @@ impl Default for Options {
 }
 
 /// A function that renders a report as text.
-pub type Render = Arc<dyn Fn(&Report) -> String + Send + Sync>;
+pub type Render = Arc<dyn Fn(&RunReport) -> String + Send + Sync>;
 
 /// Flags that signal handlers set, and the function that renders reports. If an element waits for one of
 /// these signals, the element is called instead.
@@ -131,7 +131,7 @@ impl Requests {
 
 /// A function that makes a graph from a value of the handler `hotconfig`, for a caller of this origin. Its
 /// error lists the errors of the configuration, or says why a caller of this origin may not install it.
-pub type Rebuild = Box<dyn FnMut(&str, Origin) -> Result<Rebuilt, String> + Send>;
+pub type Rebuild = Box<dyn FnMut(&str, CallOrigin) -> Result<Rebuilt, String> + Send>;
 
 /// A function that returns the message about a problem of a graph, for the caller of `hotconfig`.
 pub type Tell = Box<dyn Fn(&Problem) -> String>;

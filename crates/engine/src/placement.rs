@@ -11,9 +11,9 @@
 //! packet if it can read the entries of other workers. Packets that open and close connections are sent to
 //! the worker that has the entry.
 //!
-//! The result is a [`Place`] for each element, and from two places the [`Way`] of each connection.
+//! The result is a [`ElementWorkers`] for each element, and from two places the [`Way`] of each connection.
 
-use element::effects::{Access, Field, Hold, Leaves, State, Target as Fate, wire_field};
+use element::effects::{Field, Hold, Leaves, State, StateAccess, Target as Fate, wire_field};
 use element::ports::Processing;
 use element::{Base, Effects, ElementId, Setup};
 
@@ -21,7 +21,7 @@ use crate::plan::Plan;
 
 /// The workers that do an element's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ElementWorkers {
     /// Every worker, for any packet.
     Everywhere,
     /// Every worker, each for the packets of flows whose home it is.
@@ -34,7 +34,7 @@ pub enum Place {
 #[derive(Clone, Debug)]
 pub struct Placement {
     /// The place of each element, indexed by element number.
-    pub places: Vec<Place>,
+    pub places: Vec<ElementWorkers>,
     /// For each element that works on one worker only, the reason.
     pub reasons: Vec<Option<String>>,
     /// For each element, true if the user has assigned it to a thread. Packets that it passes on stay at
@@ -83,10 +83,10 @@ pub(crate) struct Origin {
 
 impl Placement {
     /// Decides the place of each element for `workers` workers. With one worker, every place is
-    /// [`Place::Everywhere`].
+    /// [`ElementWorkers::Everywhere`].
     pub fn new(plan: &Plan, effects: &[Effects], setup: &Setup, workers: usize) -> Placement {
         let mut placement = Placement {
-            places: vec![Place::Everywhere; plan.len()],
+            places: vec![ElementWorkers::Everywhere; plan.len()],
             reasons: vec![None; plan.len()],
             assigned: vec![false; plan.len()],
             sorted: vec![true; plan.len()],
@@ -108,7 +108,10 @@ impl Placement {
             let (place, reason) = match setup.threads.get(&id) {
                 Some(&thread) => {
                     placement.assigned[id] = true;
-                    (Place::One(thread % workers), Some(format!("it is assigned to thread {thread}")))
+                    (
+                        ElementWorkers::One(thread % workers),
+                        Some(format!("it is assigned to thread {thread}")),
+                    )
                 }
                 None => own_place(plan, id, effects, keeps_order),
             };
@@ -119,7 +122,8 @@ impl Placement {
             effects.iter().enumerate().map(|(id, effects)| (id, &effects.beside, "uses the state of"));
         let standing = effects.iter().enumerate().map(|(id, effects)| (id, &effects.replaces, "stands for"));
         for (id, others, why) in beside.chain(standing) {
-            let other = others.iter().find(|&&other| matches!(placement.places[other], Place::One(_)));
+            let other =
+                others.iter().find(|&&other| matches!(placement.places[other], ElementWorkers::One(_)));
             if let Some(&other) = other.filter(|_| !placement.assigned[id]) {
                 let name = &plan.graph.elements[other].name;
                 placement.places[id] = placement.places[other];
@@ -154,9 +158,9 @@ impl Placement {
                 }
             }
             let strictness = |place| match place {
-                Place::Everywhere => (0, 0),
-                Place::Owner => (1, 0),
-                Place::One(worker) => (2, usize::MAX - worker),
+                ElementWorkers::Everywhere => (0, 0),
+                ElementWorkers::Owner => (1, 0),
+                ElementWorkers::One(worker) => (2, usize::MAX - worker),
             };
             let Some(&leader) =
                 group.iter().max_by_key(|&&id| (self.assigned[id], strictness(self.places[id])))
@@ -167,7 +171,7 @@ impl Placement {
             for id in group {
                 if self.places[id] != place {
                     self.places[id] = place;
-                    if let Place::One(_) = place {
+                    if let ElementWorkers::One(_) = place {
                         let name = &plan.graph.elements[leader].name;
                         self.reasons[id] = Some(format!("packets are pulled through it by or from {name}"));
                     }
@@ -188,7 +192,7 @@ impl Placement {
                 let renames =
                     effects[id].opaque.is_some() || effects[id].writes().iter().any(tells_flows_apart);
                 (effects[id].leaves == Leaves::AtHome || !comes_in && !renames)
-                    && !matches!(self.places[id], Place::One(_))
+                    && !matches!(self.places[id], ElementWorkers::One(_))
             })
             .collect();
         self.sorted = keeps.clone();
@@ -217,11 +221,11 @@ impl Placement {
 
     /// Like [`way`](Self::way), where `sorted` is true if packets leave `from` at the home of their flow.
     fn way_if(&self, from: ElementId, to: ElementId, sorted: bool) -> Way {
-        let is_one = matches!(self.places[from], Place::One(_)) && !self.assigned[from];
+        let is_one = matches!(self.places[from], ElementWorkers::One(_)) && !self.assigned[from];
         match (self.places[from], self.places[to]) {
-            (Place::One(here), Place::One(there)) if here == there => Way::Here,
-            (_, Place::One(there)) => Way::To(there),
-            (_, Place::Owner) if !self.finds[to] => {
+            (ElementWorkers::One(here), ElementWorkers::One(there)) if here == there => Way::Here,
+            (_, ElementWorkers::One(there)) => Way::To(there),
+            (_, ElementWorkers::Owner) if !self.finds[to] => {
                 if sorted {
                     Way::Here
                 } else {
@@ -229,7 +233,7 @@ impl Placement {
                 }
             }
             _ if self.is_spread && (is_one || self.gives[from]) => Way::Spread,
-            (_, Place::Owner) if !sorted => Way::Stay,
+            (_, ElementWorkers::Owner) if !sorted => Way::Stay,
             _ if is_one => Way::ToOwner,
             _ => Way::Here,
         }
@@ -250,7 +254,7 @@ impl Placement {
                 if std::mem::replace(&mut seen[to], true) || joins_fragments(&effects[to]) {
                     continue;
                 }
-                let is_split = !matches!(self.places[to], Place::One(_));
+                let is_split = !matches!(self.places[to], ElementWorkers::One(_));
                 if is_split && effects[to].state.iter().any(goes_by_ports) {
                     found.push(to);
                 }
@@ -305,7 +309,7 @@ impl Placement {
 
     /// True if a worker does an element's work.
     pub(crate) fn is_at(&self, id: ElementId, worker: usize) -> bool {
-        !matches!(self.places[id], Place::One(place) if place != worker)
+        !matches!(self.places[id], ElementWorkers::One(place) if place != worker)
     }
 }
 
@@ -320,9 +324,14 @@ fn pulled(plan: &Plan, id: ElementId) -> impl Iterator<Item = (ElementId, usize)
 }
 
 /// Returns the place of an element by its own effects, and the reason if it is a single worker.
-fn own_place(plan: &Plan, id: ElementId, effects: &Effects, keeps_order: bool) -> (Place, Option<String>) {
+fn own_place(
+    plan: &Plan,
+    id: ElementId,
+    effects: &Effects,
+    keeps_order: bool,
+) -> (ElementWorkers, Option<String>) {
     let notes = plan.classes[id].notes;
-    let one = |reason: String| (Place::One(0), Some(reason));
+    let one = |reason: String| (ElementWorkers::One(0), Some(reason));
     let (inputs, outputs) = (plan.inputs[id].len(), plan.outputs[id].len());
     // An element without ports gets no packets. If it has state, other elements use the state, and the
     // rules below decide.
@@ -362,19 +371,19 @@ fn own_place(plan: &Plan, id: ElementId, effects: &Effects, keeps_order: bool) -
     // core.
     let has_owner = |state: &State| !is_anywhere(state) || is_per_flow(state);
     match effects.state.iter().any(has_owner) {
-        true => (Place::Owner, None),
-        false => (Place::Everywhere, None),
+        true => (ElementWorkers::Owner, None),
+        false => (ElementWorkers::Everywhere, None),
     }
 }
 
 /// True if packets change the state, and may do so only at the home of their flow.
 fn is_written(state: &State) -> bool {
-    !is_anywhere(state) && state.access != Access::Read
+    !is_anywhere(state) && state.access != StateAccess::Read
 }
 
 /// True if packets at any worker may use the state, because its entries are per core or shared.
 fn is_anywhere(state: &State) -> bool {
-    matches!(state.access, Access::Soft | Access::Shared)
+    matches!(state.access, StateAccess::Soft | StateAccess::Shared)
 }
 
 /// True if packets change the state, and the key of the state has a port.
@@ -441,7 +450,7 @@ mod tests {
     use super::*;
 
     fn state(key: &[Field]) -> State {
-        State { table: "t", key: key.to_vec(), both_directions: false, access: Access::EveryPacket }
+        State { table: "t", key: key.to_vec(), both_directions: false, access: StateAccess::EveryPacket }
     }
 
     #[test]

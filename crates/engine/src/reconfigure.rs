@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use element::effects::{Hold, Marks};
-use element::{Complaint, Core, Cx, Effects, ElementId, Facts, Stream};
+use element::effects::{FlowMarks, Hold};
+use element::{Complaint, Core, Cx, Effects, ElementId, Facts, OutputStream};
 
 use crate::graph_copy::GraphCopy;
 use crate::graph_facts;
@@ -29,7 +29,7 @@ impl WorkerHost<'_> {
         self.graph.check_declaration(core, id, new.effects())?;
         for Complaint { text: warning, .. } in warnings {
             let name = plan.declaration(id);
-            self.control.sink.write(Stream::Messages, format_args!("{name}: warning: {warning}\n"));
+            self.control.sink.write(OutputStream::Messages, format_args!("{name}: warning: {warning}\n"));
         }
         let Some(mut old) = self.graph.elements[id].take() else { return Ok(()) };
         let mut cx = Cx::new(core, self, id);
@@ -64,8 +64,9 @@ impl GraphCopy {
         let old = std::mem::replace(&mut self.effects[id], new);
         let facts = graph_facts::gather(&self.effects, &self.plan.forward);
         // An element that takes no marks with its new effects does not need them any more.
-        let takers: Vec<ElementId> =
-            (0..self.effects.len()).filter(|&id| self.effects[id].support.marks == Marks::Takes).collect();
+        let takers: Vec<ElementId> = (0..self.effects.len())
+            .filter(|&id| self.effects[id].support.marks == FlowMarks::Takes)
+            .collect();
         self.effects[id] = old;
         let (now, was) = (&facts.annotations_read, &core.facts.annotations_read);
         let seen = |facts: &Facts| facts.annotations_seen.iter().flatten().copied().collect::<Vec<u64>>();

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 /// The report of a run, at its end or while it goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct RunReport {
     /// The report of each element, in the order of the graph, summed over workers.
     pub elements: Vec<ElementReport>,
     /// The sums for the whole graph.
-    pub totals: Totals,
+    pub totals: PacketTotals,
     /// The report of each worker, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<WorkerReport>,
@@ -73,7 +73,7 @@ pub struct ElementReport {
 
 /// The sums for the whole graph: `in = out + held + dropped`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Totals {
+pub struct PacketTotals {
     /// The number of packets that entered the graph: read from files and interfaces, copied, generated.
     #[serde(rename = "in")]
     pub packets_in: u64,
@@ -102,13 +102,13 @@ impl ElementReport {
     }
 }
 
-impl Report {
+impl RunReport {
     /// Adds up the reports of workers that have copies of the same graph. Without reports, the sum is
     /// empty.
-    pub(crate) fn sum(reports: impl IntoIterator<Item = Report>) -> Report {
+    pub(crate) fn sum(reports: impl IntoIterator<Item = RunReport>) -> RunReport {
         let mut reports = reports.into_iter();
         let Some(mut sum) = reports.next() else {
-            return Report { elements: Vec::new(), totals: Totals::default(), workers: Vec::new() };
+            return RunReport { elements: Vec::new(), totals: PacketTotals::default(), workers: Vec::new() };
         };
         for report in reports {
             sum.workers.extend(report.workers);

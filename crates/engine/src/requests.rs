@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use element::Stream;
+use element::OutputStream;
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
 use crate::options::Requests;
-use crate::report::Report;
+use crate::report::RunReport;
 use crate::worker::Worker;
 
 /// The time to wait for the reports of other workers. A worker that needs longer is left out.
@@ -42,21 +42,21 @@ impl Worker {
         ];
         if report && let Some(render) = requests.render {
             let text = render(&self.report_of_all());
-            self.control.sink.write(Stream::Messages, format_args!("{text}"));
+            self.control.sink.write(OutputStream::Messages, format_args!("{text}"));
         }
         let told = [
             (reload, "SIGHUP: the configuration cannot be read again while it runs; the run goes on\n"),
             (nothing, "SIGUSR2: nothing waits for this signal; the run goes on\n"),
         ];
         for (_, text) in told.into_iter().filter(|(is_raised, _)| *is_raised) {
-            self.control.sink.write(Stream::Messages, format_args!("{text}"));
+            self.control.sink.write(OutputStream::Messages, format_args!("{text}"));
         }
         self.control.sink.flush();
     }
 
     /// Returns the report of all workers while they run. Workers that do not give theirs within
     /// [`PATIENCE`] are left out.
-    fn report_of_all(&mut self) -> Report {
+    fn report_of_all(&mut self) -> RunReport {
         let own = self.report();
         let Some(team) = self.team.clone() else { return own };
         let me = self.graph.worker();
@@ -68,7 +68,7 @@ impl Worker {
                 team.let_wait(number, other);
                 Some(report)
             });
-            return Report::sum([own].into_iter().chain(others));
+            return RunReport::sum([own].into_iter().chain(others));
         }
         others.for_each(|worker| team.ask_for_report(worker));
         let end = Instant::now() + PATIENCE;
@@ -79,6 +79,6 @@ impl Worker {
             host.answer(core);
             std::thread::sleep(LOOK);
         }
-        Report::sum([own].into_iter().chain(team.take_reports()))
+        RunReport::sum([own].into_iter().chain(team.take_reports()))
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::num::NonZero;
 use std::sync::{Arc, Mutex};
 
-use element::Stream;
+use element::OutputStream;
 use lang::Severity;
 use time::OffsetDateTime;
 use time::format_description::well_known::Iso8601;
@@ -15,7 +15,7 @@ use time::format_description::well_known::iso8601::{Config, EncodedConfig, TimeP
 /// An output for the text of a run: of scripts, elements and messages.
 pub trait Sink: Send {
     /// Writes text unchanged, except for a stamp ahead of log lines. Errors are not reported.
-    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>);
+    fn write(&mut self, stream: OutputStream, text: fmt::Arguments<'_>);
     /// Writes out all text that is still buffered.
     fn flush(&mut self);
 }
@@ -90,14 +90,14 @@ fn now() -> String {
 }
 
 impl Sink for StandardStreams {
-    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
+    fn write(&mut self, stream: OutputStream, text: fmt::Arguments<'_>) {
         // Errors are ignored: a closed terminal or pipe must not end the run, because its packets matter
         // more than its text.
         let _ = match stream {
-            Stream::Output if self.yields_output => self.messages.write_fmt(text),
-            Stream::Output => self.output.write_fmt(text),
-            Stream::Messages => self.messages.write_fmt(text),
-            Stream::Log(severity) => {
+            OutputStream::Output if self.yields_output => self.messages.write_fmt(text),
+            OutputStream::Output => self.output.write_fmt(text),
+            OutputStream::Messages => self.messages.write_fmt(text),
+            OutputStream::Log(severity) => {
                 let stamp = self.stamp.text(severity);
                 self.messages.write_fmt(format_args!("{stamp}{text}"))
             }
@@ -122,7 +122,7 @@ impl Shared {
 }
 
 impl Sink for Shared {
-    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
+    fn write(&mut self, stream: OutputStream, text: fmt::Arguments<'_>) {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).write(stream, text);
     }
 

@@ -15,7 +15,7 @@ use element::steering::{Dispatch, Rss, STEERING_KEY, key_of};
 use element::{ElementId, Rights};
 
 use crate::exchange::{Bell, Board};
-use crate::report::Report;
+use crate::report::RunReport;
 use crate::worker::Worker;
 
 /// The state that all workers of a graph share.
@@ -57,7 +57,7 @@ struct Member {
     /// True from the time when the worker's report is asked for until the worker has given it.
     wants_report: AtomicBool,
     /// The report that the worker has given, until it is taken.
-    report: Mutex<Option<Report>>,
+    report: Mutex<Option<RunReport>>,
     requests: Mutex<VecDeque<Request>>,
 }
 
@@ -262,7 +262,7 @@ impl Team {
     }
 
     /// Stores the report of a worker, so that [`take_reports`](Self::take_reports) finds it.
-    pub(crate) fn give_report(&self, me: usize, report: Report) {
+    pub(crate) fn give_report(&self, me: usize, report: RunReport) {
         *lock(&self.members[me].report) = Some(report);
         self.members[me].wants_report.store(false, Ordering::Release);
     }
@@ -276,7 +276,7 @@ impl Team {
     }
 
     /// Takes the reports that have been given, in the order of the workers.
-    pub(crate) fn take_reports(&self) -> Vec<Report> {
+    pub(crate) fn take_reports(&self) -> Vec<RunReport> {
         self.members.iter().filter_map(|member| lock(&member.report).take()).collect()
     }
 

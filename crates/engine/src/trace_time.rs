@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use element::{ElementId, Stream, Timestamp};
+use element::{ElementId, OutputStream, Timestamp};
 
 use crate::control::End;
 use crate::graph_copy::GraphCopy;
@@ -70,7 +70,7 @@ impl Gap {
         };
         let more = if self.told == MOST_GAPS_TOLD { "; further gaps are not reported" } else { "" };
         worker.control.sink.write(
-            Stream::Messages,
+            OutputStream::Messages,
             format_args!(
                 "{} :: {}: the time stamp of the next packet, {at}, is {:.1} days later{stops}{more}\n",
                 element.name,

@@ -27,7 +27,9 @@
 use std::sync::Arc;
 
 use element::context::Emitted;
-use element::{Batch, Call, Core, Cx, DropReason, Effects, Element, ElementId, Rights, Stream, Timestamp};
+use element::{
+    Batch, Call, Core, Cx, DropReason, Effects, Element, ElementId, OutputStream, Rights, Timestamp,
+};
 use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
@@ -236,7 +238,7 @@ impl Worker {
         let Call { element, handler, value, rights } = call;
         if let Err(reason) = host.write_handler(core, *element, handler, value, rights) {
             let name = &self.graph.plan.graph.elements[caller as usize].name;
-            self.control.sink.write(Stream::Messages, format_args!("{name}: {handler}: {reason}\n"));
+            self.control.sink.write(OutputStream::Messages, format_args!("{name}: {handler}: {reason}\n"));
         }
     }
 

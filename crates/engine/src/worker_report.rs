@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::{ElementReport, Report, Totals, WorkerReport};
+use crate::report::{ElementReport, PacketTotals, RunReport, WorkerReport};
 use crate::worker::Worker;
 
 impl Worker {
     /// Makes a report about all packets of this worker so far.
-    pub fn report(&mut self) -> Report {
+    pub fn report(&mut self) -> RunReport {
         self.graph.settle_stand_ins(&mut self.core);
-        let mut totals = Totals::default();
+        let mut totals = PacketTotals::default();
         let mut elements = Vec::with_capacity(self.graph.plan.len());
         for (id, element) in self.graph.plan.graph.elements.iter().enumerate() {
             let counters = &self.core.counters[id];
@@ -38,10 +38,10 @@ impl Worker {
         }
         let mut workers = Vec::new();
         if let Some(exchange) = &self.exchange {
-            let Totals { packets_in, out, held, dropped, .. } = totals;
+            let PacketTotals { packets_in, out, held, dropped, .. } = totals;
             let exchanged = exchange.report(self.core.burst);
             workers.push(WorkerReport { packets_in, out, held, dropped, ..exchanged });
         }
-        Report { elements, totals, workers }
+        RunReport { elements, totals, workers }
     }
 }

@@ -22,10 +22,10 @@ use crate::exchange;
 use crate::handlers::WORKER;
 use crate::handlers::merge::merge;
 use crate::options::Options;
-use crate::placement::{Place, Placement};
+use crate::placement::{ElementWorkers, Placement};
 use crate::plan::Plan;
 use crate::problem::Problem;
-use crate::report::Report;
+use crate::report::RunReport;
 use crate::streams::{Shared, Sink};
 use crate::team::Team;
 use crate::trace_time::{TurnTakers, run_trace};
@@ -291,8 +291,8 @@ impl Workers {
     }
 
     /// Makes a report of all packets so far, with sums over all workers.
-    pub fn report(&mut self) -> Report {
-        Report::sum(self.here.iter_mut().map(|worker| worker.report()))
+    pub fn report(&mut self) -> RunReport {
+        RunReport::sum(self.here.iter_mut().map(|worker| worker.report()))
     }
 
     /// Reads a handler for a caller outside of the graph. The values of several workers are merged by the
@@ -308,9 +308,9 @@ impl Workers {
             let (worker, id, handler) = self.here[0].graph.of_worker(param)?;
             return self.here[worker].read_here(Some(id), handler, "");
         }
-        let place = element.map_or(Place::One(0), |id| self.placement().places[id]);
+        let place = element.map_or(ElementWorkers::One(0), |id| self.placement().places[id]);
         match place {
-            Place::One(worker) => self.here[worker].read_here(element, handler, param),
+            ElementWorkers::One(worker) => self.here[worker].read_here(element, handler, param),
             _ => {
                 let values = self.here.iter_mut().map(|worker| worker.read_here(element, handler, param));
                 let values = values.collect::<Result<Vec<_>, _>>()?;

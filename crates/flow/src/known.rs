@@ -20,20 +20,20 @@ const FULL: u8 = u8::MAX;
 
 /// The approximate set of the flows in the tables of all cores; see the module's documentation. All cores
 /// share it.
-pub struct Known {
+pub struct KnownFlows {
     /// The seed of [`AddressesAndPorts::number`]. An attacker who does not know the seed cannot choose flows
     /// that share a counter with another flow.
     seed: AtomicU64,
     cells: Box<[AtomicU8]>,
 }
 
-impl Default for Known {
-    fn default() -> Known {
-        Known { seed: AtomicU64::new(0), cells: (0..1 << BITS).map(|_| AtomicU8::new(0)).collect() }
+impl Default for KnownFlows {
+    fn default() -> KnownFlows {
+        KnownFlows { seed: AtomicU64::new(0), cells: (0..1 << BITS).map(|_| AtomicU8::new(0)).collect() }
     }
 }
 
-impl Known {
+impl KnownFlows {
     /// Sets the seed. It has to be called before the first flow is added, because a flow's counter depends
     /// on the seed.
     pub fn set_seed(&self, seed: u64) {
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn known_flows_are_found_and_others_hardly_ever() {
-        let known = Known::default();
+        let known = KnownFlows::default();
         known.set_seed(7);
         let numbers: Vec<u32> = (0..10_000).map(|client| known.add(&ends(client))).collect();
         assert!(numbers.iter().all(|&number| known.has(number)));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_cell_that_has_lost_count_stays_known() {
-        let known = Known::default();
+        let known = KnownFlows::default();
         let numbers: Vec<u32> = (0..300).map(|_| known.add(&ends(1))).collect();
         numbers.iter().for_each(|&number| known.remove(number));
         assert!(known.has(numbers[0]));

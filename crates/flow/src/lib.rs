@@ -8,9 +8,9 @@
 //! | `id` | [`FlowId`]: index and generation |
 //! | `table` | [`FlowTable`]: look-up, insert, remove, touch; pairs and holders of flows; expiry |
 //! | `states` | [`CoreStates`]: state that the core of a flow writes and all cores read |
-//! | `known` | [`Known`]: an approximate set of the flows of all cores |
+//! | `known` | [`KnownFlows`]: an approximate set of the flows of all cores |
 //! | [`rss`] | the worker for a packet: the hash with which interfaces spread packets |
-//! | `notes` | [`Notes`]: data of an element about flows that another element has marked |
+//! | `notes` | [`FlowNotes`]: data of an element about flows that another element has marked |
 //! | `sketch` | [`Sketch`]: approximate packet counts that find heavy flows in little memory |
 //! | `bucket`, `memory` | the cache line that points to entries; zeroed memory on huge pages |
 //!
@@ -62,8 +62,8 @@ pub use key::{
     AddressKey, AddressPairKey, AddressesAndPorts, Directed, FiveTupleKey, FragmentKey, HostKey, Ipv4FlowKey,
     Key, MAX_WORDS, MappedKey, SpiKey, Valued,
 };
-pub use known::Known;
-pub use notes::Notes;
+pub use known::KnownFlows;
+pub use notes::FlowNotes;
 pub use sketch::Sketch;
 pub use states::{CoreStates, LINGER, Opened, Plain, StateId, TICK};
 pub use table::{FlowTable, Inserted, SLACK, TableStats};

@@ -7,19 +7,19 @@ use std::num::NonZeroU64;
 ///
 /// The lower half of a mark is the index of the value. The upper half is a generation that is stored with
 /// the value: see [`crate::FlowId::to_bits`]. If the generation differs, the index has been reused, and the
-/// value belongs to an earlier flow; it is ignored, and [`set`](Notes::set) overwrites it.
+/// value belongs to an earlier flow; it is ignored, and [`set`](FlowNotes::set) overwrites it.
 #[derive(Clone, Debug)]
-pub struct Notes<T> {
+pub struct FlowNotes<T> {
     notes: Vec<(u32, T)>,
 }
 
-impl<T> Default for Notes<T> {
-    fn default() -> Notes<T> {
-        Notes { notes: Vec::new() }
+impl<T> Default for FlowNotes<T> {
+    fn default() -> FlowNotes<T> {
+        FlowNotes { notes: Vec::new() }
     }
 }
 
-impl<T: Copy + Default> Notes<T> {
+impl<T: Copy + Default> FlowNotes<T> {
     /// Returns the value that was stored for the flow with this mark; `None` if none was, or if a later
     /// flow has overwritten it.
     #[inline]
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn a_note_counts_for_one_flow() {
         let mark = |generation: u64, index: u64| NonZeroU64::new(generation << 32 | index).unwrap();
-        let mut notes = Notes::default();
+        let mut notes = FlowNotes::default();
         assert_eq!(notes.get(mark(1, 5)), None);
         notes.set(mark(1, 5), 'a');
         assert_eq!(

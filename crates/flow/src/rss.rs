@@ -16,10 +16,10 @@ use std::ops::Range;
 use crate::hash::split_mix;
 
 /// The secret of a Toeplitz hash function: 40 bytes, enough for two IPv6 addresses and two ports.
-pub type Key = [u8; 40];
+pub type ToeplitzKey = [u8; 40];
 
 /// The key of Microsoft's examples. It is public, and most interfaces use it by default.
-pub const KEY: Key = [
+pub const KEY: ToeplitzKey = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
     0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
     0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
@@ -50,7 +50,7 @@ const VERSIONS: [(Range<usize>, [usize; 4]); 2] = [(0..2, [32, 64, 80, 96]), (2.
 ///   share these entries as evenly as 128 can be divided.
 /// - The same holds if addresses and ports count up together.
 /// - Blocks of 256 consecutive subnets of 256 addresses are spread evenly over the entries.
-pub fn key_of(seed: u64) -> Key {
+pub fn key_of(seed: u64) -> ToeplitzKey {
     let (mut state, mut key) = (seed, KEY);
     for (words, ends) in VERSIONS {
         // About one in some hundred random keys is accepted.
@@ -78,7 +78,7 @@ pub fn long_key_of(seed: u64, length: usize) -> Vec<u8> {
     key
 }
 
-fn spreads(key: &Key, [a, b, p, q]: [usize; 4]) -> bool {
+fn spreads(key: &ToeplitzKey, [a, b, p, q]: [usize; 4]) -> bool {
     // Even over eight queues implies even over two and four, because the queue is the lowest bits of the
     // hash. Even over all entries implies that any other number of queues differs by at most one entry.
     let is_even = |ends: &[usize]| rank(key, ends, 4, 8) == 3 && rank(key, ends, 8, ENTRIES) == 7;
@@ -90,7 +90,7 @@ fn spreads(key: &Key, [a, b, p, q]: [usize; 4]) -> bool {
 /// Returns the rank of the linear map from the last `bits` bits of fields of the input to the queue. The
 /// fields end at the offsets `ends`, in bits, and all have the same value. `queues` is a power of two. A
 /// block of `2^bits` consecutive values is spread evenly over `2^rank` queues.
-fn rank(key: &Key, ends: &[usize], bits: usize, queues: u32) -> u32 {
+fn rank(key: &ToeplitzKey, ends: &[usize], bits: usize, queues: u32) -> u32 {
     let row = |back: usize| ends.iter().fold(0, |row, end| row ^ window(key, end - back)) & (queues - 1);
     let mut rows: Vec<u32> = (1..=bits).map(row).collect();
     let mut rank = 0;
@@ -106,7 +106,7 @@ fn rank(key: &Key, ends: &[usize], bits: usize, queues: u32) -> u32 {
 
 /// The Toeplitz hash function of one key, with tables that are computed once per key.
 pub struct Toeplitz {
-    key: Key,
+    key: ToeplitzKey,
     /// For each byte of the IPv4 input and each of its 256 values, the contribution to the hash. The hash
     /// is the exclusive or of the contributions.
     bytes: [[u32; 256]; V4],
@@ -120,7 +120,7 @@ pub static DEFAULT_HASH: Toeplitz = Toeplitz::new(KEY);
 
 /// Returns the 32 bits of the key that start at offset `bit`, in bits; bits beyond the end of the key are
 /// 0.
-const fn window(key: &Key, bit: usize) -> u32 {
+const fn window(key: &ToeplitzKey, bit: usize) -> u32 {
     let (at, shift) = (bit / 8, bit % 8);
     let mut bits = 0u64;
     let mut i = 0;
@@ -133,7 +133,7 @@ const fn window(key: &Key, bit: usize) -> u32 {
 
 /// Returns the contribution to the hash of a field of the input with the value `value`. The field is
 /// `width` bits wide and starts at offset `start`, in bits.
-const fn hash_at(key: &Key, value: usize, width: usize, start: usize) -> u32 {
+const fn hash_at(key: &ToeplitzKey, value: usize, width: usize, start: usize) -> u32 {
     let mut hash = 0;
     let mut bit = 0;
     while bit < width {
@@ -147,7 +147,7 @@ const fn hash_at(key: &Key, value: usize, width: usize, start: usize) -> u32 {
 
 impl Toeplitz {
     /// Makes the hash function of a key, and computes its tables.
-    pub const fn new(key: Key) -> Toeplitz {
+    pub const fn new(key: ToeplitzKey) -> Toeplitz {
         let (mut bytes, mut halves) = ([[0; 256]; V4], [[0; 16]; 2 * V6]);
         let mut i = 0;
         while i < V4 * 256 {
@@ -163,7 +163,7 @@ impl Toeplitz {
     }
 
     /// Returns the key of this hash function.
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> &ToeplitzKey {
         &self.key
     }
 
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn keys_differ_and_are_even() {
-        let keys: Vec<Key> = (0..200).map(key_of).collect();
+        let keys: Vec<ToeplitzKey> = (0..200).map(key_of).collect();
         for (number, key) in keys.iter().enumerate() {
             assert!(!keys[..number].contains(key) && *key != KEY);
             let hash = Toeplitz::new(*key);

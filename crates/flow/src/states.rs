@@ -38,7 +38,7 @@ use packet::Timestamp;
 use crate::error::{InsertError, MAX_CAPACITY, TableError};
 use crate::id::FlowId;
 use crate::key::Key;
-use crate::known::Known;
+use crate::known::KnownFlows;
 use crate::table::SLACK;
 use seen::Seen;
 pub use seen::TICK;
@@ -94,7 +94,7 @@ pub struct CoreStates<K: Key, V: Plain> {
     began: Option<Timestamp>,
     /// The approximate set of the flows of all cores, to which this core adds its flows; `None` if there is
     /// no such set.
-    known: Option<Arc<Known>>,
+    known: Option<Arc<KnownFlows>>,
 }
 
 /// The part of the states of one core that all cores can access.
@@ -116,7 +116,7 @@ struct OwnerData {
     ends: Option<Timestamp>,
     /// The index of the other flow of a pair: both flows expire, close and end together.
     pair: Option<u32>,
-    /// The number by which the flow is removed from the set [`Known`]; `None` if it is not in the set.
+    /// The number by which the flow is removed from the set [`KnownFlows`]; `None` if it is not in the set.
     number: Option<u32>,
 }
 
@@ -186,7 +186,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
 
     /// Sets the approximate set to which this core adds each flow that it inserts from now on, and from
     /// which it removes the flow when it ends. Flows with keys without addresses and ports are not added.
-    pub fn set_known(&mut self, known: Arc<Known>) {
+    pub fn set_known(&mut self, known: Arc<KnownFlows>) {
         self.known = Some(known);
     }
 

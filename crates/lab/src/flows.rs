@@ -19,7 +19,7 @@ const CHUNK: usize = 128 << 10;
 
 /// The TCP connections of an experiment, which send at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flows<'f> {
+pub struct Connections<'f> {
     /// The number of connections that send at the same time.
     pub count: u16,
     /// The source port of the first connection; each further connection uses the next port. With `None`,
@@ -29,11 +29,11 @@ pub struct Flows<'f> {
     pub control: &'f str,
 }
 
-impl Flows<'_> {
+impl Connections<'_> {
     /// Returns a description of `count` connections with ports that the kernel chooses and the congestion
     /// control [`CONTROL`].
-    pub const fn new(count: u16) -> Flows<'static> {
-        Flows { count, first_port: None, control: CONTROL }
+    pub const fn new(count: u16) -> Connections<'static> {
+        Connections { count, first_port: None, control: CONTROL }
     }
 }
 
@@ -53,7 +53,7 @@ pub struct Received {
 /// # Errors
 /// If the connection cannot be opened, or if no data arrive for eight seconds.
 pub fn flow(from: &Namespace, to: &Namespace, address: SocketAddr, time: Duration) -> Result<f64> {
-    let received = flows(from, to, address, &Flows::new(1), time)?;
+    let received = flows(from, to, address, &Connections::new(1), time)?;
     Ok(received.iter().map(|one| one.rate).sum())
 }
 
@@ -65,7 +65,7 @@ pub fn flows(
     from: &Namespace,
     to: &Namespace,
     address: SocketAddr,
-    flows: &Flows<'_>,
+    flows: &Connections<'_>,
     time: Duration,
 ) -> Result<Vec<Received>> {
     let listener = to.enter(|| listen(address))?;
@@ -107,7 +107,7 @@ pub fn flows(
     })
 }
 
-fn connect(flows: &Flows<'_>, number: u16, address: SocketAddr) -> Result<TcpStream> {
+fn connect(flows: &Connections<'_>, number: u16, address: SocketAddr) -> Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     control(&socket, flows.control)?;
     if let Some(first) = flows.first_port {
@@ -168,11 +168,11 @@ mod tests {
         let address = SocketAddr::from(([10, 9, 0, 2], 7000));
         let time = Duration::from_millis(100);
         assert!(flow(&a, &b, address, time).unwrap() > 0.0);
-        let three = Flows { count: 3, first_port: Some(9000), control: "reno" };
+        let three = Connections { count: 3, first_port: Some(9000), control: "reno" };
         let received = flows(&a, &b, address, &three, time).unwrap();
         let is_good = |one: &Received| one.rate > 0.0 && (0.0..2.0).contains(&one.busy);
         assert!(received.len() == 3 && received.iter().all(is_good), "{received:?}");
-        let error = flows(&a, &b, address, &Flows { control: "none such", ..three }, time).unwrap_err();
+        let error = flows(&a, &b, address, &Connections { control: "none such", ..three }, time).unwrap_err();
         assert!(error.to_string().starts_with("congestion control none such: "), "{error}");
         b.ip("link set eth0 down").unwrap();
         assert!(flow(&a, &b, address, time).is_err());

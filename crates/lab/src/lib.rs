@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 use nix::sched::{CloneFlags, setns};
 
 pub use calls::{Answered, Calls, calls};
-pub use flows::{Flows, Received, flow, flows};
-pub use program::Running;
-pub use stream::Stream;
+pub use flows::{Connections, Received, flow, flows};
+pub use program::RunningProgram;
+pub use stream::DatagramStream;
 pub use traffic::{download, exchange_datagrams, gets_no_echo_reply, gets_no_reply, hops, ping, transfer};
 
 /// The congestion control of TCP connections, unless an experiment chooses another. It is set explicitly,
@@ -51,7 +51,7 @@ pub struct Namespace {
 
 /// The packet counters of an interface since it was made (`/proc/net/dev`, proc_net(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct InterfaceCounts {
     /// The number of packets that the interface received.
     pub received: u64,
     /// The number of packets that the interface sent.
@@ -200,7 +200,7 @@ impl Namespace {
     ///
     /// # Errors
     /// If the namespace has no interface with this name.
-    pub fn counts(&self, interface: &str) -> Result<Counts> {
+    pub fn counts(&self, interface: &str) -> Result<InterfaceCounts> {
         let table = self.enter(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
         counts(&table, interface)
             .ok_or_else(|| Error::other(format!("{}: no interface {interface}", self.name)))
@@ -226,8 +226,8 @@ impl Namespace {
     ///
     /// # Errors
     /// If the program cannot be started.
-    pub fn spawn(&self, program: &str, arguments: &[&str]) -> Result<Running> {
-        Running::new(self.command(program).args(arguments))
+    pub fn spawn(&self, program: &str, arguments: &[&str]) -> Result<RunningProgram> {
+        RunningProgram::new(self.command(program).args(arguments))
     }
 
     /// Starts a program in the namespace and waits until it has written a line to its standard output,
@@ -236,7 +236,7 @@ impl Namespace {
     /// # Errors
     /// If the program cannot be started, ends, or writes no line within [`PATIENCE`]. The error then
     /// contains its output on standard error.
-    pub fn start(&self, program: &str, arguments: &[&str]) -> Result<Running> {
+    pub fn start(&self, program: &str, arguments: &[&str]) -> Result<RunningProgram> {
         let mut running = self.spawn(program, arguments)?;
         running.wait_for_output()?;
         Ok(running)
@@ -259,14 +259,14 @@ fn output_of(command: &mut Command) -> Result<String> {
 
 /// Returns the counters of an interface from the text of `/proc/net/dev`; `None` if the interface is not in
 /// it.
-fn counts(table: &str, interface: &str) -> Option<Counts> {
+fn counts(table: &str, interface: &str) -> Option<InterfaceCounts> {
     let (_, line) =
         table.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == interface)?;
     let fields: Vec<u64> =
         line.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>().ok()?;
     // A line has eight fields for received data (bytes, packets and so on), followed by eight fields for
     // sent data.
-    Some(Counts { received: *fields.get(1)?, sent: *fields.get(9)?, refused: *fields.get(11)? })
+    Some(InterfaceCounts { received: *fields.get(1)?, sent: *fields.get(9)?, refused: *fields.get(11)? })
 }
 
 #[cfg(test)]
@@ -279,7 +279,7 @@ mod tests {
              face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls\n\
              \x20   lo:     100       1    0    0    0     0          0         0      100       1    0    0    0     0       0          0\n\
              \x20 eth0: 4096      64    0    3    0     0          0         0   128000    2000    0   17    0     0       0          0\n";
-        assert_eq!(counts(table, "eth0"), Some(Counts { received: 64, sent: 2000, refused: 17 }));
+        assert_eq!(counts(table, "eth0"), Some(InterfaceCounts { received: 64, sent: 2000, refused: 17 }));
         assert_eq!(counts(table, "eth"), None);
         assert_eq!(counts("eth0: 1 2 three", "eth0"), None);
     }

@@ -6,7 +6,7 @@ use std::io::{Error, Result};
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Namespace, Running};
+use crate::{Namespace, RunningProgram};
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// The daemons at their paths in Debian, because `/usr/sbin` is not in every user's path.
@@ -30,7 +30,12 @@ pub fn is_in_kernel() -> bool {
 ///
 /// # Errors
 /// The error message of the first program that fails.
-pub fn bridge(space: &Namespace, ports: &[&str], folder: &Path, datapath: &str) -> Result<[Running; 2]> {
+pub fn bridge(
+    space: &Namespace,
+    ports: &[&str],
+    folder: &Path,
+    datapath: &str,
+) -> Result<[RunningProgram; 2]> {
     let file = |name: &str| folder.join(name).display().to_string();
     let (database, socket) = (file("conf.db"), file("db.sock"));
     run(command(space, folder, "ovsdb-tool").args(["create", &database, SCHEMA]))?;
@@ -40,7 +45,7 @@ pub fn bridge(space: &Namespace, ports: &[&str], folder: &Path, datapath: &str) 
         &format!("--remote=punix:{socket}"),
         &format!("--unixctl={}", file("server.ctl")),
     ]);
-    let server = Running::new(&mut server)?;
+    let server = RunningProgram::new(&mut server)?;
     let remote = format!("unix:{socket}");
     // `ovs-vsctl` repeats its attempts until the database server is ready.
     let vsctl = |arguments: &str| {
@@ -50,7 +55,7 @@ pub fn bridge(space: &Namespace, ports: &[&str], folder: &Path, datapath: &str) 
     };
     vsctl("--no-wait --retry init")?;
     let mut switch = command(space, folder, DAEMONS[1]);
-    let switch = Running::new(switch.args([&remote, &format!("--unixctl={}", file("switch.ctl"))]))?;
+    let switch = RunningProgram::new(switch.args([&remote, &format!("--unixctl={}", file("switch.ctl"))]))?;
     let add = |(number, port): (usize, &&str)| {
         format!(" -- add-port bridge {port} -- set interface {port} ofport_request={number}")
     };

@@ -13,18 +13,18 @@ use crate::PATIENCE;
 
 /// A running program whose output is read line by line. The program is killed when the value is dropped.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningProgram {
     child: Child,
     lines: mpsc::Receiver<(usize, String)>,
     said: [String; 2],
 }
 
-impl Running {
+impl RunningProgram {
     /// Starts a command, and threads that read its standard output and standard error.
     ///
     /// # Errors
     /// If the command cannot be started.
-    pub fn new(command: &mut Command) -> Result<Running> {
+    pub fn new(command: &mut Command) -> Result<RunningProgram> {
         let name = command.get_program().to_string_lossy().into_owned();
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.map_err(|error| Error::new(error.kind(), format!("{name}: {error}")))?;
@@ -44,7 +44,7 @@ impl Running {
         // The threads have senders of their own. When they end with both streams, no sender is left, and
         // the channel is closed.
         drop(sender);
-        Ok(Running { child, lines, said: [String::new(), String::new()] })
+        Ok(RunningProgram { child, lines, said: [String::new(), String::new()] })
     }
 
     /// Waits until the program has written a line to its standard output. Lines on standard error, such as
@@ -79,7 +79,7 @@ impl Running {
     /// Waits until the program has written `text` to either stream, before or during this call.
     ///
     /// # Errors
-    /// The errors of [`Running::wait_for`].
+    /// The errors of [`RunningProgram::wait_for`].
     pub fn wait_until_said(&mut self, text: &str) -> Result<()> {
         match self.said.iter().any(|said| said.contains(text)) {
             true => Ok(()),
@@ -158,7 +158,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

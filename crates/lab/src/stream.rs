@@ -24,7 +24,7 @@ const AHEAD: u32 = 200;
 /// A running stream of numbered datagrams: 5,000 per second, or as many as the receiver takes. A thread
 /// sends them and another receives them, until [`stop`](Self::stop).
 #[derive(Debug)]
-pub struct Stream {
+pub struct DatagramStream {
     sender: thread::JoinHandle<()>,
     receiver: thread::JoinHandle<Vec<u32>>,
     flows: usize,
@@ -41,18 +41,23 @@ struct Progress {
     reached: AtomicU32,
 }
 
-impl Stream {
+impl DatagramStream {
     /// Starts a stream from namespace `from` to an address in namespace `to`. The datagrams have `flows`
     /// source ports in turn, so they form as many flows.
-    pub fn start(from: &Namespace, to: &Namespace, address: SocketAddr, flows: usize) -> Stream {
-        Stream::new(from, to, address, flows, Some(0))
+    pub fn start(from: &Namespace, to: &Namespace, address: SocketAddr, flows: usize) -> DatagramStream {
+        DatagramStream::new(from, to, address, flows, Some(0))
     }
 
     /// Starts a stream like [`start`](Self::start), for a path to the receiver that may not exist yet.
     /// Until the first datagram arrives, the sender does not wait for the receiver, so datagrams may be
     /// lost.
-    pub fn start_early(from: &Namespace, to: &Namespace, address: SocketAddr, flows: usize) -> Stream {
-        Stream::new(from, to, address, flows, None)
+    pub fn start_early(
+        from: &Namespace,
+        to: &Namespace,
+        address: SocketAddr,
+        flows: usize,
+    ) -> DatagramStream {
+        DatagramStream::new(from, to, address, flows, None)
     }
 
     fn new(
@@ -61,7 +66,7 @@ impl Stream {
         address: SocketAddr,
         flows: usize,
         taken: Option<u32>,
-    ) -> Stream {
+    ) -> DatagramStream {
         let sockets = from.enter(|| {
             let bind = |_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("any address");
             (0..flows).map(bind).collect::<Vec<_>>()
@@ -74,7 +79,7 @@ impl Stream {
         let sender = thread::spawn(move || send(&sockets, address, &of_sender, taken));
         let of_receiver = Arc::clone(&progress);
         let receiver = thread::spawn(move || receive(&socket, &of_receiver));
-        Stream { sender, receiver, flows, progress }
+        DatagramStream { sender, receiver, flows, progress }
     }
 
     /// Waits until `more` datagrams have arrived since the call.

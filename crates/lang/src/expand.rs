@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crate::args;
 use crate::connect::too_many_connections;
 use crate::diagnostic::Diagnostic;
-use crate::graph::{Element, Graph};
+use crate::graph::{Graph, GraphElement};
 use crate::params::{self, Environment, Mismatch, Substituted};
 use crate::parser::MAX_NESTING;
 use crate::program::*;
@@ -58,7 +58,7 @@ struct Expander<'p> {
     program: &'p Program,
     sources: &'p Sources,
     diagnostics: &'p mut Vec<Diagnostic>,
-    elements: Vec<Element>,
+    elements: Vec<GraphElement>,
     nodes: Vec<NodeKind>,
     edges: Vec<Edge>,
     bytes: usize,
@@ -161,7 +161,14 @@ impl<'p> Expander<'p> {
         }
         match self.choose(class, slot, &config, config_span.unwrap_or(slot.span)) {
             ChosenClass::Primitive(class) => {
-                self.elements.push(Element { name, class, config, span: slot.span, config_span, origins });
+                self.elements.push(GraphElement {
+                    name,
+                    class,
+                    config,
+                    span: slot.span,
+                    config_span,
+                    origins,
+                });
                 both(self.node(NodeKind::Element(self.elements.len() - 1)))
             }
             ChosenClass::None => both(self.node(NodeKind::Lost)),
@@ -286,7 +293,7 @@ fn ports_text(inputs: usize, outputs: usize) -> String {
 
 /// Makes the names of elements unique. A declared name with slashes may be equal to the name of an element
 /// inside a compound element. The later of the two elements is an error, and gets a free name.
-fn make_names_unique(elements: &mut [Element], diagnostics: &mut Vec<Diagnostic>) {
+fn make_names_unique(elements: &mut [GraphElement], diagnostics: &mut Vec<Diagnostic>) {
     let mut seen: HashMap<String, Span> = HashMap::with_capacity(elements.len());
     for (index, element) in elements.iter_mut().enumerate() {
         let name = element.name.clone();

@@ -12,7 +12,7 @@ use crate::source::Span;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
     /// The elements. Connections name them by index; their names are unique.
-    pub elements: Vec<Element>,
+    pub elements: Vec<GraphElement>,
     /// The connections, each once. Their order has no meaning.
     pub connections: Vec<Connection>,
     /// The arguments of `require(...)` as kind and value, for example `("package", "fastclassifier")`.
@@ -51,7 +51,7 @@ impl Parameters {
 
 /// An element of a flat graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Element {
+pub struct GraphElement {
     /// The full name, with the names of the compound elements around it, for example `router/q` or
     /// `Counter@3`.
     pub name: String,
@@ -91,7 +91,7 @@ pub struct Connection {
     pub span: Span,
 }
 
-impl Element {
+impl GraphElement {
     /// Returns the place in a text from which a range of the configuration string was taken, for error
     /// messages. If the range is from the value of a parameter, it is the place of the parameter.
     pub fn config_place(&self, range: Range<usize>) -> Span {
@@ -115,7 +115,7 @@ impl Graph {
     pub fn add(&mut self, name: &str, class: &str, config: &str, span: Span) {
         let numbered = |n: usize| if n == 0 { name.to_string() } else { format!("{name}@{n}") };
         let free = (0..).map(numbered).find(|name| self.find(name).is_none());
-        self.elements.push(Element {
+        self.elements.push(GraphElement {
             name: free.unwrap_or_default(),
             class: class.to_string(),
             config: config.to_string(),
@@ -175,7 +175,7 @@ impl Graph {
     /// True if both graphs have the same elements, connections, requirements and provisions. Places in
     /// texts and the order of connections may differ.
     pub fn is_equivalent(&self, other: &Graph) -> bool {
-        fn key(element: &Element) -> (&str, &str, &str) {
+        fn key(element: &GraphElement) -> (&str, &str, &str) {
             (&element.name, &element.class, &element.config)
         }
         fn ends(graph: &Graph) -> BTreeSet<((usize, usize), (usize, usize))> {

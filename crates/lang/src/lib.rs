@@ -40,7 +40,7 @@ use std::collections::HashSet;
 pub use diagnostic::{Diagnostic, MOST_FINDINGS, Severity, nearest};
 pub use dot::dot;
 pub use flatten::flatten;
-pub use graph::{Connection, Element, Graph, Parameters};
+pub use graph::{Connection, Graph, GraphElement, Parameters};
 pub use parser::{Library, LibraryText};
 pub use source::{Location, SourceId, Sources, Span};
 

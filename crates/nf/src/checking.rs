@@ -5,7 +5,7 @@
 //! or drops them.
 
 use element::class::Access;
-use element::effects::{Counts, Target};
+use element::effects::{Counting, Target};
 use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Packet, Severity, Tally};
 
 /// The possible faults of a header, in the order in which they are checked. Each has a text for messages
@@ -92,7 +92,7 @@ impl Outcome {
 
 impl<C: HeaderCheck> Element for Checker<C> {
     fn effects(&self) -> Effects {
-        let mut effects = self.check.effects().counting(Counts::Tallied);
+        let mut effects = self.check.effects().counting(Counting::Tallied);
         // Bad packets have to come to the element itself: it prints a message, and `drop_details`
         // distinguishes more reasons than the effects declare.
         effects.cases.iter_mut().for_each(|case| case.is_shown = case.to != Target::Output(0));

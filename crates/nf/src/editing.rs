@@ -2,7 +2,7 @@
 //! of a batch, access to headers, and shorthands for effects.
 
 use classify::IntervalSet;
-use element::args::Arg;
+use element::args::ArgType;
 use element::effects::{Action, Case, Effects, Field, Filter, Header, Number, Target, Value, wire_field};
 use element::{Args, Base, Batch, Cx, DropReason, Element, Invalid, Packet};
 use wire::checksum::Sum;
@@ -99,7 +99,7 @@ fn sum_of_slots(packet: &Packet, first: &[u8], mut length: usize, mut sum: Sum) 
 
 /// Parses the text that a user wrote to a handler. If it is invalid, the error is `otherwise`, Click's
 /// words for this handler.
-pub(crate) fn value<T: Arg>(cx: &Cx<'_>, text: &str, otherwise: &str) -> Result<T, String> {
+pub(crate) fn value<T: ArgType>(cx: &Cx<'_>, text: &str, otherwise: &str) -> Result<T, String> {
     T::parse(text, &cx.place()).map_err(|_| otherwise.to_string())
 }
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use element::class::{ArgInfo, Notes};
-use element::{Class, Cx, Effects, Element, Registry, Stream, Timestamp};
-use engine::{ClockKind, End, Options, Plan, Report, Sink, Worker};
+use element::{Class, Cx, Effects, Element, OutputStream, Registry, Timestamp};
+use engine::{ClockKind, End, Options, Plan, RunReport, Sink, Worker};
 use proptest::prelude::*;
 
 /// A sink that keeps the text that a run writes: to standard output, and as messages.
@@ -15,11 +15,11 @@ use proptest::prelude::*;
 struct Captured(Arc<Mutex<(String, String)>>);
 
 impl Sink for Captured {
-    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
+    fn write(&mut self, stream: OutputStream, text: fmt::Arguments<'_>) {
         let mut texts = self.0.lock().unwrap();
         match stream {
-            Stream::Output => texts.0 += &text.to_string(),
-            Stream::Messages | Stream::Log(_) => texts.1 += &text.to_string(),
+            OutputStream::Output => texts.0 += &text.to_string(),
+            OutputStream::Messages | OutputStream::Log(_) => texts.1 += &text.to_string(),
         }
     }
     fn flush(&mut self) {}
@@ -75,7 +75,7 @@ struct Done {
     end: End,
     output: String,
     messages: String,
-    report: Report,
+    report: RunReport,
 }
 
 impl Done {

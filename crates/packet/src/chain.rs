@@ -22,7 +22,7 @@ use crate::packet::Packet;
 /// # Ok::<(), packet::PoolError>(())
 /// ```
 #[derive(Debug)]
-pub struct Chain {
+pub struct PacketChain {
     /// The first packet. The list of its slots continues with the slots of the following packets; its
     /// length counts its own bytes only.
     first: Packet,
@@ -33,14 +33,14 @@ pub struct Chain {
 }
 
 // SAFETY: as for `Packet`: the chain is the only owner of all its slots.
-unsafe impl Send for Chain {}
+unsafe impl Send for PacketChain {}
 
-impl Chain {
+impl PacketChain {
     /// Makes a chain that contains one packet.
     #[inline]
-    pub fn new(packet: Packet) -> Chain {
+    pub fn new(packet: Packet) -> PacketChain {
         let (last, slots) = last_of(&packet);
-        Chain { first: packet, last, packets: 1, slots }
+        PacketChain { first: packet, last, packets: 1, slots }
     }
 
     /// Returns the number of slots of all packets together.
@@ -80,9 +80,9 @@ impl Chain {
     /// The other chain, if it belongs to another pool than the end of this chain and one of the two pools
     /// has no number: only 4095 pools at a time have a number.
     #[inline]
-    pub fn append(&mut self, other: Chain) -> Result<(), Chain> {
-        let Chain { first, last, packets, slots } = other;
-        self.link(first, (last, packets, slots)).map_err(|first| Chain { first, last, packets, slots })
+    pub fn append(&mut self, other: PacketChain) -> Result<(), PacketChain> {
+        let PacketChain { first, last, packets, slots } = other;
+        self.link(first, (last, packets, slots)).map_err(|first| PacketChain { first, last, packets, slots })
     }
 
     /// Links the last slot of the chain to other packets, given their first packet, their last slot, and
@@ -108,16 +108,20 @@ impl Chain {
     /// Removes the first packet and returns it with its original bytes and length, and the chain of the
     /// remaining packets; `None` if no packet remains.
     #[inline]
-    pub fn pop(self) -> (Packet, Option<Chain>) {
-        let Chain { first, last, packets, slots } = self;
+    pub fn pop(self) -> (Packet, Option<PacketChain>) {
+        let PacketChain { first, last, packets, slots } = self;
         if packets == 1 {
             return (first, None);
         }
         let (mut end, next, own) = end_of(first.0);
         // SAFETY: the chain owned its slots; the packet has those up to `end`.
         unsafe { end.as_mut() }.end();
-        let rest =
-            next.map(|next| Chain { first: Packet(next), last, packets: packets - 1, slots: slots - own });
+        let rest = next.map(|next| PacketChain {
+            first: Packet(next),
+            last,
+            packets: packets - 1,
+            slots: slots - own,
+        });
         (first, rest)
     }
 
@@ -125,7 +129,7 @@ impl Chain {
     /// first are left out; if the first slot of a packet has fewer bytes, all of the slot's bytes are left
     /// out.
     pub fn into_packet(self, headers: usize) -> Packet {
-        let Chain { mut first, packets, .. } = self;
+        let PacketChain { mut first, packets, .. } = self;
         let mut length = first.meta().length;
         let mut next = end_of(first.0).1;
         for _ in 1..packets {
@@ -188,8 +192,8 @@ mod tests {
         packet.chunks().collect::<Vec<_>>().concat()
     }
 
-    fn chain(pool: &mut Pool, texts: &[&[u8]]) -> Chain {
-        let mut all = texts.iter().map(|text| Chain::new(pool.packet(text).unwrap()));
+    fn chain(pool: &mut Pool, texts: &[&[u8]]) -> PacketChain {
+        let mut all = texts.iter().map(|text| PacketChain::new(pool.packet(text).unwrap()));
         let mut first = all.next().unwrap();
         all.for_each(|next| first.append(next).unwrap());
         first
@@ -208,7 +212,7 @@ mod tests {
             assert_eq!((packet.is_large(), packet.len()), (packet.len() > 3000, bytes(&packet).len()));
             packet.set_offset(Base::Mac, Some(0));
             seen.push(bytes(&packet));
-            let slots = rest.as_ref().map_or(0, Chain::slots);
+            let slots = rest.as_ref().map_or(0, PacketChain::slots);
             assert_eq!(slots, [5, 2, 1, 0][seen.len() - 1]);
             pool.free(packet);
             chain = rest;
@@ -248,7 +252,7 @@ mod tests {
             let home = b.stats().in_use;
             let mut mixed = chain(&mut a, &[b"a1", b"a2"]);
             mixed.append(chain(&mut b, &[b"b1"])).unwrap();
-            mixed.append(Chain::new(lent)).unwrap();
+            mixed.append(PacketChain::new(lent)).unwrap();
             mixed.append(chain(&mut a, &[b"a3"])).unwrap();
             let mut packet = mixed.into_packet(1);
             assert_eq!(bytes(&packet), b"a121tore3");

@@ -43,7 +43,7 @@ impl DeviceId {
 
 /// The position of a packet's bytes, as a device needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct BufferSpan {
     /// The index of the slot in the device's area; slots are [`SLOT_STRIDE`] bytes apart.
     pub slot: u32,
     /// The offset of the packet's first byte in the slot, in bytes.
@@ -142,14 +142,14 @@ impl Pool {
     ///
     /// The packet itself, if it does not meet these conditions.
     #[inline]
-    pub fn hand_over(&mut self, device: DeviceId, packet: Packet) -> Result<Span, Packet> {
+    pub fn hand_over(&mut self, device: DeviceId, packet: Packet) -> Result<BufferSpan, Packet> {
         let meta = packet.meta();
         let slot = meta.values.index;
         let is_own = meta.owner.load(Ordering::Relaxed) == owner::POOL && self.owns(&packet);
         if !is_own || meta.has_next() || slot >= STEP {
             return Err(packet);
         }
-        let span = Span { slot, start: meta.values.start, length: meta.values.head };
+        let span = BufferSpan { slot, start: meta.values.start, length: meta.values.head };
         // Release: the pool's accesses to the packet happen before the device gives the slot back.
         meta.owner.store(device.0, Ordering::Release);
         // The device owns the slot now: the handle must not return it to the pool.
@@ -160,7 +160,7 @@ impl Pool {
     /// Gives a device a copy of a packet to send; the caller keeps the packet. Returns `None` if no slot
     /// for the copy was found, or if the packet is longer than [`SLOT_CAPACITY`] bytes.
     #[cold]
-    pub fn copy_out(&mut self, device: DeviceId, packet: &Packet) -> Option<Span> {
+    pub fn copy_out(&mut self, device: DeviceId, packet: &Packet) -> Option<BufferSpan> {
         if packet.len() > SLOT_CAPACITY {
             return None;
         }
@@ -297,7 +297,7 @@ mod tests {
         assert!(pool.take_back(device, slot, HEADROOM, 5).is_none(), "it has gone back once");
         assert!(packet.strip(2));
         let span = pool.hand_over(device, packet).unwrap();
-        assert_eq!(span, Span { slot, start: HEADROOM as u16 + 2, length: 3 });
+        assert_eq!(span, BufferSpan { slot, start: HEADROOM as u16 + 2, length: 3 });
         assert!(pool.take_empty(device, slot) && !pool.take_empty(device, slot));
         assert_eq!((pool.stats().in_use, pool.stats().leaked), (0, 0));
     }

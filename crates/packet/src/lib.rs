@@ -31,8 +31,8 @@ mod time;
 
 pub use annotations::{Annotations, VirtioNet};
 pub use batch::{BATCH_CAPACITY, Batch, Drain};
-pub use chain::Chain;
-pub use device::{DeviceId, Recipient, Span};
+pub use chain::PacketChain;
+pub use device::{BufferSpan, DeviceId, Recipient};
 pub use list::Chunks;
 pub use marks::Marks;
 pub use packet::{Packet, prefetch_line};

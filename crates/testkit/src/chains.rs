@@ -9,9 +9,9 @@ use element::ports::Processing;
 use engine::{ClockKind, Plan, Worker};
 use lang::Graph;
 use program::chain::Chain;
-use verify::equivalence::{Companion, Options, Outcome, verify};
+use verify::equivalence::{Companion, Comparison, Options, verify};
 use verify::example::Example;
-use verify::run::{self, Exit, PACKETS};
+use verify::run::{self, ChainExit, PACKETS};
 
 /// Returns the classes of the product and of the tests, with the classes that replace entries and exits
 /// while one packet runs through a chain.
@@ -85,7 +85,7 @@ pub fn drops(read: &Read, entry: usize, example: &Example) -> Vec<(String, Strin
         .collect()
 }
 
-fn run(read: &Read, entry: usize, example: &Example, exits: &BTreeMap<usize, Exit>) -> Worker {
+fn run(read: &Read, entry: usize, example: &Example, exits: &BTreeMap<usize, ChainExit>) -> Worker {
     let graph = run::prepare(&read.graph, &read.chain, entry, example, exits);
     let plan = Arc::new(Plan::new(graph, &registry()).unwrap());
     let configured = plan.configure(Some(1)).unwrap();
@@ -100,7 +100,7 @@ fn outputs_at(
     read: &Read,
     entry: usize,
     example: &Example,
-    exits: &BTreeMap<usize, Exit>,
+    exits: &BTreeMap<usize, ChainExit>,
 ) -> Vec<(String, Vec<String>)> {
     let mut worker = run(read, entry, example, exits);
     let mut all = Vec::new();
@@ -115,7 +115,7 @@ fn outputs_at(
 struct Quiet;
 
 impl engine::Sink for Quiet {
-    fn write(&mut self, _stream: element::Stream, _text: std::fmt::Arguments<'_>) {}
+    fn write(&mut self, _stream: element::OutputStream, _text: std::fmt::Arguments<'_>) {}
     fn flush(&mut self) {}
 }
 
@@ -147,18 +147,18 @@ impl Companion for Runner<'_> {
 }
 
 /// Compares two chains with the verifier, with default options and at most 2^22 diagram nodes.
-pub fn compare(a: &Read, b: &Read) -> Outcome {
+pub fn compare(a: &Read, b: &Read) -> Comparison {
     compare_within(1 << 22, a, b)
 }
 
 /// Compares two chains with these options and at most 2^22 diagram nodes.
-pub fn compare_with(options: Options, a: &Read, b: &Read) -> Outcome {
+pub fn compare_with(options: Options, a: &Read, b: &Read) -> Comparison {
     let mut runner = Runner { reads: [a, b] };
     verify([&a.chain, &b.chain], options, Some(1 << 22), &mut runner)
 }
 
 /// Compares two chains with default options and at most `nodes` diagram nodes.
-pub fn compare_within(nodes: usize, a: &Read, b: &Read) -> Outcome {
+pub fn compare_within(nodes: usize, a: &Read, b: &Read) -> Comparison {
     let mut runner = Runner { reads: [a, b] };
     verify([&a.chain, &b.chain], Default::default(), Some(nodes), &mut runner)
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 /// The result of checking one checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sum {
+pub enum ChecksumResult {
     /// The checksum is correct.
     Right,
     /// The checksum is wrong.
@@ -18,10 +18,10 @@ pub enum Sum {
 /// The result of checking the checksums of one packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// The IPv4 header checksum; [`Sum::Unknown`] for IPv6, which has none.
-    pub header: Sum,
+    /// The IPv4 header checksum; [`ChecksumResult::Unknown`] for IPv6, which has none.
+    pub header: ChecksumResult,
     /// The checksum of TCP, UDP, ICMP or ICMPv6.
-    pub transport: Sum,
+    pub transport: ChecksumResult,
     /// The fields that stay the same when a configuration changes addresses, ports and time to live. They
     /// identify the packet before and after processing.
     pub mark: Mark,
@@ -35,11 +35,11 @@ fn words(bytes: &[u8]) -> u64 {
     bytes.chunks(2).map(|pair| u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0))).sum()
 }
 
-fn is_right(mut sum: u64) -> Sum {
+fn is_right(mut sum: u64) -> ChecksumResult {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    if sum == 0xffff { Sum::Right } else { Sum::Wrong }
+    if sum == 0xffff { ChecksumResult::Right } else { ChecksumResult::Wrong }
 }
 
 fn number(bytes: &[u8], at: usize) -> usize {
@@ -68,21 +68,21 @@ pub fn ip(link: u16, frame: &[u8]) -> Option<&[u8]> {
 
 /// Checks the transport checksum over `bytes`, which follow the IP headers. `addresses` is the sum of the
 /// 16-bit words of both IP addresses, for the pseudo-header.
-fn transport(protocol: u8, addresses: u64, bytes: &[u8]) -> Sum {
+fn transport(protocol: u8, addresses: u64, bytes: &[u8]) -> ChecksumResult {
     let pseudo = |length: usize| addresses + u64::from(protocol) + length as u64;
     match protocol {
         6 if bytes.len() >= 20 => is_right(pseudo(bytes.len()) + words(bytes)),
         17 if bytes.len() >= 8 => {
             let length = number(bytes, 4);
             match (number(bytes, 6), bytes.get(..length)) {
-                (0, _) | (_, None) => Sum::Unknown,
-                _ if length < 8 => Sum::Unknown,
+                (0, _) | (_, None) => ChecksumResult::Unknown,
+                _ if length < 8 => ChecksumResult::Unknown,
                 (_, Some(datagram)) => is_right(pseudo(length) + words(datagram)),
             }
         }
         1 if bytes.len() >= 8 => is_right(words(bytes)),
         58 if bytes.len() >= 4 => is_right(pseudo(bytes.len()) + words(bytes)),
-        _ => Sum::Unknown,
+        _ => ChecksumResult::Unknown,
     }
 }
 
@@ -156,7 +156,7 @@ pub fn check(ip: &[u8]) -> Option<Checked> {
     let bytes = ip.get(header..total);
     let sum = match bytes {
         Some(bytes) if !routed && !is_fragment => transport(protocol, words(&ip[12..20]), bytes),
-        _ => Sum::Unknown,
+        _ => ChecksumResult::Unknown,
     };
     let mark = (4, protocol, id, rest(protocol, bytes.unwrap_or(&ip[header..])));
     Some(Checked { header: is_right(words(&ip[..header])), transport: sum, mark })
@@ -168,7 +168,7 @@ fn check_ip6(ip: &[u8]) -> Option<Checked> {
     let whole = ip.get(..40 + length).filter(|_| length > 0);
     let unknown = |protocol| {
         let mark = (6, protocol, 0, Vec::new());
-        Some(Checked { header: Sum::Unknown, transport: Sum::Unknown, mark })
+        Some(Checked { header: ChecksumResult::Unknown, transport: ChecksumResult::Unknown, mark })
     };
     let Some(whole) = whole else { return unknown(protocol) };
     while let Some(next) = whole.get(at..at + 8) {
@@ -185,29 +185,33 @@ fn check_ip6(ip: &[u8]) -> Option<Checked> {
     }
     let Some(bytes) = whole.get(at..) else { return unknown(protocol) };
     let sum = transport(protocol, words(&ip[8..40]), bytes);
-    Some(Checked { header: Sum::Unknown, transport: sum, mark: (6, protocol, 0, rest(protocol, bytes)) })
+    Some(Checked {
+        header: ChecksumResult::Unknown,
+        transport: sum,
+        mark: (6, protocol, 0, rest(protocol, bytes)),
+    })
 }
 
 /// The wrong checksums that a capture has before it is processed, by the mark of the packet.
 #[derive(Default)]
-pub struct Known {
+pub struct KnownWrong {
     headers: HashSet<Mark>,
     transports: HashSet<Mark>,
     /// Protocol and identification of IPv4 datagrams whose fragments overlap or are incomplete.
     unclear: HashSet<(u8, u16)>,
 }
 
-impl Known {
+impl KnownWrong {
     /// Collects the wrong checksums of all IP packets of a capture, also of datagrams in fragments.
-    pub fn of<'a>(packets: impl Iterator<Item = &'a [u8]>) -> Known {
-        let mut known = Known::default();
+    pub fn of<'a>(packets: impl Iterator<Item = &'a [u8]>) -> KnownWrong {
+        let mut known = KnownWrong::default();
         let mut datagrams: BTreeMap<Vec<u8>, Vec<Piece<'a>>> = BTreeMap::new();
         for ip in packets {
             let Some(checked) = check(ip) else { continue };
-            if checked.header == Sum::Wrong {
+            if checked.header == ChecksumResult::Wrong {
                 known.headers.insert(checked.mark.clone());
             }
-            if checked.transport == Sum::Wrong {
+            if checked.transport == ChecksumResult::Wrong {
                 known.transports.insert(checked.mark);
             }
             if let Some(piece) = piece(ip) {
@@ -235,7 +239,7 @@ impl Known {
             return;
         }
         let addresses = pieces[0].datagram.get(..8).map_or(0, words);
-        if transport(protocol, addresses, &bytes) == Sum::Wrong {
+        if transport(protocol, addresses, &bytes) == ChecksumResult::Wrong {
             self.transports.insert((4, protocol, id, rest(protocol, &bytes)));
         }
     }
@@ -244,11 +248,11 @@ impl Known {
     /// the capture with the same mark had it before.
     pub fn fault(&self, checked: &Checked) -> Option<&'static str> {
         let unclear = self.unclear.contains(&(checked.mark.1, checked.mark.2)) && checked.mark.0 == 4;
-        if checked.header == Sum::Wrong && !self.headers.contains(&checked.mark) {
+        if checked.header == ChecksumResult::Wrong && !self.headers.contains(&checked.mark) {
             return Some("IPv4 header checksum");
         }
         let excused = unclear || self.transports.contains(&checked.mark);
-        (checked.transport == Sum::Wrong && !excused).then_some("transport checksum")
+        (checked.transport == ChecksumResult::Wrong && !excused).then_some("transport checksum")
     }
 }
 
@@ -278,17 +282,20 @@ mod tests {
     fn each_flipped_bit_is_seen() {
         for packet in packets() {
             let good = check(&packet).unwrap();
-            assert_eq!(good.transport, Sum::Right, "{packet:?}");
+            assert_eq!(good.transport, ChecksumResult::Right, "{packet:?}");
             let is_ip4 = packet[0] >> 4 == 4;
-            assert_eq!(good.header, if is_ip4 { Sum::Right } else { Sum::Unknown });
-            let known = Known::of([&packet[..]].into_iter());
+            assert_eq!(good.header, if is_ip4 { ChecksumResult::Right } else { ChecksumResult::Unknown });
+            let known = KnownWrong::of([&packet[..]].into_iter());
             assert_eq!(known.fault(&good), None);
             let last = packet.len() - 1;
             let mut bad = packet.clone();
             bad[last] ^= 4;
             let checked = check(&bad).unwrap();
-            assert_eq!((checked.transport, known.fault(&checked)), (Sum::Wrong, Some("transport checksum")));
-            assert_eq!(Known::of([&bad[..]].into_iter()).fault(&checked), None);
+            assert_eq!(
+                (checked.transport, known.fault(&checked)),
+                (ChecksumResult::Wrong, Some("transport checksum"))
+            );
+            assert_eq!(KnownWrong::of([&bad[..]].into_iter()).fault(&checked), None);
             if is_ip4 {
                 let mut bad = packet.clone();
                 bad[8] ^= 1;
@@ -317,7 +324,7 @@ mod tests {
         let mut wrong = whole.clone();
         wrong[30] ^= 1;
         let fault = |parts: &[Vec<u8>], packet: &[u8]| {
-            Known::of(parts.iter().map(|part| &part[..])).fault(&check(packet).unwrap())
+            KnownWrong::of(parts.iter().map(|part| &part[..])).fault(&check(packet).unwrap())
         };
         assert_eq!(fault(&parts, &wrong), Some("transport checksum"));
         second[22] ^= 1;
@@ -330,7 +337,7 @@ mod tests {
         for packet in packets() {
             for length in 0..packet.len() {
                 if let Some(checked) = check(&packet[..length]) {
-                    assert_eq!(checked.transport, Sum::Unknown);
+                    assert_eq!(checked.transport, ChecksumResult::Unknown);
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 
 use wire::{MacAddr, checksum, neighbor};
 
-use crate::elements::Input;
+use crate::elements::TestPacket;
 use element::Timestamp;
 
 /// Makes an Ethernet frame around `payload`.
@@ -136,7 +136,7 @@ pub fn frames() -> Vec<Vec<u8>> {
 /// - IPv6 with extension headers, truncated at several offsets
 ///
 /// The header annotations are where the length fields say.
-pub fn headers() -> Vec<Input> {
+pub fn headers() -> Vec<TestPacket> {
     const MORE: u16 = 0x2000;
     let mut packets: Vec<(Vec<u8>, [Option<isize>; 3])> = Vec::new();
     let mut add = |packet: &[u8]| {
@@ -249,14 +249,14 @@ pub fn headers() -> Vec<Input> {
         let mut annotations = [0; 48];
         annotations.iter_mut().for_each(|byte| *byte = random.u8(..4));
         let time = Timestamp(1_000_000_000 * (number as i64 / 32) + 1);
-        Input { bytes, time, annotations, headers }
+        TestPacket { bytes, time, annotations, headers }
     });
     inputs.collect()
 }
 
 /// Returns the packets of the corpus: each frame with a time stamp, annotations and header offsets. `seed`
 /// decides annotations, header offsets, and random frames that are added.
-pub fn inputs(seed: u64) -> Vec<Input> {
+pub fn inputs(seed: u64) -> Vec<TestPacket> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut frames = frames();
     // Random frames fill the last burst of 32. So, in every round, batches begin with the same frames.
@@ -272,7 +272,7 @@ pub fn inputs(seed: u64) -> Vec<Input> {
         let mut annotations = [0; 48];
         annotations.iter_mut().for_each(|a| *a = random.u8(..4));
         let time = Timestamp(1_000_000_000 * (number as i64 / 2) + 1);
-        inputs.push(Input { bytes, time, annotations, headers });
+        inputs.push(TestPacket { bytes, time, annotations, headers });
     }
     inputs
 }

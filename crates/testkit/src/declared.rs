@@ -11,13 +11,13 @@ use packet::HEADROOM;
 use verify::model::diagrams::{Bit, Byte, Diagrams};
 use verify::model::functions::Functions;
 use verify::model::offsets::in_byte_region;
-use verify::model::packet::Packet;
-use verify::model::step::{Leaving, To, Unit};
+use verify::model::packet::PacketModel;
+use verify::model::step::{LeavingPacket, To, Unit};
 use wire::ip_protocol;
 
-use crate::elements::{Input, Seen};
-use crate::samples::Sample;
-use crate::{Run, corpus};
+use crate::elements::{Seen, TestPacket};
+use crate::samples::ClassSample;
+use crate::{TestRun, corpus};
 
 /// The maximum length in bytes of packets in this check. Longer packets have several slots, and the model
 /// does not cover effects after the first one.
@@ -33,7 +33,7 @@ fn byte(d: &Diagrams, bits: &Byte) -> Option<u8> {
 
 /// Compares the output packet `seen` with `packet`, which follows from the declaration. Returns the first
 /// difference as text, or `None`. Parts that the declaration leaves open are not compared.
-fn difference(d: &Diagrams, packet: &Packet, seen: &Seen) -> Option<String> {
+fn difference(d: &Diagrams, packet: &PacketModel, seen: &Seen) -> Option<String> {
     let start = seen.start as i32 - HEADROOM as i32;
     if packet.start != start {
         return Some(format!("starts at {start}, not {}", packet.start));
@@ -83,21 +83,21 @@ struct Known {
     diagrams: Diagrams,
     /// The symbolic packets, by input of the element and index of the packet: first the packets of
     /// `corpus::inputs`, then of `corpus::headers`.
-    packets: RefCell<BTreeMap<(usize, usize), Rc<Packet>>>,
+    packets: RefCell<BTreeMap<(usize, usize), Rc<PacketModel>>>,
 }
 
 impl Known {
-    fn packet(&self, input: usize, number: usize, given: &Input) -> Rc<Packet> {
+    fn packet(&self, input: usize, number: usize, given: &TestPacket) -> Rc<PacketModel> {
         let make = || Rc::new(self.fresh(given));
         Rc::clone(self.packets.borrow_mut().entry((input, number)).or_insert_with(make))
     }
 
-    fn fresh(&self, given: &Input) -> Packet {
+    fn fresh(&self, given: &TestPacket) -> PacketModel {
         let headers = given.headers.map(|place| place.map(|place| place as i32));
         let mut side = given.annotations.to_vec();
         side.extend(given.time.0.to_be_bytes());
         side.push(0);
-        Packet::known(&self.diagrams, &given.bytes, headers, &side)
+        PacketModel::known(&self.diagrams, &given.bytes, headers, &side)
     }
 }
 
@@ -107,7 +107,7 @@ thread_local! {
 
 /// Returns the test packets for one input of an element. If `with_headers` is true, packets with headers of
 /// all lengths are among them.
-fn inputs(input: usize, with_headers: bool) -> Vec<Input> {
+fn inputs(input: usize, with_headers: bool) -> Vec<TestPacket> {
     let mut all = corpus::inputs(7 + input as u64);
     all.retain(|given| given.bytes.len() <= ONE_SLOT);
     if with_headers {
@@ -126,7 +126,7 @@ struct Tally {
 ///
 /// # Errors
 /// The first packet to which the element does something else, with the difference.
-pub(crate) fn does_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
+pub(crate) fn does_what_it_declares(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
     let Tally { exact, unknown } = KNOWN.with(|known| check(sample, effects, known))?;
     if unknown > 0 {
         println!(
@@ -142,20 +142,20 @@ pub(crate) fn does_what_it_declares(sample: &Sample, effects: &Effects) -> Resul
 ///
 /// An element that updates checksums gets some of its output again, with checksums of all ones. All values
 /// that it writes are then there already, so it may leave the packet unchanged, and must declare that.
-fn check(sample: &Sample, effects: &Effects, known: &Known) -> Result<Tally, String> {
+fn check(sample: &ClassSample, effects: &Effects, known: &Known) -> Result<Tally, String> {
     if sample.shape.0 == 0 || effects.hold == Hold::Replay {
         return Ok(Tally { exact: 0, unknown: 0 });
     }
     // In pull context the declaration is the same, so packets with special headers are only pushed. The
     // declaration of an opaque element says nothing about them.
     let with_headers = !sample.pull && effects.opaque.is_none() && effects.hold == Hold::None;
-    let inputs: Vec<Vec<Input>> = (0..sample.shape.0).map(|input| inputs(input, with_headers)).collect();
-    let make = |input: usize, number: usize, given: &Input| known.packet(input, number, given);
+    let inputs: Vec<Vec<TestPacket>> = (0..sample.shape.0).map(|input| inputs(input, with_headers)).collect();
+    let make = |input: usize, number: usize, given: &TestPacket| known.packet(input, number, given);
     let (tally, seen) = compare(sample, effects, &known.diagrams, &inputs, &make)?;
     let updates = |case: &Case| matches!(case.checksum, Checksum::Updated(_));
-    let again: Vec<Input> = seen.iter().filter_map(all_ones).take(AGAIN).collect();
+    let again: Vec<TestPacket> = seen.iter().filter_map(all_ones).take(AGAIN).collect();
     if effects.hold == Hold::None && !again.is_empty() && effects.cases.iter().any(updates) {
-        let make = |_: usize, _: usize, given: &Input| Rc::new(known.fresh(given));
+        let make = |_: usize, _: usize, given: &TestPacket| Rc::new(known.fresh(given));
         compare(sample, effects, &known.diagrams, &vec![again; sample.shape.0], &make)
             .map_err(|wrong| format!("when it comes again: {wrong}"))?;
     }
@@ -168,7 +168,7 @@ const AGAIN: usize = 200;
 /// Makes an input packet of an output packet, with all bits of the IPv4, TCP and UDP checksum set; `None`
 /// without a complete IPv4 header. An update turns the first two into zero, even an update that changes
 /// nothing.
-fn all_ones(seen: &Seen) -> Option<Input> {
+fn all_ones(seen: &Seen) -> Option<TestPacket> {
     let Seen { mut bytes, time, annotations, headers, .. } = seen.clone();
     let [_, network, transport] = headers.map(|place| place.and_then(|place| usize::try_from(place).ok()));
     let network = network?;
@@ -181,21 +181,21 @@ fn all_ones(seen: &Seen) -> Option<Input> {
     if let Some(sum) = sum.and_then(|sum| bytes.get_mut(sum..sum + 2)) {
         sum.fill(0xff);
     }
-    Some(Input { bytes, time, annotations, headers })
+    Some(TestPacket { bytes, time, annotations, headers })
 }
 
 /// Compares the element's output for `inputs` (a list for each input) with its declaration. `make` returns
 /// the symbolic packet for an input and the index of the packet. Returns the numbers of packets with exact
 /// and with open results, and the output.
 fn compare(
-    sample: &Sample,
+    sample: &ClassSample,
     effects: &Effects,
     d: &Diagrams,
-    inputs: &[Vec<Input>],
-    make: &dyn Fn(usize, usize, &Input) -> Rc<Packet>,
+    inputs: &[Vec<TestPacket>],
+    make: &dyn Fn(usize, usize, &TestPacket) -> Rc<PacketModel>,
 ) -> Result<(Tally, Vec<Seen>), String> {
     let mut tally = Tally { exact: 0, unknown: 0 };
-    let (outcome, seen) = sample.run(Run::default(), inputs.to_vec())?;
+    let (outcome, seen) = sample.run(TestRun::default(), inputs.to_vec())?;
     let given: usize = inputs.iter().map(Vec::len).sum();
     let came: u64 = outcome.report.elements.iter().filter(|e| e.name == "e").map(|e| e.packets_in).sum();
     let all_came = came == given as u64;
@@ -225,7 +225,7 @@ fn compare(
             if d.exhausted() {
                 return Err("no room for its diagrams".into());
             }
-            let certain = |leaving: &Leaving| d.known(&leaving.condition) == Some(true);
+            let certain = |leaving: &LeavingPacket| d.known(&leaving.condition) == Some(true);
             let is_exact = outcome.leaving.iter().all(certain)
                 && outcome.derived.is_empty()
                 && !outcome.ignores_full_queues

@@ -12,7 +12,7 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Sign
 
 /// A packet that a test source sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Input {
+pub struct TestPacket {
     /// The bytes of the packet.
     pub bytes: Vec<u8>,
     /// The time stamp of the packet.
@@ -49,7 +49,7 @@ pub struct Seen {
 /// find it by its number.
 #[derive(Default)]
 struct Exchange {
-    inputs: Vec<Vec<Input>>,
+    inputs: Vec<Vec<TestPacket>>,
     seen: Vec<Seen>,
 }
 
@@ -62,7 +62,7 @@ fn exchanges() -> MutexGuard<'static, HashMap<u64, Exchange>> {
 
 /// Makes the packets of a test available to its sources: `inputs[i]` to `TestSource(number, i)`. Returns
 /// the number of the exchange, which the configuration has to contain.
-pub fn offer(inputs: Vec<Vec<Input>>) -> u64 {
+pub fn offer(inputs: Vec<Vec<TestPacket>>) -> u64 {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     exchanges().insert(number, Exchange { inputs, seen: Vec::new() });
     number
@@ -74,7 +74,7 @@ pub fn collect(number: u64) -> Vec<Seen> {
     exchanges().remove(&number).map(|exchange| exchange.seen).unwrap_or_default()
 }
 
-/// The headers whose offsets packets are annotated with, in the order of [`Input::headers`].
+/// The headers whose offsets packets are annotated with, in the order of [`TestPacket::headers`].
 pub const BASES: [Base; 3] = [Base::Mac, Base::Network, Base::Transport];
 
 /// The element classes for tests: sources and sinks, push and pull, and an element on one worker.
@@ -172,7 +172,7 @@ fn publish_occupancy(args: &mut element::Args<'_>) {
 }
 
 struct TestSource {
-    inputs: Vec<Input>,
+    inputs: Vec<TestPacket>,
     rounds: usize,
     next: usize,
     /// The number of the source's first packet, as sinks record it ([`Seen::id`]).

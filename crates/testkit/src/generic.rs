@@ -16,15 +16,15 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use element::effects::{Access, Case, Effects, Field, Filter, Hold, Order};
-use element::steering::{Dispatch, Load, Spread, Spreading};
+use element::effects::{Case, Effects, Field, Filter, Hold, Order, StateAccess};
+use element::steering::{Dispatch, Spread, Spreading, WorkerLoad};
 use element::{Base, Class, Packet, Timestamp};
 use packet::HEADROOM;
 
 use crate::declared::does_what_it_declares;
-use crate::elements::{Input, Seen};
-use crate::samples::{Sample, all};
-use crate::{Run, corpus};
+use crate::elements::{Seen, TestPacket};
+use crate::samples::{ClassSample, all};
+use crate::{TestRun, corpus};
 
 /// A check that every class must pass with all its samples.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ pub struct Check {
     /// The statement that the check verifies, for messages.
     pub name: &'static str,
     /// Runs a sample and compares it with its declared effects. `Err` says what differs.
-    pub run: fn(&Sample, &Effects) -> Result<(), String>,
+    pub run: fn(&ClassSample, &Effects) -> Result<(), String>,
 }
 
 /// All checks, in the order in which [`check`](fn@check) runs them.
@@ -71,7 +71,7 @@ pub fn run(check: &Check, classes: &[&'static Class], own: &'static [&'static Cl
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     prepare(folder.path()).map_err(|error| error.to_string())?;
     let samples = all(classes, folder.path());
-    let failure = |sample: &Sample| {
+    let failure = |sample: &ClassSample| {
         let sample = sample.clone().with(own);
         let result = sample.effects().and_then(|effects| (check.run)(&sample, &effects));
         result.err().map(|reason| format!("{sample}: {reason}"))
@@ -98,20 +98,20 @@ pub fn prepare(folder: &Path) -> std::io::Result<()> {
     writer.flush()
 }
 
-fn inputs_for(sample: &Sample, seed: u64) -> Vec<Vec<Input>> {
+fn inputs_for(sample: &ClassSample, seed: u64) -> Vec<Vec<TestPacket>> {
     (0..sample.shape.0).map(|i| corpus::inputs(seed + i as u64)).collect()
 }
 
 /// Returns the packets of [`inputs_for`] and, for each input, packets with headers of all lengths.
-fn inputs_and_headers_for(sample: &Sample, seed: u64) -> Vec<Vec<Input>> {
+fn inputs_and_headers_for(sample: &ClassSample, seed: u64) -> Vec<Vec<TestPacket>> {
     let mut inputs = inputs_for(sample, seed);
     inputs.iter_mut().for_each(|inputs| inputs.extend(corpus::headers()));
     inputs
 }
 
-fn accounts_for_every_packet(sample: &Sample, _: &Effects) -> Result<(), String> {
+fn accounts_for_every_packet(sample: &ClassSample, _: &Effects) -> Result<(), String> {
     for burst in [None, Some(32), Some(256)] {
-        let run = Run { burst, ..Run::default() };
+        let run = TestRun { burst, ..TestRun::default() };
         let (outcome, seen) = sample.run(run, inputs_and_headers_for(sample, 1))?;
         if !outcome.report.balances() {
             return Err(format!("burst {burst:?}: {:?}", outcome.report));
@@ -126,8 +126,8 @@ fn accounts_for_every_packet(sample: &Sample, _: &Effects) -> Result<(), String>
     Ok(())
 }
 
-fn repeats_itself(sample: &Sample, _: &Effects) -> Result<(), String> {
-    let once = || sample.run(Run::default(), inputs_for(sample, 1)).map(|(_, seen)| seen);
+fn repeats_itself(sample: &ClassSample, _: &Effects) -> Result<(), String> {
+    let once = || sample.run(TestRun::default(), inputs_for(sample, 1)).map(|(_, seen)| seen);
     if once()? == once()? { Ok(()) } else { Err("two runs differ".into()) }
 }
 
@@ -152,7 +152,7 @@ impl Spread for Turns {
 struct InTurn;
 
 impl Spreading for InTurn {
-    fn spread(&self, worker: usize, loads: &Arc<[Load]>) -> Box<dyn Spread> {
+    fn spread(&self, worker: usize, loads: &Arc<[WorkerLoad]>) -> Box<dyn Spread> {
         Box::new(Turns { workers: loads.len(), next: worker })
     }
 }
@@ -160,23 +160,23 @@ impl Spreading for InTurn {
 /// Checks that three workers together send the same packets as one worker, and that every packet is
 /// accounted for. The packets are not compared if the element is opaque, holds packets, or depends on state
 /// or chance.
-fn several_do_what_one_does(sample: &Sample, effects: &Effects) -> Result<(), String> {
-    workers_do_what_one_does(sample, effects, Run::trace().on(3))
+fn several_do_what_one_does(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
+    workers_do_what_one_does(sample, effects, TestRun::trace().on(3))
 }
 
 /// Makes the same comparison as [`several_do_what_one_does`], but packets of one flow arrive at all workers
 /// in turn.
-fn several_with_each_flow_do_what_one_does(sample: &Sample, effects: &Effects) -> Result<(), String> {
-    workers_do_what_one_does(sample, effects, Run::trace().on(3).spread(|| Arc::new(InTurn)))
+fn several_with_each_flow_do_what_one_does(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
+    workers_do_what_one_does(sample, effects, TestRun::trace().on(3).spread(|| Arc::new(InTurn)))
 }
 
-fn workers_do_what_one_does(sample: &Sample, effects: &Effects, how: Run) -> Result<(), String> {
-    let run = |how: Run| sample.run(how, inputs_for(sample, 1));
-    let ((one, few), (_, many)) = (run(how)?, run(Run::trace())?);
+fn workers_do_what_one_does(sample: &ClassSample, effects: &Effects, how: TestRun) -> Result<(), String> {
+    let run = |how: TestRun| sample.run(how, inputs_for(sample, 1));
+    let ((one, few), (_, many)) = (run(how)?, run(TestRun::trace())?);
     if !one.report.balances() || one.report.elements.iter().any(|e| e.held > 0) {
         return Err(format!("{:?}", one.report));
     }
-    let soft = effects.state.iter().all(|state| state.access == Access::Soft);
+    let soft = effects.state.iter().all(|state| state.access == StateAccess::Soft);
     if effects.opaque.is_some() || !effects.depends.is_empty() || !soft || effects.hold != Hold::None {
         return Ok(());
     }
@@ -191,7 +191,7 @@ fn workers_do_what_one_does(sample: &Sample, effects: &Effects, how: Run) -> Res
     }
 }
 
-fn keeps_order(sample: &Sample, effects: &Effects) -> Result<(), String> {
+fn keeps_order(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
     if matches!(effects.order, Order::MayReorder | Order::Restores) || sample.shape.0 > 1 {
         return Ok(());
     }
@@ -206,7 +206,7 @@ fn keeps_order(sample: &Sample, effects: &Effects) -> Result<(), String> {
         }
         _ => None,
     };
-    let (_, seen) = sample.run(Run::default(), inputs.clone())?;
+    let (_, seen) = sample.run(TestRun::default(), inputs.clone())?;
     let mut last = HashMap::new();
     let mut rounds = 0;
     for packet in seen.iter().filter(|packet| packet.id > 0) {
@@ -245,7 +245,7 @@ impl View {
         View { start, length: bytes.len(), headers, header_ends }
     }
 
-    fn of_input(input: &Input, keeps_to_header: bool) -> View {
+    fn of_input(input: &TestPacket, keeps_to_header: bool) -> View {
         View::new(&input.bytes, HEADROOM, input.headers, keeps_to_header)
     }
 
@@ -292,7 +292,7 @@ fn annotation_covered(fields: &[Field], place: usize) -> bool {
 
 /// Returns what differs between an output packet and its input without being declared as written; `None` if
 /// nothing does.
-fn undeclared_change(input: &Input, seen: &Seen, effects: &Effects) -> Option<String> {
+fn undeclared_change(input: &TestPacket, seen: &Seen, effects: &Effects) -> Option<String> {
     let writes = &effects.writes();
     let keeps = effects.support.keeps_to_header;
     let views = [View::of_input(input, keeps), View::new(&seen.bytes, seen.start, seen.headers, keeps)];
@@ -331,13 +331,13 @@ fn undeclared_change(input: &Input, seen: &Seen, effects: &Effects) -> Option<St
     None
 }
 
-fn writes_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
+fn writes_what_it_declares(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
     // The declaration of an opaque element without any write says nothing about writes.
     if effects.opaque.is_some() && effects.writes().is_empty() {
         return Ok(());
     }
     let inputs = inputs_and_headers_for(sample, 1);
-    let (_, seen) = sample.run(Run::default(), inputs.clone())?;
+    let (_, seen) = sample.run(TestRun::default(), inputs.clone())?;
     for packet in seen.iter().filter(|packet| packet.id > 0) {
         let (number, place) = ((packet.id - 1) as usize / 100_000, (packet.id - 1) as usize % 100_000);
         let input = &inputs[number][place];
@@ -350,7 +350,7 @@ fn writes_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), Str
 
 /// Changes random parts of a packet that the element declares not to read: bytes, an annotation, the time
 /// stamp.
-fn disturb(input: &mut Input, effects: &Effects, random: &mut fastrand::Rng) {
+fn disturb(input: &mut TestPacket, effects: &Effects, random: &mut fastrand::Rng) {
     let reads = &effects.reads();
     let views = [View::of_input(input, effects.support.keeps_to_header)];
     for _ in 0..4 {
@@ -371,18 +371,18 @@ fn disturb(input: &mut Input, effects: &Effects, random: &mut fastrand::Rng) {
     }
 }
 
-fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
+fn reads_what_it_declares(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
     // An opaque element may read anything, and an element without inputs gets no packets.
     if effects.opaque.is_some() || sample.shape.0 == 0 {
         return Ok(());
     }
     let inputs = inputs_for(sample, 1);
-    let (_, plain) = sample.run(Run::default(), inputs.clone())?;
+    let (_, plain) = sample.run(TestRun::default(), inputs.clone())?;
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..8 {
         let mut disturbed = inputs.clone();
         disturbed.iter_mut().flatten().for_each(|input| disturb(input, effects, &mut random));
-        let (_, seen) = sample.run(Run::default(), disturbed.clone())?;
+        let (_, seen) = sample.run(TestRun::default(), disturbed.clone())?;
         let fate = |s: &Seen| (s.sink, s.id, s.start, s.bytes.len(), s.headers);
         if !seen.iter().map(fate).eq(plain.iter().map(fate)) {
             let first = seen.iter().zip(&plain).find(|(a, b)| fate(a) != fate(b));
@@ -425,7 +425,7 @@ fn is_own(filter: &Filter) -> bool {
     }
 }
 
-fn declares_no_decision_twice(_: &Sample, effects: &Effects) -> Result<(), String> {
+fn declares_no_decision_twice(_: &ClassSample, effects: &Effects) -> Result<(), String> {
     for (number, case) in effects.cases.iter().enumerate() {
         let is_same = |before: &Case| {
             before.when == case.when && before.input.is_none_or(|input| case.input == Some(input))
@@ -459,8 +459,9 @@ mod tests {
 
     #[test]
     fn lies_are_noticed() {
-        let sample =
-            |class| Sample::new(element::Sample { class, config: String::new(), shape: (1, 1), pull: false });
+        let sample = |class| {
+            ClassSample::new(element::Sample { class, config: String::new(), shape: (1, 1), pull: false })
+        };
         let honest = sample(crate::classes().find(|class| class.name == "Null").unwrap());
         let [writer, reader, sorter] = [0, 1, 2].map(|i| sample(crate::liars::CLASSES[i]));
         let pass = Effects::pass();

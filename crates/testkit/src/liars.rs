@@ -1,7 +1,7 @@
 //! Elements with wrong declarations. Tests use them to show that the generic tests find each kind of error.
 
 use element::class::HandlerInfo;
-use element::effects::Counts;
+use element::effects::Counting;
 use element::{Batch, Class, Cx, DropReason, Effects, Element};
 
 /// The classes of this file, one for each kind of wrong declaration.
@@ -24,7 +24,7 @@ pub static UNDECLARED_SORTER: Class =
 pub static UNDECLARED_COUNTER: Class = Class {
     name: "UndeclaredCounter",
     handlers: &[HandlerInfo::count("count")],
-    build: |_| Ok(Box::new(Liar::Counter { packets: 0, counts: Counts::None })),
+    build: |_| Ok(Box::new(Liar::Counter { packets: 0, counts: Counting::None })),
     ..Class::DEFAULT
 };
 
@@ -33,7 +33,7 @@ pub static UNDECLARED_COUNTER: Class = Class {
 pub static DEAF_COUNTER: Class = Class {
     name: "DeafCounter",
     handlers: &[HandlerInfo::count("count")],
-    build: |_| Ok(Box::new(Liar::Counter { packets: 0, counts: Counts::Tallied })),
+    build: |_| Ok(Box::new(Liar::Counter { packets: 0, counts: Counting::Tallied })),
     ..Class::DEFAULT
 };
 
@@ -41,7 +41,7 @@ enum Liar {
     Writer,
     Reader,
     Sorter,
-    Counter { packets: usize, counts: Counts },
+    Counter { packets: usize, counts: Counting },
 }
 
 impl Element for Liar {

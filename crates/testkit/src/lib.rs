@@ -1,6 +1,6 @@
 //! Helpers for tests that run configurations and single elements.
 //!
-//! [`Run`] runs the text of a configuration. [`elements`] are sources and sinks that send packets and
+//! [`TestRun`] runs the text of a configuration. [`elements`] are sources and sinks that send packets and
 //! record the packets that arrive. [`corpus`] has packets of every kind, [`found`](mod@found) captures and
 //! rules from other sources. [`example`] is the element that a document explains. [`timed`] sends packets
 //! at given times; [`plain`] makes IP packets between given endpoints. [`stand_in`] is an element that does
@@ -25,8 +25,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use element::steering::Spreading;
-use element::{Class, Registry, Stream, Timestamp};
-use engine::{ClockKind, Configured, End, Options, Plan, Report, Sink, Worker, Workers};
+use element::{Class, OutputStream, Registry, Timestamp};
+use engine::{ClockKind, Configured, End, Options, Plan, RunReport, Sink, Worker, Workers};
 
 /// Returns all element classes of the product, from all crates that have elements.
 pub fn classes() -> impl Iterator<Item = &'static Class> {
@@ -50,7 +50,7 @@ pub fn registry() -> Registry {
 
 /// The settings with which a test runs a configuration.
 #[derive(Clone, Copy, Debug)]
-pub struct Run {
+pub struct TestRun {
     /// The clock from which elements read the time.
     pub clock: ClockKind,
     /// The number of packets per batch of all sources; `None` for the defaults of Click, where most
@@ -66,21 +66,21 @@ pub struct Run {
 }
 
 /// Returns one worker with a burst of 32, in simulated time that advances by a microsecond with each task.
-impl Default for Run {
+impl Default for TestRun {
     fn default() -> Self {
         let start = Timestamp::from_secs(1_000_000_000);
         let clock = ClockKind::Simulated { start, tick: Timestamp(1_000) };
-        Run { clock, burst: Some(32), workers: 1, spreading: None, classes: &[] }
+        TestRun { clock, burst: Some(32), workers: 1, spreading: None, classes: &[] }
     }
 }
 
 /// The results of a run of a configuration.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct RunResults {
     /// The reason why the run ended.
     pub end: End,
     /// The packets in, out, held and dropped, in total and for each element.
-    pub report: Report,
+    pub report: RunReport,
     /// The text that elements wrote to the output stream.
     pub output: String,
     /// The text that elements wrote to the message stream.
@@ -98,9 +98,9 @@ struct Collector {
 }
 
 impl Sink for Collector {
-    fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
+    fn write(&mut self, stream: OutputStream, text: fmt::Arguments<'_>) {
         let mut texts = self.texts.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let to = if stream == Stream::Output { &mut texts.0 } else { &mut texts.1 };
+        let to = if stream == OutputStream::Output { &mut texts.0 } else { &mut texts.1 };
         // Writing to a string cannot fail.
         let _ = fmt::Write::write_fmt(to, text);
     }
@@ -112,7 +112,7 @@ impl Sink for Collector {
 ///
 /// # Errors
 /// The errors of the configuration, or the first error of an initialization, as text.
-pub fn worker(text: &str, run: Run) -> Result<Worker, String> {
+pub fn worker(text: &str, run: TestRun) -> Result<Worker, String> {
     prepare(text, run, |plan, mut copies, options| {
         let only = copies.pop().ok_or("no copy")?;
         let mut worker =
@@ -128,7 +128,7 @@ pub fn worker(text: &str, run: Run) -> Result<Worker, String> {
 ///
 /// # Errors
 /// The errors of the configuration, or the first error of an initialization, as text.
-pub fn workers(text: &str, run: Run, sink: Box<dyn Sink>) -> Result<Workers, String> {
+pub fn workers(text: &str, run: TestRun, sink: Box<dyn Sink>) -> Result<Workers, String> {
     prepare(text, run, |plan, copies, options| {
         let mut workers = Workers::new(&plan, copies, sink, options)?;
         match workers.initialize() {
@@ -159,7 +159,7 @@ type Initialized<T> = Result<Result<T, Box<engine::Problem>>, String>;
 
 fn prepare<T>(
     text: &str,
-    run: Run,
+    run: TestRun,
     start: impl FnOnce(Arc<Plan>, Vec<Configured>, Options) -> Initialized<T>,
 ) -> Result<T, String> {
     let mut sources = lang::Sources::new();
@@ -182,41 +182,41 @@ fn prepare<T>(
     start(plan, copies, options)?.map_err(|problem| problem.render(&sources))
 }
 
-impl Run {
+impl TestRun {
     /// Returns a run with default settings under the trace clock: the time comes from the packets of
     /// captures.
-    pub fn trace() -> Run {
-        Run { clock: ClockKind::Trace, ..Run::default() }
+    pub fn trace() -> TestRun {
+        TestRun { clock: ClockKind::Trace, ..TestRun::default() }
     }
 
     /// Returns this run with `workers` workers.
     #[must_use]
-    pub fn on(self, workers: usize) -> Run {
-        Run { workers, ..self }
+    pub fn on(self, workers: usize) -> TestRun {
+        TestRun { workers, ..self }
     }
 
     /// Returns this run with another spreading of packets over the workers.
     #[must_use]
-    pub fn spread(self, spreading: fn() -> Arc<dyn Spreading>) -> Run {
-        Run { spreading: Some(spreading), ..self }
+    pub fn spread(self, spreading: fn() -> Arc<dyn Spreading>) -> TestRun {
+        TestRun { spreading: Some(spreading), ..self }
     }
 
     /// Returns this run with additional element classes; replaces the classes of an earlier call.
     #[must_use]
-    pub fn with(self, classes: &'static [&'static Class]) -> Run {
-        Run { classes, ..self }
+    pub fn with(self, classes: &'static [&'static Class]) -> TestRun {
+        TestRun { classes, ..self }
     }
 
     /// Returns a run with default settings on the real clock.
-    pub fn real() -> Run {
-        Run { clock: ClockKind::Real, ..Run::default() }
+    pub fn real() -> TestRun {
+        TestRun { clock: ClockKind::Real, ..TestRun::default() }
     }
 
     /// Runs a configuration to its end. Reads `handlers` after the run, before the elements are closed.
     ///
     /// # Errors
     /// The errors of the configuration, or the first error of an initialization, as text.
-    pub fn text(self, text: &str, handlers: &[&str]) -> Result<Outcome, String> {
+    pub fn text(self, text: &str, handlers: &[&str]) -> Result<RunResults, String> {
         let collector = Collector::default();
         let mut workers = workers(text, self, Box::new(collector.clone()))?;
         let end = workers.run();
@@ -226,7 +226,7 @@ impl Run {
         drop(workers);
         let texts = collector.texts.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let (output, messages) = texts.clone();
-        Ok(Outcome { end, report, output, messages, errors, values })
+        Ok(RunResults { end, report, output, messages, errors, values })
     }
 }
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use element::Class;
 use element::effects::Effects;
 
-use crate::elements::{Input, Seen, collect, offer};
-use crate::{Outcome, Run};
+use crate::elements::{Seen, TestPacket, collect, offer};
+use crate::{RunResults, TestRun};
 
 /// Patterns of Classifier for random chains. Most are for Ethernet frames, some for packets that begin with
 /// an IP header.
@@ -33,7 +33,7 @@ pub const PATTERNS: [&str; 17] = [
 
 /// A configuration of one class, with the other classes that it needs.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub struct ClassSample {
     sample: element::Sample,
     /// Element classes that are available in addition to the product's and the tests' classes.
     classes: &'static [&'static Class],
@@ -41,17 +41,17 @@ pub struct Sample {
 
 /// Returns all samples of `classes`, in push and, where the class allows it, in pull context. The
 /// placeholders `$CAPTURE` and `$OUTPUT` in arguments are replaced by paths in `folder`.
-pub fn all(classes: &[&'static Class], folder: &Path) -> Vec<Sample> {
+pub fn all(classes: &[&'static Class], folder: &Path) -> Vec<ClassSample> {
     let placed = |mut sample: element::Sample| {
         for (what, file) in [("$CAPTURE", "capture.pcap"), ("$OUTPUT", "output.pcap")] {
             sample.config = sample.config.replace(what, &folder.join(file).display().to_string());
         }
-        Sample::new(sample)
+        ClassSample::new(sample)
     };
     classes.iter().flat_map(|class| element::Sample::all(class)).map(placed).collect()
 }
 
-impl Deref for Sample {
+impl Deref for ClassSample {
     type Target = element::Sample;
 
     fn deref(&self) -> &element::Sample {
@@ -59,16 +59,16 @@ impl Deref for Sample {
     }
 }
 
-impl Sample {
+impl ClassSample {
     /// Makes a sample that needs only classes of the product or of the tests.
-    pub fn new(sample: element::Sample) -> Sample {
-        Sample { sample, classes: &[] }
+    pub fn new(sample: element::Sample) -> ClassSample {
+        ClassSample { sample, classes: &[] }
     }
 
     /// Returns this sample with additional element classes, for samples of a class of another crate.
     #[must_use]
-    pub fn with(self, classes: &'static [&'static Class]) -> Sample {
-        Sample { classes, ..self }
+    pub fn with(self, classes: &'static [&'static Class]) -> ClassSample {
+        ClassSample { classes, ..self }
     }
 
     /// Returns the text of a configuration with the element, named `e`, between test sources and sinks.
@@ -92,7 +92,7 @@ impl Sample {
     ///
     /// # Errors
     /// The errors of the sample as text.
-    pub fn run(&self, run: Run, inputs: Vec<Vec<Input>>) -> Result<(Outcome, Vec<Seen>), String> {
+    pub fn run(&self, run: TestRun, inputs: Vec<Vec<TestPacket>>) -> Result<(RunResults, Vec<Seen>), String> {
         let number = offer(inputs);
         let outcome = run.with(self.classes).text(&self.text(number, 1, true), &[]);
         let seen = collect(number);
@@ -104,13 +104,13 @@ impl Sample {
     /// # Errors
     /// The errors of the sample as text.
     pub fn effects(&self) -> Result<Effects, String> {
-        let worker = crate::worker(&self.text(0, 1, false), Run::default().with(self.classes))?;
+        let worker = crate::worker(&self.text(0, 1, false), TestRun::default().with(self.classes))?;
         let id = worker.plan().graph.find("e").ok_or("no element")?;
         Ok(worker.effects()[id].clone())
     }
 }
 
-impl std::fmt::Display for Sample {
+impl std::fmt::Display for ClassSample {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.sample.fmt(f)
     }

@@ -9,7 +9,7 @@ use wire::MacAddr;
 use wire::build::Builder;
 
 use crate::elements::{Seen, collect, offer};
-use crate::{Outcome, Run};
+use crate::{RunResults, TestRun};
 
 /// The time of packets with time 0, in nanoseconds since the epoch.
 pub const START: i64 = 1_000_000_000_000_000_000;
@@ -49,7 +49,7 @@ pub fn through(
     element: &str,
     packets: &[(i64, Vec<u8>)],
     handlers: &[&str],
-) -> (Outcome, Vec<(i64, Vec<u8>)>) {
+) -> (RunResults, Vec<(i64, Vec<u8>)>) {
     through_while(element, packets, "", handlers)
 }
 
@@ -59,7 +59,7 @@ pub fn through_while(
     packets: &[(i64, Vec<u8>)],
     script: &str,
     handlers: &[&str],
-) -> (Outcome, Vec<(i64, Vec<u8>)>) {
+) -> (RunResults, Vec<(i64, Vec<u8>)>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("in.pcap");
     write_capture(&file, packets);
@@ -69,7 +69,7 @@ pub fn through_while(
          Script({script})",
         file.display()
     );
-    let outcome = Run::trace().text(&text, handlers).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = TestRun::trace().text(&text, handlers).unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     let seen =
         collect(number).into_iter().map(|Seen { time: Timestamp(time), bytes, .. }| (time - START, bytes));

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use testkit::{Outcome, Run};
+use testkit::{RunResults, TestRun};
 
 /// Writes an IP summary dump with these lines: time in seconds, addresses and ports, protocol, TCP flags,
 /// fragment offset, identification. Returns its path.
@@ -23,7 +23,7 @@ fn numbers(lines: &str, config: &str) -> String {
         "FromIPSummaryDump({input}, STOP true, ZERO true) -> f :: AggregateIPFlows({config}) \
          -> ToIPSummaryDump({output}, HEADER false, FIELDS timestamp aggregate paint)"
     );
-    let outcome = Run::trace().text(&text, &[]).unwrap();
+    let outcome = TestRun::trace().text(&text, &[]).unwrap();
     assert!(outcome.report.balances() && outcome.errors.is_empty(), "{outcome:?}");
     std::fs::read_to_string(output).unwrap()
 }
@@ -55,7 +55,7 @@ fn pulled_packets_are_dropped_for_the_reasons_of_pushed_ones() {
     let input = trace(folder.path(), lines);
     let reasons = |chain: &str| {
         let text = format!("FromIPSummaryDump({input}, STOP true, ZERO true) -> {chain} -> Discard");
-        let report = Run::trace().text(&text, &[]).unwrap().report;
+        let report = TestRun::trace().text(&text, &[]).unwrap().report;
         report.elements.iter().find(|element| element.name == "f").unwrap().drops.clone()
     };
     let pushed = reasons("f :: AggregateIPFlows(CAPACITY 1)");
@@ -125,8 +125,8 @@ fn more_flows_than_there_was_room_for() {
     assert_eq!((out.lines().count(), last), (70_000, "70000"));
 }
 
-fn run(text: &str, handlers: &[&str]) -> Outcome {
-    let outcome = Run { burst: None, ..Run::default() }.text(text, handlers).unwrap();
+fn run(text: &str, handlers: &[&str]) -> RunResults {
+    let outcome = TestRun { burst: None, ..TestRun::default() }.text(text, handlers).unwrap();
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     outcome
 }
@@ -157,7 +157,7 @@ fn counting() {
         ("COUNT_CALL x stop", "COUNT_CALL first word should be unsigned (count)"),
     ] {
         let text = format!("{source}({config}) -> Discard");
-        assert!(Run::default().text(&text, &[]).unwrap_err().contains(error), "{config}");
+        assert!(TestRun::default().text(&text, &[]).unwrap_err().contains(error), "{config}");
     }
 }
 
@@ -182,9 +182,9 @@ fn a_flow_that_ended_has_a_first_packet_again() {
         "FromIPSummaryDump({input}, STOP true) -> f :: AggregateIPFlows -> AggregateFirst(NOTIFIER f) -> c :: Counter \
          -> l :: AggregateLast(NOTIFIER f) -> Discard"
     );
-    assert_eq!(Run::trace().text(&text, &["c.count"]).unwrap().values, [Ok("2".into())]);
+    assert_eq!(TestRun::trace().text(&text, &["c.count"]).unwrap().values, [Ok("2".into())]);
     let wrong = text.replace("NOTIFIER f)", "NOTIFIER c)");
-    assert!(Run::trace().text(&wrong, &[]).unwrap_err().contains("c is not an AggregateNotifier"));
+    assert!(TestRun::trace().text(&wrong, &[]).unwrap_err().contains("c is not an AggregateNotifier"));
 }
 
 #[test]

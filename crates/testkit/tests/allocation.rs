@@ -1,8 +1,8 @@
 //! Tests that no element allocates memory after warm-up, whatever packets come.
 
-use testkit::elements::{Input, offer};
+use testkit::elements::{TestPacket, offer};
 use testkit::samples::all;
-use testkit::{Run, corpus, worker};
+use testkit::{TestRun, corpus, worker};
 
 /// The number of times that the corpus passes before allocations are counted. Batches, queues and tables
 /// reach their final size meanwhile. A hash table grows a last time when removals have left it no slot that
@@ -24,11 +24,11 @@ fn no_element_allocates_per_batch() {
     let classes: Vec<_> = testkit::classes().collect();
     let mut failures = Vec::new();
     for sample in all(&classes, folder.path()) {
-        let inputs: Vec<Vec<Input>> = (0..sample.shape.0).map(|i| corpus::inputs(i as u64)).collect();
+        let inputs: Vec<Vec<TestPacket>> = (0..sample.shape.0).map(|i| corpus::inputs(i as u64)).collect();
         let packets = corpus::inputs(0).len();
         let number = offer(inputs);
         let text = sample.text(number, WARM_UP + COUNTED, false);
-        let mut worker = worker(&text, Run::default()).unwrap_or_else(|e| panic!("{sample}: {e}"));
+        let mut worker = worker(&text, TestRun::default()).unwrap_or_else(|e| panic!("{sample}: {e}"));
         let made = |worker: &engine::Worker| worker.core().counters.iter().map(|c| c.made).sum::<u64>();
         while made(&worker) < (packets * WARM_UP) as u64 && worker.step(1) {}
         // Counts the allocations in all remaining steps of the worker.
@@ -49,7 +49,7 @@ fn new_flows_do_not_allocate() {
         format!("FastTCPFlows(0, 5000, 60, {ends}, 10, 3)"),
         "FastUDPSource(0, 5000, 60, 0:1:2:3:4:5, 10.0.0.1, 9, 6:7:8:9:a:b, 10.0.0.2, 9, true, 2)".into(),
     ] {
-        let mut worker = worker(&format!("s :: {source} -> Discard"), Run::default()).unwrap();
+        let mut worker = worker(&format!("s :: {source} -> Discard"), TestRun::default()).unwrap();
         let source = worker.plan().graph.find("s").unwrap();
         let made = |worker: &engine::Worker| worker.core().counters[source].made;
         while made(&worker) < 1000 && worker.step(1) {}

@@ -4,13 +4,17 @@
 use element::Timestamp;
 use engine::{ClockKind, Worker};
 use proptest::prelude::*;
-use testkit::elements::{Input, Seen, collect, offer};
-use testkit::{Run, in_clicks_words, worker};
+use testkit::elements::{Seen, TestPacket, collect, offer};
+use testkit::{TestRun, in_clicks_words, worker};
 
 /// Returns a run in which time moves by a millisecond with each task, timer and step.
-fn run() -> Run {
+fn run() -> TestRun {
     let start = Timestamp::from_secs(1_000_000_000);
-    Run { clock: ClockKind::Simulated { start, tick: Timestamp(1_000_000) }, burst: None, ..Run::default() }
+    TestRun {
+        clock: ClockKind::Simulated { start, tick: Timestamp(1_000_000) },
+        burst: None,
+        ..TestRun::default()
+    }
 }
 
 /// A running configuration with a querier `q` and two sources: `ip` for packets and `arp` for replies. A
@@ -391,7 +395,7 @@ fn what_another_host_has_dropped_still_counts() {
 /// order of the replies, for fewer and for more hosts than changes of a table are remembered (64).
 #[test]
 fn what_waits_leaves_in_the_order_of_the_replies_to_another() {
-    let input = |bytes| Input { bytes, time: Timestamp(1), annotations: [0; 48], headers: [None; 3] };
+    let input = |bytes| TestPacket { bytes, time: Timestamp(1), annotations: [0; 48], headers: [None; 3] };
     for hosts in [30, 100] {
         let packets = (1..=hosts).map(|host| input(packet([10, 0, 0, host], host.into())));
         let answers = (1..=hosts).rev().map(|host| input(reply(host, host)));
@@ -402,7 +406,7 @@ fn what_waits_leaves_in_the_order_of_the_replies_to_another() {
              Idle -> [1] q [1] -> Discard; Idle -> r :: ARPQuerier(10.0.0.207, 2:0:0:0:1:7, TABLE t) -> Discard;
              TestSource({exchange}, 1) -> [1] r; Script(wait 1s, stop)"
         );
-        assert!(Run { burst: Some(128), ..run() }.text(&text, &[]).unwrap().report.balances());
+        assert!(TestRun { burst: Some(128), ..run() }.text(&text, &[]).unwrap().report.balances());
         let left: Vec<(u8, u8)> = numbers(&collect(exchange));
         assert_eq!(left, (1..=hosts).rev().map(|host| (host, host)).collect::<Vec<_>>());
     }
@@ -655,7 +659,7 @@ proptest! {
     /// frames unchanged.
     #[test]
     fn only_requests_are_answered(frames in prop::collection::vec(damaged(), 1..40)) {
-        let input = |bytes: &Vec<u8>| Input {
+        let input = |bytes: &Vec<u8>| TestPacket {
             bytes: bytes.clone(),
             time: Timestamp(1),
             annotations: [0; 48],

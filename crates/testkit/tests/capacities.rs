@@ -1,7 +1,7 @@
 //! Tests that all tables that packets can fill are bounded by default, and keep to a bound that is
 //! configured.
 
-use testkit::{Outcome, Run, classes};
+use testkit::{RunResults, TestRun, classes};
 
 /// For each class whose tables grow with the contents of packets: the argument that bounds them.
 const BOUNDS: [(&str, &str); 26] = [
@@ -51,8 +51,8 @@ fn every_table_has_a_bound_without_being_told() {
 const FLOWS: &str =
     "FastUDPFlows(0, 200, 60, 2:0:0:0:0:1, 10.0.0.1, 2:0:0:0:0:2, 10.9.9.9, 200, 1) -> MarkIPHeader(14)";
 
-fn run(chain: &str, handlers: &[&str]) -> (Outcome, Vec<String>) {
-    let outcome = Run::default().text(&format!("{FLOWS} -> {chain}"), handlers).unwrap();
+fn run(chain: &str, handlers: &[&str]) -> (RunResults, Vec<String>) {
+    let outcome = TestRun::default().text(&format!("{FLOWS} -> {chain}"), handlers).unwrap();
     let values = outcome.values.iter().map(|value| value.clone().unwrap()).collect();
     (outcome, values)
 }
@@ -102,7 +102,7 @@ fn bounds_that_are_not_possible_are_refused() {
         ("IPReassembler(MAX_FRAGMENTS 1)", "MAX_FRAGMENTS: at least 2"),
     ] {
         let error =
-            Run::default().text(&format!("Idle -> {element} -> Discard"), &[]).err().unwrap_or_default();
+            TestRun::default().text(&format!("Idle -> {element} -> Discard"), &[]).err().unwrap_or_default();
         assert!(error.contains(told), "{element}: {error}");
     }
 }

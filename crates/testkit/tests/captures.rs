@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use testkit::found::{self, files};
-use testkit::{Outcome, Run};
+use testkit::{RunResults, TestRun};
 
 /// The jobs: a name and a configuration, in which `IN` and `OUT` are replaced by the names of files.
 const JOBS: &[(&str, &str)] = &[
@@ -42,7 +42,7 @@ const JOBS: &[(&str, &str)] = &[
 
 /// Runs a job on a capture as a configuration of its own. Inside of another element, unconnected Tee
 /// outputs and wrong lists would not be reported.
-fn run(job: &str, capture: &Path, out: &Path, run: Run) -> Outcome {
+fn run(job: &str, capture: &Path, out: &Path, run: TestRun) -> RunResults {
     let text =
         job.replace("IN", &format!("\"{}\"", capture.display())).replace("OUT", &out.display().to_string());
     run.text(&text, &[]).unwrap_or_else(|e| panic!("{}: {e}", capture.display()))
@@ -58,7 +58,7 @@ fn every_job_on_every_capture() {
         captures += 1;
         for (name, job) in JOBS {
             for burst in [Some(32), None] {
-                let trace = Run { burst, ..Run::trace() };
+                let trace = TestRun { burst, ..TestRun::trace() };
                 if burst.is_none() && capture.metadata().unwrap().len() > 3_000_000 {
                     continue;
                 }
@@ -95,7 +95,7 @@ fn a_copy_has_the_same_packets() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("copy.pcap");
     for path in files(&data).iter().filter(|path| readable(path)) {
-        run("FromDump(IN, STOP true) -> ToDump(OUT, SNAPLEN 0)", path, &out, Run::trace());
+        run("FromDump(IN, STOP true) -> ToDump(OUT, SNAPLEN 0)", path, &out, TestRun::trace());
         let (mut before, mut after) =
             (capture::Reader::open(path).unwrap(), capture::Reader::open(&out).unwrap());
         let mut link = None;
@@ -152,7 +152,7 @@ fn tshark_reads_what_is_written() {
     };
     for name in ["isp-sanitized4k.pcap", "pcpp-ip-frag.pcap", "wand-isp-vlan-10k.pcap", "ndpi-1kxun.pcap"] {
         let capture = data.join(name);
-        run("FromDump(IN, STOP true) -> ToDump(OUT, SNAPLEN 0)", &capture, &out, Run::trace());
+        run("FromDump(IN, STOP true) -> ToDump(OUT, SNAPLEN 0)", &capture, &out, TestRun::trace());
         let (before, after) = (malformed(&capture), malformed(&out));
         assert_eq!(before.0, after.0, "{name}: malformed packets");
         assert!(!after.1.contains("cut short") && !after.1.contains("error"), "{name}: {}", after.1);

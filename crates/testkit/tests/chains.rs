@@ -14,8 +14,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use element::Timestamp;
-use testkit::Run;
-use testkit::elements::{Input, collect, offer};
+use testkit::TestRun;
+use testkit::elements::{TestPacket, collect, offer};
 
 fn cases() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chains");
@@ -57,19 +57,21 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn actual(config: &str, packets: &str) -> [(&'static str, String); 3] {
-    let inputs = packets.lines().filter(|line| !line.trim().is_empty()).enumerate().map(|(i, line)| Input {
-        bytes: bytes(line),
-        time: Timestamp::from_secs(i as i64 + 1),
-        annotations: [0; 48],
-        headers: [None; 3],
-    });
+    let inputs =
+        packets.lines().filter(|line| !line.trim().is_empty()).enumerate().map(|(i, line)| TestPacket {
+            bytes: bytes(line),
+            time: Timestamp::from_secs(i as i64 + 1),
+            annotations: [0; 48],
+            headers: [None; 3],
+        });
     let number = offer(vec![inputs.collect()]);
     let mut text = config.replace("SOURCE", &format!("TestSource({number}, 0)"));
     for sink in 0..8 {
         text = text.replace(&format!("SINK{sink}"), &format!("TestSink({number}, {sink})"));
     }
     // A burst of one is the default in Click, so that all events have the same order as in Click.
-    let outcome = Run { burst: None, ..Run::default() }.text(&text, &[]).unwrap_or_else(|e| panic!("{e}"));
+    let outcome =
+        TestRun { burst: None, ..TestRun::default() }.text(&text, &[]).unwrap_or_else(|e| panic!("{e}"));
     assert!(outcome.report.balances());
     let out = collect(number).iter().map(|seen| format!("{}: {}\n", seen.sink, hex(&seen.bytes))).collect();
     let mut counters = String::new();

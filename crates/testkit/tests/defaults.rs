@@ -4,8 +4,8 @@ use element::class::{ArgInfo, ArgKind, DefaultValue};
 use element::manual::Page;
 use element::{Class, Sample as Way};
 use tempfile::TempDir;
-use testkit::samples::{Sample, all};
-use testkit::{Run, classes, generic, registry, worker};
+use testkit::samples::{ClassSample, all};
+use testkit::{TestRun, classes, generic, registry, worker};
 
 /// Returns the declared default as a user would write it, in runs with this burst.
 fn written(arg: &ArgInfo, burst: Option<usize>) -> Option<String> {
@@ -33,7 +33,7 @@ fn has(class: &Class, config: &str, name: &str) -> bool {
 type Look = (String, Vec<(&'static str, String)>);
 
 /// Returns what can be seen of the element of a sample.
-fn look(sample: &Sample, run: Run) -> Result<Look, String> {
+fn look(sample: &ClassSample, run: TestRun) -> Result<Look, String> {
     let mut worker = worker(&sample.text(0, 1, false), run)?;
     let id = worker.plan().graph.find("e").ok_or("no element")?;
     let effects = format!("{:?}", worker.effects()[id]);
@@ -47,12 +47,12 @@ fn look(sample: &Sample, run: Run) -> Result<Look, String> {
 
 /// Compares the element of a sample without an argument with one that has the default written out. Some
 /// handlers show the argument as it was configured, and nothing without it, as in Click.
-fn compare(sample: &Sample, name: &str, default: &str, run: Run) -> Result<Option<String>, String> {
+fn compare(sample: &ClassSample, name: &str, default: &str, run: TestRun) -> Result<Option<String>, String> {
     let with = match sample.config.trim() {
         "" => format!("{name} {default}"),
         config => format!("{config}, {name} {default}"),
     };
-    let told = Sample::new(Way { config: with, ..(**sample).clone() });
+    let told = ClassSample::new(Way { config: with, ..(**sample).clone() });
     let (one, again, other) = (look(sample, run)?, look(sample, run)?, look(&told, run)?);
     if one.0 != other.0 {
         return Ok(Some(format!("declares {}\nwith the default written out {}", one.0, other.0)));
@@ -79,7 +79,7 @@ fn a_default_that_is_written_out_changes_nothing() {
     for class in classes() {
         let samples = all(&[class], folder.path());
         for burst in [None, Some(32)] {
-            let run = Run { burst, ..Run::default() };
+            let run = TestRun { burst, ..TestRun::default() };
             for arg in class.args {
                 let Some(default) = written(arg, burst) else { continue };
                 let free = samples.iter().filter(|sample| !has(class, &sample.config, arg.name));

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use testkit::Run;
-use testkit::checker::{self, Known, Sum};
+use testkit::TestRun;
+use testkit::checker::{self, ChecksumResult, KnownWrong};
 use testkit::found::{self, files};
 
 /// The results of one example configuration on all captures.
@@ -59,7 +59,7 @@ fn examples() -> Vec<(String, String)> {
 /// A capture, with what a run on it has to know.
 struct Traffic {
     path: PathBuf,
-    known: Known,
+    known: KnownWrong,
     /// The most frequent source and destination address. Examples for certain hosts are adapted to these.
     busiest: [Ipv4Addr; 2],
 }
@@ -79,7 +79,7 @@ impl Traffic {
                 .max_by_key(|&(_, count)| count)
                 .map_or(Ipv4Addr::LOCALHOST, |(address, _)| address)
         };
-        let known = Known::of(packets.iter().map(|packet| &packet[..]));
+        let known = KnownWrong::of(packets.iter().map(|packet| &packet[..]));
         Traffic { path: path.to_path_buf(), known, busiest: [busiest(12), busiest(16)] }
     }
 }
@@ -120,7 +120,7 @@ fn run(name: &str, text: &str, traffic: &Traffic, tally: &Mutex<Tally>) {
     let Traffic { path: capture, known, .. } = traffic;
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("rules"), "deny src net 192.168.0.0/16\nallow all\n").unwrap();
-    let outcome = Run::trace().text(&placed(text, traffic, folder.path()), &[]);
+    let outcome = TestRun::trace().text(&placed(text, traffic, folder.path()), &[]);
     let mut own = Tally { runs: 1, ..Tally::default() };
     let mut fault = |what: String| own.faults.push(format!("{name} on {}: {what}", capture.display()));
     match outcome {
@@ -145,8 +145,8 @@ fn run(name: &str, text: &str, traffic: &Traffic, tally: &Mutex<Tally>) {
         for (number, packet) in packets(written).iter().enumerate() {
             own.written += 1;
             let Some(checked) = checker::check(packet) else { continue };
-            own.right += usize::from(checked.transport == Sum::Right);
-            let is_wrong = [checked.header, checked.transport].contains(&Sum::Wrong);
+            own.right += usize::from(checked.transport == ChecksumResult::Right);
+            let is_wrong = [checked.header, checked.transport].contains(&ChecksumResult::Wrong);
             let fault = known.fault(&checked);
             own.excused += usize::from(is_wrong && fault.is_none());
             if let Some(what) = fault {

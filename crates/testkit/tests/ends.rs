@@ -2,17 +2,17 @@
 
 use element::Timestamp;
 use engine::End;
-use testkit::Run;
-use testkit::elements::{Input, collect, offer};
+use testkit::TestRun;
+use testkit::elements::{TestPacket, collect, offer};
 
 #[test]
 fn under_the_trace_clock_long_work_comes_to_its_own_end() {
     let source = "InfiniteSource(LIMIT 100000) -> c :: Counter -> Discard";
-    let outcome = Run::trace().text(source, &["c.count"]).unwrap();
+    let outcome = TestRun::trace().text(source, &["c.count"]).unwrap();
     assert_eq!((outcome.end, outcome.values), (End::Idle, vec![Ok("100000".into())]));
 
     let replay = "InfiniteSource(LIMIT 100) -> r :: ReplayUnqueue(STOP 1000) -> Discard";
-    let outcome = Run::trace().text(replay, &["r.count"]).unwrap();
+    let outcome = TestRun::trace().text(replay, &["r.count"]).unwrap();
     assert_eq!((outcome.end, outcome.values), (End::Stopped, vec![Ok("100000".into())]));
 }
 
@@ -21,7 +21,7 @@ fn tasks_run_as_often_as_their_tickets_say() {
     let text = "a :: InfiniteSource(BURST 1) -> ca :: Counter(COUNT_CALL 300 stop) -> Discard;
         b :: InfiniteSource(BURST 1) -> cb :: Counter -> Discard; ScheduleInfo(b 2)";
     let handlers = ["a.tickets", "b.tickets", "ca.count", "cb.count"];
-    let outcome = Run { burst: None, ..Run::default() }.text(text, &handlers).unwrap();
+    let outcome = TestRun { burst: None, ..TestRun::default() }.text(text, &handlers).unwrap();
     let values: Vec<String> = outcome.values.into_iter().map(Result::unwrap).collect();
     assert_eq!(values[..3], ["1024", "2048", "300"]);
     let b: i32 = values[3].parse().unwrap();
@@ -32,7 +32,8 @@ fn tasks_run_as_often_as_their_tickets_say() {
         b :: InfiniteSource(BURST 1) -> cb :: Counter -> Discard;
         x :: Script(TYPE PASSIVE, write a.tickets 3072, write ca.reset, write cb.reset,
             write ca.count_call 300 stop)";
-    let outcome = Run { burst: None, ..Run::default() }.text(text, &["a.tickets", "cb.count"]).unwrap();
+    let outcome =
+        TestRun { burst: None, ..TestRun::default() }.text(text, &["a.tickets", "cb.count"]).unwrap();
     let b: i32 = outcome.values[1].as_ref().unwrap().parse().unwrap();
     assert_eq!(outcome.values[0], Ok("3072".into()));
     assert!((99..=101).contains(&b), "{b}: {}", outcome.messages);
@@ -44,7 +45,7 @@ fn only_elements_with_a_task_speak_of_one() {
         q :: Idle -> pulling :: Discard; ScheduleInfo(s 100)";
     let handlers =
         ["s.scheduled", "s.home_thread", "s.tickets", "pulling.tickets", "d.tickets", "c.scheduled"];
-    let outcome = Run::default().text(text, &handlers).unwrap();
+    let outcome = TestRun::default().text(text, &handlers).unwrap();
     let values: Vec<Option<String>> = outcome.values.into_iter().map(Result::ok).collect();
     let some = |text: &str| Some(text.to_string());
     assert_eq!(values[..3], [some("false"), some("0"), some("32768")]);
@@ -54,8 +55,8 @@ fn only_elements_with_a_task_speak_of_one() {
 /// Runs a configuration in which each `HOLD` is an element that holds packets until the end. Returns the
 /// number of packets that arrive at the sink at the end, of those that are still held, and of those dropped
 /// because they went in a loop.
-fn left_at_the_end(run: Run, holders: &str) -> (usize, u64, u64) {
-    let input = |number| Input {
+fn left_at_the_end(run: TestRun, holders: &str) -> (usize, u64, u64) {
+    let input = |number| TestPacket {
         bytes: vec![number; 60],
         time: Timestamp(1),
         annotations: [0; 48],
@@ -78,7 +79,7 @@ fn left_at_the_end(run: Run, holders: &str) -> (usize, u64, u64) {
 
 #[test]
 fn what_is_sent_at_the_end_arrives() {
-    for run in [Run::default(), Run::trace()] {
+    for run in [TestRun::default(), TestRun::trace()] {
         for holders in [
             "first :: HOLD; second :: HOLD; SOURCE -> first -> second -> SINK",
             "second :: HOLD; first :: HOLD; SOURCE -> first -> second -> SINK",

@@ -13,9 +13,9 @@ use element::effects::Hold;
 use element::{Class, Timestamp};
 use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 use packet::Annotations;
-use testkit::elements::{Input, collect, offer};
-use testkit::samples::{Sample, all};
-use testkit::{Run, classes, workers};
+use testkit::elements::{TestPacket, collect, offer};
+use testkit::samples::{ClassSample, all};
+use testkit::{TestRun, classes, workers};
 use trace::flood::Flood;
 
 /// The number of packets for each input: 1,500 of each of twelve kinds of flood, in turn.
@@ -37,7 +37,7 @@ fn is_bound(name: &str) -> bool {
 }
 
 /// Returns the reason why a sample is not tested; `None` if it is tested.
-fn left_out(sample: &Sample) -> Option<&'static str> {
+fn left_out(sample: &ClassSample) -> Option<&'static str> {
     if sample.shape.0 == 0 {
         return Some("no packets come to it");
     }
@@ -50,11 +50,11 @@ fn left_out(sample: &Sample) -> Option<&'static str> {
 
 /// Returns all samples of all classes. Each sample with a bound is also returned without it, to test the
 /// default bound.
-fn samples() -> Vec<Sample> {
+fn samples() -> Vec<ClassSample> {
     let folder = std::env::temp_dir();
     let classes: Vec<&'static Class> = classes().collect();
     let mut samples = all(&classes, &folder);
-    let unbound = |sample: &Sample| {
+    let unbound = |sample: &ClassSample| {
         let args = lang::args::split(&sample.config);
         let rest: Vec<_> = args
             .iter()
@@ -63,7 +63,7 @@ fn samples() -> Vec<Sample> {
             .collect();
         (rest.len() < args.len()).then(|| {
             let config = lang::args::join(rest);
-            Sample::new(element::Sample { config, ..element::Sample::clone(sample) })
+            ClassSample::new(element::Sample { config, ..element::Sample::clone(sample) })
         })
     };
     samples.extend(samples.clone().iter().filter_map(unbound));
@@ -71,7 +71,7 @@ fn samples() -> Vec<Sample> {
 }
 
 /// Returns the packets for one input: three quarters with an Ethernet header, a quarter without.
-fn flood(input: usize) -> Vec<Input> {
+fn flood(input: usize) -> Vec<TestPacket> {
     let packet = |n: u64| {
         let kinds = Flood::ALL.len() as u64;
         let (kind, number) = (Flood::ALL[(n % kinds) as usize], n / kinds);
@@ -91,7 +91,7 @@ fn flood(input: usize) -> Vec<Input> {
         }
         annotations[Annotations::PAINT] = 0;
         annotations[Annotations::AGGREGATE..][..4].copy_from_slice(&(n as u32).to_ne_bytes());
-        Input { bytes, time: Timestamp(1_000_000_000 + 1000 * n as i64), annotations, headers }
+        TestPacket { bytes, time: Timestamp(1_000_000_000 + 1000 * n as i64), annotations, headers }
     };
     (0..PACKETS).map(packet).collect()
 }
@@ -119,16 +119,16 @@ fn take_all_but(room: usize) -> Vec<Vec<u8>> {
 struct Silence;
 
 impl engine::Sink for Silence {
-    fn write(&mut self, _stream: element::Stream, _text: std::fmt::Arguments<'_>) {}
+    fn write(&mut self, _stream: element::OutputStream, _text: std::fmt::Arguments<'_>) {}
 
     fn flush(&mut self) {}
 }
 
 /// Runs a sample on `inputs` with `room` bytes of free memory. `Err` says that a packet is not accounted
 /// for, or that the element reports an error.
-fn run(sample: &Sample, room: usize, inputs: &[Vec<Input>]) -> Result<(), String> {
+fn run(sample: &ClassSample, room: usize, inputs: &[Vec<TestPacket>]) -> Result<(), String> {
     let number = offer(inputs.to_vec());
-    let mut workers = workers(&sample.text(number, 1, false), Run::default(), Box::new(Silence))?;
+    let mut workers = workers(&sample.text(number, 1, false), TestRun::default(), Box::new(Silence))?;
     let taken = take_all_but(room);
     workers.run();
     let errors = workers.finish().err();
@@ -165,7 +165,7 @@ fn child() {
 
 /// Runs every second sample from `first` on in a child process. If a sample ends the process, the failure
 /// is recorded, and another process runs the remaining samples.
-fn parent(first: usize, samples: &[Sample], failures: &Mutex<Vec<String>>) {
+fn parent(first: usize, samples: &[ClassSample], failures: &Mutex<Vec<String>>) {
     let mut from = first;
     while from < samples.len() {
         let mut command = Command::new(std::env::current_exe().unwrap());

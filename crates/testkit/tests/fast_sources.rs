@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use testkit::{Run, in_clicks_words};
+use testkit::{TestRun, in_clicks_words};
 use wire::checksum;
 
 /// Runs a source and returns the frames that it sends.
@@ -10,7 +10,7 @@ fn frames(source: &str) -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.pcap");
     let text = format!("{source} -> ToDump({}, SNAPLEN 0)", path.display());
-    let outcome = Run::default().text(&text, &[]).unwrap();
+    let outcome = TestRun::default().text(&text, &[]).unwrap();
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     let file = std::fs::read(path).unwrap();
     let mut frames = Vec::new();
@@ -89,7 +89,10 @@ fn random_bytes() {
     let all: BTreeSet<Vec<u8>> = frames("RandomSource(32, LIMIT 20, STOP true)").into_iter().collect();
     assert_eq!(all.len(), 20);
     assert!(
-        Run::default().text("RandomSource(65536) -> Discard", &[]).unwrap_err().contains("bad length 65536")
+        TestRun::default()
+            .text("RandomSource(65536) -> Discard", &[])
+            .unwrap_err()
+            .contains("bad length 65536")
     );
 }
 
@@ -101,12 +104,12 @@ fn no_packet_is_longer_than_ip_can_say() {
     assert_eq!((longest[0].len(), &longest[0][16..18]), (65_549, &[0xff, 0xff][..]));
     assert!(sum_is_right(&longest[0]));
     let too_long = format!("{} -> Discard", source(65_550));
-    let error = Run::default().text(&too_long, &[]).unwrap_err();
+    let error = TestRun::default().text(&too_long, &[]).unwrap_err();
     assert!(error.contains("LENGTH: too large; the most is 65549"), "{error}");
     let error = in_clicks_words(&too_long);
     assert!(error.contains("LENGTH: out of range, bound 65549"), "{error}");
     let none = "FastUDPFlows(0, 1, 60, 0:1:2:3:4:5, 1.0.0.1, 6:7:8:9:a:b, 2.0.0.2, 0, 1) -> Discard";
-    let error = Run::default().text(none, &[]).unwrap_err();
+    let error = TestRun::default().text(none, &[]).unwrap_err();
     assert!(error.contains("FLOWS: 0 is too small; the least is 1"), "{error}");
     assert!(in_clicks_words(none).contains("FLOWS: out of range, bound 1"));
 }

@@ -1,6 +1,6 @@
 //! Tests of files that elements write while packets come.
 
-use testkit::Run;
+use testkit::TestRun;
 
 /// Elements that write to the file `%` for each packet.
 const WRITERS: [&str; 7] = [
@@ -26,7 +26,7 @@ fn size(writer: &str, packets: usize) -> u64 {
          Script(wait {}, print $(look.filesize), stop)",
         packets as f64 + 1.5
     );
-    let outcome = Run::default().text(&text, &[]).unwrap();
+    let outcome = TestRun::default().text(&text, &[]).unwrap();
     assert_eq!(outcome.errors, [""; 0], "{writer}");
     outcome.output.trim().parse().unwrap_or_else(|_| panic!("{writer}: {}", outcome.output))
 }
@@ -53,7 +53,7 @@ fn a_full_disk_is_an_error_of_the_run() {
             let text = format!(
                 "InfiniteSource(LIMIT {packets}, STOP true) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> {writer}"
             );
-            match Run::default().text(&text, &[]) {
+            match TestRun::default().text(&text, &[]) {
                 Ok(outcome) => {
                     assert!(outcome.report.balances());
                     let errors = outcome.errors.join(" ");

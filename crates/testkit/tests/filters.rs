@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use element::effects::{Effects, Field, Filter, Target};
 use element::{Base, Timestamp};
-use testkit::elements::{Input, Seen, collect, offer};
-use testkit::{Run, corpus, in_clicks_words};
+use testkit::elements::{Seen, TestPacket, collect, offer};
+use testkit::{TestRun, corpus, in_clicks_words};
 
 /// True if a declared filter accepts a packet. This is a straightforward evaluation of the declaration,
 /// independent of the product.
-fn takes(filter: &Filter, input: &Input) -> bool {
+fn takes(filter: &Filter, input: &TestPacket) -> bool {
     match filter {
         Filter::Any => true,
         Filter::Not(inner) => !takes(inner, input),
@@ -33,7 +33,7 @@ fn takes(filter: &Filter, input: &Input) -> bool {
     }
 }
 
-fn declared(effects: &Effects, input: &Input) -> Option<usize> {
+fn declared(effects: &Effects, input: &TestPacket) -> Option<usize> {
     let case = effects.cases.iter().find(|case| takes(&case.when, input)).expect("the cases are total");
     match case.to {
         Target::Output(output) => Some(output),
@@ -54,15 +54,15 @@ const RULES: &[&str] = &[
 fn what_is_declared_is_what_happens() {
     let mut reached = [0; 4];
     for rules in RULES {
-        let inputs: Vec<Input> = (0..8).flat_map(corpus::inputs).collect();
+        let inputs: Vec<TestPacket> = (0..8).flat_map(corpus::inputs).collect();
         let number = offer(vec![inputs.clone()]);
         let mut text = format!("TestSource({number}, 0) -> f :: IPFilter({rules});");
         (0..3).for_each(|sink| text += &format!("f[{sink}] -> TestSink({number}, {sink});"));
-        let worker = testkit::worker(&text, Run::default()).unwrap();
+        let worker = testkit::worker(&text, TestRun::default()).unwrap();
         let id = worker.plan().graph.find("f").unwrap();
         let effects = worker.effects()[id].clone();
         drop(worker);
-        Run::default().text(&text, &[]).unwrap();
+        TestRun::default().text(&text, &[]).unwrap();
         let seen: Vec<Seen> = collect(number);
         for (i, input) in inputs.iter().enumerate() {
             let found = seen.iter().find(|seen| seen.id == i as u32 + 1).map(|seen| seen.sink);
@@ -82,7 +82,7 @@ fn with_outputs(element: &str, outputs: usize) -> String {
 
 /// Returns the error about an element with this number of outputs; empty if there is none.
 fn complaint(element: &str, outputs: usize) -> String {
-    Run::default().text(&with_outputs(element, outputs), &[]).err().unwrap_or_default()
+    TestRun::default().text(&with_outputs(element, outputs), &[]).err().unwrap_or_default()
 }
 
 #[test]
@@ -141,23 +141,23 @@ fn bad_arguments_are_named() {
 }
 
 /// Makes an IPv4 packet without link header, with its header offsets.
-fn input(source: [u8; 4], destination: [u8; 4], protocol: u8, ports: [u16; 2]) -> Input {
+fn input(source: [u8; 4], destination: [u8; 4], protocol: u8, ports: [u16; 2]) -> TestPacket {
     let mut payload = ports.map(u16::to_be_bytes).concat();
     payload.resize(20, 0);
     let mut bytes = corpus::ipv4(64, protocol, &[], &payload);
     bytes[12..16].copy_from_slice(&source);
     bytes[16..20].copy_from_slice(&destination);
-    Input { bytes, time: Timestamp(1), annotations: [0; 48], headers: [None, Some(0), Some(20)] }
+    TestPacket { bytes, time: Timestamp(1), annotations: [0; 48], headers: [None, Some(0), Some(20)] }
 }
 
 /// Runs packets through a configuration. Returns, for each packet that comes out, the number of the sink,
 /// and the values of the handlers.
-fn sinks(configuration: &str, inputs: Vec<Input>, handlers: &[&str]) -> (Vec<usize>, Vec<String>) {
+fn sinks(configuration: &str, inputs: Vec<TestPacket>, handlers: &[&str]) -> (Vec<usize>, Vec<String>) {
     let number = offer(vec![inputs]);
     let mut text = configuration.replace("SOURCE", &format!("TestSource({number}, 0)"));
     (0..4)
         .for_each(|sink| text = text.replace(&format!("SINK{sink}"), &format!("TestSink({number}, {sink})")));
-    let run = Run { burst: None, ..Run::default() };
+    let run = TestRun { burst: None, ..TestRun::default() };
     let outcome = run.text(&text, handlers).unwrap_or_else(|error| panic!("{error}"));
     let seen = collect(number).iter().map(|seen| seen.sink).collect();
     (seen, outcome.values.into_iter().map(Result::unwrap).collect())
@@ -261,7 +261,7 @@ fn large_rule_sets() {
     assert!(listed.len() > 11_000);
     let start = Instant::now();
     let some = listed.iter().step_by(97).copied();
-    let inputs: Vec<Input> = some.clone().map(packet).chain([packet([240, 0, 0, 1])]).collect();
+    let inputs: Vec<TestPacket> = some.clone().map(packet).chain([packet([240, 0, 0, 1])]).collect();
     let expected: Vec<usize> = some.map(|_| 0).chain([1]).collect();
     assert_eq!(sinks(&text, inputs, &[]).0, expected);
     println!("{} rules of reframer: {:?}", listed.len(), start.elapsed());
@@ -274,9 +274,9 @@ fn large_rule_sets() {
         lines.filter(|line| line.starts_with("allow  ") || line.starts_with("drop  ")).collect();
     assert!(rules.len() > 8_000);
     let facts: Vec<Fact> = rules.iter().map(|rule| Fact::read(rule)).collect();
-    let inputs: Vec<Input> = facts.iter().step_by(13).map(Fact::packet).collect();
+    let inputs: Vec<TestPacket> = facts.iter().step_by(13).map(Fact::packet).collect();
     // Some rules test ports of protocols that have none, and match no packet.
-    let first = |input: &Input| facts.iter().find(|fact| fact.covers(input));
+    let first = |input: &TestPacket| facts.iter().find(|fact| fact.covers(input));
     let allowed = inputs.iter().map(|input| first(input).is_some_and(|fact| fact.allows));
     let expected = allowed.filter(|&allows| allows).count();
     assert!(expected > 400);
@@ -328,14 +328,14 @@ impl Fact {
         fact
     }
 
-    fn packet(&self) -> Input {
+    fn packet(&self) -> TestPacket {
         let port = |end: usize| self.ports[end].map_or(9, |(low, _)| low);
         let protocol = self.protocol.unwrap_or(6);
         let [source, destination] = self.nets.map(|(address, _)| address.to_be_bytes());
         input(source, destination, protocol, [port(0), port(1)])
     }
 
-    fn covers(&self, input: &Input) -> bool {
+    fn covers(&self, input: &TestPacket) -> bool {
         let number =
             |at: usize, n: usize| input.bytes[at..at + n].iter().fold(0, |v, &b| v << 8 | u32::from(b));
         let protocol = number(9, 1) as u8;

@@ -1,7 +1,7 @@
 //! Tests of floods: the number of wanted packets that pass while a flood comes. The figures are in the
 //! tables of `docs/nat.md` and `docs/router.md`; with `-- --nocapture` the tests print them.
 
-use testkit::Run;
+use testkit::TestRun;
 use testkit::plain::{end, tcp, udp, write_capture};
 use wire::build::Builder;
 use wire::checksum;
@@ -26,7 +26,8 @@ fn kept(config: &str, packets: &Packets) -> u64 {
     let path = folder.path().join("in.pcap");
     write_capture(&path, packets);
     let text = format!("in :: FromDump({}, FORCE_IP true);\n{config}", path.display());
-    let outcome = Run::trace().text(&text, &["kept.count"]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let outcome =
+        TestRun::trace().text(&text, &["kept.count"]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     outcome.values[0].clone().unwrap().parse().unwrap()
 }

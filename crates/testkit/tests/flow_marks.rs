@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 
 use element::Timestamp;
 use proptest::prelude::*;
-use testkit::Run;
-use testkit::elements::{Input, collect, offer};
+use testkit::TestRun;
+use testkit::elements::{TestPacket, collect, offer};
 use wire::MacAddr;
 use wire::build::Builder;
 
 /// Makes a packet of one of a few flows. `kind` decides if it is plain (mostly), a fragment, or a packet
 /// with options or wrong lengths.
-fn packet((flow, kind, seconds): (u8, u8, u8), time: &mut i64) -> Input {
+fn packet((flow, kind, seconds): (u8, u8, u8), time: &mut i64) -> TestPacket {
     *time += i64::from(seconds);
     let end = |number: u8| -> SocketAddr { ([10, 0, 0, number % 4], 1000 + u16::from(number / 4)).into() };
     let server: SocketAddr = ([192, 168, 0, 9], [53, 80, 443][usize::from(flow % 3)]).into();
@@ -42,7 +42,7 @@ fn packet((flow, kind, seconds): (u8, u8, u8), time: &mut i64) -> Input {
         }
         _ => {}
     }
-    Input { bytes, time: Timestamp::from_secs(*time), annotations: [0; 48], headers: [None; 3] }
+    TestPacket { bytes, time: Timestamp::from_secs(*time), annotations: [0; 48], headers: [None; 3] }
 }
 
 /// Runs packets through a translator, a filter and two flow counters, with `between` inserted after the
@@ -70,7 +70,7 @@ fn run(packets: &[(u8, u8, u8)], between: &str) -> (Vec<Vec<u8>>, Vec<String>) {
     );
     let handlers =
         ["f.rule_counts", "c.count", "c.expired", "c.packets", "c.overflows", "c.others", "c.csv", "d.csv"];
-    let outcome = Run::trace().text(&text, &handlers).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = TestRun::trace().text(&text, &handlers).unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.report.balances());
     let seen = collect(exchange).into_iter().map(|seen| seen.bytes).collect();
     (seen, outcome.values.into_iter().map(Result::unwrap).collect())
@@ -98,7 +98,7 @@ fn a_short_segment_says_nothing_of_its_flow() {
             bytes[17] = 20 + length as u8;
             bytes.truncate(14 + 20 + length);
         }
-        Input { bytes, time: Timestamp::from_secs(at), annotations: [0; 48], headers: [None; 3] }
+        TestPacket { bytes, time: Timestamp::from_secs(at), annotations: [0; 48], headers: [None; 3] }
     };
     let rules: String = (1..20).map(|n| format!("deny udp dst port {n}, ")).collect();
     for length in 8..18 {
@@ -112,7 +112,7 @@ fn a_short_segment_says_nothing_of_its_flow() {
         );
         // With a burst of one, every second packet of a flow is marked. Packets in one batch with the first
         // packet of their flow would not be.
-        let outcome = Run { burst: Some(1), ..Run::trace() }.text(&text, &["f.rule_counts"]).unwrap();
+        let outcome = TestRun { burst: Some(1), ..TestRun::trace() }.text(&text, &["f.rule_counts"]).unwrap();
         let counts = outcome.values[0].as_deref().unwrap();
         assert!(counts.lines().any(|line| line.trim() == "0 2"), "{length}: {counts}");
         assert_eq!(collect(exchange).len(), 2, "the short ones, with the port that they had");
@@ -125,7 +125,7 @@ fn a_full_batch_of_unknown_flows_is_looked_up() {
     let packets = (0..=255u8).map(|number| {
         let (from, to) = (([10, 0, 0, number], 1000).into(), ([192, 0, 2, 1], 53).into());
         let bytes = Builder::udp(from, to).ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(b"data").unwrap();
-        Input { bytes, time: Timestamp::from_secs(1), annotations: [0; 48], headers: [None; 3] }
+        TestPacket { bytes, time: Timestamp::from_secs(1), annotations: [0; 48], headers: [None; 3] }
     });
     let exchange = offer(vec![packets.collect()]);
     let rules: String = (0..20).map(|n| format!("deny src host 10.0.0.{n}, ")).collect();
@@ -133,7 +133,7 @@ fn a_full_batch_of_unknown_flows_is_looked_up() {
         "TestSource({exchange}, 0) -> MarkIPHeader(14) -> IPRewriter(keep 0 0)
         -> f :: IPFilter({rules} allow all) -> TestSink({exchange}, 0)"
     );
-    let outcome = Run { burst: Some(256), ..Run::trace() }.text(&text, &["f.rule_counts"]).unwrap();
+    let outcome = TestRun { burst: Some(256), ..TestRun::trace() }.text(&text, &["f.rule_counts"]).unwrap();
     assert!(outcome.values[0].as_deref().unwrap().ends_with("20 236\n"));
     assert_eq!(collect(exchange).len(), 236);
 }

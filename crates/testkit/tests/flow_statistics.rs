@@ -4,22 +4,22 @@ use std::net::SocketAddr;
 
 use proptest::prelude::*;
 use testkit::plain::write_capture;
-use testkit::{Outcome, Run};
+use testkit::{RunResults, TestRun};
 use wire::build::Builder;
 
 /// Runs packets, each with its time in milliseconds, through a configuration whose source is named `in`.
 /// Returns the outcome with the values of the handlers.
-fn run(config: &str, packets: &[(i64, Vec<u8>)], handlers: &[&str]) -> Outcome {
+fn run(config: &str, packets: &[(i64, Vec<u8>)], handlers: &[&str]) -> RunResults {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
     write_capture(&path, packets);
     let text = format!("in :: FromDump({}, STOP true);\n{config}", path.display());
-    let outcome = Run::trace().text(&text, handlers).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let outcome = TestRun::trace().text(&text, handlers).unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert!(outcome.report.balances() && outcome.errors.is_empty(), "{outcome:?}");
     outcome
 }
 
-fn values(outcome: &Outcome) -> Vec<&str> {
+fn values(outcome: &RunResults) -> Vec<&str> {
     outcome.values.iter().map(|value| value.as_ref().map_or("error", String::as_str)).collect()
 }
 
@@ -91,14 +91,16 @@ fn files_have_every_flow() {
         assert_eq!(rows, 4, "{text}");
     }
     let config = "in -> FlowCounter(FILE /nowhere/at/all) -> Discard;";
-    assert!(Run::default().text(&config.replace("in ->", "Idle ->"), &[]).unwrap_err().contains("/nowhere"));
+    assert!(
+        TestRun::default().text(&config.replace("in ->", "Idle ->"), &[]).unwrap_err().contains("/nowhere")
+    );
     for (arguments, error) in [
         ("FORMAT xml", "FORMAT: should be 'csv' or 'json'"),
         ("CAPACITY 0", "CAPACITY:"),
         ("TIMEOUT -1", "TIMEOUT: must not be negative"),
     ] {
         let text = format!("Idle -> FlowCounter({arguments}) -> Discard");
-        assert!(Run::default().text(&text, &[]).unwrap_err().contains(error), "{arguments}");
+        assert!(TestRun::default().text(&text, &[]).unwrap_err().contains(error), "{arguments}");
     }
 }
 
@@ -204,7 +206,7 @@ fn rates_of_networks() {
         ("BYTES, 1", "THRESH: required argument missing"),
     ] {
         let text = format!("Idle -> IPRateMonitor({arguments}) -> Discard");
-        assert!(Run::default().text(&text, &[]).unwrap_err().contains(error), "{arguments}");
+        assert!(TestRun::default().text(&text, &[]).unwrap_err().contains(error), "{arguments}");
     }
 }
 

@@ -1,15 +1,15 @@
 //! Tests of elements that check, edit and build headers: the bytes that they write, and messages, counts,
 //! errors and handlers in Click's words.
 
-use testkit::elements::{Input, collect, offer};
-use testkit::{Run, in_clicks_words};
+use testkit::elements::{TestPacket, collect, offer};
+use testkit::{TestRun, in_clicks_words};
 
 /// An IPv4 packet with TCP, in hexadecimal. The header's checksum is correct, the segment's is not.
 const TCP: &str =
     "\\<45000028 00010000 400666cd 0a000001 0a000002 00500050 00000000 00000000 50020000 00000000>";
 
 fn values(config: &str, handlers: &[&str]) -> (String, Vec<Result<String, String>>) {
-    let outcome = Run::default().text(config, handlers).unwrap_or_else(|e| panic!("{e}"));
+    let outcome = TestRun::default().text(config, handlers).unwrap_or_else(|e| panic!("{e}"));
     assert!(outcome.report.balances());
     (outcome.messages, outcome.values)
 }
@@ -187,8 +187,13 @@ fn an_atomic_fragment_gets_its_checksum() {
     assert_eq!(collect(number).into_iter().map(|seen| seen.bytes).collect::<Vec<_>>(), [packet]);
 }
 
-fn input(bytes: &[u8]) -> Input {
-    Input { bytes: bytes.to_vec(), time: element::Timestamp(1), annotations: [0; 48], headers: [None; 3] }
+fn input(bytes: &[u8]) -> TestPacket {
+    TestPacket {
+        bytes: bytes.to_vec(),
+        time: element::Timestamp(1),
+        annotations: [0; 48],
+        headers: [None; 3],
+    }
 }
 
 #[test]
@@ -246,7 +251,8 @@ fn arguments_that_do_not_fit_are_refused() {
         ("SetIPAddress", "IPADDR: required argument missing"),
     ] {
         let text = format!("InfiniteSource(LIMIT 0) -> {element} -> Discard");
-        let reason = Run::default().text(&text, &[]).err().unwrap_or_else(|| panic!("{element} is accepted"));
+        let reason =
+            TestRun::default().text(&text, &[]).err().unwrap_or_else(|| panic!("{element} is accepted"));
         assert!(reason.contains(error), "{element}: {reason}");
     }
     for (element, error) in [

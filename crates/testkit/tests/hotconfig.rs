@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use element::{Origin, Registry, Stream, Timestamp};
+use element::{CallOrigin, OutputStream, Registry, Timestamp};
 use engine::{ClockKind, Configured, End, Options, Plan, Rebuilt, Sink, Worker};
 
 fn build(text: &str) -> Result<(Arc<Plan>, Configured), String> {
@@ -26,7 +26,7 @@ fn build(text: &str) -> Result<(Arc<Plan>, Configured), String> {
 struct Lines(Arc<Mutex<String>>);
 
 impl Sink for Lines {
-    fn write(&mut self, _: Stream, text: fmt::Arguments<'_>) {
+    fn write(&mut self, _: OutputStream, text: fmt::Arguments<'_>) {
         *self.0.lock().unwrap() += &text.to_string();
     }
 
@@ -44,7 +44,7 @@ fn run(first: &str, second: &str, handlers: &[&str]) -> (Vec<String>, String) {
         memory: 64 << 20,
         // The script passes the text on with its quotes.
         rebuild: Some(Box::new(|text, origin| {
-            assert_eq!(origin, Origin::Configuration);
+            assert_eq!(origin, CallOrigin::Configuration);
             let text = lang::args::unquote(text);
             let (plan, configured) = build(&text)?;
             let tell = Box::new(|problem: &engine::Problem| problem.render(&lang::Sources::new()));

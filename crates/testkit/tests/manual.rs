@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use element::manual::Page;
 use tempfile::TempDir;
-use testkit::{Run, classes, generic, registry, samples, worker};
+use testkit::{TestRun, classes, generic, registry, samples, worker};
 
 #[test]
 fn every_page_is_complete() {
@@ -84,7 +84,7 @@ fn every_handler_has_an_answer() {
     let mut faults = Vec::new();
     for class in classes() {
         for sample in samples::all(&[class], folder.path()) {
-            let mut worker = worker(&sample.text(0, 1, false), Run::default()).unwrap();
+            let mut worker = worker(&sample.text(0, 1, false), TestRun::default()).unwrap();
             let id = worker.plan().graph.find("e");
             for handler in class.each_handler() {
                 let read = handler.access.read.then(|| worker.read(id, handler.name, "").map(drop));

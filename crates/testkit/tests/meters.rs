@@ -1,9 +1,9 @@
 //! Tests of meters, counters and information elements in whole configurations.
 
-use testkit::{Outcome, Run, in_clicks_words};
+use testkit::{RunResults, TestRun, in_clicks_words};
 
-fn run(text: &str, handlers: &[&str]) -> Outcome {
-    let outcome = Run { burst: None, ..Run::default() }.text(text, handlers).unwrap();
+fn run(text: &str, handlers: &[&str]) -> RunResults {
+    let outcome = TestRun { burst: None, ..TestRun::default() }.text(text, handlers).unwrap();
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     outcome
 }
@@ -13,7 +13,7 @@ fn values(text: &str, handlers: &[&str]) -> Vec<String> {
 }
 
 fn error(text: &str) -> String {
-    Run::default().text(text, &[]).unwrap_err()
+    TestRun::default().text(text, &[]).unwrap_err()
 }
 
 #[test]

@@ -1,21 +1,21 @@
 //! Tests of queues, schedulers, switches and shapers in whole configurations.
 
 use element::Timestamp;
-use testkit::elements::{Input, Seen, collect, offer};
-use testkit::{Outcome, Run, in_clicks_words, worker};
+use testkit::elements::{Seen, TestPacket, collect, offer};
+use testkit::{RunResults, TestRun, in_clicks_words, worker};
 
 /// Makes packets whose only byte is their number.
-fn numbered(bytes: &[u8]) -> Vec<Input> {
+fn numbered(bytes: &[u8]) -> Vec<TestPacket> {
     bytes.iter().map(|&b| stamped(b, Timestamp::from_secs(i64::from(b)))).collect()
 }
 
-fn stamped(byte: u8, time: Timestamp) -> Input {
-    Input { bytes: vec![byte], time, annotations: [0; 48], headers: [None; 3] }
+fn stamped(byte: u8, time: Timestamp) -> TestPacket {
+    TestPacket { bytes: vec![byte], time, annotations: [0; 48], headers: [None; 3] }
 }
 
 /// Runs a configuration in which `$A;`, `$B;` and `$C;` are replaced by sources of the inputs, and `$OUT0`,
 /// `$OUT1` by sinks.
-fn run(run: Run, text: &str, inputs: Vec<Vec<Input>>, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
+fn run(run: TestRun, text: &str, inputs: Vec<Vec<TestPacket>>, handlers: &[&str]) -> (RunResults, Vec<Seen>) {
     let number = offer(inputs);
     let mut text = text.to_string();
     for (i, letter) in ["A;", "B;", "C;"].iter().enumerate() {
@@ -30,8 +30,8 @@ fn run(run: Run, text: &str, inputs: Vec<Vec<Input>>, handlers: &[&str]) -> (Out
     (outcome, collect(number))
 }
 
-fn one_by_one() -> Run {
-    Run { burst: None, ..Run::default() }
+fn one_by_one() -> TestRun {
+    TestRun { burst: None, ..TestRun::default() }
 }
 
 /// Returns the numbers of the packets that arrived at a sink, in order.
@@ -74,7 +74,7 @@ fn batches_are_scheduled_as_single_packets_are() {
         );
         let inputs = || vec![numbered(&[1, 4, 9]), numbered(&[2]), numbered(&[3, 5, 6, 7, 8])];
         let single = run(one_by_one(), &text, inputs(), &[]).1;
-        let batch = run(Run::default(), &text, inputs(), &[]).1;
+        let batch = run(TestRun::default(), &text, inputs(), &[]).1;
         assert_eq!(bytes(&single, 0), bytes(&batch, 0), "{scheduler}");
     }
 }
@@ -186,15 +186,15 @@ fn switches_choose_and_hubs_copy() {
 
 /// Returns the times at which packets leave an element, in microseconds. All packets are in a queue
 /// upstream at time zero. `push` is true if the element has a push output.
-fn departures(element: &str, push: bool, packets: Vec<Input>) -> Vec<i64> {
+fn departures(element: &str, push: bool, packets: Vec<TestPacket>) -> Vec<i64> {
     let behind = if push { "" } else { "-> Unqueue" };
     let text = format!("$A; -> Queue -> {element} {behind} -> SetTimestamp -> $OUT0");
-    let run_as = Run { burst: None, ..Run::trace() };
+    let run_as = TestRun { burst: None, ..TestRun::trace() };
     run(run_as, &text, vec![packets], &[]).1.iter().map(|seen| seen.time.0 / 1_000).collect()
 }
 
-fn long(n: usize, length: usize) -> Vec<Input> {
-    let packet = Input { bytes: vec![0; length], ..stamped(0, Timestamp::ZERO) };
+fn long(n: usize, length: usize) -> Vec<TestPacket> {
+    let packet = TestPacket { bytes: vec![0; length], ..stamped(0, Timestamp::ZERO) };
     vec![packet; n]
 }
 
@@ -242,7 +242,7 @@ fn splitters_and_meters_look_at_the_rate() {
                 TimedSource(10ms, LIMIT 1000) -> m :: Meter(10, 50); m[0] -> m0 :: Counter -> Discard;
                 m[1] -> m1 :: Counter -> Discard; m[2] -> m2 :: Counter -> Discard";
     let (outcome, _) =
-        run(Run::trace(), text, vec![], &["a.count", "b.count", "m.rate", "m.meters", "s.rate"]);
+        run(TestRun::trace(), text, vec![], &["a.count", "b.count", "m.rate", "m.meters", "s.rate"]);
     // One of five packets passes: one every 50 ms.
     assert_eq!(outcome.values[..2], [Ok("20".into()), Ok("80".into())]);
     let rate: f64 = outcome.values[2].as_ref().unwrap().parse().unwrap();
@@ -259,12 +259,12 @@ fn red_finds_its_queues_on_both_sides() {
         "InfiniteSource(LIMIT 400) -> r :: RED(5, 50, 0.5, QUEUES q1) -> Discard;
          InfiniteSource(LIMIT 60) -> q1 :: Queue -> Unqueue(ACTIVE false) -> Discard",
     ] {
-        let (outcome, _) = run(Run::default(), text, vec![], &["r.queues", "r.drops"]);
+        let (outcome, _) = run(TestRun::default(), text, vec![], &["r.queues", "r.drops"]);
         assert_eq!(outcome.values[0], Ok("q1\n".into()));
         let drops: u64 = outcome.values[1].as_ref().unwrap().parse().unwrap();
         assert!((20..400).contains(&drops), "{drops}: {text}");
     }
-    let error = worker("Idle -> RED(5, 50, 0.5) -> Discard", Run::default()).err().unwrap();
+    let error = worker("Idle -> RED(5, 50, 0.5) -> Discard", TestRun::default()).err().unwrap();
     assert!(error.contains("no nearby Queues"), "{error}");
 }
 
@@ -275,7 +275,7 @@ fn codel_drops_when_waits_stay_long() {
                 -> Shaper(50) -> Unqueue -> Discard";
     let drops = |how: &str| {
         let text = text.replace("$how", how);
-        let (outcome, _) = run(Run::trace(), &text, vec![], &["c.drops", "c.target"]);
+        let (outcome, _) = run(TestRun::trace(), &text, vec![], &["c.drops", "c.target"]);
         assert_eq!(outcome.values[1], Ok(how.split(',').next().unwrap_or_default().into()));
         outcome.values[0].clone().unwrap().parse::<u64>().unwrap()
     };
@@ -289,7 +289,7 @@ fn samples_sinks_and_handlers() {
                 InfiniteSource(LIMIT 10) -> q :: Queue -> t :: TimedSink(100ms);
                 Script(wait 0.55s, print q.length, write s.drop_prob 0.1, print s.sampling_prob,
                        write t.interval 2s, print t.interval, stop)";
-    let (outcome, _) = run(Run::trace(), text, vec![], &["s.drops", "c.count", "s.drop_prob"]);
+    let (outcome, _) = run(TestRun::trace(), text, vec![], &["s.drops", "c.count", "s.drop_prob"]);
     assert_eq!(outcome.output + &outcome.messages, "5\n0.9\n2.000000s\n");
     let drops: u64 = outcome.values[0].as_ref().unwrap().parse().unwrap();
     // A quarter of 10,000 packets is expected; five standard deviations are 217.
@@ -299,7 +299,7 @@ fn samples_sinks_and_handlers() {
 
 #[test]
 fn mistakes_are_told() {
-    let error = |text: &str| worker(text, Run::default()).err().unwrap_or_default();
+    let error = |text: &str| worker(text, TestRun::default()).err().unwrap_or_default();
     for (element, expected) in [
         ("Switch(3)", "output must be < 1"),
         ("StrideSwitch(1, 2)", "2 numbers for output 0: give one for each"),
@@ -335,7 +335,7 @@ fn unqueue2_leaves_upstream_what_there_is_no_room_for() {
     let text = "InfiniteSource(LIMIT 20) -> a :: Queue -> u :: Unqueue2(0, QUIET true) -> Null -> b :: Queue(6)
                 -> v :: Unqueue(ACTIVE false) -> d :: Discard;
                 Script(wait 1s, print b.length, print a.length, write v.active true, wait 1s, print d.count, stop)";
-    let (outcome, _) = run(Run::default(), text, vec![], &["b.drops", "u.packets"]);
+    let (outcome, _) = run(TestRun::default(), text, vec![], &["b.drops", "u.packets"]);
     assert_eq!(outcome.output + &outcome.messages, "6\n14\n20\n");
     assert_eq!(outcome.values, [Ok("0".into()), Ok("20 packets\n".into())]);
 }
@@ -367,7 +367,7 @@ fn queues_say_that_they_are_empty_at_once_or_after_a_while() {
 fn what_a_shaper_holds_back_can_be_had_from_its_second_output() {
     let text = "$A; -> Queue -> s :: Shaper(4); s[0] -> Unqueue -> $OUT0; s[1] -> u :: Unqueue(ACTIVE false) -> $OUT1;
                 Script(wait 0.3s, write u.active true, wait 1s, stop)";
-    let run_as = Run { burst: None, ..Run::trace() };
+    let run_as = TestRun { burst: None, ..TestRun::trace() };
     let (_, seen) = run(run_as, text, vec![numbered(&[1, 2, 3, 4, 5])], &[]);
     // The first packet passes at 0 s, the second at 0.25 s. All others leave by output 1 as soon as they
     // are pulled.

@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use element::DropReason;
-use testkit::Outcome;
+use testkit::RunResults;
 use testkit::timed::through;
 
 const SECOND: i64 = 1_000_000_000;
@@ -81,7 +81,7 @@ fn flood(addresses: u32, interval: i64, start: i64, end: i64) -> impl Iterator<I
 
 /// Runs packets, in order of time, through a reassembler `r`. Returns the number of complete datagrams of
 /// honest hosts, and the outcome.
-fn run(reassembler: &str, mut packets: Vec<(i64, Vec<u8>)>) -> (usize, Outcome) {
+fn run(reassembler: &str, mut packets: Vec<(i64, Vec<u8>)>) -> (usize, RunResults) {
     packets.sort_by_key(|(at, _)| *at);
     let element = format!(
         "CheckIPHeader(14) -> r :: {reassembler} -> c :: IPClassifier(src net 10.0.0.0/16, -); c[1] -> Discard; c[0]"
@@ -91,13 +91,13 @@ fn run(reassembler: &str, mut packets: Vec<(i64, Vec<u8>)>) -> (usize, Outcome) 
 }
 
 /// Returns the number of packets that the reassembler has dropped for a reason.
-fn dropped(outcome: &Outcome, reason: DropReason) -> u64 {
+fn dropped(outcome: &RunResults, reason: DropReason) -> u64 {
     let element = outcome.report.elements.iter().find(|element| element.name == "r").unwrap();
     element.drops.get(reason.as_str()).copied().unwrap_or(0)
 }
 
 /// Returns the number of fragments that the reassembler held when the run ended.
-fn held(outcome: &Outcome) -> u64 {
+fn held(outcome: &RunResults) -> u64 {
     dropped(outcome, DropReason::Stop)
 }
 
@@ -204,7 +204,7 @@ fn any_packet_shows_that_time_has_passed() {
 
 /// Sends fragments with these offsets and bytes, in this order; the third value says that more fragments
 /// follow. Returns the payloads of the datagrams that come out, and the outcome.
-fn joined(reassembler: &str, parts: &[(u16, &[u8], bool)]) -> (Vec<Vec<u8>>, Outcome) {
+fn joined(reassembler: &str, parts: &[(u16, &[u8], bool)]) -> (Vec<Vec<u8>>, RunResults) {
     let frame = |&(from, payload, more): &(u16, &'static [u8], bool)| {
         Fragment { source: host(1), destination: SERVER, id: 7, from, more, payload }.frame()
     };

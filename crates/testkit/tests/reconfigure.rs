@@ -1,11 +1,11 @@
 //! Tests of writing new arguments to elements of a running configuration (the handler `config`).
 
 use engine::Worker;
-use testkit::{Run, worker};
+use testkit::{TestRun, worker};
 use wire::build::Builder;
 
 fn start(text: &str) -> Worker {
-    worker(text, Run { burst: None, ..Run::default() }).unwrap()
+    worker(text, TestRun { burst: None, ..TestRun::default() }).unwrap()
 }
 
 fn read(worker: &mut Worker, name: &str) -> String {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use element::Timestamp;
-use testkit::{Outcome, Run};
+use testkit::{RunResults, TestRun};
 use wire::{MacAddr, build::Builder};
 
 /// The number of packets: UDP and TCP of many flows, a millisecond apart, with even and odd times to live,
@@ -55,10 +55,10 @@ fn compare(workers: usize, script: &str) -> Vec<String> {
     let chain = "c :: Counter -> f :: IPFilter(allow udp, deny all) -> out :: Counter -> Discard";
     let plain = format!("{source} -> {chain}; {script}");
     let standing = format!("{source} -> s :: TestStandIn(c, f); s [1] -> {chain}; s -> out; {script}");
-    let run = |text: &str, more: &[&str]| -> Outcome {
+    let run = |text: &str, more: &[&str]| -> RunResults {
         let handlers: Vec<&str> = HANDLERS.iter().chain(more).copied().collect();
         let outcome =
-            Run::trace().on(workers).text(text, &handlers).unwrap_or_else(|error| panic!("{error}"));
+            TestRun::trace().on(workers).text(text, &handlers).unwrap_or_else(|error| panic!("{error}"));
         assert!(outcome.report.balances(), "{:?}", outcome.report);
         outcome
     };
@@ -100,7 +100,7 @@ fn a_report_asks_by_itself() {
         "InfiniteSource(LIMIT 40) -> UDPIPEncap(1.1.1.1, 1, 2.2.2.2, 2) -> s :: TestStandIn(c, f);
          s [1] -> {chain}; s -> d"
     );
-    let mut worker = testkit::worker(&text, Run::default()).unwrap();
+    let mut worker = testkit::worker(&text, TestRun::default()).unwrap();
     worker.run();
     let report = worker.report();
     let came = |name: &str| report.elements.iter().find(|e| e.name == name).unwrap().packets_in;

@@ -1,13 +1,14 @@
 //! Tests of FromIPSummaryDump and ToIPSummaryDump in running configurations.
 
-use testkit::Run;
+use testkit::TestRun;
 
 /// Runs a configuration. Returns the bytes that it writes to the file `OUT`, and its messages.
 fn run(text: &str, burst: Option<usize>) -> (Vec<u8>, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("out");
     let text = text.replace("OUT", &file.display().to_string());
-    let outcome = Run { burst, ..Run::default() }.text(&text, &[]).unwrap_or_else(|error| panic!("{error}"));
+    let outcome =
+        TestRun { burst, ..TestRun::default() }.text(&text, &[]).unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.report.balances());
     (std::fs::read(&file).unwrap(), outcome.messages)
 }
@@ -29,12 +30,12 @@ fn lines_and_records_have_a_bound() {
     let banner = "!IPSummaryDump 1.3\n!data timestamp src dst\n1.5 1.0.0.1 2.0.0.2\n".as_bytes();
     let endless = vec![b'#'; 2 << 20];
     std::fs::write(file.path(), [banner, &endless, b"\n1.6 1.0.0.1 2.0.0.2\n"].concat()).unwrap();
-    let outcome = Run::default().text(&config, &["c.count"]).unwrap();
+    let outcome = TestRun::default().text(&config, &["c.count"]).unwrap();
     assert!(outcome.messages.contains("line of more than 1 MiB"), "{}", outcome.messages);
     assert_eq!(outcome.values[0].as_deref(), Ok("1"));
     let binary = [banner, b"!binary\n", &(3u32 << 20).to_be_bytes(), &endless].concat();
     std::fs::write(file.path(), binary).unwrap();
-    let outcome = Run::default().text(&config, &[]).unwrap();
+    let outcome = TestRun::default().text(&config, &[]).unwrap();
     assert!(outcome.messages.contains("record of more than 1 MiB"), "{}", outcome.messages);
 }
 
@@ -134,11 +135,11 @@ fn complaints_say_where() {
         ("Idle -> ToIPSummaryDump(-, FIELDS foo)", "unknown content type 'foo'"),
         ("Idle -> ToIPSummaryDump(-, FIELDS payload, BINARY true)", "cannot use field payload with BINARY"),
     ] {
-        let error = Run::default().text(text, &[]).err().unwrap_or_default();
+        let error = TestRun::default().text(text, &[]).err().unwrap_or_default();
         assert!(error.contains(expected), "{text}: {error}");
     }
     let nothing = "FromIPSummaryDump(/does/not/exist, ALLOW_NONEXISTENT true, STOP true) -> Discard";
-    assert!(Run::default().text(nothing, &[]).is_ok());
+    assert!(TestRun::default().text(nothing, &[]).is_ok());
 }
 
 #[test]
@@ -161,7 +162,7 @@ fn the_time_stamps_of_a_summary_drive_the_trace_clock() {
     let text = "f :: FromIPSummaryDump(DATA \"!data ts src count\\n1 1.1.1.1 1\\n3.5 1.1.1.2 1\\n3.5 1.1.1.3 1\\n9 1.1.1.4 1\\n\")
         -> SetTimestamp -> p :: Print(p, 0, TIMESTAMP true) -> Discard;
         Script(TYPE ACTIVE, label again, wait 2, print $(now), goto again)";
-    let out = Run::trace().text(text, &[]).unwrap();
+    let out = TestRun::trace().text(text, &[]).unwrap();
     let stamps: Vec<&str> = out.messages.lines().map(|line| line.split(':').nth(1).unwrap().trim()).collect();
     assert_eq!(stamps.len(), 4, "{}", out.messages);
     assert!(

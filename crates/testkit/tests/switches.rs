@@ -2,7 +2,7 @@
 
 use engine::Worker;
 use testkit::timed::write_capture;
-use testkit::{Run, worker};
+use testkit::{TestRun, worker};
 
 fn read(worker: &mut Worker, name: &str) -> String {
     let id = worker.plan().graph.find("s");
@@ -18,7 +18,7 @@ fn write(worker: &mut Worker, name: &str, value: &str) -> Result<(), String> {
 fn ways_are_closed_and_opened() {
     let text =
         "s :: EtherSwitch; Idle -> s -> Discard; Idle -> [1] s [1] -> Discard; Idle -> [2] s [2] -> Discard";
-    let mut worker = worker(text, Run::default()).unwrap();
+    let mut worker = worker(text, TestRun::default()).unwrap();
     let all = "weight: 2\t0: 011\nweight: 2\t1: 101\nweight: 2\t2: 110\n";
     assert_eq!(read(&mut worker, "port_forwarding"), all);
     // If one rule in a list is wrong, none of the list takes effect.
@@ -37,7 +37,7 @@ fn ways_are_closed_and_opened() {
 #[test]
 fn timeouts_are_whole_seconds() {
     let text = "s :: EtherSwitch(TIMEOUT 1m); Idle -> s -> Discard; Idle -> [1] s [1] -> Discard";
-    let mut worker = worker(text, Run::default()).unwrap();
+    let mut worker = worker(text, TestRun::default()).unwrap();
     assert_eq!(read(&mut worker, "timeout"), "60");
     for value in ["x", "-1", ""] {
         let told = write(&mut worker, "timeout", value);
@@ -59,7 +59,7 @@ fn after_frames(switch: &str, hosts: u32, gap: i64, handlers: &[&str]) -> Vec<St
         "FromDump(\"{}\", STOP true) -> s :: {switch} -> Discard; Idle -> [1] s [1] -> Discard",
         file.display()
     );
-    let outcome = Run::trace().text(&text, handlers).unwrap();
+    let outcome = TestRun::trace().text(&text, handlers).unwrap();
     outcome.values.into_iter().map(Result::unwrap).collect()
 }
 
@@ -89,7 +89,7 @@ fn capacities_that_are_not_possible_are_refused() {
     for capacity in ["0", "4294967295"] {
         let text =
             format!("Idle -> s :: EtherSwitch(CAPACITY {capacity}) -> Discard; Idle -> [1] s [1] -> Discard");
-        let told = worker(&text, Run::default()).err().unwrap_or_default();
+        let told = worker(&text, TestRun::default()).err().unwrap_or_default();
         assert!(told.contains("CAPACITY: a flow table of"), "{told}");
     }
 }

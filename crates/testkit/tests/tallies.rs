@@ -10,16 +10,16 @@ use std::rc::Rc;
 
 use element::args::ElementRef;
 use element::class::ArgInfo;
-use element::effects::{Access, Counts, Effects, Hold, Sliced, Target};
+use element::effects::{Counting, Effects, Hold, Sliced, StateAccess, Target};
 use element::ports::{self, Processing};
 use element::{Batch, Class, Cx, DropReason, Element, ElementId, Packet, Tally};
-use testkit::Run;
+use testkit::TestRun;
 use testkit::corpus;
-use testkit::elements::{BASES, Input, collect, offer};
-use testkit::samples::{Sample, all};
+use testkit::elements::{BASES, TestPacket, collect, offer};
+use testkit::samples::{ClassSample, all};
 use verify::model::diagrams::Diagrams;
 use verify::model::functions::Functions;
-use verify::model::packet::Packet as Symbolic;
+use verify::model::packet::PacketModel as Symbolic;
 use verify::model::step::Unit;
 
 /// The maximum length of packets in this test, in bytes. Longer packets have several slots, which the model
@@ -153,7 +153,7 @@ impl Element for Teller {
 
 /// Returns the text of a configuration with the element `e`, a Teller upstream of each of its inputs, and
 /// the twin.
-fn text(sample: &Sample, number: u64) -> String {
+fn text(sample: &ClassSample, number: u64) -> String {
     let (class, config, (inputs, outputs)) = (sample.class.name, &sample.config, sample.shape);
     let mut text = format!("e :: {class}({config});\ntwin :: {class}({config});\n");
     for i in 0..inputs {
@@ -171,12 +171,13 @@ fn text(sample: &Sample, number: u64) -> String {
 
 /// Sends packets to the element, and compares its handlers with its twin's handlers. `Err` lists the
 /// differences.
-fn compare(sample: &Sample, effects: &Effects) -> Result<(), String> {
+fn compare(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
     DECLARED.set(effects.clone());
-    let mut inputs: Vec<Vec<Input>> = (0..sample.shape.0).map(|i| corpus::inputs(1 + i as u64)).collect();
+    let mut inputs: Vec<Vec<TestPacket>> =
+        (0..sample.shape.0).map(|i| corpus::inputs(1 + i as u64)).collect();
     inputs.iter_mut().for_each(|inputs| inputs.retain(|input| input.bytes.len() <= ONE_SLOT));
     let number = offer(inputs);
-    let (run, text) = (Run::default().with(CLASSES), text(sample, number));
+    let (run, text) = (TestRun::default().with(CLASSES), text(sample, number));
     let handlers = readable(&text, run)?;
     let names: Vec<String> =
         handlers.iter().flat_map(|name| [format!("e.{name}"), format!("twin.{name}")]).collect();
@@ -213,7 +214,7 @@ fn compare(sample: &Sample, effects: &Effects) -> Result<(), String> {
 }
 
 /// Returns the names of the element's read handlers, without those about its place in the graph.
-fn readable(text: &str, run: Run) -> Result<Vec<String>, String> {
+fn readable(text: &str, run: TestRun) -> Result<Vec<String>, String> {
     let mut worker = testkit::worker(text, run)?;
     let id = worker.plan().graph.find("e");
     let all = worker.read(id, "handlers", "")?;
@@ -230,12 +231,12 @@ fn classes() -> Vec<&'static Class> {
 /// True if packets, at least in some cases of the declaration, may bypass an element with this class and
 /// declaration.
 fn may_be_passed(class: &Class, effects: &Effects) -> bool {
-    let keeps = |access| !matches!(access, Access::Read | Access::Soft);
+    let keeps = |access| !matches!(access, StateAccess::Read | StateAccess::Soft);
     ports::processing(class.processing, false, 0) != Some(Processing::Pull)
         && effects.opaque.is_none()
         && effects.support.sliced == Sliced::default()
-        && effects.counts != Counts::Own
-        && (effects.counts == Counts::Tallied || effects.observes.is_empty())
+        && effects.counts != Counting::Own
+        && (effects.counts == Counting::Tallied || effects.observes.is_empty())
         && effects.hold == Hold::None
         && !effects.state.iter().any(|state| keeps(state.access))
 }
@@ -275,7 +276,7 @@ fn lies_are_noticed() {
     let mut noticed = 0;
     for class in liars {
         let sample =
-            Sample::new(element::Sample { class, config: String::new(), shape: (1, 1), pull: false });
+            ClassSample::new(element::Sample { class, config: String::new(), shape: (1, 1), pull: false });
         let effects = sample.effects().unwrap();
         assert!(may_be_passed(class, &effects));
         let difference = compare(&sample, &effects).unwrap_err();

@@ -1,7 +1,7 @@
 //! Tests of timers while the driver always has tasks to run: packets that are held for microseconds leave
 //! in time. Each task takes a microsecond of simulated time.
 
-use testkit::Run;
+use testkit::TestRun;
 
 /// Sends a packet every millisecond through an element, while two other sources are always busy. Returns
 /// the longest time that the element held a packet, in microseconds.
@@ -11,7 +11,8 @@ fn held(element: &str) -> f64 {
             -> {element} -> held :: TimestampAccum -> Discard;
          InfiniteSource(BURST 1) -> Discard; InfiniteSource(BURST 1) -> Discard;"
     );
-    let outcome = Run { burst: Some(1), ..Run::default() }.text(&text, &["held.count", "held.max"]).unwrap();
+    let outcome =
+        TestRun { burst: Some(1), ..TestRun::default() }.text(&text, &["held.count", "held.max"]).unwrap();
     let values: Vec<f64> =
         outcome.values.iter().map(|value| value.as_ref().unwrap().trim().parse().unwrap()).collect();
     assert!(values[0] >= 99.0, "{element}: {} packets", values[0]);

@@ -1,12 +1,12 @@
 //! Tests of elements that read or set time stamps, and of elements that write numbers into packets.
 
 use element::Timestamp;
-use testkit::elements::{Input, Seen, collect, offer};
-use testkit::{Outcome, Run};
+use testkit::elements::{Seen, TestPacket, collect, offer};
+use testkit::{RunResults, TestRun};
 
 /// Makes packets with these time stamps in seconds. The only byte of each is its index.
-fn at(times: &[f64]) -> Vec<Input> {
-    let input = |(i, &time): (usize, &f64)| Input {
+fn at(times: &[f64]) -> Vec<TestPacket> {
+    let input = |(i, &time): (usize, &f64)| TestPacket {
         bytes: vec![i as u8],
         time: Timestamp::from_secs_f64(time),
         annotations: [0; 48],
@@ -20,15 +20,16 @@ fn at(times: &[f64]) -> Vec<Input> {
 fn through(
     burst: Option<usize>,
     element: &str,
-    inputs: Vec<Input>,
+    inputs: Vec<TestPacket>,
     handlers: &[&str],
-) -> (Outcome, Vec<Seen>) {
+) -> (RunResults, Vec<Seen>) {
     let number = offer(vec![inputs]);
     let text = element
         .replace("IN ->", &format!("TestSource({number}, 0) ->"))
         .replace("-> OUT0", &format!("-> TestSink({number}, 0)"))
         .replace("-> OUT1", &format!("-> TestSink({number}, 1)"));
-    let outcome = Run { burst, ..Run::default() }.text(&text, handlers).unwrap_or_else(|e| panic!("{e}"));
+    let outcome =
+        TestRun { burst, ..TestRun::default() }.text(&text, handlers).unwrap_or_else(|e| panic!("{e}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     (outcome, collect(number))
 }
@@ -137,12 +138,13 @@ fn delays_are_measured_from_recorder_to_meter() {
         "InfiniteSource(LIMIT 4, LENGTH 60) -> NumberPacket -> r :: RecordTimestamp(OFFSET 40) -> Queue
                 -> RatedUnqueue(10) -> d :: TimestampDiff(r) -> c :: Counter -> Discard";
     let handlers = ["d.min", "d.max", "d.average", "d.median", "d.perc75", "d.dump", "c.count"];
-    let outcome = Run::trace().text(text, &handlers).unwrap();
+    let outcome = TestRun::trace().text(text, &handlers).unwrap();
     let dump = "0: 0\n1: 100000\n2: 200000\n3: 300000\n";
     let expected = ["0", "300000", "150000", "200000", "300000", dump, "4"];
     assert_eq!(outcome.values, expected.map(|v| Ok(v.to_string())));
-    let error =
-        Run::default().text("Idle -> q :: Queue -> Unqueue -> TimestampDiff(q) -> Discard", &[]).unwrap_err();
+    let error = TestRun::default()
+        .text("Idle -> q :: Queue -> Unqueue -> TimestampDiff(q) -> Discard", &[])
+        .unwrap_err();
     assert!(error.contains("RECORDER must be a valid RecordTimestamp element"), "{error}");
 }
 
@@ -155,6 +157,6 @@ fn signals_can_be_seen_and_seeds_set() {
     let (outcome, _) = through(None, text, at(&[1.0]), &["n.signal", "m.signal", "o.signal"]);
     // The queue is full: its signal for packets is on, its signal for room is off.
     assert_eq!(outcome.values[..], ["empty.0/1:1*", "full.0/1:0", "busy*"].map(|v| Ok(v.to_string())));
-    let error = Run::default().text("Idle -> PathSpinlock(nobody) -> Discard", &[]).unwrap_err();
+    let error = TestRun::default().text("Idle -> PathSpinlock(nobody) -> Discard", &[]).unwrap_err();
     assert!(error.contains("no spinlock named 'nobody'"), "{error}");
 }

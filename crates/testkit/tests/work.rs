@@ -1,6 +1,6 @@
 //! Tests of WorkPackage, the element that simulates the work of a network function.
 
-use testkit::Run;
+use testkit::TestRun;
 
 #[test]
 fn packets_pass_and_arguments_are_checked() {
@@ -9,7 +9,7 @@ fn packets_pass_and_arguments_are_checked() {
             let text = format!(
                 "InfiniteSource(LENGTH {length}, LIMIT 50) -> WorkPackage({arguments}) -> c :: Counter -> Discard"
             );
-            let outcome = Run::default().text(&text, &["c.count"]).unwrap();
+            let outcome = TestRun::default().text(&text, &["c.count"]).unwrap();
             assert_eq!(outcome.values, [Ok("50".to_string())], "{arguments}");
         }
     }
@@ -20,7 +20,7 @@ fn packets_pass_and_arguments_are_checked() {
         ("W -1", "W"),
     ] {
         let text = format!("Idle -> WorkPackage({arguments}) -> Discard");
-        let errors = Run::default().text(&text, &[]).unwrap_err();
+        let errors = TestRun::default().text(&text, &[]).unwrap_err();
         assert!(errors.contains(error), "{errors}");
     }
 }

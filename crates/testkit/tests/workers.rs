@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use testkit::elements::{Input, Seen, collect, offer};
-use testkit::{Outcome, Run};
+use testkit::elements::{Seen, TestPacket, collect, offer};
+use testkit::{RunResults, TestRun};
 use wire::{MacAddr, build::Builder};
 
 /// The number of flows; each has [`PACKETS`] packets.
@@ -12,17 +12,22 @@ const FLOWS: usize = 40;
 const PACKETS: usize = 50;
 
 /// Makes packet `number` of a flow in an Ethernet frame. The payload has both numbers.
-fn packet(flow: usize, number: usize) -> Input {
+fn packet(flow: usize, number: usize) -> TestPacket {
     let source = ([10, 0, (flow / 200) as u8, (flow % 200) as u8], 1024 + flow as u16).into();
     let destination = ([192, 168, 0, 1], 53).into();
     let payload = [(flow as u32).to_be_bytes(), (number as u32).to_be_bytes()].concat();
     let frame = Builder::udp(source, destination).ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
     let bytes = frame.build(&payload).unwrap();
-    Input { bytes, time: element::Timestamp(1 + number as i64), annotations: [0; 48], headers: [None; 3] }
+    TestPacket {
+        bytes,
+        time: element::Timestamp(1 + number as i64),
+        annotations: [0; 48],
+        headers: [None; 3],
+    }
 }
 
 /// Returns the packets of all flows, one of each flow in turn.
-fn packets() -> Vec<Input> {
+fn packets() -> Vec<TestPacket> {
     (0..PACKETS).flat_map(|number| (0..FLOWS).map(move |flow| packet(flow, number))).collect()
 }
 
@@ -33,7 +38,7 @@ fn told(seen: &Seen) -> (u32, u32) {
     (number(end - 8), number(end - 4))
 }
 
-fn run(how: Run, text: &str, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
+fn run(how: TestRun, text: &str, handlers: &[&str]) -> (RunResults, Vec<Seen>) {
     let exchange = offer(vec![packets()]);
     let text = text.replace("SOURCE", &format!("TestSource({exchange}, 0)"));
     let text = text.replace("SINK", &format!("TestSink({exchange}, 0)"));
@@ -57,7 +62,7 @@ fn assert_all_in_order(seen: &[Seen]) {
 
 #[test]
 fn copies_let_others_do_their_work() {
-    for how in [Run::real(), Run::trace()] {
+    for how in [TestRun::real(), TestRun::trace()] {
         let text = "SOURCE -> MarkIPHeader(14) -> FlowCounter -> first :: TestFirst -> SINK";
         let (outcome, seen) = run(how.on(3), text, &[]);
         assert_all_in_order(&seen);
@@ -76,7 +81,7 @@ fn tables_that_copies_share_change_for_all() {
         DriverManager(pause, write r.add 11.0.0.0/8 1, write r.remove 10.0.0.0/8, write k.pattern0 tcp,
             print $(worker 0 r.table), print $(worker 1 r.table), print $(worker 2 r.table),
             print $(worker 0 k.program), print $(worker 1 k.program), print $(worker 2 k.program), stop)";
-    let (outcome, seen) = run(Run::real().on(3), text, &[]);
+    let (outcome, seen) = run(TestRun::real().on(3), text, &[]);
     assert_all_in_order(&seen);
     assert_eq!(outcome.output.matches("11.0.0.0/8").count(), 3, "{}", outcome.output);
     assert_eq!(outcome.output.matches("10.0.0.0/8").count(), 0, "{}", outcome.output);
@@ -86,7 +91,7 @@ fn tables_that_copies_share_change_for_all() {
 
 #[test]
 fn flows_spread_and_stay_in_order() {
-    for how in [Run::real(), Run::trace()] {
+    for how in [TestRun::real(), TestRun::trace()] {
         for workers in [1, 2, 5] {
             let (outcome, seen) =
                 run(how.on(workers), "SOURCE -> c :: Counter -> SINK", &["c.count", "c.counts"]);
@@ -105,7 +110,7 @@ fn flows_spread_and_stay_in_order() {
 
 #[test]
 fn turns_are_repeatable() {
-    let once = || run(Run::trace().on(3), "SOURCE -> RandomSample(0.5) -> SINK", &[]).1;
+    let once = || run(TestRun::trace().on(3), "SOURCE -> RandomSample(0.5) -> SINK", &[]).1;
     assert_eq!(once(), once());
     assert!(once().len() < FLOWS * PACKETS);
 }
@@ -114,7 +119,7 @@ fn turns_are_repeatable() {
 fn shared_state_has_one_worker() {
     // The numbers are consecutive, so no two packets have got the same.
     let text = "SOURCE -> Counter -> n :: NumberPacket(OFFSET 42) -> SINK";
-    let (outcome, seen) = run(Run::real().on(3), text, &["n.count"]);
+    let (outcome, seen) = run(TestRun::real().on(3), text, &["n.count"]);
     assert_eq!(outcome.values[0].as_deref(), Ok("2000"));
     let number = |packet: &Seen| u64::from_ne_bytes(packet.bytes[42..50].try_into().unwrap());
     let mut numbers: Vec<_> = seen.iter().map(number).collect();
@@ -124,7 +129,7 @@ fn shared_state_has_one_worker() {
 
 #[test]
 fn circles_through_workers_end() {
-    for how in [Run::trace(), Run::real()] {
+    for how in [TestRun::trace(), TestRun::real()] {
         let text = "SOURCE -> all :: Counter -> x :: Counter -> y :: Counter -> x; StaticThreadSched(x 0, y 1); Idle -> SINK;
             Script(label again, wait 1ms, goto again $(lt $(all.count) 2000), stop)";
         let (outcome, _) = run(how.on(2), text, &[]);
@@ -139,7 +144,7 @@ fn each_flow_has_one_worker_with_its_state() {
     let text = "SOURCE -> MarkIPHeader(14) -> t :: Tee;
         t[0] -> q :: Queue(10000) -> Unqueue -> f :: FlowCounter(BIDIRECTIONAL true) -> SINK;
         t[1] -> IPMirror -> [0] back :: Counter -> q";
-    let (outcome, seen) = run(Run::real().on(4), text, &["back.count", "f.count", "f.csv"]);
+    let (outcome, seen) = run(TestRun::real().on(4), text, &["back.count", "f.count", "f.csv"]);
     assert_eq!(outcome.values[0].as_deref(), Ok("2000"));
     assert_eq!(seen.len(), 2 * FLOWS * PACKETS);
     assert_eq!(outcome.values[1].as_deref(), Ok(&*FLOWS.to_string()));
@@ -151,7 +156,7 @@ fn each_flow_has_one_worker_with_its_state() {
 fn assigned_elements_stay_on_their_thread() {
     let text = "s :: SOURCE -> c :: Counter -> q :: Queue(5000) -> u :: Unqueue -> d :: Counter -> SINK;
         StaticThreadSched(s 1, u 0)";
-    let (outcome, seen) = run(Run::real().on(2), text, &["c.count", "d.count"]);
+    let (outcome, seen) = run(TestRun::real().on(2), text, &["c.count", "d.count"]);
     assert_all_in_order(&seen);
     assert_eq!(outcome.values, [Ok("2000".to_string()), Ok("2000".to_string())]);
     let workers = &outcome.report.workers;
@@ -163,7 +168,7 @@ fn assigned_elements_stay_on_their_thread() {
 fn switches_know_their_worker() {
     let text = "s :: SOURCE -> Counter -> w :: CPUSwitch; w[0] -> a :: Counter -> SINK;
         w[1] -> b :: Counter -> Discard; w[2] -> c :: Counter -> Discard";
-    let (outcome, _) = run(Run::real().on(3), text, &["a.count", "b.count", "c.count"]);
+    let (outcome, _) = run(TestRun::real().on(3), text, &["a.count", "b.count", "c.count"]);
     let counts: Vec<u64> = outcome.values.iter().map(|v| v.as_ref().unwrap().parse().unwrap()).collect();
     let workers: Vec<u64> = outcome.report.workers.iter().skip(1).map(|w| w.taken).collect();
     assert_eq!(counts.iter().sum::<u64>(), 2000);
@@ -178,7 +183,7 @@ fn any_worker_can_stop_the_run() {
     let text = "InfiniteSource(LIMIT -1) -> UDPIPEncap(1.0.0.1, 1, 2.0.0.2, 2)
         -> SetIPAddress(2.0.0.3) -> c :: Counter(COUNT_CALL 10000 stop) -> Discard";
     for workers in [2, 3] {
-        let outcome = Run::real().on(workers).text(text, &["c.count"]).unwrap();
+        let outcome = TestRun::real().on(workers).text(text, &["c.count"]).unwrap();
         assert_eq!(outcome.end, engine::End::Stopped);
         let count: u64 = outcome.values[0].as_ref().unwrap().parse().unwrap();
         assert!(count >= 10_000, "{count}");
@@ -195,7 +200,7 @@ fn scripts_reach_all_workers() {
             print $(c.count), print $(worker 0 c.count), print $(worker 1 c.count),
             write c.reset, print $(c.count), stop);
         DriverManager(wait_stop)";
-    let (outcome, _) = run(Run::real().on(2), text, &["c.count"]);
+    let (outcome, _) = run(TestRun::real().on(2), text, &["c.count"]);
     let lines: Vec<u64> = outcome.output.lines().map(|line| line.parse().unwrap()).collect();
     let [all, first, second, cleared] = lines[..] else { panic!("{:?}", outcome.output) };
     assert_eq!((all, first + second, cleared), (2000, 2000, 0));
@@ -210,7 +215,7 @@ fn captures_wait_for_slow_workers() {
         -> SetRandIPAddress(10.0.0.0/8) -> StoreIPAddress(16)
         -> MarkIPHeader -> t :: Tee(3);
         t[0] -> Counter -> n :: NumberPacket(OFFSET 28) -> Discard; t[1] -> n; t[2] -> n";
-    let outcome = Run::real().on(2).text(text, &["n.count"]).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = TestRun::real().on(2).text(text, &["n.count"]).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(outcome.values[0].as_deref(), Ok("180000"));
     assert!(outcome.report.balances());
     assert!(!outcome.report.totals.drops.contains_key("worker busy"), "{:?}", outcome.report.totals);
@@ -219,14 +224,14 @@ fn captures_wait_for_slow_workers() {
 #[test]
 fn what_is_held_at_the_end_goes_on_to_other_workers() {
     let text = "SOURCE -> MarkIPHeader(14) -> Reframer(DELAY 10s) -> n :: NumberPacket(OFFSET 42) -> SINK";
-    let (outcome, seen) = run(Run::trace().on(3), text, &[]);
+    let (outcome, seen) = run(TestRun::trace().on(3), text, &[]);
     assert_eq!(seen.len(), FLOWS * PACKETS);
     assert_eq!(outcome.report.totals.held, 0);
 }
 
 /// Sends three packets of each of `flows` flows through a translator, with a reply to every packet. Sink 0
 /// gets the translated packets, sink 1 the translated replies.
-fn translate(how: Run, protocol: &str, flows: usize, keywords: &str) -> (Outcome, Vec<Seen>) {
+fn translate(how: TestRun, protocol: &str, flows: usize, keywords: &str) -> (RunResults, Vec<Seen>) {
     let client = |flow: usize| {
         let address = [10, 1, (flow / 250) as u8, (1 + flow % 250) as u8];
         (address, 1024 + (flow * 7 % 60_000) as u16)
@@ -241,7 +246,7 @@ fn translate(how: Run, protocol: &str, flows: usize, keywords: &str) -> (Outcome
         };
         builder.build(&payload).unwrap()
     };
-    let input = |(round, flow)| Input {
+    let input = |(round, flow)| TestPacket {
         bytes: frame(flow, round),
         time: element::Timestamp(1),
         annotations: [0; 48],
@@ -268,7 +273,7 @@ fn translate(how: Run, protocol: &str, flows: usize, keywords: &str) -> (Outcome
 fn replies_come_home_to_the_worker_of_their_mapping() {
     const MANY: usize = 10_000;
     for (protocol, flows) in [("udp", MANY), ("tcp", MANY), ("icmp", MANY)] {
-        for how in [Run::real(), Run::trace()] {
+        for how in [TestRun::real(), TestRun::trace()] {
             let (outcome, seen) = translate(how.on(4), protocol, flows, "");
             assert!(outcome.report.balances());
             let (back, there): (Vec<_>, Vec<_>) = seen.iter().partition(|seen| seen.sink == 1);
@@ -303,7 +308,9 @@ fn replies_come_home_to_ports_of_all_flows_of_an_end() {
     // flows.
     const FLOWS: usize = 2000;
     for keywords in [", INDEPENDENT_MAPPING true", ", INDEPENDENT_MAPPING true, SUBSCRIBER_CAPACITY 5"] {
-        for (protocol, how) in [("udp", Run::real()), ("icmp", Run::trace()), ("tcp", Run::trace())] {
+        for (protocol, how) in
+            [("udp", TestRun::real()), ("icmp", TestRun::trace()), ("tcp", TestRun::trace())]
+        {
             let (outcome, seen) = translate(how.on(4), protocol, FLOWS, keywords);
             assert!(outcome.report.balances());
             let back = seen.iter().filter(|seen| seen.sink == 1).count();
@@ -319,7 +326,7 @@ fn translators_that_cannot_choose_have_one_worker() {
     // to the right worker. One worker handles all flows.
     let text = "SOURCE -> MarkIPHeader(14) -> [0] nat :: UDPRewriter(pattern - - 10.9.9.9 53 0 1, drop);
         nat[0] -> there :: Tee -> SINK; there[1] -> IPMirror -> [1] nat; nat[1] -> back :: Counter -> Discard";
-    let (outcome, _) = run(Run::real().on(3), text, &["back.count"]);
+    let (outcome, _) = run(TestRun::real().on(3), text, &["back.count"]);
     assert_eq!(outcome.values[0].as_deref(), Ok("2000"));
 }
 
@@ -344,7 +351,7 @@ fn queues_of_a_nic_have_the_flows_of_their_worker() {
             file.path().display()
         )
     };
-    for how in [Run::real(), Run::trace()] {
+    for how in [TestRun::real(), TestRun::trace()] {
         for (steering, moves) in [("rss", false), ("turn", true), ("next", true)] {
             let handlers = ["f.packets", "f.count", "nic.count", "nic.packets"];
             let outcome = how.on(3).text(&text(steering), &handlers).unwrap_or_else(|e| panic!("{e}"));
@@ -370,7 +377,7 @@ fn many_queues_bring_flows_together() {
             file.path().display()
         );
         let handlers = ["c.count", "f.count", "r.slf_in"];
-        let outcome = Run::real().on(workers).text(&text, &handlers).unwrap_or_else(|e| panic!("{e}"));
+        let outcome = TestRun::real().on(workers).text(&text, &handlers).unwrap_or_else(|e| panic!("{e}"));
         let [packets, flows, slf] = &outcome.values[..] else { panic!("three handlers") };
         assert_eq!(packets.as_deref(), Ok((3 * FLOWS * PACKETS).to_string().as_str()));
         assert_eq!(flows.as_deref(), Ok(FLOWS.to_string().as_str()));
@@ -399,7 +406,8 @@ fn loss_ends_with_the_overload() {
     );
     let start = element::Timestamp::from_secs(1_000);
     let clock = engine::ClockKind::Simulated { start, tick: element::Timestamp(1_000_000) };
-    let outcome = Run { clock, ..Run::default() }.text(&text, &["c.count"]).unwrap_or_else(|e| panic!("{e}"));
+    let outcome =
+        TestRun { clock, ..TestRun::default() }.text(&text, &["c.count"]).unwrap_or_else(|e| panic!("{e}"));
     assert!(outcome.report.balances());
     let missed: Vec<u64> = outcome.output.lines().map(|line| line.parse().unwrap()).collect();
     assert!(missed[0] > 1_000_000 && missed[1] == 0, "{missed:?}");
@@ -414,7 +422,7 @@ fn a_reply_that_one_worker_hears_counts_for_all() {
     let text = "SOURCE -> Strip(14) -> CheckIPHeader -> c :: Counter
         -> a :: ARPQuerier(192.168.0.254/24, 2:0:0:0:0:1, CAPACITY 5000) -> SINK;
         a[1] -> ARPResponder(192.168.0.1 2:0:0:0:0:9) -> Queue(10) -> DelayUnqueue(20ms) -> [1] a";
-    for how in [Run::real(), Run::trace()] {
+    for how in [TestRun::real(), TestRun::trace()] {
         let start = Instant::now();
         let (outcome, seen) = run(how.on(4), text, &["a.count", "a.length", "a.queries"]);
         assert_all_in_order(&seen);
@@ -423,7 +431,7 @@ fn a_reply_that_one_worker_hears_counts_for_all() {
         assert_eq!(outcome.values[1].as_deref(), Ok("0"));
         // The workers share the limit of one query at a time; another one may follow after 100 ms.
         let times =
-            if how.clock == Run::trace().clock { 1 } else { start.elapsed().as_millis() as u64 / 100 };
+            if how.clock == TestRun::trace().clock { 1 } else { start.elapsed().as_millis() as u64 / 100 };
         assert!((1..=1 + times).contains(&queries), "{queries} queries");
         assert!(outcome.report.workers.iter().all(|w| w.taken > 0));
     }
@@ -433,7 +441,7 @@ fn a_reply_that_one_worker_hears_counts_for_all() {
 fn scripts_reach_all_workers_in_turn_too() {
     let text = "SOURCE -> c :: Counter -> SINK;
         DriverManager(pause, print $(c.count), print $(worker 1 c.count), write c.reset, print $(c.count), stop)";
-    let (outcome, _) = run(Run::trace().on(3), text, &["c.count"]);
+    let (outcome, _) = run(TestRun::trace().on(3), text, &["c.count"]);
     let lines: Vec<u64> = outcome.output.lines().map(|line| line.parse().unwrap()).collect();
     assert!(lines[0] == 2000 && (1..2000).contains(&lines[1]) && lines[2] == 0, "{lines:?}");
 }
@@ -446,7 +454,7 @@ fn errors_come_to_the_worker_of_a_translator_that_has_one() {
     let input = |number: usize, builder: Builder, payload: &[u8]| {
         let bytes = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(payload).unwrap();
         let headers = [Some(0), Some(14), Some(34)];
-        Input { bytes, time: element::Timestamp(1 + number as i64), annotations: [0; 48], headers }
+        TestPacket { bytes, time: element::Timestamp(1 + number as i64), annotations: [0; 48], headers }
     };
     let other = |n: u8| ([9, 9, 9, n], 33434 + u16::from(n));
     let asks = (0..16).map(|n| input(0, Builder::udp(inside.into(), other(n).into()), &[n]));
@@ -454,7 +462,7 @@ fn errors_come_to_the_worker_of_a_translator_that_has_one() {
         let quoted = Builder::udp(outside.into(), other(n).into()).build(&[n]).unwrap();
         input(1, Builder::icmp(other(n).0.into(), outside.0.into(), 3, 3, [0, 0]), &quoted)
     });
-    let inputs: Vec<Input> = asks.chain(errors).collect();
+    let inputs: Vec<TestPacket> = asks.chain(errors).collect();
     for workers in [1, 2, 4] {
         let exchange = offer(vec![inputs.clone()]);
         let text = format!(
@@ -464,7 +472,7 @@ fn errors_come_to_the_worker_of_a_translator_that_has_one() {
          kinds[0] -> ICMPRewriter(rw) -> TestSink({exchange}, 0)"
         );
         // With a burst of 16, the packets and the errors about them are in different batches.
-        let how = Run { burst: Some(16), ..Run::trace().on(workers) };
+        let how = TestRun { burst: Some(16), ..TestRun::trace().on(workers) };
         let outcome = how.text(&text, &[]).unwrap_or_else(|error| panic!("{error}"));
         assert!(outcome.report.balances(), "{:?}", outcome.report);
         assert_eq!(collect(exchange).len(), 16, "{workers} workers");

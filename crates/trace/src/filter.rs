@@ -1,7 +1,7 @@
 //! The selection of the packets to analyze, by an expression in the filter language of IPFilter.
 
 use classify::filter::{
-    self, Condition, FieldPlace, Header, Headers, Matcher, Names, Primitive, Test, Tree, Version,
+    self, Condition, FieldPlace, Header, HeaderSlices, Matcher, NameLookup, Primitive, Test, Tree, Version,
 };
 use wire::LinkType;
 use wire::layers::Network;
@@ -18,7 +18,10 @@ impl Selection {
     ///
     /// # Errors
     /// If the expression has faults: one message for each fault.
-    pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> Result<(Selection, Vec<String>), Vec<String>> {
+    pub fn parse(
+        text: &str,
+        names: &(impl NameLookup + ?Sized),
+    ) -> Result<(Selection, Vec<String>), Vec<String>> {
         let (expression, issues) = filter::parse(text, names);
         let of_kind = |warning| -> Vec<String> {
             issues
@@ -46,7 +49,7 @@ impl Selection {
             offset.filter(|_| is_ip).and_then(|offset| frame.get(offset..layers.end)).unwrap_or_default()
         };
         let mac = if packet.link == LinkType::Ethernet { frame } else { &[] };
-        let headers = Headers { mac, network: from(layers.l3), transport: from(layers.l4) };
+        let headers = HeaderSlices { mac, network: from(layers.l3), transport: from(layers.l4) };
         matcher.first(&headers).is_some()
     }
 }

@@ -16,7 +16,7 @@ const SEED: u64 = 1;
 ///
 /// A table of crate `flow` does not grow, so a full table is replaced by one of twice the size. Inserting
 /// all flows in the same order gives them the same numbers again.
-pub struct Flows {
+pub struct FlowNumbers {
     table: FlowTable<FiveTupleKey>,
     capacity: usize,
     hasher: KeyHasher,
@@ -31,7 +31,7 @@ pub struct Flows {
     buffers: LookupBuffers,
 }
 
-/// Buffers of [`Flows::number_all`], kept to avoid an allocation per call.
+/// Buffers of [`FlowNumbers::number_all`], kept to avoid an allocation per call.
 #[derive(Default)]
 struct LookupBuffers {
     keys: Vec<FiveTupleKey>,
@@ -39,19 +39,19 @@ struct LookupBuffers {
     ids: Vec<Option<FlowId>>,
 }
 
-impl Flows {
+impl FlowNumbers {
     /// Makes an empty set of flows.
     ///
     /// # Errors
     /// If the system has no memory for the table.
-    pub fn new() -> Result<Flows, TableError> {
-        Flows::with_capacity(FIRST)
+    pub fn new() -> Result<FlowNumbers, TableError> {
+        FlowNumbers::with_capacity(FIRST)
     }
 
-    fn with_capacity(capacity: usize) -> Result<Flows, TableError> {
+    fn with_capacity(capacity: usize) -> Result<FlowNumbers, TableError> {
         let table = FlowTable::new(capacity)?;
         let (tuples, ordinals) = (Vec::new(), Vec::new());
-        Ok(Flows {
+        Ok(FlowNumbers {
             table,
             capacity,
             hasher: KeyHasher::new(SEED),
@@ -109,7 +109,7 @@ impl Flows {
         Ok(())
     }
 
-    /// Prefetches the data that [`Flows::ordinal`] reads.
+    /// Prefetches the data that [`FlowNumbers::ordinal`] reads.
     #[inline]
     pub fn prefetch(&self, number: u32) {
         prefetch(&self.ordinals, number);
@@ -146,7 +146,7 @@ impl Flows {
     #[cold]
     fn grow(&mut self, tuple: &FiveTuple) -> Result<u32, TableError> {
         loop {
-            let mut larger = Flows::with_capacity(self.capacity * 2)?;
+            let mut larger = FlowNumbers::with_capacity(self.capacity * 2)?;
             larger.tuples.reserve(self.tuples.len() + 1);
             let all = self.tuples.iter().chain([tuple]);
             let numbers: Result<u32, InsertError> =
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn numbers_stay_when_the_table_grows() {
-        let mut flows = Flows::with_capacity(4).unwrap();
+        let mut flows = FlowNumbers::with_capacity(4).unwrap();
         let tuple = |n: u32| FiveTuple::v4((Ipv4Addr::from_bits(n), 1), (Ipv4Addr::LOCALHOST, 2), 6);
         for round in 0..2 {
             for n in 0..1000 {
@@ -227,7 +227,7 @@ mod tests {
             }
         }
         // Looks up several flows at once. The table grows during the calls, and each call has a flow twice.
-        let mut together = Flows::with_capacity(4).unwrap();
+        let mut together = FlowNumbers::with_capacity(4).unwrap();
         let mut numbers = Vec::new();
         for first in (0..1000).step_by(50) {
             let some: Vec<u32> = (first..first + 50).chain([first, 0]).collect();

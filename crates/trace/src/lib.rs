@@ -3,10 +3,10 @@
 //!
 //! An analysis reads captures of any size in a single pass. Each [`analysis::Accumulator`] measures one
 //! property and has its own file. It holds a bounded amount of memory per flow, and none per packet. The
-//! results form a [`Report`] of plain numbers, which can be serialised. Measurements that need the final
+//! results form a [`TraceReport`] of plain numbers, which can be serialised. Measurements that need the final
 //! sizes of flows need a second, cheaper pass ([`passes::SecondPass`]).
 //!
-//! The headers of a packet are dissected once ([`Dissected`]). Its flow has a dense number ([`Flows`]),
+//! The headers of a packet are dissected once ([`Dissected`]). Its flow has a dense number ([`FlowNumbers`]),
 //! which accumulators use as an array index. Packets are processed in groups, so that the memory accesses
 //! for their flows overlap.
 //!
@@ -15,8 +15,8 @@
 //! | [`analysis`] | the accumulators |
 //! | [`passes`] | [`Analyzer`]: the passes that run all accumulators |
 //! | `read` | [`analyze`]: captures to a report |
-//! | [`report`] | [`Report`]: the results |
-//! | [`text`] | the results as text: `Report` is `Display` |
+//! | [`report`] | [`TraceReport`]: the results |
+//! | [`text`] | the results as text: `TraceReport` is `Display` |
 //! | [`html`] | the results as a page with plots |
 //! | [`generate`] | [`generate::Generator`]: traces by specification |
 //! | [`flood`] | [`flood::Flood`]: frames that fill tables |
@@ -39,9 +39,9 @@ pub mod report;
 pub mod text;
 
 pub use filter::Selection;
-pub use flows::Flows;
+pub use flows::FlowNumbers;
 pub use multiply::multiply;
-pub use packet::{Dissected, Kind, Member, Packet, Segment, Transport, tuple};
+pub use packet::{Dissected, FlowlessKind, Member, TcpFields, TracePacket, Transport, tuple};
 pub use passes::{Analyzer, Options};
 pub use read::{Error, analyze};
-pub use report::Report;
+pub use report::TraceReport;

@@ -7,7 +7,7 @@ use wire::{FiveTuple, FromBytes, Layers, LinkType, U16, U32, ip_protocol, tcp, u
 
 /// A packet of a capture, reduced to the fields that the analyses use.
 #[derive(Debug, Clone, Copy)]
-pub struct Packet {
+pub struct TracePacket {
     /// The time in nanoseconds since 1970.
     pub time: i64,
     /// The length on the wire in bytes.
@@ -15,7 +15,7 @@ pub struct Packet {
     /// True if fewer bytes were captured than the packet had on the wire.
     pub is_cut: bool,
     /// The kind of packet, for packets without a flow. Ignored if there is a flow.
-    pub kind: Kind,
+    pub kind: FlowlessKind,
     /// The flow that the packet belongs to. `None` for all packets but unfragmented TCP and UDP whose ports
     /// were captured.
     pub flow: Option<Member>,
@@ -23,7 +23,7 @@ pub struct Packet {
 
 /// The kinds of packets that belong to no flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FlowlessKind {
     /// A fragment of an IP packet.
     Fragment,
     /// An IP packet of a protocol other than TCP and UDP, or a truncated or malformed one.
@@ -65,14 +65,14 @@ pub struct Member {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// TCP. `None` if the header is malformed or fewer than its first 14 bytes were captured.
-    Tcp(Option<Segment>),
+    Tcp(Option<TcpFields>),
     /// UDP.
     Udp,
 }
 
 /// The fields of a TCP header that the analyses use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segment {
+pub struct TcpFields {
     /// The sequence number of the first byte.
     pub sequence: u32,
     /// The control bits; see [`tcp::flags`].
@@ -99,7 +99,7 @@ impl Member {
     /// Returns the fields of the TCP header; `None` if the flow is not TCP, or the header is malformed or
     /// was not captured.
     #[inline]
-    pub fn segment(&self) -> Option<Segment> {
+    pub fn segment(&self) -> Option<TcpFields> {
         match self.transport {
             Transport::Tcp(segment) => segment,
             Transport::Udp => None,
@@ -134,14 +134,14 @@ impl<'a> Dissected<'a> {
 
     /// Returns the fields that the analyses use, with `flow` as the packet's flow.
     #[inline]
-    pub fn packet(&self, flow: Option<Member>) -> Packet {
+    pub fn packet(&self, flow: Option<Member>) -> TracePacket {
         let kind = match self.layers.network {
-            _ if self.layers.fragment.is_some() => Kind::Fragment,
-            Network::Ipv4 | Network::Ipv6 => Kind::OtherIp,
-            _ => Kind::NotIp,
+            _ if self.layers.fragment.is_some() => FlowlessKind::Fragment,
+            Network::Ipv4 | Network::Ipv6 => FlowlessKind::OtherIp,
+            _ => FlowlessKind::NotIp,
         };
         let is_cut = self.bytes as usize > self.frame.len();
-        Packet { time: self.time, bytes: self.bytes, is_cut, kind, flow }
+        TracePacket { time: self.time, bytes: self.bytes, is_cut, kind, flow }
     }
 
     /// Returns the packet as a member of the flow with this number and ordinal. Requires that
@@ -161,7 +161,7 @@ impl<'a> Dissected<'a> {
             (Some(sequence), Some(&flags)) if header_len >= tcp::Header::LEN => {
                 let only = on_wire <= header_len && flags & tcp::flags::ACK != 0 && flags & NOT_ALONE == 0;
                 let acknowledges = only.then(|| Intact(self.is_intact(l4)));
-                Some(Segment { sequence: sequence.get(), flags, acknowledges })
+                Some(TcpFields { sequence: sequence.get(), flags, acknowledges })
             }
             _ => None,
         };

@@ -12,17 +12,17 @@ use crate::analysis::clock::Clock;
 use crate::analysis::concurrency::Concurrency;
 use crate::analysis::distances::Distances;
 use crate::analysis::locality::Locality;
-use crate::analysis::reordering::Order;
+use crate::analysis::reordering::SequenceTracker;
 use crate::analysis::slicing::Slicing;
 use crate::analysis::switches::Switches;
 use crate::analysis::top::Top;
 use crate::analysis::totals::{Amount, Totals};
 use crate::analysis::{Accumulator, LARGE};
 use crate::filter::Selection;
-use crate::flows::Flows;
+use crate::flows::FlowNumbers;
 use crate::histogram::ratio;
-use crate::packet::{Dissected, Member, Packet};
-use crate::report::Report;
+use crate::packet::{Dissected, Member, TracePacket};
+use crate::report::TraceReport;
 
 /// The selection of packets to analyze, and the optional results.
 #[derive(Default)]
@@ -42,10 +42,10 @@ const TOGETHER: usize = 32;
 pub struct Analyzer {
     options: Options,
     clock: Clock,
-    flows: Flows,
+    flows: FlowNumbers,
     /// Selected packets that are not processed yet. `tuples` holds the five-tuples of the packets that have
     /// a flow, in the same order.
-    waiting: Vec<Packet>,
+    waiting: Vec<TracePacket>,
     tuples: Vec<FiveTuple>,
     numbers: Vec<u32>,
     totals: Totals,
@@ -56,7 +56,7 @@ pub struct Analyzer {
     acks: Acks,
     distances: Distances,
     concurrency: Concurrency,
-    order: Order,
+    order: SequenceTracker,
     slicing: Slicing,
 }
 
@@ -69,7 +69,7 @@ impl Analyzer {
         Ok(Analyzer {
             options,
             clock: Clock::default(),
-            flows: Flows::new()?,
+            flows: FlowNumbers::new()?,
             waiting: Vec::with_capacity(TOGETHER),
             tuples: Vec::with_capacity(TOGETHER),
             numbers: Vec::with_capacity(TOGETHER),
@@ -81,7 +81,7 @@ impl Analyzer {
             acks: Acks::default(),
             distances: Distances::default(),
             concurrency: Concurrency::default(),
-            order: Order::default(),
+            order: SequenceTracker::default(),
             slicing: Slicing::default(),
         })
     }
@@ -161,7 +161,7 @@ impl Analyzer {
     }
 
     #[inline]
-    fn look_at(&mut self, packet: &Packet) {
+    fn look_at(&mut self, packet: &TracePacket) {
         self.totals.observe(packet);
         self.locality.observe(packet);
         self.switches.observe(packet);
@@ -182,14 +182,14 @@ impl Analyzer {
     ///
     /// # Errors
     /// If the system has no memory for more flows.
-    pub fn finish(mut self) -> Result<(Report, SecondPass), TableError> {
+    pub fn finish(mut self) -> Result<(TraceReport, SecondPass), TableError> {
         self.settle()?;
         let (flows, totals) = (self.flows, self.totals);
         let tcp = (0..flows.len() as u32).filter(|&number| flows.is_tcp(number)).count() as u64;
         let measured = self.distances.finish();
         let reordering = self.order.finish();
         let seconds = totals.seconds();
-        let mut report = Report {
+        let mut report = TraceReport {
             packets: totals.all.packets,
             bytes: totals.all.bytes,
             flows: flows.len() as u64,
@@ -214,7 +214,7 @@ impl Analyzer {
             tcp_reordered_ratio: reordering.ratio(),
             tcp_reordering: reordering,
             sliceable: self.slicing.finish(),
-            ..Report::default()
+            ..TraceReport::default()
         };
         let large: Vec<bool> = totals
             .flows
@@ -237,7 +237,7 @@ impl Analyzer {
 pub struct SecondPass {
     selection: Selection,
     clock: Clock,
-    flows: Flows,
+    flows: FlowNumbers,
     sizes: Vec<Amount>,
     /// A table by flow number: true for a TCP flow of more than [`LARGE`] bytes.
     large: Vec<bool>,
@@ -285,7 +285,7 @@ impl SecondPass {
     }
 
     /// Adds the results of the second pass to the report of the first.
-    pub fn finish(self, report: &mut Report) {
+    pub fn finish(self, report: &mut TraceReport) {
         report.concurrent_large_flows_150us = self.concurrency.finish();
         if let Some(top) = self.top {
             report.top_ips = top.finish(&self.sizes);

@@ -9,7 +9,7 @@ use flow::TableError;
 
 use crate::packet::Dissected;
 use crate::passes::{Analyzer, Options};
-use crate::report::{Report, TraceSummary};
+use crate::report::{TraceReport, TraceSummary};
 
 /// Reasons for which [`analyze`] returns no report.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub fn analyze(
     captures: &[PathBuf],
     options: Options,
     mut open: impl FnMut(&Path) -> Result<Reader, capture::Error>,
-) -> Result<Report, Error> {
+) -> Result<TraceReport, Error> {
     let mut analyzer = Analyzer::new(options)?;
     let (mut traces, mut notes, mut unknown_packets) = (Vec::new(), Vec::new(), 0);
     for path in captures {
@@ -107,7 +107,7 @@ pub fn analyze(
         }
     }
     second.finish(&mut report);
-    Ok(Report { traces, notes, unknown_packets, ..report })
+    Ok(TraceReport { traces, notes, unknown_packets, ..report })
 }
 
 /// Passes each packet of a capture to `take`, up to the end or the first fault. Returns the number of

@@ -15,7 +15,7 @@ use crate::histogram::Distribution;
 /// The results of the analysis of a trace. A flow is a directed five-tuple of unfragmented TCP or UDP.
 /// Bytes are counted on the wire. Values that are undefined because there are no packets are 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Report {
+pub struct TraceReport {
     /// The captures that form the trace, in the order in which they were read.
     pub traces: Vec<TraceSummary>,
     /// Notes for the user about the captures: damage, early ends, unknown link types.

@@ -6,7 +6,7 @@ use crate::analysis::batches::CAP;
 use crate::analysis::reordering::LATE_NS;
 use crate::analysis::slicing::THRESHOLD;
 use crate::histogram::ratio;
-use crate::report::Report;
+use crate::report::TraceReport;
 
 /// Formats a number with commas between thousands.
 pub fn grouped(number: u64) -> String {
@@ -51,7 +51,7 @@ pub fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-impl Display for Report {
+impl Display for TraceReport {
     /// Writes the most important results by topic: traffic, flows, locality, batches, order, slicing,
     /// addresses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,7 +68,7 @@ fn row(text: &mut String, what: &str, figures: impl Display) {
     let _ = writeln!(text, "  {what:25} {figures}");
 }
 
-fn summary(r: &Report) -> String {
+fn summary(r: &TraceReport) -> String {
     let mut text = String::new();
     for trace in &r.traces {
         let end = if trace.complete { "" } else { ", then damaged" };
@@ -116,7 +116,7 @@ pub fn prefixed(number: f64) -> String {
     if text.contains(' ') { text } else { text + " " }
 }
 
-fn locality(r: &Report) -> String {
+fn locality(r: &TraceReport) -> String {
     let mut text = String::from("\nlocality\n");
     row(&mut text, "SLF", format_args!("{:.3} packets per run of one flow", r.slf));
     let d = &r.spatial_distance;
@@ -144,7 +144,7 @@ fn locality(r: &Report) -> String {
     text
 }
 
-fn batches(r: &Report) -> String {
+fn batches(r: &TraceReport) -> String {
     let mut text = format!("\nTCP packets of a flow in a window (at most {CAP}; uncapped; with ACK flag)\n");
     let _ = writeln!(
         text,
@@ -163,7 +163,7 @@ fn batches(r: &Report) -> String {
     text
 }
 
-fn potential(r: &Report) -> String {
+fn potential(r: &TraceReport) -> String {
     let mut text = String::from("\nTCP order, slicing\n");
     let t = &r.tcp_reordering;
     let figures = format!(
@@ -190,7 +190,7 @@ fn potential(r: &Report) -> String {
     text
 }
 
-fn addresses(r: &Report) -> String {
+fn addresses(r: &TraceReport) -> String {
     if r.top_ips.is_empty() {
         return String::new();
     }

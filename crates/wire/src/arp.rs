@@ -15,7 +15,7 @@ pub const ETHERNET: u16 = 1;
 /// The first 8 bytes of any ARP packet, whatever kinds of addresses follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-pub struct Lengths {
+pub struct FixedPart {
     /// The kind of hardware addresses; 1 is Ethernet.
     pub hardware_type: U16,
     /// The kind of protocol addresses, as an EtherType.
@@ -28,19 +28,19 @@ pub struct Lengths {
     pub operation: U16,
 }
 
-impl Lengths {
+impl FixedPart {
     /// The length of these fields in bytes.
-    pub const LEN: usize = size_of::<Lengths>();
+    pub const LEN: usize = size_of::<FixedPart>();
 
     /// Returns the first 8 bytes of the ARP packet at the start of `bytes`; `None` if `bytes` is shorter.
-    pub fn of(bytes: &[u8]) -> Option<&Lengths> {
-        Lengths::ref_from_prefix(bytes).ok().map(|(lengths, _)| lengths)
+    pub fn of(bytes: &[u8]) -> Option<&FixedPart> {
+        FixedPart::ref_from_prefix(bytes).ok().map(|(lengths, _)| lengths)
     }
 
     /// Returns the length of the whole ARP packet in bytes: these fields, and the hardware and protocol
     /// addresses of sender and target, with the lengths that the fields say.
     pub fn total(&self) -> usize {
-        Lengths::LEN + 2 * usize::from(self.hardware_length) + 2 * usize::from(self.protocol_length)
+        FixedPart::LEN + 2 * usize::from(self.hardware_length) + 2 * usize::from(self.protocol_length)
     }
 }
 

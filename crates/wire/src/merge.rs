@@ -180,21 +180,21 @@ impl Ip {
     /// `head` are available. `None` if the headers are not available, or the payload does not end inside
     /// the packet.
     #[inline(always)]
-    fn tcp(mut self, header: &tcp::Header, head: usize, length: usize) -> Option<Segment> {
+    fn tcp(mut self, header: &tcp::Header, head: usize, length: usize) -> Option<WholeSegment> {
         let own = header.header_len();
         if own < tcp::Header::LEN {
             return None;
         }
         self.is_plain &= header.flags & !PLAIN == 0 && header.checksum.get() != NEGATIVE_ZERO;
         let segment = self.segment(own, head, length)?;
-        Some(Segment { is_tcp: true, sequence: header.sequence.get(), flags: header.flags, ..segment })
+        Some(WholeSegment { is_tcp: true, sequence: header.sequence.get(), flags: header.flags, ..segment })
     }
 
     /// Returns the datagram with this IP and UDP header, in a packet of `length` bytes, of which the first
     /// `head` are available. `None` if the headers are not available, or the payload does not end inside
     /// the packet.
     #[inline(always)]
-    fn udp(mut self, header: &udp::Header, head: usize, length: usize) -> Option<Segment> {
+    fn udp(mut self, header: &udp::Header, head: usize, length: usize) -> Option<WholeSegment> {
         let is_whole = self.l4 + usize::from(header.length.get()) == self.end;
         self.is_plain &= is_whole && header.checksum.get() != 0;
         self.segment(udp::Header::LEN, head, length)
@@ -204,13 +204,13 @@ impl Ip {
     /// the first `head` are available. `None` if the headers are not available, or the payload does not end
     /// inside the packet.
     #[inline(always)]
-    fn segment(self, own: usize, head: usize, length: usize) -> Option<Segment> {
+    fn segment(self, own: usize, head: usize, length: usize) -> Option<WholeSegment> {
         let Ip { network, l3, l4, end, is_plain, id } = self;
         let (start, most) = (l4 + own, usize::from(u16::MAX));
         if start > end || end > length || start > head || start > most || end - start > most {
             return None;
         }
-        Some(Segment {
+        Some(WholeSegment {
             network,
             is_tcp: false,
             is_plain: is_plain && end > start,
@@ -227,7 +227,7 @@ impl Ip {
 
 /// A TCP segment or UDP datagram that is whole: its packet contains all bytes that its length fields say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct WholeSegment {
     /// The IP version: [`Network::Ipv4`] or [`Network::Ipv6`].
     pub network: Network,
     /// True for TCP, false for UDP.
@@ -251,7 +251,7 @@ pub struct Segment {
     pub id: u16,
 }
 
-impl Segment {
+impl WholeSegment {
     /// Parses a packet of `length` bytes, of which `head` holds the first, and whose IP header starts at
     /// offset `l3`.
     ///
@@ -260,15 +260,15 @@ impl Segment {
     /// destination options, a routing header without segments left, and a fragment header that holds the
     /// whole packet.
     #[inline]
-    pub fn of(head: &[u8], l3: usize, length: usize) -> Option<Segment> {
-        Segment::plain(head, l3, length).or_else(|| Segment::of_any(head, l3, length))
+    pub fn of(head: &[u8], l3: usize, length: usize) -> Option<WholeSegment> {
+        WholeSegment::plain(head, l3, length).or_else(|| WholeSegment::of_any(head, l3, length))
     }
 
     /// Like [`of`](Self::of), but only for TCP over IPv4 without IP options; `None` for other packets.
     /// Nearly all packets have this format: both headers have fixed offsets, so that a single length check
     /// is enough.
     #[inline(always)]
-    pub fn plain(head: &[u8], l3: usize, length: usize) -> Option<Segment> {
+    pub fn plain(head: &[u8], l3: usize, length: usize) -> Option<WholeSegment> {
         let (Plain { ip, tcp }, _) = Plain::ref_from_prefix(head.get(l3..)?).ok()?;
         if (ip.version_ihl, ip.protocol) != (0x45, ip_protocol::TCP) {
             return None;
@@ -277,7 +277,7 @@ impl Segment {
     }
 
     #[inline(never)]
-    fn of_any(head: &[u8], l3: usize, length: usize) -> Option<Segment> {
+    fn of_any(head: &[u8], l3: usize, length: usize) -> Option<WholeSegment> {
         let bytes = head.get(l3..)?;
         let (ip, protocol) = match bytes.first()? >> 4 {
             4 => {
@@ -372,7 +372,7 @@ impl Segment {
     /// `id_ahead` is the expected difference between their IPv4 identifications: the position of `next` in
     /// the large segment, or 0 if all its segments have the same identification.
     #[inline]
-    pub fn goes_before(&self, own: &[u8], next: &Segment, other: &[u8], id_ahead: u16) -> bool {
+    pub fn goes_before(&self, own: &[u8], next: &WholeSegment, other: &[u8], id_ahead: u16) -> bool {
         if (next.l3, next.l4, next.start) != (self.l3, self.l4, self.start)
             || (next.network, next.is_tcp) != (self.network, self.is_tcp)
             || !(self.is_plain && next.is_plain)
@@ -576,8 +576,8 @@ mod tests {
     /// Merges all frames into one large frame; `None` if one of them cannot be merged with those before it.
     /// With `trusts`, sums of data are computed from the headers only.
     fn merged(frames: &[Vec<u8>], trusts: bool, constant: bool) -> Option<Vec<u8>> {
-        let segments: Option<Vec<Segment>> =
-            frames.iter().map(|frame| Segment::of(frame, L3, frame.len())).collect();
+        let segments: Option<Vec<WholeSegment>> =
+            frames.iter().map(|frame| WholeSegment::of(frame, L3, frame.len())).collect();
         let segments = segments?;
         let (first, mut large) = (segments[0], frames[0].clone());
         let mut data = Sum::new();
@@ -631,10 +631,10 @@ mod tests {
             let frames = sent(v6, tcp, (sequence, id, set), options, &payload, size, headers);
             // Frames in which a checksum happens to be the negative zero are not merged, and are left out
             // of the test.
-            let other = |frame: &Vec<u8>| Segment::of(frame, L3, frame.len()).is_none_or(|segment| !segment.is_plain);
+            let other = |frame: &Vec<u8>| WholeSegment::of(frame, L3, frame.len()).is_none_or(|segment| !segment.is_plain);
             prop_assume!(!frames.iter().any(other));
             let large = merged(&frames, trusts, constant).unwrap();
-            let segment = Segment::of(&large, L3, large.len()).unwrap();
+            let segment = WholeSegment::of(&large, L3, large.len()).unwrap();
             prop_assert!(segment.verify([&large[..]]).is_some());
             prop_assert_eq!(usize::from(segment.length), payload.len());
             prop_assert_eq!(cut(&large, size.min(payload.len()), constant), frames);
@@ -651,7 +651,7 @@ mod tests {
             let frame = &mut frames[which];
             let at = at % frame.len();
             frame[at] ^= flip;
-            if rights && let Some(segment) = Segment::of(&frame.clone(), L3, frame.len()) {
+            if rights && let Some(segment) = WholeSegment::of(&frame.clone(), L3, frame.len()) {
                 // The checksums of the changed frame are corrected, so that merging must notice the change
                 // itself.
                 let end = frame.len();
@@ -677,7 +677,7 @@ mod tests {
             const KNOWN: [u8; 4] =
                 [ip_protocol::HOP_BY_HOP, ip_protocol::ROUTING, ip_protocol::DESTINATION, ip_protocol::FRAGMENT];
             let is_known = KNOWN.contains(&kind);
-            let found = Segment::of(&frame, L3, frame.len());
+            let found = WholeSegment::of(&frame, L3, frame.len());
             let place = found.map(|segment| (usize::from(segment.l4), segment.length, segment.is_plain));
             let is_plain = ![ip_protocol::DESTINATION, ip_protocol::FRAGMENT].contains(&kind);
             prop_assert_eq!(place, is_known.then_some((L3 + 48, 100, is_plain)), "{}", kind);
@@ -686,19 +686,19 @@ mod tests {
             // that the packet is not parsed.
             let mut frame = sent(true, tcp, (7, 0, flags::ACK), 0, &[9; 100], 100, (EXTENSIONS[2], false)).remove(0);
             frame[L3 + 43] = left;
-            prop_assert_eq!(Segment::of(&frame, L3, frame.len()).is_some(), left == 0);
+            prop_assert_eq!(WholeSegment::of(&frame, L3, frame.len()).is_some(), left == 0);
             // With "more fragments", the packet is a fragment, which is not parsed.
             let mut frame = sent(true, tcp, (7, 0, flags::ACK), 0, &[9; 100], 100, (&[ip_protocol::FRAGMENT], false)).remove(0);
             frame[L3 + 43] = left & 1;
-            prop_assert_eq!(Segment::of(&frame, L3, frame.len()).is_some(), left & 1 == 0);
+            prop_assert_eq!(WholeSegment::of(&frame, L3, frame.len()).is_some(), left & 1 == 0);
         }
 
         #[test]
         fn no_bytes_panic(bytes in vec(any::<u8>(), 0..120), l3 in 0usize..60, length in 0usize..70_000, kind in 0u8..3) {
             let mut bytes = bytes;
             if let Some(byte) = bytes.get_mut(l3) { *byte = [0x45, 0x60, *byte][usize::from(kind)]; }
-            prop_assert_eq!(Segment::of(&bytes, l3, length), Segment::of_any(&bytes, l3, length));
-            if let Some(segment) = Segment::of(&bytes, l3, length) {
+            prop_assert_eq!(WholeSegment::of(&bytes, l3, length), WholeSegment::of_any(&bytes, l3, length));
+            if let Some(segment) = WholeSegment::of(&bytes, l3, length) {
                 let _ = (segment.verify([&bytes[..]]), segment.trust(&bytes), segment.sequence_length());
                 let _ = segment.goes_before(&bytes, &segment, &bytes[..bytes.len() / 2], 1);
                 segment.enlarge(&mut bytes.clone(), length, 0xff, None);

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use element::class::ArgInfo;
 use element::{Args, Class, DropReason, Handler, manual};
-use sprayer::function::{FlowPacket, Flows, Function, Needs, Running, Verdict, class};
+use sprayer::function::{FlowPacket, FlowStates, Function, FunctionElement, Needs, Verdict, class};
 use wire::tcp::flags::{ACK, SYN};
 
 /// The class.
@@ -62,7 +62,7 @@ impl Function for Firewall {
         Firewall { limit: args.required("LIMIT"), open, refused: 0 }
     }
 
-    fn connection_packets(&mut self, flows: &mut Flows<'_, u64>, packets: &mut [FlowPacket<u64>]) {
+    fn connection_packets(&mut self, flows: &mut FlowStates<'_, u64>, packets: &mut [FlowPacket<u64>]) {
         for packet in packets {
             if flows.get_local_flow(&packet.flow).is_some() {
                 continue;
@@ -81,7 +81,7 @@ impl Function for Firewall {
         }
     }
 
-    fn regular_packets(&mut self, _flows: &Flows<'_, u64>, _packets: &mut [FlowPacket<u64>]) {
+    fn regular_packets(&mut self, _flows: &FlowStates<'_, u64>, _packets: &mut [FlowPacket<u64>]) {
         // The connections of these packets are known, so the packets pass.
     }
 
@@ -90,8 +90,9 @@ impl Function for Firewall {
     }
 }
 
-const HANDLERS: &[Handler<Running<Firewall>>] = &[
+const HANDLERS: &[Handler<FunctionElement<Firewall>>] = &[
     Handler::read("open", |e, cx, _| Ok(e.function(cx).open.load(Relaxed).to_string())),
-    Handler::<Running<Firewall>>::read("refused", |e, cx, _| Ok(e.function(cx).refused.to_string())).summed(),
-    Running::FLOWS,
+    Handler::<FunctionElement<Firewall>>::read("refused", |e, cx, _| Ok(e.function(cx).refused.to_string()))
+        .summed(),
+    FunctionElement::FLOWS,
 ];

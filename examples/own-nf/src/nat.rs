@@ -29,7 +29,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use element::class::ArgInfo;
 use element::effects::Leaves;
 use element::{Args, Base, Class, DropReason, Packet, manual};
-use sprayer::function::{FlowPacket, Flows, Function, Needs, Verdict, class};
+use sprayer::function::{FlowPacket, FlowStates, Function, Needs, Verdict, class};
 use wire::checksum::Delta;
 use wire::ip_protocol::TCP;
 use wire::tcp::flags::{ACK, SYN};
@@ -66,7 +66,7 @@ impl Function for Nat {
 
     fn connection_packets(
         &mut self,
-        flows: &mut Flows<'_, FiveTuple>,
+        flows: &mut FlowStates<'_, FiveTuple>,
         packets: &mut [FlowPacket<FiveTuple>],
     ) {
         for packet in packets {
@@ -83,7 +83,7 @@ impl Function for Nat {
         }
     }
 
-    fn regular_packets(&mut self, _flows: &Flows<'_, FiveTuple>, packets: &mut [FlowPacket<FiveTuple>]) {
+    fn regular_packets(&mut self, _flows: &FlowStates<'_, FiveTuple>, packets: &mut [FlowPacket<FiveTuple>]) {
         for packet in packets {
             translate(packet, packet.state);
         }
@@ -93,7 +93,7 @@ impl Function for Nat {
 impl Nat {
     /// Returns the five-tuple that a new connection gets: with a port such that replies have this worker as
     /// their home, and belong to no other connection. `None` if no port is free.
-    fn select_port(&mut self, flows: &Flows<'_, FiveTuple>, flow: &FiveTuple) -> Option<FiveTuple> {
+    fn select_port(&mut self, flows: &FlowStates<'_, FiveTuple>, flow: &FiveTuple) -> Option<FiveTuple> {
         let IpAddr::V4(server) = flow.destination() else { return None };
         (FIRST_PORT..=u16::MAX).find_map(|_| {
             self.port = self.port.checked_add(1).unwrap_or(FIRST_PORT);

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use common::{answer, capture, run, runs, segment, told};
 use element::Timestamp;
-use testkit::Run;
-use testkit::elements::{Input, collect, offer};
+use testkit::TestRun;
+use testkit::elements::{TestPacket, collect, offer};
 use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN};
 
 const CONNECTIONS: u32 = 200;
@@ -17,7 +17,7 @@ const LIMIT: usize = 60;
 
 /// Returns ten packets of each connection, made by `make`, round by round. The first packet of a connection
 /// has the flags `first`.
-fn segments(make: fn(u32, u32, u8, Timestamp) -> Input, first: u8) -> Vec<Input> {
+fn segments(make: fn(u32, u32, u8, Timestamp) -> TestPacket, first: u8) -> Vec<TestPacket> {
     let time = Timestamp(1_000_000_000);
     let rounds = (0..10).map(|number| (number, if number == 0 { first } else { ACK | PSH }));
     rounds.flat_map(|(number, flags)| (0..CONNECTIONS).map(move |n| make(n, number, flags, time))).collect()
@@ -82,7 +82,7 @@ fn connections_end() {
     let file = capture(&packets);
     for workers in [1, 2, 4] {
         for spreading in common::WAYS {
-            let how = Run { spreading, ..Run::trace().on(workers).with(own_nf::CLASSES) };
+            let how = TestRun { spreading, ..TestRun::trace().on(workers).with(own_nf::CLASSES) };
             let exchange = offer(vec![Vec::new()]);
             let text = format!(
                 "FromDump({}) -> CheckIPHeader -> side :: IPClassifier(src net 10.0.0.0/8, -)

@@ -7,15 +7,15 @@ use std::collections::{HashMap, HashSet};
 
 use common::{capture, client, run, runs, segment, told};
 use element::Timestamp;
-use testkit::Run;
-use testkit::elements::{Input, Seen, collect, offer};
+use testkit::TestRun;
+use testkit::elements::{Seen, TestPacket, collect, offer};
 use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN};
 
 const CONNECTIONS: u32 = 300;
 const SEGMENTS: u32 = 6;
 
 /// Returns the segments of connections that open, send data, and close.
-fn connections() -> Vec<Input> {
+fn connections() -> Vec<TestPacket> {
     let flags = |round| match round {
         0 => SYN,
         round if round > SEGMENTS => FIN | ACK,
@@ -105,7 +105,7 @@ fn connections_last_as_long_as_anybody_sees_them() {
     let file = capture(&packets);
     for workers in [1, 2, 4] {
         for spreading in common::WAYS {
-            let how = Run { spreading, ..Run::trace().on(workers).with(own_nf::CLASSES) };
+            let how = TestRun { spreading, ..TestRun::trace().on(workers).with(own_nf::CLASSES) };
             let exchange = offer(vec![Vec::new()]);
             let text = format!(
                 "FromDump({}) -> CheckIPHeader -> nat :: SprayedNAT(192.0.2.1) -> TestSink({exchange}, 0);

@@ -216,7 +216,7 @@ impl Case {
         // packets, or have room for only some.
         let numbers = habits.iter().filter(|habits| habits.keeps_state).count() > 1
             || read.effects.iter().any(|effects| effects.depends.contains(&Depends::Counter));
-        let is_at_once = |element: &lang::Element| AT_ONCE.contains(&element.class.as_str());
+        let is_at_once = |element: &lang::GraphElement| AT_ONCE.contains(&element.class.as_str());
         let at_once = read.whole.elements.iter().any(is_at_once);
         for (burst, plain) in plain {
             let found = match self.run(&synthesized.graph, *burst) {

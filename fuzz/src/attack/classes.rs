@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use element::effects::{Access, Action, Depends, Effects, Field, Hold, Order, Value};
+use element::effects::{Action, Depends, Effects, Field, Hold, Order, StateAccess, Value};
 use element::{Class, Sample, obstacles};
 use fastrand::Rng;
 use testkit::samples::PATTERNS;
@@ -61,7 +61,7 @@ pub(super) struct Habits {
 impl Habits {
     /// Derives the habits of an element from its declared effects.
     pub(super) fn of(effects: &Effects) -> Habits {
-        let keeps = |access| !matches!(access, Access::Soft | Access::Read);
+        let keeps = |access| !matches!(access, StateAccess::Soft | StateAccess::Read);
         let is_now = |action: &Action| *action == Action::Set(Field::TimeStamp, Value::Now);
         Habits {
             keeps_state: effects.state.iter().any(|state| keeps(state.access)),
@@ -96,7 +96,7 @@ impl Catalogue {
                 }
                 let element =
                     Element { class: class.name.into(), config: sample.config.clone(), inputs, outputs };
-                let Ok(effects) = testkit::samples::Sample::new(sample).effects() else { continue };
+                let Ok(effects) = testkit::samples::ClassSample::new(sample).effects() else { continue };
                 let belongs = effects.support.sliced != element::effects::Sliced::default()
                     || effects.depends.contains(&Depends::Worker)
                     || effects.hold == Hold::Replay

@@ -8,7 +8,7 @@ use std::time::Instant;
 use element::Timestamp;
 use fastrand::Rng;
 use packet::PacketKind;
-use verify::equivalence::{Difference, Verdict};
+use verify::equivalence::{Conclusion, Difference};
 use verify::example::Example;
 
 use super::case::{Case, packets_for};
@@ -212,7 +212,7 @@ impl Pair {
         let outcome = compare([&a, &b], false, effort);
         judged.overran = overran(begin, effort.time);
         match outcome.verdict {
-            Verdict::Equivalent => {
+            Conclusion::Equivalent => {
                 judged.said = Said::Same;
                 // Differences that the verdict's assumptions permit are no failure: equal checksums 0000
                 // and ffff, and full queues.
@@ -226,14 +226,14 @@ impl Pair {
                     (judged.failure, judged.what) = (Some(EQUIVALENT), what);
                 }
             }
-            Verdict::Different(Difference::Entry(_, entry)) => {
+            Conclusion::Different(Difference::Entry(_, entry)) => {
                 // Adding elements without effect adds no entry. Other changes may add or remove an element
                 // that makes packets by itself.
                 judged.said = Said::Different;
                 judged.what = format!("an entry {entry}");
                 judged.failure = (self.derivation == Derivation::Padded).then_some(FALSE);
             }
-            Verdict::Different(Difference::Packet { entry, example, what }) => {
+            Conclusion::Different(Difference::Packet { entry, example, what }) => {
                 judged.said = Said::Different;
                 judged.what = format!("{what}: {example:?}");
                 // The example can only be run if its entry is a source of the test, not an element that
@@ -251,7 +251,7 @@ impl Pair {
                     judged.failure = Some(FALSE);
                 }
             }
-            Verdict::Undecided { element, reason } => {
+            Conclusion::Undecided { element, reason } => {
                 judged.said = Said::Undecided;
                 judged.what = format!("{}: {reason}", element.unwrap_or_default());
             }

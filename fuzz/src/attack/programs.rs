@@ -11,12 +11,12 @@ use engine::{ClockKind, Plan, Worker};
 use lang::Graph;
 use program::chain::{Chain, Port};
 use program::machine_code::MachineCode;
-use synthesizer::compose::walk::Limits;
+use synthesizer::compose::walk::PathLimits;
 use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
-use verify::equivalence::{Companion, Options, Outcome, Verdict, verify, verify_programs};
+use verify::equivalence::{Companion, Comparison, Conclusion, Options, verify, verify_programs};
 use verify::example::Example;
-use verify::run::{self, Exit, PACKETS};
+use verify::run::{self, ChainExit, PACKETS};
 
 use super::ends;
 
@@ -109,7 +109,7 @@ pub(super) struct Effort {
     pub(super) nodes: Option<usize>,
 }
 
-fn compose(read: &Read, limits: &Limits) -> Synthesis {
+fn compose(read: &Read, limits: &PathLimits) -> Synthesis {
     let is_pushed = |(node, output): (usize, usize)| {
         read.pushed.get(node).and_then(|outputs| outputs.get(output)).copied().unwrap_or_default()
     };
@@ -133,7 +133,7 @@ fn insert_programs(read: &Read, synthesis: &Synthesis) -> Synthesized {
 /// configurations with an odd number of elements, programs measure at run time if they pay off, as with
 /// `run --synthesize`.
 pub(super) fn would_run(read: &Read, effort: Effort) -> Synthesized {
-    let mut all = compose(read, &Limits { least: Some(1), ..Limits::default() });
+    let mut all = compose(read, &PathLimits { least: Some(1), ..PathLimits::default() });
     for region in &mut all.regions {
         region.program.always = read.whole.elements.len().is_multiple_of(2);
     }
@@ -165,11 +165,11 @@ fn prove_alone(read: &Read, graph: &Graph, effort: Effort) -> Proof {
     proof_of(verify_programs(chains, options, effort.nodes, &mut Examples { pair }))
 }
 
-fn proof_of(outcome: Outcome) -> Proof {
+fn proof_of(outcome: Comparison) -> Proof {
     match outcome.verdict {
-        Verdict::Equivalent => Proof::Same,
-        Verdict::Different(difference) => Proof::Different(format!("{difference:?}")),
-        Verdict::Undecided { element, reason } => {
+        Conclusion::Equivalent => Proof::Same,
+        Conclusion::Different(difference) => Proof::Different(format!("{difference:?}")),
+        Conclusion::Undecided { element, reason } => {
             Proof::Undecided(format!("{}: {reason}", element.unwrap_or_default()))
         }
     }
@@ -178,7 +178,7 @@ fn proof_of(outcome: Outcome) -> Proof {
 /// Returns the configuration with every program that can be made, even if it saves little, and without a
 /// proof. Machine code is used from the first packet on.
 pub(super) fn every_program(read: &Read) -> Synthesized {
-    let limits = Limits { least: Some(1), ..Limits::default() };
+    let limits = PathLimits { least: Some(1), ..PathLimits::default() };
     insert_programs(read, &compose(read, &limits).with_machine_code(MachineCode::Now))
 }
 
@@ -194,7 +194,7 @@ pub(super) fn prove(read: &Read, graph: &Graph, effort: Effort) -> Proof {
 
 /// Compares two configurations as the command `verify` does; with `reasons`, drop reasons have to be equal,
 /// too.
-pub(super) fn compare(pair: [&Read; 2], reasons: bool, effort: Effort) -> Outcome {
+pub(super) fn compare(pair: [&Read; 2], reasons: bool, effort: Effort) -> Comparison {
     let options = Options { reasons, deadline: Some(Instant::now() + effort.time) };
     verify(pair.map(|read| &read.chain), options, effort.nodes, &mut Examples { pair })
 }
@@ -216,7 +216,12 @@ impl Companion for Examples<'_> {
 /// The packets that arrived, by name of the exit, and the drop reasons.
 type Through = (BTreeMap<String, Vec<String>>, BTreeSet<String>);
 
-fn through(read: &Read, entry: usize, example: &Example, exits: &BTreeMap<usize, Exit>) -> Option<Through> {
+fn through(
+    read: &Read,
+    entry: usize,
+    example: &Example,
+    exits: &BTreeMap<usize, ChainExit>,
+) -> Option<Through> {
     let graph = run::prepare(&read.graph, &read.chain, entry, example, exits);
     let mut worker = worker(&graph, 1).ok()?;
     worker.initialize().ok()?;
@@ -251,6 +256,6 @@ pub(super) fn worker(graph: &Graph, burst: usize) -> Result<Worker, String> {
 struct Quiet;
 
 impl engine::Sink for Quiet {
-    fn write(&mut self, _stream: element::Stream, _text: std::fmt::Arguments<'_>) {}
+    fn write(&mut self, _stream: element::OutputStream, _text: std::fmt::Arguments<'_>) {}
     fn flush(&mut self) {}
 }

@@ -4,7 +4,7 @@
 
 use element::Timestamp;
 
-use crate::key::FlowKey;
+use crate::key::SegmentFlow;
 use crate::sequence::{Expected, REPAIR_TIME, RETRANSMISSION_WINDOW};
 
 /// The number of flows per bucket of the table.
@@ -16,7 +16,7 @@ const MOST: usize = 1 << 14;
 /// A flow that was evicted: its key, its next expected numbers and the time of eviction.
 #[derive(Clone, Copy)]
 struct EvictedFlow {
-    key: FlowKey,
+    key: SegmentFlow,
     expected: Expected,
     evicted_at: Timestamp,
 }
@@ -31,19 +31,22 @@ impl Evicted {
     /// Creates a table with room for `WAYS`² as many flows as the flow table has, within the limits of its
     /// size.
     pub(crate) fn new(flows: usize) -> Evicted {
-        let none =
-            EvictedFlow { key: FlowKey::NONE, expected: Expected::default(), evicted_at: Timestamp::ZERO };
+        let none = EvictedFlow {
+            key: SegmentFlow::NONE,
+            expected: Expected::default(),
+            evicted_at: Timestamp::ZERO,
+        };
         let places = flows.saturating_mul(WAYS).clamp(FEWEST, MOST).next_power_of_two();
         Evicted { places: vec![[none; WAYS]; places] }
     }
 
-    fn place(&mut self, key: &FlowKey) -> Option<&mut [EvictedFlow; WAYS]> {
+    fn place(&mut self, key: &SegmentFlow) -> Option<&mut [EvictedFlow; WAYS]> {
         let place = key.place(self.places.len());
         self.places.get_mut(place)
     }
 
     /// Saves the next expected numbers of a flow that is evicted at `now`.
-    pub(crate) fn add(&mut self, key: FlowKey, expected: Expected, now: Timestamp) {
+    pub(crate) fn add(&mut self, key: SegmentFlow, expected: Expected, now: Timestamp) {
         let Some(place) = self.place(&key) else { return };
         if let Some(oldest) = place.iter_mut().min_by_key(|former| former.evicted_at) {
             *oldest = EvictedFlow { key, expected, evicted_at: now };
@@ -53,11 +56,11 @@ impl Evicted {
     /// Removes and returns the saved numbers of a flow that is opened again with a segment of sequence
     /// number `start`. Numbers are left out if the flow was evicted too long ago, or if they are far from
     /// `start`, because they then belong to another connection.
-    pub(crate) fn take(&mut self, key: &FlowKey, start: u32, now: Timestamp) -> Expected {
+    pub(crate) fn take(&mut self, key: &SegmentFlow, start: u32, now: Timestamp) -> Expected {
         let former =
             self.place(key).and_then(|place| place.iter_mut().find(|former| former.key.is_same(key)));
         let Some(former) = former else { return Expected::default() };
-        former.key = FlowKey::NONE;
+        former.key = SegmentFlow::NONE;
         let is_recent = former.evicted_at + REPAIR_TIME > now;
         former.evicted_at = Timestamp::ZERO;
         let is_near = |number: &u32| {
@@ -69,7 +72,7 @@ impl Evicted {
     /// Removes all flows.
     pub(crate) fn clear(&mut self) {
         for former in self.places.iter_mut().flatten() {
-            former.key = FlowKey::NONE;
+            former.key = SegmentFlow::NONE;
         }
     }
 }

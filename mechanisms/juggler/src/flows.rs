@@ -23,12 +23,12 @@ use std::collections::BinaryHeap;
 
 use element::{Packet, Timestamp};
 use flow::{FlowId, FlowTable, TableError};
-use wire::merge::Segment;
+use wire::merge::WholeSegment;
 use wire::tcp::flags;
 
 use crate::evicted::Evicted;
-use crate::key::FlowKey;
-pub use crate::phases::{List, Phase, Reason};
+use crate::key::SegmentFlow;
+pub use crate::phases::{EvictionList, FlowPhase, FlushReason};
 use crate::queue::{Piece, Queue, SegmentRun};
 use crate::sequence::{Expected, REPAIR_TIME, RETRANSMISSION_WINDOW, is_before};
 
@@ -61,9 +61,9 @@ const AGAIN: u32 = 1 << 16;
 /// The state of a flow: its phase, its place in a list, and its waiting segments.
 struct Flow {
     id: Option<FlowId>,
-    phase: Phase,
+    phase: FlowPhase,
     is_tcp: bool,
-    list: List,
+    list: EvictionList,
     /// The indices of the previous and the next flow in the flow's list; `NONE` at the ends.
     before: u32,
     behind: u32,
@@ -95,8 +95,8 @@ enum Wait {
 /// Counts that handlers report and reset.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// The number of evicted flows, by `List as usize` of the list that they were in.
-    pub evictions: [u64; List::ALL.len()],
+    /// The number of evicted flows, by `EvictionList as usize` of the list that they were in.
+    pub evictions: [u64; EvictionList::ALL.len()],
     /// The numbers of segments that arrived (index 0) and left (index 1) after a later one of their flow.
     pub reordered: [u64; 2],
 }
@@ -105,16 +105,16 @@ pub struct Counts {
 pub struct Flows {
     /// The limits. [`set_limits`](Self::set_limits) changes all of them except the number of flows.
     pub limits: Limits,
-    table: FlowTable<FlowKey>,
+    table: FlowTable<SegmentFlow>,
     flows: Vec<Flow>,
     /// For each list, the index of its first flow, of its last flow, and the number of its flows.
-    lists: [(u32, u32, usize); List::ALL.len()],
+    lists: [(u32, u32, usize); EvictionList::ALL.len()],
     evicted: Evicted,
     due: BinaryHeap<Reverse<(Timestamp, Wait, u32)>>,
     ready: Vec<u32>,
     held: usize,
     /// The runs that have been flushed, with reasons, in order of leaving. The owner empties it.
-    pub released: Vec<(SegmentRun, Reason)>,
+    pub released: Vec<(SegmentRun, FlushReason)>,
     /// The counts, which the owner may reset.
     pub counts: Counts,
 }
@@ -128,7 +128,7 @@ impl Flows {
         Ok(Flows {
             table: FlowTable::new(limits.flows)?,
             flows: Vec::new(),
-            lists: [(NONE, NONE, 0); List::ALL.len()],
+            lists: [(NONE, NONE, 0); EvictionList::ALL.len()],
             evicted: Evicted::new(limits.flows),
             due: BinaryHeap::with_capacity(2 * limits.flows.min(1 << 16)),
             ready: Vec::new(),
@@ -145,20 +145,20 @@ impl Flows {
     }
 
     /// Returns the number of flows in a list.
-    pub fn length(&self, list: List) -> usize {
+    pub fn length(&self, list: EvictionList) -> usize {
         self.lists[list as usize].2
     }
 
     /// Looks up these flows together, so that cache misses overlap. Unknown flows are `None` in `ids`.
     #[inline]
-    pub fn look_up(&self, keys: &[FlowKey], hashes: &[u32], ids: &mut [Option<FlowId>]) {
+    pub fn look_up(&self, keys: &[SegmentFlow], hashes: &[u32], ids: &mut [Option<FlowId>]) {
         self.table.lookup_batch(keys, hashes, ids);
     }
 
     /// Returns the index of a flow; `None` if it has no entry. `seen`, the result of an earlier look-up,
     /// saves a look-up if it is still valid.
     #[inline]
-    pub fn find(&self, key: &FlowKey, hash: u32, seen: Option<FlowId>) -> Option<u32> {
+    pub fn find(&self, key: &SegmentFlow, hash: u32, seen: Option<FlowId>) -> Option<u32> {
         match seen {
             Some(id) if self.table.is_current(id) => Some(id.index()),
             _ => self.table.lookup(key, hash).map(FlowId::index),
@@ -171,7 +171,7 @@ impl Flows {
     /// without memory.
     pub fn open(
         &mut self,
-        key: &FlowKey,
+        key: &SegmentFlow,
         hash: u32,
         start: u32,
         learns: bool,
@@ -195,8 +195,8 @@ impl Flows {
         let flow = &mut self.flows[index as usize];
         let queue = std::mem::take(&mut flow.queue);
         let (phase, expected) = match learns {
-            true => (Phase::BuildUp, self.evicted.take(key, start, now)),
-            false => (Phase::ActiveMerging, Expected::default()),
+            true => (FlowPhase::BuildUp, self.evicted.take(key, start, now)),
+            false => (FlowPhase::ActiveMerging, Expected::default()),
         };
         // `due` and `ready` may still have entries of the previous flow of this index; they do no harm.
         let (is_armed, is_ready) = (flow.is_armed, flow.is_ready);
@@ -213,7 +213,7 @@ impl Flows {
             is_ready,
             ..Flow::default()
         };
-        self.link(index, if is_tcp { List::Active } else { List::Datagrams });
+        self.link(index, if is_tcp { EvictionList::Active } else { EvictionList::Datagrams });
         Some(index)
     }
 
@@ -235,14 +235,15 @@ impl Flows {
     /// Returns the list whose first flow is to be evicted: loss recovery or inactive, if that flow has
     /// flushed nothing for [`REPAIR_TIME`], so that its loss is not repaired any more; otherwise the first
     /// list with flows. A datagram evicts no flow from `Active` and `Gap`; `None` if there is no other.
-    fn list_to_evict_from(&self, is_tcp: bool, now: Timestamp) -> Option<List> {
-        let is_old = |list: &List| {
+    fn list_to_evict_from(&self, is_tcp: bool, now: Timestamp) -> Option<EvictionList> {
+        let is_old = |list: &EvictionList| {
             let first = self.flows.get(self.lists[*list as usize].0 as usize);
             first.is_some_and(|flow| flow.flushed + REPAIR_TIME <= now)
         };
-        let lists = if is_tcp { &List::ALL[..] } else { &[List::Datagrams, List::Inactive] };
-        let has_flows = |list: &&List| self.length(**list) > 0;
-        [List::LossRecovery, List::Inactive]
+        let lists =
+            if is_tcp { &EvictionList::ALL[..] } else { &[EvictionList::Datagrams, EvictionList::Inactive] };
+        let has_flows = |list: &&EvictionList| self.length(**list) > 0;
+        [EvictionList::LossRecovery, EvictionList::Inactive]
             .into_iter()
             .find(is_old)
             .or_else(|| lists.iter().find(has_flows).copied())
@@ -250,7 +251,7 @@ impl Flows {
 
     /// Evicts a flow: flushes its segments and saves the numbers by which its reordering is measured.
     fn evict(&mut self, index: u32, now: Timestamp) {
-        let key = self.close(index, Reason::Evicted);
+        let key = self.close(index, FlushReason::Evicted);
         let flow = &self.flows[index as usize];
         if let Some(key) = key.filter(|_| flow.is_tcp) {
             self.evicted.add(key, flow.expected, now);
@@ -273,10 +274,10 @@ impl Flows {
     }
 
     /// Opens a flow from a SYN, which says that the next sequence number is `next`.
-    pub fn open_connection(&mut self, key: &FlowKey, hash: u32, next: u32, merges: bool, now: Timestamp) {
+    pub fn open_connection(&mut self, key: &SegmentFlow, hash: u32, next: u32, merges: bool, now: Timestamp) {
         if let Some(index) = self.open(key, hash, next, false, merges, now) {
             self.flows[index as usize].expected[0] = Some(next);
-            self.turn(index, Phase::PostMerging);
+            self.turn(index, FlowPhase::PostMerging);
         }
     }
 
@@ -287,7 +288,7 @@ impl Flows {
         let flow = &mut self.flows[index as usize];
         let segment = piece.segment;
         let is_plain = segment.length > 0 && segment.flags & (flags::SYN | flags::FIN | flags::RST) == 0;
-        if is_plain && flow.phase != Phase::BuildUp && flow.expected[0] == Some(segment.sequence) {
+        if is_plain && flow.phase != FlowPhase::BuildUp && flow.expected[0] == Some(segment.sequence) {
             // Fast path: the segment follows the last arrival in sequence, as nearly all segments do.
             let end = segment.sequence.wrapping_add(segment.length.into());
             let merges = self.limits.merges && flow.merges;
@@ -305,7 +306,7 @@ impl Flows {
                         flow.expected[0] = Some(end);
                         self.held += 1;
                         if flow.slots > self.limits.slots {
-                            self.enter_loss_recovery(index, Reason::QueueFull, now);
+                            self.enter_loss_recovery(index, FlushReason::QueueFull, now);
                             self.rest(index, now);
                         } else if is_complete {
                             self.settle(index, now);
@@ -332,14 +333,14 @@ impl Flows {
             if !is_before(run.start, flow.next) {
                 self.give_way(index, now);
             }
-            return self.released.push((run, Reason::Acknowledgment));
+            return self.released.push((run, FlushReason::Acknowledgment));
         }
         if has(flags::SYN) {
             return self.restart(index, run, now);
         }
         let ahead = run.start.wrapping_sub(flow.next);
         if !is_before(run.start, flow.next) && ahead > WINDOW {
-            return self.take_unrelated(index, run, Reason::Before, now);
+            return self.take_unrelated(index, run, FlushReason::Before, now);
         }
         let expected = flow.expected[0].get_or_insert(run.start);
         self.counts.reordered[0] += u64::from(is_before(run.start, *expected));
@@ -347,7 +348,7 @@ impl Flows {
             *expected = run.end;
         }
         if is_before(run.start, flow.next) {
-            if flow.phase != Phase::BuildUp {
+            if flow.phase != FlowPhase::BuildUp {
                 return self.take_retransmission(index, run, now);
             }
             flow.next = run.start;
@@ -358,12 +359,12 @@ impl Flows {
 
     /// Flushes the segments in sequence ahead of a packet of the flow that is about to be forwarded.
     pub fn give_way(&mut self, index: u32, now: Timestamp) {
-        self.release_in_sequence(index, Reason::Acknowledgment, now);
+        self.release_in_sequence(index, FlushReason::Acknowledgment, now);
         self.settle(index, now);
     }
 
     /// Accounts for a segment that was forwarded: if it was the next segment, `next` moves to its end.
-    pub fn pass_by(&mut self, index: u32, segment: &Segment, now: Timestamp) {
+    pub fn pass_by(&mut self, index: u32, segment: &WholeSegment, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         if segment.is_tcp && segment.sequence == flow.next {
             let end = segment.sequence.wrapping_add(segment.sequence_length());
@@ -397,11 +398,11 @@ impl Flows {
         let flow = &mut self.flows[index as usize];
         flow.slots += run.chain.slots();
         flow.queue.insert(run, merges && flow.merges);
-        if flow.phase == Phase::PostMerging {
-            self.turn(index, Phase::ActiveMerging);
+        if flow.phase == FlowPhase::PostMerging {
+            self.turn(index, FlowPhase::ActiveMerging);
         }
         if self.flows[index as usize].slots > self.limits.slots {
-            self.enter_loss_recovery(index, Reason::QueueFull, now);
+            self.enter_loss_recovery(index, FlushReason::QueueFull, now);
         }
         self.settle(index, now);
     }
@@ -415,7 +416,7 @@ impl Flows {
         if flow.next.wrapping_sub(run.start) <= RETRANSMISSION_WINDOW {
             flow.unrelated = 0;
         } else if flow.unrelated >= MAX_UNRELATED {
-            return self.take_unrelated(index, run, Reason::Before, now);
+            return self.take_unrelated(index, run, FlushReason::Before, now);
         } else {
             flow.unrelated += 1;
         }
@@ -423,11 +424,11 @@ impl Flows {
             // The end of the segment is new data.
             flow.next = run.end;
         }
-        let fills = flow.phase == Phase::LossRecovery
+        let fills = flow.phase == FlowPhase::LossRecovery
             && flow.lost.wrapping_sub(run.start) < run.end.wrapping_sub(run.start);
-        self.release(index, run, Reason::Before);
+        self.release(index, run, FlushReason::Before);
         if fills {
-            self.turn(index, Phase::ActiveMerging);
+            self.turn(index, FlowPhase::ActiveMerging);
         }
         self.settle(index, now);
     }
@@ -436,16 +437,16 @@ impl Flows {
     /// opening was not seen. Releases it at once; after `MAX_UNRELATED` segments in a row, the flow's
     /// number is learned again.
     #[cold]
-    fn take_unrelated(&mut self, index: u32, run: SegmentRun, reason: Reason, now: Timestamp) {
+    fn take_unrelated(&mut self, index: u32, run: SegmentRun, reason: FlushReason, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         flow.unrelated = flow.unrelated.saturating_add(1);
         if flow.unrelated <= MAX_UNRELATED {
             return self.release(index, run, reason);
         }
-        self.release_all(index, Reason::Restarted);
+        self.release_all(index, FlushReason::Restarted);
         let flow = &mut self.flows[index as usize];
         (flow.next, flow.flushed, flow.unrelated, flow.expected) = (run.start, now, 0, [None; 2]);
-        self.turn(index, Phase::BuildUp);
+        self.turn(index, FlowPhase::BuildUp);
         self.add(index, run, now);
     }
 
@@ -454,10 +455,10 @@ impl Flows {
     #[cold]
     fn restart(&mut self, index: u32, run: SegmentRun, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
-        if flow.next.wrapping_sub(run.end) < AGAIN && flow.phase != Phase::BuildUp {
-            return self.release(index, run, Reason::Before);
+        if flow.next.wrapping_sub(run.end) < AGAIN && flow.phase != FlowPhase::BuildUp {
+            return self.release(index, run, FlushReason::Before);
         }
-        let is_first = flow.phase == Phase::BuildUp
+        let is_first = flow.phase == FlowPhase::BuildUp
             && flow.queue.front().is_some_and(|front| front.start.wrapping_sub(run.end) < WINDOW);
         let mut expected = [Some(run.end), None];
         match is_first {
@@ -465,12 +466,12 @@ impl Flows {
                 self.counts.reordered[0] += 1;
                 expected[0] = flow.expected[0];
             }
-            false => self.release_all(index, Reason::Restarted),
+            false => self.release_all(index, FlushReason::Restarted),
         }
         let flow = &mut self.flows[index as usize];
         (flow.next, flow.flushed, flow.unrelated, flow.expected) = (run.end, now, 0, expected);
-        self.release(index, run, Reason::Flags);
-        self.turn(index, if is_first { Phase::ActiveMerging } else { Phase::PostMerging });
+        self.release(index, run, FlushReason::Flags);
+        self.turn(index, if is_first { FlowPhase::ActiveMerging } else { FlowPhase::PostMerging });
         self.settle(index, now);
     }
 
@@ -478,7 +479,7 @@ impl Flows {
     #[inline]
     fn settle(&mut self, index: u32, now: Timestamp) {
         // During build-up, segments may still arrive that belong ahead of the queue.
-        if self.flows[index as usize].phase != Phase::BuildUp {
+        if self.flows[index as usize].phase != FlowPhase::BuildUp {
             self.release_complete(index, now);
         }
         self.rest(index, now);
@@ -493,15 +494,15 @@ impl Flows {
                 return;
             };
             let reason = match () {
-                () if !(self.limits.merges && flow.merges) => Reason::InSequence,
-                () if front.is_urgent() => Reason::Flags,
+                () if !(self.limits.merges && flow.merges) => FlushReason::InSequence,
+                () if front.is_urgent() => FlushReason::Flags,
                 // All data of the run has already been flushed, as part of other segments.
-                () if !is_before(flow.next, front.end) => Reason::Before,
-                () if !front.merges => Reason::Differs,
-                () if front.is_closed => Reason::Full,
+                () if !is_before(flow.next, front.end) => FlushReason::Before,
+                () if !front.merges => FlushReason::Differs,
+                () if front.is_closed => FlushReason::Full,
                 // The next run is adjacent, but the two were not joined, so they cannot be merged.
                 () if flow.queue.second().is_some_and(|next| !is_before(front.end, next.start)) => {
-                    Reason::Differs
+                    FlushReason::Differs
                 }
                 () => return,
             };
@@ -510,7 +511,7 @@ impl Flows {
     }
 
     /// Flushes all runs in sequence: from the front of the queue up to the first gap.
-    fn release_in_sequence(&mut self, index: u32, reason: Reason, now: Timestamp) {
+    fn release_in_sequence(&mut self, index: u32, reason: FlushReason, now: Timestamp) {
         loop {
             let flow = &self.flows[index as usize];
             if flow.queue.front().is_none_or(|front| is_before(flow.next, front.start)) {
@@ -522,15 +523,15 @@ impl Flows {
 
     /// Flushes the first run of the queue, and moves `next` to its end. Build-up ends with the first flush.
     #[inline]
-    fn release_front(&mut self, index: u32, reason: Reason, now: Timestamp) {
+    fn release_front(&mut self, index: u32, reason: FlushReason, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         let Some(run) = flow.queue.pop() else { return };
         flow.flushed = now;
         if is_before(flow.next, run.end) {
             flow.next = run.end;
         }
-        if flow.phase == Phase::BuildUp {
-            flow.phase = Phase::ActiveMerging;
+        if flow.phase == FlowPhase::BuildUp {
+            flow.phase = FlowPhase::ActiveMerging;
         }
         self.held -= run.chain.packets();
         flow.slots -= run.chain.slots();
@@ -539,7 +540,7 @@ impl Flows {
 
     /// Stops waiting: flushes all runs. If there was a gap, the flow enters loss recovery.
     #[cold]
-    fn enter_loss_recovery(&mut self, index: u32, reason: Reason, now: Timestamp) {
+    fn enter_loss_recovery(&mut self, index: u32, reason: FlushReason, now: Timestamp) {
         self.release_in_sequence(index, reason, now);
         let flow = &mut self.flows[index as usize];
         if flow.queue.is_empty() {
@@ -549,11 +550,11 @@ impl Flows {
         while !self.flows[index as usize].queue.is_empty() {
             self.release_front(index, reason, now);
         }
-        self.turn(index, Phase::LossRecovery);
+        self.turn(index, FlowPhase::LossRecovery);
     }
 
     /// Flushes all runs, across gaps. The time of the last flush does not change.
-    fn release_all(&mut self, index: u32, reason: Reason) {
+    fn release_all(&mut self, index: u32, reason: FlushReason) {
         while !self.flows[index as usize].queue.is_empty() {
             let now = self.flows[index as usize].flushed;
             self.release_front(index, reason, now);
@@ -561,7 +562,7 @@ impl Flows {
     }
 
     #[inline]
-    fn release(&mut self, index: u32, run: SegmentRun, reason: Reason) {
+    fn release(&mut self, index: u32, run: SegmentRun, reason: FlushReason) {
         let expected = &mut self.flows[index as usize].expected[1];
         let expected = expected.get_or_insert(run.start);
         if is_before(run.start, *expected) {
@@ -578,8 +579,8 @@ impl Flows {
     fn rest(&mut self, index: u32, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         let Some(front) = flow.queue.front() else {
-            if flow.phase == Phase::ActiveMerging {
-                self.turn(index, Phase::PostMerging);
+            if flow.phase == FlowPhase::ActiveMerging {
+                self.turn(index, FlowPhase::PostMerging);
             }
             return;
         };
@@ -587,7 +588,7 @@ impl Flows {
         let has_gap = !is_in_sequence || flow.queue.len() > 1;
         let is_misplaced = flow.is_tcp && flow.list != flow.phase.list(has_gap);
         let at = flow.waits_from(front) + self.limits.in_sequence;
-        if is_in_sequence && (at <= now || flow.phase == Phase::BuildUp) && !flow.is_ready {
+        if is_in_sequence && (at <= now || flow.phase == FlowPhase::BuildUp) && !flow.is_ready {
             flow.is_ready = true;
             self.ready.push(index);
         }
@@ -635,7 +636,7 @@ impl Flows {
 
     /// Flushes the segments in sequence, with the reason `InSequenceTimeout`.
     fn let_in_sequence_go(&mut self, index: u32, now: Timestamp) {
-        self.release_in_sequence(index, Reason::InSequenceTimeout, now);
+        self.release_in_sequence(index, FlushReason::InSequenceTimeout, now);
     }
 
     /// Handles an entry of `due` whose time has come, if its condition still holds.
@@ -650,7 +651,7 @@ impl Flows {
             Wait::OutOfOrder
                 if !flow.queue.is_empty() && flow.has_gap() && flow.oldest() + limits.out_of_order <= now =>
             {
-                self.enter_loss_recovery(index, Reason::OutOfOrderTimeout, now);
+                self.enter_loss_recovery(index, FlushReason::OutOfOrderTimeout, now);
             }
             _ => {}
         }
@@ -663,8 +664,8 @@ impl Flows {
     }
 
     /// Flushes all segments with this reason, and removes all flows and the saved numbers of evicted flows.
-    pub fn clear(&mut self, reason: Reason) {
-        for list in List::ALL {
+    pub fn clear(&mut self, reason: FlushReason) {
+        for list in EvictionList::ALL {
             while self.lists[list as usize].2 > 0 {
                 self.close(self.lists[list as usize].0, reason);
             }
@@ -673,36 +674,37 @@ impl Flows {
     }
 
     /// Flushes and removes a flow; returns its key, or `None` if it had no entry.
-    fn close(&mut self, index: u32, reason: Reason) -> Option<FlowKey> {
+    fn close(&mut self, index: u32, reason: FlushReason) -> Option<SegmentFlow> {
         self.release_all(index, reason);
         self.unlink(index);
         let flow = &mut self.flows[index as usize];
         // `due` may still have entries of this flow. They find nothing due in a flow without segments.
-        flow.phase = Phase::PostMerging;
+        flow.phase = FlowPhase::PostMerging;
         self.table.remove(flow.id.take()?)
     }
 
     #[inline]
-    fn turn(&mut self, index: u32, phase: Phase) {
+    fn turn(&mut self, index: u32, phase: FlowPhase) {
         let flow = &mut self.flows[index as usize];
         let was = std::mem::replace(&mut flow.phase, phase);
         // A flow stays in the list of gaps until `rest` checks whether it still has one.
-        let list = if flow.is_tcp { phase.list(flow.list == List::Gap) } else { List::Datagrams };
+        let list =
+            if flow.is_tcp { phase.list(flow.list == EvictionList::Gap) } else { EvictionList::Datagrams };
         // The first datagram flow of the list, the next to be evicted, has been inactive for longest.
-        if list != flow.list || !flow.is_tcp && was == Phase::PostMerging {
+        if list != flow.list || !flow.is_tcp && was == FlowPhase::PostMerging {
             self.move_to(index, list);
         }
     }
 
     /// Moves a flow to the end of a list, where it is evicted last.
     #[inline]
-    fn move_to(&mut self, index: u32, list: List) {
+    fn move_to(&mut self, index: u32, list: EvictionList) {
         self.unlink(index);
         self.link(index, list);
     }
 
     #[inline]
-    fn link(&mut self, index: u32, list: List) {
+    fn link(&mut self, index: u32, list: EvictionList) {
         let (first, last, length) = &mut self.lists[list as usize];
         let flow = &mut self.flows[index as usize];
         (flow.before, flow.behind, flow.list) = (*last, NONE, list);
@@ -731,7 +733,7 @@ impl Flows {
     }
 
     /// Returns a flow's phase, next expected number and first missing byte (valid in loss recovery).
-    pub fn state(&self, index: u32) -> (Phase, u32, u32) {
+    pub fn state(&self, index: u32) -> (FlowPhase, u32, u32) {
         let flow = &self.flows[index as usize];
         (flow.phase, flow.next, flow.lost)
     }
@@ -741,9 +743,9 @@ impl Default for Flow {
     fn default() -> Flow {
         Flow {
             id: None,
-            phase: Phase::PostMerging,
+            phase: FlowPhase::PostMerging,
             is_tcp: true,
-            list: List::Inactive,
+            list: EvictionList::Inactive,
             before: NONE,
             behind: NONE,
             next: 0,

@@ -97,10 +97,10 @@
 
 use std::any::Any;
 
-use element::args::{Arg, Micros};
+use element::args::{ArgType, Micros};
 use element::class::ArgInfo;
 use element::effects::{
-    Access, Action, Case, Depends, Field, Filter, Hold, Order, State, Support, Target, Value,
+    Action, Case, Depends, Field, Filter, Hold, Order, State, StateAccess, Support, Target, Value,
 };
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
@@ -109,13 +109,13 @@ use flow::{FlowId, KeyHasher};
 use packet::{BATCH_CAPACITY, VirtioNet, prefetch_line};
 use wire::checksum::Sum;
 use wire::layers::{FLOW_HEADERS, Network};
-use wire::merge::Segment;
+use wire::merge::WholeSegment;
 use wire::tcp::flags;
 use wire::{FromBytes, ipv4};
 
 use crate::cut::{Cutter, complete, is_large_segment, is_partial};
-use crate::flows::{Counts, Flows, List, Reason};
-use crate::key::{self, FlowKey, WRITTEN};
+use crate::flows::{Counts, EvictionList, Flows, FlushReason};
+use crate::key::{self, SegmentFlow, WRITTEN};
 use crate::outgoing::add;
 use crate::queue::{Piece, SegmentRun};
 use crate::settings::{AutoMicros, Settings};
@@ -186,15 +186,15 @@ const PLACES: usize = 64;
 
 /// The result of the look-up of a batch: a segment per packet, and each distinct flow of the batch once.
 struct Scratch {
-    segments: [Option<Segment>; BATCH_CAPACITY],
+    segments: [Option<WholeSegment>; BATCH_CAPACITY],
     /// For each packet, the index of its flow in `keys`, `hashes` and `ids`.
     flows: [u8; BATCH_CAPACITY],
-    keys: [FlowKey; BATCH_CAPACITY],
+    keys: [SegmentFlow; BATCH_CAPACITY],
     hashes: [u32; BATCH_CAPACITY],
     ids: [Option<FlowId>; BATCH_CAPACITY],
     /// The number of distinct flows in the batch.
     count: usize,
-    /// The small hash table: for each value of [`FlowKey::place`], the index of the flow that was added
+    /// The small hash table: for each value of [`SegmentFlow::place`], the index of the flow that was added
     /// last. An entry may be left over from an earlier batch.
     places: [u8; PLACES],
 }
@@ -204,7 +204,7 @@ impl Scratch {
         Box::new(Scratch {
             segments: [None; BATCH_CAPACITY],
             flows: [0; BATCH_CAPACITY],
-            keys: [FlowKey::NONE; BATCH_CAPACITY],
+            keys: [SegmentFlow::NONE; BATCH_CAPACITY],
             hashes: [0; BATCH_CAPACITY],
             ids: [None; BATCH_CAPACITY],
             count: 0,
@@ -215,7 +215,7 @@ impl Scratch {
     /// Notes the segment of the packet at index `at`, and its flow, unless the flow is already in the
     /// batch. A collision only adds a flow twice.
     #[inline(always)]
-    fn note(&mut self, at: usize, segment: Segment, key: FlowKey, hasher: &KeyHasher) {
+    fn note(&mut self, at: usize, segment: WholeSegment, key: SegmentFlow, hasher: &KeyHasher) {
         self.segments[at] = Some(segment);
         let place = &mut self.places[key.place(PLACES)];
         let noted = usize::from(*place);
@@ -231,8 +231,8 @@ impl Scratch {
 /// The result of the look-up for one packet: its segment, the key, hash and (if it was found) id of its
 /// flow, and the time.
 struct Known<'a> {
-    segment: &'a Segment,
-    key: &'a FlowKey,
+    segment: &'a WholeSegment,
+    key: &'a SegmentFlow,
     hash: u32,
     seen: Option<FlowId>,
     now: Timestamp,
@@ -309,7 +309,7 @@ impl Juggler {
     /// the checksum of the segment's data; `None` if it is not known or not needed. An error if the
     /// checksum is wrong.
     #[inline]
-    fn data(&self, packet: &mut Packet, segment: &Segment) -> Result<Option<Sum>, Damaged> {
+    fn data(&self, packet: &mut Packet, segment: &WholeSegment) -> Result<Option<Sum>, Damaged> {
         let is_large = self.is_asked && is_large_segment(packet);
         if self.is_asked && is_partial(packet) {
             if self.leaves_checksums {
@@ -345,7 +345,7 @@ impl Juggler {
             self.statistics.damaged += 1;
             let flow = self.flows.find(key, hash, seen);
             flow.into_iter().for_each(|flow| self.flows.give_way(flow, now));
-            self.pass(cx, out, packet, Reason::Damaged);
+            self.pass(cx, out, packet, FlushReason::Damaged);
             // The packet passes. Its sequence number may be damaged like the data, so it moves the flow's
             // next number only if it is the next segment. Captures contain undamaged segments with wrong
             // checksums: a capturing host has merged them, or their sender has left the checksum to a
@@ -374,16 +374,16 @@ impl Juggler {
             }
             Some(flow) => {
                 if let Some(packet) = self.flows.take_unordered(flow, piece, now) {
-                    self.pass(cx, out, packet, Reason::NoFlow);
+                    self.pass(cx, out, packet, FlushReason::NoFlow);
                 }
             }
-            None => self.pass(cx, out, piece.packet, Reason::NoFlow),
+            None => self.pass(cx, out, piece.packet, FlushReason::NoFlow),
         }
     }
 
     /// Forwards a packet at once, after the segments that are already released, and counts it.
     #[inline]
-    fn pass(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, reason: Reason) {
+    fn pass(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, reason: FlushReason) {
         if !self.flows.released.is_empty() {
             self.let_go(cx, out);
         }
@@ -396,8 +396,8 @@ impl Juggler {
     fn open(
         &mut self,
         packet: &Packet,
-        segment: &Segment,
-        key: &FlowKey,
+        segment: &WholeSegment,
+        key: &SegmentFlow,
         hash: u32,
         now: Timestamp,
     ) -> Option<u32> {
@@ -455,7 +455,7 @@ impl Juggler {
             }
         }
         drop(packets);
-        self.statistics.pass(Reason::InSequence, std::mem::take(&mut self.in_sequence));
+        self.statistics.pass(FlushReason::InSequence, std::mem::take(&mut self.in_sequence));
         self.scratch = Some(scratch);
     }
 
@@ -513,7 +513,7 @@ impl Juggler {
     fn finish(&mut self, cx: &mut Cx<'_>, out: &mut Batch) {
         self.flows.finish(cx.now());
         self.let_go(cx, out);
-        for list in List::ALL {
+        for list in EvictionList::ALL {
             self.statistics.lengths[list as usize].add(self.length(list), 1);
         }
         self.arm(cx);
@@ -531,13 +531,13 @@ impl Juggler {
     }
 
     /// Returns the number of flows in a list for handlers: the active list includes flows with a gap.
-    fn length(&self, list: List) -> u64 {
-        let with_gap = if list == List::Active { self.flows.length(List::Gap) } else { 0 };
+    fn length(&self, list: EvictionList) -> u64 {
+        let with_gap = if list == EvictionList::Active { self.flows.length(EvictionList::Gap) } else { 0 };
         (self.flows.length(list) + with_gap) as u64
     }
 
     fn flush(&mut self, cx: &mut Cx<'_>) {
-        self.flows.clear(Reason::Drain);
+        self.flows.clear(FlushReason::Drain);
         let mut out = cx.batch();
         self.finish(cx, &mut out);
         cx.emit(0, out);
@@ -562,14 +562,14 @@ fn ask_for_data(packet: &Packet) {
 }
 
 /// True if the unfinished checksum is the segment's own, and not that of another packet in or around it.
-fn is_own(virtio: &VirtioNet, segment: &Segment) -> bool {
+fn is_own(virtio: &VirtioNet, segment: &WholeSegment) -> bool {
     let offset = if segment.is_tcp { 16 } else { 6 };
     (virtio.checksum_start, virtio.checksum_offset) == (segment.l4, offset)
 }
 
 /// True if a packet is IPv4 with DF set, so that its identification has no meaning (RFC 6864).
 #[inline]
-fn has_no_use_for_id(packet: &Packet, segment: &Segment) -> bool {
+fn has_no_use_for_id(packet: &Packet, segment: &WholeSegment) -> bool {
     let header = packet.data().get(segment.l3.into()..).map(ipv4::Header::ref_from_prefix);
     segment.network == Network::Ipv4 && matches!(header, Some(Ok((header, _))) if header.dont_fragment())
 }
@@ -616,8 +616,12 @@ impl Element for Juggler {
                 Value::Pure { name: "part of a large segment", reads: self.reads() },
             ));
         }
-        let table =
-            State { table: "flows", key: self.reads(), both_directions: false, access: Access::EveryPacket };
+        let table = State {
+            table: "flows",
+            key: self.reads(),
+            both_directions: false,
+            access: StateAccess::EveryPacket,
+        };
         let effects = Effects {
             hold: Hold::PerFlow,
             state: vec![table],
@@ -675,7 +679,7 @@ impl Element for Juggler {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        self.flows.clear(Reason::Drain);
+        self.flows.clear(FlushReason::Drain);
         let mut packets = Vec::new();
         for (run, reason) in self.flows.released.drain(..) {
             self.statistics.release(&run, reason, run.chain.packets() as u64, run.since);
@@ -737,30 +741,30 @@ const HANDLERS: &[Handler<Juggler>] = &[
     Handler::count("passed", |e| e.statistics.passed),
     Handler::count("damaged", |e| e.statistics.damaged),
     Handler::<Juggler>::get("flushes", |e| {
-        let line = |&reason: &Reason| format!("{} {}\n", reason.as_str(), e.flushed(reason));
-        Reason::ALL.iter().map(line).collect()
+        let line = |&reason: &FlushReason| format!("{} {}\n", reason.as_str(), e.flushed(reason));
+        FlushReason::ALL.iter().map(line).collect()
     })
     .summed(),
     Handler::count("timeouts", |e| {
-        e.flushed(Reason::InSequenceTimeout) + e.flushed(Reason::OutOfOrderTimeout)
+        e.flushed(FlushReason::InSequenceTimeout) + e.flushed(FlushReason::OutOfOrderTimeout)
     }),
     Handler::<Juggler>::get("evictions", |e| {
         let evictions = &e.flows.counts.evictions;
-        let line = |&list: &List| format!("{} {}\n", list.as_str(), evictions[list as usize]);
-        List::ALL.iter().map(line).collect()
+        let line = |&list: &EvictionList| format!("{} {}\n", list.as_str(), evictions[list as usize]);
+        EvictionList::ALL.iter().map(line).collect()
     })
     .summed(),
-    Handler::count("datagrams", |e| e.length(List::Datagrams)),
-    Handler::count("inactive", |e| e.length(List::Inactive)),
-    Handler::count("active", |e| e.length(List::Active)),
-    Handler::count("gap", |e| e.length(List::Gap)),
-    Handler::count("loss_recovery", |e| e.length(List::LossRecovery)),
+    Handler::count("datagrams", |e| e.length(EvictionList::Datagrams)),
+    Handler::count("inactive", |e| e.length(EvictionList::Inactive)),
+    Handler::count("active", |e| e.length(EvictionList::Active)),
+    Handler::count("gap", |e| e.length(EvictionList::Gap)),
+    Handler::count("loss_recovery", |e| e.length(EvictionList::LossRecovery)),
     Handler::<Juggler>::get("lengths", |e| {
-        let lines = |list: List| {
+        let lines = |list: EvictionList| {
             let shown = e.statistics.lengths[list as usize].show_with("");
             shown.lines().map(|line| format!("{} {line}\n", list.as_str())).collect::<String>()
         };
-        List::ALL.map(lines).concat()
+        EvictionList::ALL.map(lines).concat()
     })
     .summed(),
     Handler::count("reordered_in", |e| e.flows.counts.reordered[0]),
@@ -778,7 +782,7 @@ const HANDLERS: &[Handler<Juggler>] = &[
 ];
 
 impl Juggler {
-    fn flushed(&self, reason: Reason) -> u64 {
+    fn flushed(&self, reason: FlushReason) -> u64 {
         self.statistics.flushes[reason as usize]
     }
 

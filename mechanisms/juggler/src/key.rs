@@ -4,7 +4,7 @@
 use element::frame::{ip_header, vlans_before};
 use element::{Base, Packet};
 use wire::layers::{FLOW_HEADERS, Network};
-use wire::merge::Segment;
+use wire::merge::WholeSegment;
 use wire::{ether_type, tcp};
 use zerocopy::FromZeros;
 
@@ -25,22 +25,22 @@ const TYPE: usize = 12;
 /// identifiers, protocol and IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
-pub struct FlowKey([u64; 5]);
+pub struct SegmentFlow([u64; 5]);
 
-impl flow::Key for FlowKey {
+impl flow::Key for SegmentFlow {
     #[inline(always)]
     fn words(&self) -> &[u64] {
         &self.0
     }
 }
 
-impl FlowKey {
+impl SegmentFlow {
     /// A key that no flow has: a placeholder for free entries.
-    pub const NONE: FlowKey = FlowKey([0; 5]);
+    pub const NONE: SegmentFlow = SegmentFlow([0; 5]);
 
     /// True if two keys are equal. Unlike `==`, makes no function call for the comparison of arrays.
     #[inline]
-    pub fn is_same(&self, other: &FlowKey) -> bool {
+    pub fn is_same(&self, other: &SegmentFlow) -> bool {
         self.0.iter().zip(&other.0).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
     }
 
@@ -63,7 +63,7 @@ impl FlowKey {
     /// Returns the key of the flow of `segment`, whose headers are in the first bytes of `frame`; `None` if
     /// a header is truncated.
     #[inline]
-    fn of(frame: &[u8], segment: &Segment, vlans: u32) -> Option<FlowKey> {
+    fn of(frame: &[u8], segment: &WholeSegment, vlans: u32) -> Option<SegmentFlow> {
         let ip = frame.get(segment.l3.into()..)?;
         let word = |at: usize| Some(u64::from_le_bytes(*ip.get(at..)?.first_chunk()?));
         let (version, [a, b, c, d]) = match segment.network {
@@ -74,7 +74,7 @@ impl FlowKey {
         // Bit 2 is set in the key of each flow, so that no key equals `NONE`; bit 1 encodes the IP version,
         // bit 0 the protocol.
         let kind = 4 | version << 1 | u64::from(segment.is_tcp);
-        Some(FlowKey([a, b, c, d, ports | u64::from(vlans) << 32 | kind << KIND]))
+        Some(SegmentFlow([a, b, c, d, ports | u64::from(vlans) << 32 | kind << KIND]))
     }
 }
 
@@ -84,25 +84,25 @@ impl FlowKey {
 /// If the network header annotation is set, the IP header starts there, and the VLAN tags are read from the
 /// bytes ahead of it. Otherwise the packet is taken to start with a header of its link type.
 #[inline]
-pub fn locate(packet: &Packet) -> Option<(Segment, FlowKey)> {
+pub fn locate(packet: &Packet) -> Option<(WholeSegment, SegmentFlow)> {
     plain(packet).or_else(|| locate_any(packet))
 }
 
 /// Finds the segment as [`locate`] does, but only for the layout of nearly all packets: TCP over IPv4
 /// without options, in an Ethernet frame without tags. `None` for all other packets.
 #[inline(always)]
-pub(crate) fn plain(packet: &Packet) -> Option<(Segment, FlowKey)> {
+pub(crate) fn plain(packet: &Packet) -> Option<(WholeSegment, SegmentFlow)> {
     let data = packet.data();
     if !is_untagged(packet, data) || packet.offset(Base::Network).is_some_and(|l3| l3 != ETHERNET as isize) {
         return None;
     }
-    let segment = Segment::plain(data, ETHERNET, packet.len())?;
-    Some((segment, FlowKey::of(data, &segment, 0)?))
+    let segment = WholeSegment::plain(data, ETHERNET, packet.len())?;
+    Some((segment, SegmentFlow::of(data, &segment, 0)?))
 }
 
 /// Finds the segment as [`locate`] does, for packets of any layout.
 #[inline(never)]
-pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
+pub(crate) fn locate_any(packet: &Packet) -> Option<(WholeSegment, SegmentFlow)> {
     let data = packet.data();
     let mut is_inner = false;
     let (l3, vlans) = match packet.offset(Base::Network) {
@@ -114,7 +114,7 @@ pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
         None if is_untagged(packet, data) => (ETHERNET, 0),
         None => ip_header(data, packet.link())?,
     };
-    let mut segment = Segment::of(data, l3, packet.len())?;
+    let mut segment = WholeSegment::of(data, l3, packet.len())?;
     // The effects declare reads of FLOW_HEADERS bytes only, so segments with longer headers are not read.
     // In practice no link header is so long.
     if usize::from(segment.l4) + tcp::Header::LEN > FLOW_HEADERS.into() {
@@ -123,7 +123,7 @@ pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
     // `is_plain` allows merging. Merging does not adjust the lengths in the outer headers of a tunnel, and
     // changes no bytes beyond WRITTEN.
     segment.is_plain &= !is_inner && segment.l4 <= WRITTEN - CHECKSUM_END;
-    Some((segment, FlowKey::of(data, &segment, vlans)?))
+    Some((segment, SegmentFlow::of(data, &segment, vlans)?))
 }
 
 /// True if the annotated IP header, at offset `l3`, is the header that follows the link header, and not a
@@ -183,7 +183,7 @@ mod tests {
                 assert_eq!(locate(&packet), locate_any(&packet));
             }
             pool.free(packet);
-            assert!(!keys.contains(&key) && key != FlowKey::NONE);
+            assert!(!keys.contains(&key) && key != SegmentFlow::NONE);
             assert_eq!(key.is_tcp(), segment.is_tcp);
             keys.push(key);
         }

@@ -40,14 +40,14 @@
 
 use std::any::Any;
 
-use element::args::{Arg, Place};
+use element::args::{ArgType, Scope};
 use element::class::ArgInfo;
-use element::effects::{Access, Case, Depends, Filter, State, Target};
+use element::effects::{Case, Depends, Filter, State, StateAccess, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use flow::{FiveTupleKey, FlowTable, InsertError, KeyHasher};
 use wire::tcp::flags;
 
-use crate::tcp_header::{Located, READS, TcpHeader, locate};
+use crate::tcp_header::{LocatedSegment, READS, TcpHeader, locate};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -116,8 +116,8 @@ enum Mode {
     Packet,
 }
 
-impl Arg for Mode {
-    fn parse(text: &str, _: &Place<'_>) -> Result<Mode, String> {
+impl ArgType for Mode {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<Mode, String> {
         match text.trim() {
             "FLOW" => Ok(Mode::Flow),
             "TSO" => Ok(Mode::Tso),
@@ -138,8 +138,8 @@ enum Choice {
     RoundRobin,
 }
 
-impl Arg for Choice {
-    fn parse(text: &str, _: &Place<'_>) -> Result<Choice, String> {
+impl ArgType for Choice {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<Choice, String> {
         match text.trim() {
             "RANDOM" => Ok(Choice::Random),
             "ROUND_ROBIN" => Ok(Choice::RoundRobin),
@@ -167,7 +167,7 @@ struct Block {
 impl Block {
     /// True if a packet continues the block: the block has not ended, the packet follows it in sequence
     /// (TCP), and the block does not become longer than `most` bytes. The caller has checked GAP.
-    fn goes_on(&self, packet: &Located, most: u32) -> bool {
+    fn goes_on(&self, packet: &LocatedSegment, most: u32) -> bool {
         let follows = match (packet.tcp, self.next) {
             (Some(tcp), Some(next)) => tcp.sequence == next,
             _ => true,
@@ -175,7 +175,7 @@ impl Block {
         !self.ended && follows && self.bytes + u64::from(packet.length) <= most.into()
     }
 
-    fn add(&mut self, packet: &Located) {
+    fn add(&mut self, packet: &LocatedSegment) {
         self.bytes += u64::from(packet.length);
         self.next = packet.tcp.map(|tcp| behind(tcp, packet.length));
         self.ended = packet.tcp.is_some_and(|tcp| tcp.flags & flags::PSH != 0);
@@ -247,7 +247,13 @@ impl PathSelector {
         }
     }
 
-    fn output_of_block(&mut self, cx: &mut Cx<'_>, packet: &Located, key: &FiveTupleKey, hash: u32) -> usize {
+    fn output_of_block(
+        &mut self,
+        cx: &mut Cx<'_>,
+        packet: &LocatedSegment,
+        key: &FiveTupleKey,
+        hash: u32,
+    ) -> usize {
         let now = cx.now();
         let mut inserted = self.table.insert(key, hash, now);
         if inserted == Err(InsertError::Full) {
@@ -288,7 +294,7 @@ impl Element for PathSelector {
             Mode::Flow => Effects::cases(vec![Case::new(by_flow, Target::SomeOutput), any]),
             Mode::Packet => Effects::cases(vec![any]),
             Mode::Tso => {
-                let access = Access::EveryPacket;
+                let access = StateAccess::EveryPacket;
                 let table = State { table: "blocks", key: READS.to_vec(), both_directions: false, access };
                 Effects { state: vec![table], ..Effects::cases(vec![any]) }.depending_on(Depends::Time)
             }

@@ -4,7 +4,7 @@
 /// memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Reason {
+pub enum FlushReason {
     /// The packet belongs to no known flow and opens none, or there is no memory to hold it.
     NoFlow,
     /// The transport checksum is wrong, so the packet is forwarded as it is.
@@ -35,49 +35,49 @@ pub enum Reason {
     Drain,
 }
 
-impl Reason {
+impl FlushReason {
     /// All reasons, in the order of the handler `flushes`; `reason as usize` is the index.
-    pub const ALL: [Reason; 14] = [
-        Reason::NoFlow,
-        Reason::Damaged,
-        Reason::InSequence,
-        Reason::Before,
-        Reason::Full,
-        Reason::Flags,
-        Reason::Differs,
-        Reason::Acknowledgment,
-        Reason::InSequenceTimeout,
-        Reason::OutOfOrderTimeout,
-        Reason::QueueFull,
-        Reason::Evicted,
-        Reason::Restarted,
-        Reason::Drain,
+    pub const ALL: [FlushReason; 14] = [
+        FlushReason::NoFlow,
+        FlushReason::Damaged,
+        FlushReason::InSequence,
+        FlushReason::Before,
+        FlushReason::Full,
+        FlushReason::Flags,
+        FlushReason::Differs,
+        FlushReason::Acknowledgment,
+        FlushReason::InSequenceTimeout,
+        FlushReason::OutOfOrderTimeout,
+        FlushReason::QueueFull,
+        FlushReason::Evicted,
+        FlushReason::Restarted,
+        FlushReason::Drain,
     ];
 
     /// Returns the name of the reason in the handler `flushes`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Reason::NoFlow => "no_flow",
-            Reason::Damaged => "damaged",
-            Reason::InSequence => "in_sequence",
-            Reason::Before => "before_sequence",
-            Reason::Full => "full",
-            Reason::Flags => "flags",
-            Reason::Differs => "differs",
-            Reason::Acknowledgment => "acknowledgment",
-            Reason::InSequenceTimeout => "inseq_timeout",
-            Reason::OutOfOrderTimeout => "ofo_timeout",
-            Reason::QueueFull => "queue_full",
-            Reason::Evicted => "evicted",
-            Reason::Restarted => "restarted",
-            Reason::Drain => "drain",
+            FlushReason::NoFlow => "no_flow",
+            FlushReason::Damaged => "damaged",
+            FlushReason::InSequence => "in_sequence",
+            FlushReason::Before => "before_sequence",
+            FlushReason::Full => "full",
+            FlushReason::Flags => "flags",
+            FlushReason::Differs => "differs",
+            FlushReason::Acknowledgment => "acknowledgment",
+            FlushReason::InSequenceTimeout => "inseq_timeout",
+            FlushReason::OutOfOrderTimeout => "ofo_timeout",
+            FlushReason::QueueFull => "queue_full",
+            FlushReason::Evicted => "evicted",
+            FlushReason::Restarted => "restarted",
+            FlushReason::Drain => "drain",
         }
     }
 }
 
 /// The phase of a flow, as in the paper. The initial phase is missing, because the flow then has no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum FlowPhase {
     /// The next sequence number is an estimate, which decreases if an earlier segment arrives.
     BuildUp,
     /// Segments wait, to be merged or for missing segments.
@@ -90,7 +90,7 @@ pub enum Phase {
 
 /// The lists of flows, in the order of eviction: flows that lose least by eviction are in the first list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum List {
+pub enum EvictionList {
     /// Flows of UDP datagrams, which have no order that could be lost.
     Datagrams,
     /// TCP flows without waiting segments.
@@ -103,31 +103,37 @@ pub enum List {
     LossRecovery,
 }
 
-impl List {
+impl EvictionList {
     /// All lists, in the order of eviction; `list as usize` is the index.
-    pub const ALL: [List; 5] = [List::Datagrams, List::Inactive, List::Active, List::Gap, List::LossRecovery];
+    pub const ALL: [EvictionList; 5] = [
+        EvictionList::Datagrams,
+        EvictionList::Inactive,
+        EvictionList::Active,
+        EvictionList::Gap,
+        EvictionList::LossRecovery,
+    ];
 
     /// Returns the name of the list in handlers.
     pub fn as_str(self) -> &'static str {
         match self {
-            List::Datagrams => "datagrams",
-            List::Inactive => "inactive",
-            List::Active => "active",
-            List::Gap => "gap",
-            List::LossRecovery => "loss_recovery",
+            EvictionList::Datagrams => "datagrams",
+            EvictionList::Inactive => "inactive",
+            EvictionList::Active => "active",
+            EvictionList::Gap => "gap",
+            EvictionList::LossRecovery => "loss_recovery",
         }
     }
 }
 
-impl Phase {
+impl FlowPhase {
     /// Returns the list for a TCP flow in this phase; `has_gap` is true if segments of the flow wait after
     /// a gap.
-    pub(crate) fn list(self, has_gap: bool) -> List {
+    pub(crate) fn list(self, has_gap: bool) -> EvictionList {
         match self {
-            Phase::BuildUp | Phase::ActiveMerging if has_gap => List::Gap,
-            Phase::BuildUp | Phase::ActiveMerging => List::Active,
-            Phase::PostMerging => List::Inactive,
-            Phase::LossRecovery => List::LossRecovery,
+            FlowPhase::BuildUp | FlowPhase::ActiveMerging if has_gap => EvictionList::Gap,
+            FlowPhase::BuildUp | FlowPhase::ActiveMerging => EvictionList::Active,
+            FlowPhase::PostMerging => EvictionList::Inactive,
+            FlowPhase::LossRecovery => EvictionList::LossRecovery,
         }
     }
 }

@@ -46,9 +46,9 @@
 use std::any::Any;
 
 use classify::IntervalSet;
-use element::args::{AnnotationOffset, Arg, Bandwidth, Real};
+use element::args::{AnnotationOffset, ArgType, Bandwidth, Real};
 use element::class::ArgInfo;
-use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Target, Value};
+use element::effects::{Action, Case, Depends, Field, Filter, State, StateAccess, Target, Value};
 use element::{Batch, Class, Cx, Effects, Element, Handler, Packet, Timestamp, manual};
 use flow::{FiveTupleKey, FlowTable, InsertError, Inserted, KeyHasher};
 use wire::tcp::flags;
@@ -219,7 +219,7 @@ impl Element for PriorityMarker {
         let chosen = Value::Choose { set: IntervalSet::one(0, 1), key: Vec::new() };
         let data = Case::new(Filter::Any, Target::Output(0)).on(0).with(Action::Set(paint, chosen));
         let back = Case::new(Filter::Any, Target::Output(1)).on(1);
-        let access = Access::EveryPacket;
+        let access = StateAccess::EveryPacket;
         let table = State { table: "acknowledged", key: READS.to_vec(), both_directions: false, access };
         Effects { state: vec![table], ..Effects::cases(vec![data, back]) }
             .depending_on(Depends::Random)

@@ -8,9 +8,9 @@
 use std::collections::VecDeque;
 
 use element::{Packet, Timestamp};
-use packet::Chain;
+use packet::PacketChain;
 use wire::checksum::Sum;
-use wire::merge::Segment;
+use wire::merge::WholeSegment;
 use wire::tcp::flags;
 
 use crate::sequence::is_before;
@@ -29,7 +29,7 @@ pub struct Piece<'a> {
     /// The packet, which is owned.
     pub packet: Packet,
     /// The header fields of the packet.
-    pub segment: &'a Segment,
+    pub segment: &'a WholeSegment,
     /// The checksum of the data; `None` if it is not known or a device computes checksums. Segments with
     /// and without it are not merged with each other.
     pub data: Option<Sum>,
@@ -53,9 +53,9 @@ pub struct SegmentRun {
     /// The earliest time of arrival of its segments.
     pub since: Timestamp,
     /// The packets of the segments, chained in order.
-    pub chain: Chain,
+    pub chain: PacketChain,
     /// The header fields of the first segment.
-    pub first: Segment,
+    pub first: WholeSegment,
     /// The number of data bytes in the last segment.
     last_length: u16,
     /// The TCP flags of the last segment.
@@ -98,7 +98,7 @@ impl SegmentRun {
             repeats_id: false,
             is_one: true,
             is_closed: false,
-            chain: Chain::new(packet),
+            chain: PacketChain::new(packet),
         };
         run.is_closed = run.is_last();
         run
@@ -151,7 +151,7 @@ impl SegmentRun {
     /// True if, with `next` appended, all segments have the same identification and may have it. In a run
     /// of one segment, the identification of `next` decides; a longer run has decided already.
     #[inline]
-    fn repeats_id_before(&self, next: &Segment) -> bool {
+    fn repeats_id_before(&self, next: &WholeSegment) -> bool {
         self.repeats_id || self.may_repeat_id && self.chain.packets() == 1 && next.id == self.first.id
     }
 
@@ -166,7 +166,7 @@ impl SegmentRun {
     }
 
     #[inline(always)]
-    fn takes_first(&self, next: &Segment, head: &[u8]) -> bool {
+    fn takes_first(&self, next: &WholeSegment, head: &[u8]) -> bool {
         let id_ahead = if self.repeats_id_before(next) { 0 } else { self.chain.packets() as u16 };
         !self.is_closed
             && next.length <= self.first.length

@@ -1,10 +1,10 @@
 //! The arguments of Juggler, and the argument types for them.
 
-use classify::filter::{Headers, Matcher};
-use element::args::{Arg, Bandwidth, Micros, Place, PlaceNames, filter_condition, unquote};
+use classify::filter::{HeaderSlices, Matcher};
+use element::args::{ArgType, Bandwidth, Micros, PlaceNames, Scope, filter_condition, unquote};
 use element::{Packet, Timestamp};
 use packet::SLOT_STRIDE;
-use wire::merge::Segment;
+use wire::merge::WholeSegment;
 
 use crate::flows::Limits;
 
@@ -61,8 +61,8 @@ impl Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AutoMicros(pub(crate) Option<Timestamp>);
 
-impl Arg for AutoMicros {
-    fn parse(text: &str, place: &Place<'_>) -> Result<AutoMicros, String> {
+impl ArgType for AutoMicros {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<AutoMicros, String> {
         match text.trim() {
             "auto" => Ok(AutoMicros(None)),
             text => Micros::parse(text, place).map(|Micros(time)| AutoMicros(Some(time))),
@@ -93,12 +93,12 @@ impl Pattern {
 
     /// True if the filter matches the packet, whose headers `segment` describes.
     #[inline]
-    pub(crate) fn has(&self, packet: &Packet, segment: &Segment) -> bool {
+    pub(crate) fn has(&self, packet: &Packet, segment: &WholeSegment) -> bool {
         let Some(matcher) = &self.matcher else { return false };
         let data = packet.data();
         let from = |at: u16| data.get(at.into()..).unwrap_or_default();
         matcher
-            .first(&Headers { mac: data, network: from(segment.l3), transport: from(segment.l4) })
+            .first(&HeaderSlices { mac: data, network: from(segment.l3), transport: from(segment.l4) })
             .is_some()
     }
 }
@@ -109,8 +109,8 @@ impl Default for Pattern {
     }
 }
 
-impl Arg for Pattern {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Pattern, String> {
+impl ArgType for Pattern {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Pattern, String> {
         let text = unquote(text);
         let text = text.trim();
         if text == "none" {

@@ -1,9 +1,9 @@
 //! Counts that the handlers of Juggler report.
 
 use element::Timestamp;
-use element::histogram::Histogram;
+use element::histogram::Log2Histogram;
 
-use crate::flows::{List, Reason};
+use crate::flows::{EvictionList, FlushReason};
 use crate::queue::SegmentRun;
 
 /// The counts of one instance of Juggler.
@@ -21,18 +21,18 @@ pub(crate) struct Statistics {
     /// The number of packets that left, by class of the number of their segments: class `c` has 2^(c-1)
     /// segments up to twice as many; the last class has no upper bound.
     sizes: [u64; 17],
-    /// The number of flushed runs and of packets forwarded at once, by `Reason as usize`.
-    pub(crate) flushes: [u64; Reason::ALL.len()],
+    /// The number of flushed runs and of packets forwarded at once, by `FlushReason as usize`.
+    pub(crate) flushes: [u64; FlushReason::ALL.len()],
     /// The histogram of the times for which segments were held.
-    pub(crate) holds: Histogram,
+    pub(crate) holds: Log2Histogram,
     /// The histograms of the length of each list, taken at the end of each batch.
-    pub(crate) lengths: [Histogram; List::ALL.len()],
+    pub(crate) lengths: [Log2Histogram; EvictionList::ALL.len()],
 }
 
 impl Statistics {
     /// Counts `segments` segments that are forwarded at once, each as one packet.
     #[inline]
-    pub(crate) fn pass(&mut self, reason: Reason, segments: u64) {
+    pub(crate) fn pass(&mut self, reason: FlushReason, segments: u64) {
         self.flushes[reason as usize] += segments;
         self.segments[1] += segments;
         self.released += segments;
@@ -43,7 +43,7 @@ impl Statistics {
     /// Counts a run that leaves at `now` as `packets` packets: 1 if it was merged, otherwise one per
     /// segment.
     #[inline]
-    pub(crate) fn release(&mut self, run: &SegmentRun, reason: Reason, packets: u64, now: Timestamp) {
+    pub(crate) fn release(&mut self, run: &SegmentRun, reason: FlushReason, packets: u64, now: Timestamp) {
         let segments = run.chain.packets();
         self.flushes[reason as usize] += 1;
         self.segments[1] += packets;

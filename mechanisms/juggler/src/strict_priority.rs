@@ -36,7 +36,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use element::args::{AnnotationOffset, Arg, Bandwidth};
+use element::args::{AnnotationOffset, ArgType, Bandwidth};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Hold, Order, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};

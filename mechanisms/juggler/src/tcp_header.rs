@@ -10,7 +10,7 @@ pub const READS: [Field; 4] = five_tuple::READS;
 
 /// The result of [`locate`]: flow, length and TCP header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Located {
+pub struct LocatedSegment {
     /// The five-tuple of the flow.
     pub flow: FiveTuple,
     /// The number of bytes after the transport header, according to the length in the IP header. In a
@@ -35,7 +35,7 @@ pub struct TcpHeader {
 
 /// Finds the headers of a packet: at its network header annotation or, without the annotation, after its
 /// link header. `None` if the packet is not IP.
-pub fn locate(packet: &Packet) -> Option<Located> {
+pub fn locate(packet: &Packet) -> Option<LocatedSegment> {
     let (bytes, link) = match packet.offset(Base::Network) {
         Some(_) => (packet.header(Base::Network)?, LinkType::RawIp),
         None => (packet.data(), LinkType::from_number(packet.link())),
@@ -52,7 +52,7 @@ pub fn locate(packet: &Packet) -> Option<Located> {
         acknowledgment: tcp.acknowledgment.get(),
         flags: tcp.flags,
     });
-    Some(Located { flow, length: end.saturating_sub(start) as u32, tcp })
+    Some(LocatedSegment { flow, length: end.saturating_sub(start) as u32, tcp })
 }
 
 #[cfg(test)]
@@ -89,7 +89,7 @@ mod tests {
         let end = |text: &str| text.parse::<SocketAddr>().unwrap();
         let tcp = |a: &str, b: &str| Builder::tcp(end(a), end(b), 24).sequence(7, 9);
         let header = Some(TcpHeader { sequence: 7, acknowledgment: 9, flags: 24 });
-        let of_tcp = |located: Option<Located>| located.map(|located| (located.length, located.tcp));
+        let of_tcp = |located: Option<LocatedSegment>| located.map(|located| (located.length, located.tcp));
         // The length in the IP header counts: padding of a short frame does not, and bytes far after the
         // headers do.
         assert_eq!(of_tcp(of(tcp("10.0.0.1:1", "10.0.0.2:2"), &[], 6)), Some((0, header)));

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use testkit::elements::{Seen, collect, offer};
-use testkit::{Run, found};
+use testkit::{TestRun, found};
 use wire::layers::Network;
 use wire::{FiveTuple, Layers, LinkType, ip_protocol, tcp};
 
@@ -15,7 +15,7 @@ use wire::{FiveTuple, Layers, LinkType, ip_protocol, tcp};
 fn run(capture: &Path, elements: &str, handlers: &[&str]) -> Option<(Vec<Vec<u8>>, Vec<String>)> {
     let number = offer(Vec::new());
     let text = format!("FromDump(\"{}\") {elements} -> TestSink({number}, 0)", capture.display());
-    let outcome = Run::trace().text(&text, handlers).ok()?;
+    let outcome = TestRun::trace().text(&text, handlers).ok()?;
     assert!(outcome.report.balances(), "{}", capture.display());
     let packets = collect(number).into_iter().map(|Seen { bytes, .. }| bytes).collect();
     Some((packets, outcome.values.into_iter().map(Result::unwrap).collect()))

@@ -2,8 +2,8 @@
 //! downstream, the output equals the input.
 
 use element::Timestamp;
-use testkit::Run;
-use testkit::elements::{Input, Seen, collect, offer};
+use testkit::TestRun;
+use testkit::elements::{Seen, TestPacket, collect, offer};
 use testkit::timed::{frame, tcp, through, through_while, udp};
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, PSH, RST};
@@ -54,7 +54,7 @@ fn what_stands_behind_decides_whether_segments_are_merged() {
             "FromDump(\"{}\") -> Strip(0) -> MarkIPHeader(14) -> e :: Juggler -> {behind} -> TestSink({number}, 0)",
             file.display()
         );
-        let outcome = Run::trace().text(&text, &["e.merged"]).unwrap_or_else(|error| panic!("{error}"));
+        let outcome = TestRun::trace().text(&text, &["e.merged"]).unwrap_or_else(|error| panic!("{error}"));
         let seen: Vec<Vec<u8>> = collect(number).into_iter().map(|Seen { bytes, .. }| bytes).collect();
         (outcome.values[0].clone().unwrap() == "4.000", seen)
     };
@@ -130,7 +130,7 @@ fn annotations_that_somebody_reads_are_kept_apart() {
     let input = |number: usize, bytes: Vec<u8>| {
         let mut annotations = [0; 48];
         annotations[16] = (number / 2) as u8;
-        Input { bytes, time: Timestamp::ZERO, annotations, headers: [Some(0), Some(14), Some(34)] }
+        TestPacket { bytes, time: Timestamp::ZERO, annotations, headers: [Some(0), Some(14), Some(34)] }
     };
     let inputs = four().into_iter().enumerate().map(|(number, (_, bytes))| input(number, bytes)).collect();
     let number = offer(vec![inputs]);
@@ -138,7 +138,7 @@ fn annotations_that_somebody_reads_are_kept_apart() {
         "TestSource({number}, 0) -> Juggler -> s :: PaintSwitch; s[0] -> Segment -> TestSink({number}, 0); \
          s[1] -> Segment -> TestSink({number}, 1)"
     );
-    Run::default().text(&text, &[]).unwrap();
+    TestRun::default().text(&text, &[]).unwrap();
     let sinks: Vec<usize> = collect(number).into_iter().map(|seen| seen.sink).collect();
     assert_eq!(sinks, [0, 0, 1, 1]);
 }
@@ -155,7 +155,7 @@ fn replayed_packets_are_what_they_were() {
             "FromDump(\"{}\") -> ReplayUnqueue(STOP 20) -> {chain} -> TestSink({number}, 0)",
             file.display()
         );
-        Run::default().text(&text, &[]).unwrap();
+        TestRun::default().text(&text, &[]).unwrap();
         let seen = collect(number);
         assert_eq!(seen.len(), 80);
         let known = bytes(&four());

@@ -1,7 +1,7 @@
 //! Tests of the flow table: the examples of the paper (figures 6, 7 and 8), evictions and time-outs.
 
 use element::Timestamp;
-use juggler::flows::{Flows, Limits, List, Phase, Reason};
+use juggler::flows::{EvictionList, FlowPhase, Flows, FlushReason, Limits};
 use juggler::key;
 use juggler::queue::Piece;
 use packet::Pool;
@@ -82,7 +82,7 @@ impl Table {
 
     /// Returns the packets that have left since the last call: the first and the last segment of each, and
     /// the reason.
-    fn left(&mut self) -> Vec<(u32, u32, Reason)> {
+    fn left(&mut self) -> Vec<(u32, u32, FlushReason)> {
         let runs = self.flows.released.drain(..);
         let pool = &mut self.pool;
         runs.map(|(run, reason)| {
@@ -94,7 +94,7 @@ impl Table {
     }
 
     /// Returns the phase of a flow, its next segment and its first missing segment.
-    fn state(&self, index: u32) -> (Phase, u32, u32) {
+    fn state(&self, index: u32) -> (FlowPhase, u32, u32) {
         let (phase, next, lost) = self.flows.state(index);
         (phase, next / SIZE, lost / SIZE)
     }
@@ -102,7 +102,7 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        self.flows.clear(Reason::Drain);
+        self.flows.clear(FlushReason::Drain);
         self.left();
     }
 }
@@ -112,24 +112,24 @@ fn figure_6_what_went_before_is_not_waited_for() {
     let mut table = Table::new(8);
     let flow = table.take(1, 3);
     table.take(1, 5);
-    assert_eq!(table.state(flow), (Phase::BuildUp, 3, 0));
+    assert_eq!(table.state(flow), (FlowPhase::BuildUp, 3, 0));
     table.take(1, 2);
-    assert_eq!(table.state(flow), (Phase::BuildUp, 2, 0), "the guess goes back");
+    assert_eq!(table.state(flow), (FlowPhase::BuildUp, 2, 0), "the guess goes back");
     table.wait(Timestamp(0));
     assert!(table.left().is_empty());
     table.wait(INSEQ);
-    assert_eq!(table.left(), [(2, 3, Reason::InSequenceTimeout)]);
-    assert_eq!(table.state(flow), (Phase::ActiveMerging, 4, 0));
+    assert_eq!(table.left(), [(2, 3, FlushReason::InSequenceTimeout)]);
+    assert_eq!(table.state(flow), (FlowPhase::ActiveMerging, 4, 0));
     // A segment before the next one passes at once. The estimate does not decrease any more, because
     // build-up is over.
     table.take(1, 1);
-    assert_eq!(table.left(), [(1, 1, Reason::Before)]);
-    assert_eq!(table.state(flow), (Phase::ActiveMerging, 4, 0));
+    assert_eq!(table.left(), [(1, 1, FlushReason::Before)]);
+    assert_eq!(table.state(flow), (FlowPhase::ActiveMerging, 4, 0));
     table.take(1, 4);
     table.wait(INSEQ);
-    assert_eq!(table.left(), [(4, 5, Reason::InSequenceTimeout)]);
-    assert_eq!(table.state(flow), (Phase::PostMerging, 6, 0));
-    assert_eq!(table.flows.length(List::Inactive), 1);
+    assert_eq!(table.left(), [(4, 5, FlushReason::InSequenceTimeout)]);
+    assert_eq!(table.state(flow), (FlowPhase::PostMerging, 6, 0));
+    assert_eq!(table.flows.length(EvictionList::Inactive), 1);
 }
 
 #[test]
@@ -137,23 +137,32 @@ fn figure_7_a_flow_recovers_when_its_first_hole_is_filled() {
     let mut table = Table::new(8);
     let flow = table.take(1, 0);
     table.wait(INSEQ);
-    assert_eq!(table.left(), [(0, 0, Reason::InSequenceTimeout)]);
+    assert_eq!(table.left(), [(0, 0, FlushReason::InSequenceTimeout)]);
     for number in [2, 3, 5] {
         table.take(1, number);
     }
     table.wait(OFO);
-    assert_eq!(table.left(), [(2, 3, Reason::OutOfOrderTimeout), (5, 5, Reason::OutOfOrderTimeout)]);
-    assert_eq!(table.state(flow), (Phase::LossRecovery, 6, 1));
-    assert_eq!((table.flows.length(List::LossRecovery), table.flows.length(List::Active)), (1, 0));
+    assert_eq!(
+        table.left(),
+        [(2, 3, FlushReason::OutOfOrderTimeout), (5, 5, FlushReason::OutOfOrderTimeout)]
+    );
+    assert_eq!(table.state(flow), (FlowPhase::LossRecovery, 6, 1));
+    assert_eq!(
+        (table.flows.length(EvictionList::LossRecovery), table.flows.length(EvictionList::Active)),
+        (1, 0)
+    );
     table.take(1, 7);
     table.take(1, 6);
     table.take(1, 1);
-    assert_eq!(table.left(), [(1, 1, Reason::Before)]);
+    assert_eq!(table.left(), [(1, 1, FlushReason::Before)]);
     // Segment 4 is still missing, but only the first missing segment counts.
-    assert_eq!(table.state(flow).0, Phase::ActiveMerging);
-    assert_eq!((table.flows.length(List::LossRecovery), table.flows.length(List::Active)), (0, 1));
+    assert_eq!(table.state(flow).0, FlowPhase::ActiveMerging);
+    assert_eq!(
+        (table.flows.length(EvictionList::LossRecovery), table.flows.length(EvictionList::Active)),
+        (0, 1)
+    );
     table.wait(INSEQ);
-    assert_eq!(table.left(), [(6, 7, Reason::InSequenceTimeout)]);
+    assert_eq!(table.left(), [(6, 7, FlushReason::InSequenceTimeout)]);
 }
 
 #[test]
@@ -166,19 +175,19 @@ fn figure_8_a_flow_that_had_to_go_with_a_hole_waits_in_vain() {
     table.take(1, 3);
     // Another flow evicts the only entry.
     table.take(2, 50);
-    assert_eq!(table.left(), [(2, 3, Reason::Evicted)]);
-    assert_eq!(table.flows.counts.evictions[List::Gap as usize], 1);
+    assert_eq!(table.left(), [(2, 3, FlushReason::Evicted)]);
+    assert_eq!(table.flows.counts.evictions[EvictionList::Gap as usize], 1);
     table.wait(INSEQ);
     table.left();
     table.take(1, 4);
     let flow = table.take(1, 1);
-    assert_eq!(table.flows.counts.evictions[List::Inactive as usize], 1);
-    assert_eq!(table.state(flow), (Phase::BuildUp, 1, 0));
+    assert_eq!(table.flows.counts.evictions[EvictionList::Inactive as usize], 1);
+    assert_eq!(table.state(flow), (FlowPhase::BuildUp, 1, 0));
     table.wait(INSEQ);
-    assert_eq!(table.left(), [(1, 1, Reason::InSequenceTimeout)]);
+    assert_eq!(table.left(), [(1, 1, FlushReason::InSequenceTimeout)]);
     table.wait(OFO);
-    assert_eq!(table.left(), [(4, 4, Reason::OutOfOrderTimeout)]);
-    assert_eq!(table.state(flow), (Phase::LossRecovery, 5, 2));
+    assert_eq!(table.left(), [(4, 4, FlushReason::OutOfOrderTimeout)]);
+    assert_eq!(table.state(flow), (FlowPhase::LossRecovery, 5, 2));
 }
 
 #[test]
@@ -193,14 +202,14 @@ fn inactive_flows_give_way_first_and_those_in_recovery_last() {
     table.take(2, 0);
     table.wait(INSEQ);
     table.take(3, 0);
-    let lengths = |table: &Table| List::ALL.map(|list| table.flows.length(list));
+    let lengths = |table: &Table| EvictionList::ALL.map(|list| table.flows.length(list));
     assert_eq!(lengths(&table), [0, 1, 1, 0, 1]);
     table.take(4, 0);
     assert_eq!(lengths(&table), [0, 0, 2, 0, 1]);
     // Of the active flows 3 and 4, the one that has been active longer is evicted.
     table.left();
     table.take(5, 0);
-    assert_eq!(table.left(), [(0, 0, Reason::Evicted)]);
+    assert_eq!(table.left(), [(0, 0, FlushReason::Evicted)]);
     table.take(6, 0);
     assert_eq!((lengths(&table), table.flows.counts.evictions), ([0, 0, 2, 0, 1], [0, 1, 2, 0, 0]));
     // If the table has only a flow in loss recovery, that flow is evicted.
@@ -225,11 +234,11 @@ fn flows_without_a_gap_give_way_before_those_with_one() {
         table.take(other, 0);
     }
     assert_eq!(table.flows.counts.evictions, [0, 0, 96, 0, 0]);
-    assert!(table.left().iter().all(|left| *left == (0, 0, Reason::Evicted)));
+    assert!(table.left().iter().all(|left| *left == (0, 0, FlushReason::Evicted)));
     table.take(1, 1);
     table.wait(INSEQ);
-    assert!(table.left().contains(&(1, 2, Reason::InSequenceTimeout)));
-    assert_eq!(table.state(flow), (Phase::PostMerging, 3, 0));
+    assert!(table.left().contains(&(1, 2, FlushReason::InSequenceTimeout)));
+    assert_eq!(table.state(flow), (FlowPhase::PostMerging, 3, 0));
     // If all flows have a gap, one of them is evicted.
     let mut table = Table::new(2);
     for flow in [1, 2] {
@@ -288,7 +297,7 @@ fn reordering_is_measured_across_evictions() {
     // Clearing the table also removes the saved numbers.
     table.take(1, 10);
     table.take(2, 10);
-    table.flows.clear(Reason::Drain);
+    table.flows.clear(FlushReason::Drain);
     table.take(1, 9);
     assert_eq!(table.flows.counts.reordered, [2, 2]);
 }
@@ -306,7 +315,7 @@ fn a_connection_opened_out_of_sight_is_learnt_again() {
     }
     table.wait(INSEQ);
     table.wait(INSEQ);
-    assert_eq!(table.state(flow), (Phase::PostMerging, 200, 0));
+    assert_eq!(table.state(flow), (FlowPhase::PostMerging, 200, 0));
     // One large segment has as many slots as interfaces take, the other has the remaining segments.
     let merged = table.left().into_iter().filter(|(first, last, _)| first < last).count();
     assert_eq!(merged, 2);
@@ -323,13 +332,13 @@ fn segments_that_are_sent_again_do_not_start_a_flow_anew() {
     // The sender retransmits many segments, more than once; each passes.
     for number in (50..190).chain(0..180) {
         table.take(1, number);
-        assert_eq!(table.left(), [(number, number, Reason::Before)]);
+        assert_eq!(table.left(), [(number, number, FlushReason::Before)]);
     }
-    assert_eq!(table.state(flow), (Phase::PostMerging, 200, 0));
+    assert_eq!(table.state(flow), (FlowPhase::PostMerging, 200, 0));
     // Afterwards a new segment waits only to be merged: nothing is missing.
     table.take(1, 200);
     table.wait(INSEQ);
-    assert_eq!(table.left(), [(200, 200, Reason::InSequenceTimeout)]);
+    assert_eq!(table.left(), [(200, 200, FlushReason::InSequenceTimeout)]);
 }
 
 #[test]
@@ -337,7 +346,7 @@ fn time_counts_from_the_first_segment_that_waits() {
     let mut table = Table::new(4);
     table.take(1, 0);
     table.wait(INSEQ);
-    assert_eq!(table.left(), [(0, 0, Reason::InSequenceTimeout)]);
+    assert_eq!(table.left(), [(0, 0, FlushReason::InSequenceTimeout)]);
     // After a pause, INSEQ counts from the first segment that waits, not from the last flush.
     table.wait(Timestamp(10 * INSEQ.0));
     for number in 1..5 {
@@ -349,7 +358,7 @@ fn time_counts_from_the_first_segment_that_waits() {
     assert_eq!(table.left(), []);
     assert_eq!(table.flows.next_due(), Some(table.now + Timestamp(1)));
     table.wait(Timestamp(1));
-    assert_eq!(table.left(), [(1, 4, Reason::InSequenceTimeout)]);
+    assert_eq!(table.left(), [(1, 4, FlushReason::InSequenceTimeout)]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod arrivals;
 use std::collections::HashSet;
 
 use arrivals::{Timed, number, numbered, tcp, through, values};
-use testkit::Run;
+use testkit::TestRun;
 
 /// Returns `count` packets of one flow, `gap` nanoseconds apart, numbered from 0.
 fn steady(count: u64, gap: i64) -> Vec<Timed> {
@@ -124,7 +124,7 @@ fn wrong_arguments_are_explained() {
         ("PathSelector(PER_FLOW)", "MODE: must be FLOW, TSO or PACKET"),
         ("PathSelector(TSO, FLOWS 0)", "FLOWS: "),
     ] {
-        let error = Run::default().text(&format!("Idle -> {element} -> Discard"), &[]).unwrap_err();
+        let error = TestRun::default().text(&format!("Idle -> {element} -> Discard"), &[]).unwrap_err();
         assert!(error.contains(expected), "{element}: {error}");
     }
 }

@@ -9,7 +9,7 @@ use arrivals::{Timed, number, numbered, through, values};
 use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Emit, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element};
-use testkit::Run;
+use testkit::TestRun;
 use wire::MacAddr;
 use wire::build::Builder;
 
@@ -106,7 +106,7 @@ fn wrong_arguments_are_explained() {
         } else {
             ("Idle ->", "-> Discard")
         };
-        let error = Run::default().text(&format!("{from} {element} {to}"), &[]).unwrap_err();
+        let error = TestRun::default().text(&format!("{from} {element} {to}"), &[]).unwrap_err();
         assert!(error.contains(expected), "{element}: {error}");
     }
 }
@@ -233,7 +233,7 @@ fn guaranteed(target: &str) -> (f64, f64) {
          {antagonists}
          Script(wait 60ms, write acks.reset, wait 40ms, stop)"
     );
-    let outcome = Run::trace()
+    let outcome = TestRun::trace()
         .with(CLASSES)
         .text(&text, &["acks.count", "m.p", "link.drops", "m.acknowledged"])
         .unwrap();

@@ -27,7 +27,7 @@
 
 use std::any::Any;
 
-use element::args::Arg;
+use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Hold, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};

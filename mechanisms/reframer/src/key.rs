@@ -6,10 +6,10 @@
 //!
 //! Two kinds of packets may belong to such a flow, but do not show to which: fragments, and packets with
 //! more IPv6 extension headers than the parser walks over ([`wire::ipv6`]). Their key is the *pair key* of
-//! their addresses, which stands for all packets between the two hosts ([`Kind::Pair`]). All other packets
+//! their addresses, which stands for all packets between the two hosts ([`FlowKind::Pair`]). All other packets
 //! have no key.
 
-use classify::filter::Headers;
+use classify::filter::HeaderSlices;
 use element::frame::{ip_header, vlans_before};
 use element::{Base, Packet};
 use wire::layers::FLOW_HEADERS;
@@ -17,7 +17,7 @@ use wire::{Layer, Layers, LinkType, ether_type, ip_protocol};
 use zerocopy::FromZeros;
 
 /// The identity of a flow in one direction: two addresses of 128 bits, and one word with the ports (or SPI
-/// or identifier), the [`Kind`], the IP version and the VLAN identifiers.
+/// or identifier), the [`FlowKind`], the IP version and the VLAN identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct FlowKey([u64; 5]);
@@ -34,7 +34,7 @@ impl FlowKey {
     pub const NONE: FlowKey = FlowKey([0; 5]);
 
     #[inline(always)]
-    fn new(addresses: [u64; 4], number: u32, kind: Kind, version: u8, vlans: u32) -> FlowKey {
+    fn new(addresses: [u64; 4], number: u32, kind: FlowKind, version: u8, vlans: u32) -> FlowKey {
         let [a, b, c, d] = addresses;
         let kind = u64::from(kind as u8) << 4 | u64::from(version);
         FlowKey([a, b, c, d, u64::from(number) | kind << 32 | u64::from(vlans) << 40])
@@ -45,7 +45,7 @@ impl FlowKey {
 /// part of the key; 0 is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FlowKind {
     /// TCP, identified by addresses and ports.
     Tcp = 1,
     /// UDP, identified by addresses and ports.
@@ -70,7 +70,7 @@ pub struct Located {
     /// The key of the flow.
     pub key: FlowKey,
     /// The kind of the flow.
-    pub kind: Kind,
+    pub kind: FlowKind,
     /// The byte of TCP flags; 0 for other protocols.
     pub flags: u8,
 }
@@ -153,8 +153,8 @@ fn quickly(ip: &[u8; QUICK], vlans: u32) -> Option<Located> {
     let length = u16::from_be_bytes([ip[2], ip[3]]);
     let fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff;
     let (kind, flags) = match ip[9] {
-        ip_protocol::TCP => (Kind::Tcp, ip[33]),
-        ip_protocol::UDP => (Kind::Udp, 0),
+        ip_protocol::TCP => (FlowKind::Tcp, ip[33]),
+        ip_protocol::UDP => (FlowKind::Udp, 0),
         _ => return None,
     };
     if ip[0] != 0x45 || fragment != 0 || usize::from(length) < QUICK {
@@ -170,7 +170,7 @@ fn quickly(ip: &[u8; QUICK], vlans: u32) -> Option<Located> {
 pub fn pair(packet: &Packet) -> Option<FlowKey> {
     let frame = frame(packet)?;
     let (version, addresses) = addresses(frame.ip)?;
-    Some(FlowKey::new(addresses, 0, Kind::Pair, version, frame.vlans))
+    Some(FlowKey::new(addresses, 0, FlowKind::Pair, version, frame.vlans))
 }
 
 /// Returns the IP version and the source and destination address, each in two words; `None` if the header
@@ -203,22 +203,22 @@ fn inner(frame: &Frame<'_>) -> Option<Located> {
     let protocol = layers.protocol?;
     let is_hidden = layers.fault.is_some_and(|fault| fault.layer() == Layer::Ipv6Extension);
     if layers.fragment.is_some() || is_hidden {
-        return located([a, b, c, d], 0, Kind::Pair, 0);
+        return located([a, b, c, d], 0, FlowKind::Pair, 0);
     }
     let l4 = layers.l4?;
     match protocol {
         ip_protocol::TCP => {
             let segment = frame.ip.get(l4..layers.end)?;
-            located([a, b, c, d], number(l4)?, Kind::Tcp, *segment.get(13)?)
+            located([a, b, c, d], number(l4)?, FlowKind::Tcp, *segment.get(13)?)
         }
-        ip_protocol::UDP => located([a, b, c, d], number(l4)?, Kind::Udp, 0),
-        ip_protocol::SCTP => located([a, b, c, d], number(l4)?, Kind::Sctp, 0),
-        ip_protocol::ESP => located([0, 0, c, d], number(l4)?, Kind::Esp, 0),
+        ip_protocol::UDP => located([a, b, c, d], number(l4)?, FlowKind::Udp, 0),
+        ip_protocol::SCTP => located([a, b, c, d], number(l4)?, FlowKind::Sctp, 0),
+        ip_protocol::ESP => located([0, 0, c, d], number(l4)?, FlowKind::Esp, 0),
         ip_protocol::ICMP if has_id(version, *frame.ip.get(l4)?) => {
-            located([a, b, c, d], number(l4 + 4)? & 0xffff, Kind::Icmp, 0)
+            located([a, b, c, d], number(l4 + 4)? & 0xffff, FlowKind::Icmp, 0)
         }
         ip_protocol::ICMPV6 if has_id(version, *frame.ip.get(l4)?) => {
-            located([a, b, c, d], number(l4 + 4)? & 0xffff, Kind::Icmp, 0)
+            located([a, b, c, d], number(l4 + 4)? & 0xffff, FlowKind::Icmp, 0)
         }
         _ => None,
     }
@@ -234,7 +234,7 @@ fn has_id(version: u8, kind: u8) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Brief {
     /// The kind of the flow.
-    pub kind: Kind,
+    pub kind: FlowKind,
     /// The byte of TCP flags; 0 for other protocols.
     pub flags: u8,
 }
@@ -243,7 +243,7 @@ impl Brief {
     /// True if runs of the flow count for the spatial locality factor, which is defined over TCP and UDP.
     #[inline]
     pub fn counts(self) -> bool {
-        matches!(self.kind, Kind::Tcp | Kind::Udp)
+        matches!(self.kind, FlowKind::Tcp | FlowKind::Udp)
     }
 }
 
@@ -258,11 +258,11 @@ pub fn ip(packet: &Packet) -> Option<&[u8]> {
 
 /// Returns the headers of a packet as input for filters. The IP header is found as by [`locate`]; headers
 /// that are missing are empty.
-pub fn headers(packet: &Packet) -> Headers<'_> {
+pub fn headers(packet: &Packet) -> HeaderSlices<'_> {
     let network = ip(packet).unwrap_or_default();
     let l4 = Layers::locate(network, LinkType::RawIp).l4;
     let transport = l4.and_then(|l4| network.get(l4..)).unwrap_or_default();
-    Headers { mac: packet.header(Base::Mac).unwrap_or(packet.data()), network, transport }
+    HeaderSlices { mac: packet.header(Base::Mac).unwrap_or(packet.data()), network, transport }
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub enum Priority {
 
 /// The reason for which the packets that a flow holds leave as a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum ReleaseReason {
     /// The flow holds MAX_BURST packets.
     Full,
     /// The oldest packet of the flow has waited for DELAY.
@@ -57,20 +57,25 @@ pub enum Reason {
     Drain,
 }
 
-impl Reason {
+impl ReleaseReason {
     /// All reasons, in the order in which the handler `releases` lists them. `reason as usize` is the index
     /// of a reason in this array.
-    pub const ALL: [Reason; 5] =
-        [Reason::Full, Reason::Timeout, Reason::Bypass, Reason::Capacity, Reason::Drain];
+    pub const ALL: [ReleaseReason; 5] = [
+        ReleaseReason::Full,
+        ReleaseReason::Timeout,
+        ReleaseReason::Bypass,
+        ReleaseReason::Capacity,
+        ReleaseReason::Drain,
+    ];
 
     /// Returns the name of the reason in the handler `releases`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Reason::Full => "full",
-            Reason::Timeout => "timeout",
-            Reason::Bypass => "bypass",
-            Reason::Capacity => "capacity",
-            Reason::Drain => "drain",
+            ReleaseReason::Full => "full",
+            ReleaseReason::Timeout => "timeout",
+            ReleaseReason::Bypass => "bypass",
+            ReleaseReason::Capacity => "capacity",
+            ReleaseReason::Drain => "drain",
         }
     }
 }
@@ -228,7 +233,7 @@ pub struct Leaving {
     pub length: u32,
     delay_class: u8,
     /// The reason for which the values leave.
-    pub reason: Reason,
+    pub reason: ReleaseReason,
 }
 
 impl Leaving {
@@ -399,7 +404,7 @@ impl<T> Lists<T> {
 
     /// Releases the values of a flow, if it holds any: they leave with the next [`let_go`](Self::let_go).
     #[inline]
-    pub fn release(&mut self, flow: u32, reason: Reason, priority: Priority) {
+    pub fn release(&mut self, flow: u32, reason: ReleaseReason, priority: Priority) {
         let Flow { head, length, note: Note { delay_class, .. }, .. } = self.flows[flow as usize];
         if length > 0 {
             let first = self.delay_classes[delay_class as usize % DELAY_CLASSES].slot(head).came;
@@ -412,7 +417,7 @@ impl<T> Lists<T> {
     /// Takes all values from a flow that holds some; its oldest value arrived at `first`. The values stay
     /// in the ring until [`hand_out`](Self::hand_out).
     #[inline(always)]
-    fn take(&mut self, index: u32, first: Timestamp, reason: Reason, priority: Priority) -> Leaving {
+    fn take(&mut self, index: u32, first: Timestamp, reason: ReleaseReason, priority: Priority) -> Leaving {
         let flow = &mut self.flows[index as usize];
         let key = match priority {
             _ if flow.note.delay_class as usize == UNKNOWN_FLOWS => i64::MAX,
@@ -454,8 +459,8 @@ impl<T> Lists<T> {
         (0..DELAY_CLASSES).filter_map(due).min()
     }
 
-    /// Releases the flows that are due at `now`, with [`Reason::Timeout`]. Where a ring is much longer than
-    /// the number of held values, also releases the flows of its oldest values, with [`Reason::Capacity`].
+    /// Releases the flows that are due at `now`, with [`ReleaseReason::Timeout`]. Where a ring is much longer than
+    /// the number of held values, also releases the flows of its oldest values, with [`ReleaseReason::Capacity`].
     /// Rings of [`UNKNOWN_FLOWS`] are exempt from this limit.
     #[inline]
     pub fn release_due(&mut self, now: Timestamp, priority: Priority) {
@@ -473,7 +478,7 @@ impl<T> Lists<T> {
                 let ahead = self.delay_classes[delay_class].slot(number.wrapping_add(AHEAD)).flow;
                 self.prefetch(ahead);
                 if let Some(flow) = self.heads(delay_class, number) {
-                    let reason = if is_due { Reason::Timeout } else { Reason::Capacity };
+                    let reason = if is_due { ReleaseReason::Timeout } else { ReleaseReason::Capacity };
                     self.release(flow, reason, priority);
                 }
                 number = number.wrapping_add(1);
@@ -483,7 +488,7 @@ impl<T> Lists<T> {
 
     /// Releases the flows that hold at least `length` values. Flows of [`UNKNOWN_FLOWS`] are released only
     /// if `length` is 0.
-    pub fn release_long(&mut self, length: usize, reason: Reason, priority: Priority) {
+    pub fn release_long(&mut self, length: usize, reason: ReleaseReason, priority: Priority) {
         for delay_class in 0..if length == 0 { DELAY_CLASSES } else { UNKNOWN_FLOWS } {
             let (front, length_of_ring) =
                 (self.delay_classes[delay_class].front, self.delay_classes[delay_class].length() as u32);
@@ -498,13 +503,13 @@ impl<T> Lists<T> {
     }
 
     /// Releases all flows that hold values.
-    pub fn release_all(&mut self, reason: Reason, priority: Priority) {
+    pub fn release_all(&mut self, reason: ReleaseReason, priority: Priority) {
         self.release_long(0, reason, priority);
     }
 
     /// Releases the flow whose oldest value has waited longest, if any flow holds values. At equal times,
     /// flows of [`UNKNOWN_FLOWS`] come last.
-    pub fn release_oldest(&mut self, reason: Reason, priority: Priority) {
+    pub fn release_oldest(&mut self, reason: ReleaseReason, priority: Priority) {
         let front = |delay_class| {
             self.front(delay_class).map(|(came, flow)| (came, delay_class == UNKNOWN_FLOWS, flow))
         };
@@ -534,7 +539,7 @@ impl<T> Lists<T> {
                 self.prefetch(self.delay_classes[0].slot(number.wrapping_add(AHEAD)).flow);
                 if slot.item.is_some() {
                     // All slots ahead of this slot are empty, so its value is the oldest of its flow.
-                    let leaving = self.take(slot.flow, slot.came, Reason::Timeout, priority);
+                    let leaving = self.take(slot.flow, slot.came, ReleaseReason::Timeout, priority);
                     self.hand_out(Leaving { head: number, delay_class: 0, ..leaving }, out);
                 }
                 self.delay_classes[0].front = number.wrapping_add(1);

@@ -3,9 +3,9 @@
 use element::{Batch, Cx, DropReason, Packet, Timestamp};
 use flow::KeyHasher;
 
-use crate::key::{self, Kind};
+use crate::key::{self, FlowKind};
 use crate::lists::{Leaving, Note, Output};
-use crate::settings::Settings;
+use crate::settings::ReframerSettings;
 use crate::statistics::Statistics;
 use crate::tcp;
 
@@ -18,7 +18,7 @@ pub struct Outgoing<'a, 'c> {
     /// The time at which the packets leave.
     pub now: Timestamp,
     /// The settings: REORDER, COMPRESS, MAX_TX_BURST and BYPASS_AFTER_FAIL.
-    pub settings: &'a Settings,
+    pub settings: &'a ReframerSettings,
     /// The counts that bursts and their packets are added to.
     pub statistics: &'a mut Statistics,
     /// The memory for TCP bursts that are sorted or merged.
@@ -85,9 +85,9 @@ impl Output<Packet> for Outgoing<'_, '_> {
             // as a success.
             note.score = note.score.saturating_add(if leaving.length == 1 { 1 } else { -1 });
         }
-        self.mixed = note.kind == Kind::Pair as u8;
+        self.mixed = note.kind == FlowKind::Pair as u8;
         let sorts = self.settings.reorder && leaving.length > 1;
-        self.collects = (sorts || self.settings.compress) && note.kind == Kind::Tcp as u8;
+        self.collects = (sorts || self.settings.compress) && note.kind == FlowKind::Tcp as u8;
         if !self.collects && counts(note.kind) {
             self.statistics.locality_out.see(note.hash.into(), leaving.length.into());
         }
@@ -134,7 +134,7 @@ pub struct StateCollector<'s> {
 
 impl Output<Packet> for StateCollector<'_> {
     fn begin(&mut self, leaving: Leaving, note: &mut Note) {
-        self.mixed = note.kind == Kind::Pair as u8;
+        self.mixed = note.kind == FlowKind::Pair as u8;
         if counts(note.kind) {
             self.statistics.locality_out.see(note.hash.into(), leaving.length.into());
         }
@@ -173,7 +173,7 @@ fn see_alone(statistics: &mut Statistics, hasher: &KeyHasher, packet: &Packet) {
     }
 }
 
-/// True if packets of this kind of flow ([`Kind`] `as u8`) count for the SLF: TCP and UDP.
+/// True if packets of this kind of flow ([`FlowKind`] `as u8`) count for the SLF: TCP and UDP.
 fn counts(kind: u8) -> bool {
-    [Kind::Tcp as u8, Kind::Udp as u8].contains(&kind)
+    [FlowKind::Tcp as u8, FlowKind::Udp as u8].contains(&kind)
 }

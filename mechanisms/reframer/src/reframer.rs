@@ -78,9 +78,9 @@
 
 use std::any::Any;
 
-use element::args::{Arg, Place, Real};
+use element::args::{ArgType, Real, Scope};
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Access, Case, Depends, Field, Filter, Hold, Order, State, Target};
+use element::effects::{Case, Depends, Field, Filter, Hold, Order, State, StateAccess, Target};
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual,
 };
@@ -88,11 +88,11 @@ use flow::{FlowId, FlowTable, InsertError, Inserted, KeyHasher, Sketch};
 use packet::BATCH_CAPACITY;
 use wire::layers::FLOW_HEADERS;
 
-use crate::key::{self, Brief, FlowKey, Kind};
-use crate::lists::{DELAY_CLASSES, Lists, Note, Reason, UNKNOWN_FLOWS};
+use crate::key::{self, Brief, FlowKey, FlowKind};
+use crate::lists::{DELAY_CLASSES, Lists, Note, ReleaseReason, UNKNOWN_FLOWS};
 use crate::lookup::{Known, Scratch};
 use crate::outgoing::{Outgoing, Sorting, StateCollector, send};
-use crate::settings::{Bypass, Count, DENSE, Elephants, Micros, SPARSE, Settings, Slo, batch_length};
+use crate::settings::{Bypass, Count, DENSE, Elephants, Micros, ReframerSettings, SPARSE, Slo, batch_length};
 use crate::statistics::{Statistics, mean};
 
 /// The class.
@@ -154,7 +154,7 @@ pub static CLASS: Class = Class {
     ],
     reconfigures: true,
     build: |args| {
-        let settings = Settings {
+        let settings = ReframerSettings {
             delay: args.value::<Micros>("DELAY").0,
             max_burst: args.value::<Count>("MAX_BURST").0,
             max_tx_burst: batch_length(args.value::<Count>("MAX_TX_BURST").0),
@@ -176,7 +176,7 @@ pub static CLASS: Class = Class {
 };
 
 /// Makes an element from its settings, for Reframer and SFMaker. Errors are reported to `args`.
-pub(crate) fn build(args: &mut Args<'_>, settings: Settings) -> Result<Box<dyn Element>, Invalid> {
+pub(crate) fn build(args: &mut Args<'_>, settings: ReframerSettings) -> Result<Box<dyn Element>, Invalid> {
     args.finish()?;
     match Reframer::new(settings) {
         Ok(reframer) => Ok(Box::new(reframer)),
@@ -195,7 +195,7 @@ const SEARCH: usize = 64;
 
 /// The element behind both classes, Reframer and SFMaker; they differ in arguments and handlers.
 pub struct Reframer {
-    settings: Settings,
+    settings: ReframerSettings,
     table: FlowTable<FlowKey>,
     hasher: KeyHasher,
     lists: Lists<Packet>,
@@ -221,11 +221,11 @@ const HALF_LIFE: Timestamp = Timestamp::from_secs(1);
 /// The number of cache lines of the sketch: 256 KiB.
 const SKETCH: usize = 4096;
 
-fn sketch_for(settings: &Settings) -> Option<Box<Sketch>> {
+fn sketch_for(settings: &ReframerSettings) -> Option<Box<Sketch>> {
     (settings.elephants > 0).then(|| Box::new(Sketch::new(SKETCH)))
 }
 
-fn lists_for(settings: &Settings) -> Result<Lists<Packet>, String> {
+fn lists_for(settings: &ReframerSettings) -> Result<Lists<Packet>, String> {
     let mut lists = Lists::new(settings.capacity, settings.delay).map_err(|error| error.to_string())?;
     (0..DELAY_CLASSES).for_each(|delay_class| lists.set_delay(delay_class, settings.delay_of(delay_class)));
     Ok(lists)
@@ -237,7 +237,7 @@ fn lists_for(settings: &Settings) -> Result<Lists<Packet>, String> {
 const SURE: i8 = 2;
 
 impl Reframer {
-    fn new(settings: Settings) -> Result<Reframer, String> {
+    fn new(settings: ReframerSettings) -> Result<Reframer, String> {
         let table = FlowTable::new(settings.capacity).map_err(|error| error.to_string())?;
         let longest = settings.max_burst.min(1024) + 1;
         let mut reframer = Reframer {
@@ -285,7 +285,7 @@ impl Reframer {
     #[inline(always)]
     fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, known: Known<'_>, packet: Packet, now: Timestamp) {
         let Known { brief, hash, .. } = known;
-        let packet = match brief.kind == Kind::Pair || self.lists.holds_unknown() {
+        let packet = match brief.kind == FlowKind::Pair || self.lists.holds_unknown() {
             true => match self.hold_unknown(cx, out, Some(brief), packet, now) {
                 Some(packet) => packet,
                 None => return,
@@ -307,12 +307,12 @@ impl Reframer {
         // earlier packets of the flow may have been released without having left yet.
         let length = self.lists.hold(flow, packet, now);
         let reason = match () {
-            () if bypasses => Reason::Bypass,
+            () if bypasses => ReleaseReason::Bypass,
             () if overflows => {
                 self.statistics.overflows += 1;
-                Reason::Capacity
+                ReleaseReason::Capacity
             }
-            () if length >= self.settings.max_burst => Reason::Full,
+            () if length >= self.settings.max_burst => ReleaseReason::Full,
             () => return,
         };
         self.lists.release(flow, reason, self.settings.priority);
@@ -331,7 +331,7 @@ impl Reframer {
         packet: Packet,
         now: Timestamp,
     ) -> Option<Packet> {
-        let is_hidden = brief.is_some_and(|brief| brief.kind == Kind::Pair);
+        let is_hidden = brief.is_some_and(|brief| brief.kind == FlowKind::Pair);
         let Some(key) = key::pair(&packet) else { return Some(packet) };
         let hash = self.hasher.hash(&key);
         let found = self.table.lookup(&key, hash);
@@ -342,7 +342,8 @@ impl Reframer {
                 Some(id.index())
             }
             None if is_hidden => {
-                let known = Known { brief: Brief { kind: Kind::Pair, flags: 0 }, key: &key, hash, id: None };
+                let known =
+                    Known { brief: Brief { kind: FlowKind::Pair, flags: 0 }, key: &key, hash, id: None };
                 self.find_or_open(cx, out, known, now, &mut false)
             }
             _ => return Some(packet),
@@ -359,7 +360,7 @@ impl Reframer {
             // Releases everything, so that the packet can leave at once without overtaking a packet that
             // arrived earlier.
             self.statistics.overflows += u64::from(flow.is_some());
-            self.lists.release_all(Reason::Capacity, self.settings.priority);
+            self.lists.release_all(ReleaseReason::Capacity, self.settings.priority);
             self.let_go(cx, out);
         }
         if let Some(packet) = left {
@@ -392,7 +393,7 @@ impl Reframer {
     /// Derives `asks` and `bypassed_flags` from the settings, to save work for each packet. Must follow
     /// each change of the settings.
     fn note_settings(&mut self) {
-        let Settings { slo, bypass_after, bypass, .. } = &self.settings;
+        let ReframerSettings { slo, bypass_after, bypass, .. } = &self.settings;
         self.asks = slo.is_set() || *bypass_after > 0 || bypass.looks_anywhere() || self.sketch.is_some();
         self.bypassed_flags = bypass.flags();
     }
@@ -447,7 +448,7 @@ impl Reframer {
                 let note = Note { kind: brief.kind as u8, hash, ..Note::default() };
                 // Under an SLO, a new flow starts with the prediction that its next packet arrives in time.
                 let delay_class = match self.settings.slo.is_set() {
-                    _ if brief.kind == Kind::Pair => UNKNOWN_FLOWS,
+                    _ if brief.kind == FlowKind::Pair => UNKNOWN_FLOWS,
                     true => DENSE,
                     false => SPARSE,
                 };
@@ -500,9 +501,9 @@ impl Reframer {
         statistics.rounds += u64::from(statistics.waiting().1 > before);
     }
 
-    /// Releases and sends all held packets, with [`Reason::Drain`].
+    /// Releases and sends all held packets, with [`ReleaseReason::Drain`].
     fn flush(&mut self, cx: &mut Cx<'_>) {
-        self.lists.release_all(Reason::Drain, self.settings.priority);
+        self.lists.release_all(ReleaseReason::Drain, self.settings.priority);
         self.finish_round(cx);
     }
 
@@ -530,7 +531,7 @@ impl Reframer {
     /// Sets the argument with this name (in small letters) at run time, and releases packets that exceed a
     /// new limit. An error leaves the element unchanged.
     fn set(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        fn parsed<T: Arg>(value: &str, place: &Place<'_>) -> Result<T, String> {
+        fn parsed<T: ArgType>(value: &str, place: &Scope<'_>) -> Result<T, String> {
             T::parse(value, place)
         }
         let place = cx.place();
@@ -547,7 +548,7 @@ impl Reframer {
             }
             "max_burst" => {
                 self.settings.max_burst = parsed::<Count>(value, &place)?.0;
-                self.lists.release_long(self.settings.max_burst, Reason::Full, self.settings.priority);
+                self.lists.release_long(self.settings.max_burst, ReleaseReason::Full, self.settings.priority);
                 self.finish_round(cx);
             }
             "max_tx_burst" => {
@@ -571,7 +572,7 @@ impl Reframer {
             "max_held" => {
                 self.settings.max_held = parsed::<Count>(value, &place)?.0;
                 while self.lists.held() > self.settings.max_held {
-                    self.lists.release_oldest(Reason::Capacity, self.settings.priority);
+                    self.lists.release_oldest(ReleaseReason::Capacity, self.settings.priority);
                     self.finish_round(cx);
                 }
             }
@@ -639,8 +640,12 @@ impl Element for Reframer {
             let superfluous = Filter::Opaque { about: "superfluous ACK", reads: self.reads() };
             cases.insert(0, Case::new(superfluous, Target::Drop(DropReason::Coalesced)));
         }
-        let table =
-            State { table: "flows", key: self.reads(), both_directions: false, access: Access::EveryPacket };
+        let table = State {
+            table: "flows",
+            key: self.reads(),
+            both_directions: false,
+            access: StateAccess::EveryPacket,
+        };
         let effects = Effects {
             hold: Hold::PerFlow,
             state: vec![table],
@@ -717,7 +722,7 @@ impl Element for Reframer {
             "slf_out" => format!("{:.3}", statistics.locality_out.factor()),
             "mean_batch" => format!("{:.3}", mean(statistics.released, bursts)),
             "hold_times" => statistics.holds.show(),
-            "releases" => Reason::ALL
+            "releases" => ReleaseReason::ALL
                 .iter()
                 .map(|&reason| format!("{} {}\n", reason.as_str(), statistics.releases[reason as usize]))
                 .collect(),
@@ -749,7 +754,7 @@ impl Element for Reframer {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        self.lists.release_all(Reason::Drain, self.settings.priority);
+        self.lists.release_all(ReleaseReason::Drain, self.settings.priority);
         let (statistics, hasher) = (&mut self.statistics, &self.hasher);
         let mut legacy =
             StateCollector { packets: Vec::new(), bursts: Vec::new(), statistics, hasher, mixed: false };
@@ -765,7 +770,7 @@ impl Element for Reframer {
         // know this time.
         let now = cx.now();
         for (length, last) in state.bursts {
-            self.statistics.release(Reason::Drain, length, now - last);
+            self.statistics.release(ReleaseReason::Drain, length, now - last);
         }
         for (packet, came) in state.packets {
             self.statistics.holds.see(now - came);

@@ -2,7 +2,7 @@
 
 use classify::filter::Matcher;
 pub use element::args::Micros;
-use element::args::{Arg, Place, PlaceNames, filter_condition, unquote};
+use element::args::{ArgType, PlaceNames, Scope, filter_condition, unquote};
 use element::{Packet, Timestamp};
 use packet::BATCH_CAPACITY;
 use wire::tcp;
@@ -10,8 +10,8 @@ use wire::tcp;
 use crate::key;
 use crate::lists::Priority;
 
-impl Arg for Priority {
-    fn parse(text: &str, _: &Place<'_>) -> Result<Priority, String> {
+impl ArgType for Priority {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<Priority, String> {
         match text.trim() {
             "SHORTEST_FLOW" => Ok(Priority::ShortestFlow),
             "OLDEST_FLOW" => Ok(Priority::OldestFlow),
@@ -40,8 +40,8 @@ impl Priority {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count(pub usize);
 
-impl Arg for Count {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Count, String> {
+impl ArgType for Count {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Count, String> {
         match u32::parse(text, place)? {
             0 => Err("must be positive".into()),
             n => Ok(Count(n as usize)),
@@ -58,8 +58,8 @@ impl Arg for Count {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Elephants(pub u32);
 
-impl Arg for Elephants {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Elephants, String> {
+impl ArgType for Elephants {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Elephants, String> {
         if text.trim() == "off" { Ok(Elephants(0)) } else { u32::parse(text, place).map(Elephants) }
     }
 
@@ -79,8 +79,8 @@ impl Elephants {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slo(pub Timestamp);
 
-impl Arg for Slo {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Slo, String> {
+impl ArgType for Slo {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Slo, String> {
         if text.trim() == "off" {
             Ok(Slo(Timestamp::ZERO))
         } else {
@@ -100,7 +100,7 @@ impl Slo {
     }
 }
 
-impl Settings {
+impl ReframerSettings {
     /// Returns the time that flows of a delay class wait. Without an SLO this is DELAY for all classes.
     /// Under an SLO, flows of class [`SPARSE`] do not wait, and all others wait for seven eighths of the
     /// SLO; the last eighth is left for the round in which they leave. So no class has a longer delay than
@@ -179,8 +179,8 @@ impl Default for Bypass {
     }
 }
 
-impl Arg for Bypass {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Bypass, String> {
+impl ArgType for Bypass {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Bypass, String> {
         let text = unquote(text);
         let text = text.trim();
         if ["none", Bypass::SYN].contains(&text) {
@@ -201,7 +201,7 @@ impl Arg for Bypass {
 
 /// The settings of an element. Handlers can change all of them except the last three, which SFMaker alone
 /// sets.
-pub struct Settings {
+pub struct ReframerSettings {
     /// The time that packets wait, DELAY.
     pub delay: Timestamp,
     /// The number of packets of a flow at which they leave, MAX_BURST.

@@ -55,13 +55,13 @@
 //! ## See also
 //! Reframer, Batcher
 
-use element::args::{Arg, Place};
+use element::args::{ArgType, Scope};
 use element::class::{ArgInfo, HandlerInfo};
 use element::{Class, Timestamp, manual};
 
 use crate::lists::Priority;
 use crate::reframer::build;
-use crate::settings::{Bypass, Count, Micros, Settings, batch_length};
+use crate::settings::{Bypass, Count, Micros, ReframerSettings, batch_length};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -129,7 +129,7 @@ pub static CLASS: Class = Class {
         let (passthrough, Model(second)) = (args.value::<bool>("PASSTHROUGH"), args.value("MODEL"));
         let fails: i32 = args.value("BYPASS_AFTER_FAIL");
         let most: i32 = args.value("MAX_CAP");
-        let settings = Settings {
+        let settings = ReframerSettings {
             delay,
             // 0 is allowed, as in FastClick, and means that each packet leaves alone.
             max_burst: args.value::<u32>("MAX_BURST").max(1) as usize,
@@ -155,8 +155,8 @@ pub static CLASS: Class = Class {
 #[derive(Default)]
 struct Prio(Priority);
 
-impl Arg for Prio {
-    fn parse(text: &str, _: &Place<'_>) -> Result<Prio, String> {
+impl ArgType for Prio {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<Prio, String> {
         match text.trim() {
             "SENT" => Ok(Prio(Priority::ShortestFlow)),
             "DELAY" => Ok(Prio(Priority::LongestWait)),
@@ -175,8 +175,8 @@ impl Arg for Prio {
 #[derive(Default)]
 struct Model(bool);
 
-impl Arg for Model {
-    fn parse(text: &str, _: &Place<'_>) -> Result<Model, String> {
+impl ArgType for Model {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<Model, String> {
         match text.trim() {
             "SECOND" => Ok(Model(true)),
             "NONE" => Ok(Model(false)),

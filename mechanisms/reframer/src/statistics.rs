@@ -1,13 +1,13 @@
 //! Counts that Reframer, SFMaker and their handlers report.
 
 use element::Timestamp;
-use element::histogram::Histogram;
+use element::histogram::Log2Histogram;
 
-use crate::lists::Reason;
+use crate::lists::ReleaseReason;
 
 /// The numbers of packets and of runs, for the spatial locality factor (SLF): packets divided by runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Locality {
+pub struct RunCounts {
     packets: u64,
     runs: u64,
     last: u64,
@@ -16,13 +16,13 @@ pub struct Locality {
 /// The value of `last` before the first packet, so that this packet begins a run.
 const NO_FLOW: u64 = u64::MAX;
 
-impl Default for Locality {
+impl Default for RunCounts {
     fn default() -> Self {
-        Locality { packets: 0, runs: 0, last: NO_FLOW }
+        RunCounts { packets: 0, runs: 0, last: NO_FLOW }
     }
 }
 
-impl Locality {
+impl RunCounts {
     /// Counts `n` consecutive packets of one flow. `flow` identifies the flow (its hash): any number except
     /// `u64::MAX`.
     #[inline]
@@ -42,13 +42,13 @@ impl Locality {
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// The SLF counts of the packets in order of arrival.
-    pub locality_in: Locality,
+    pub locality_in: RunCounts,
     /// The SLF counts of the packets in the order in which they leave.
-    pub locality_out: Locality,
+    pub locality_out: RunCounts,
     /// The histogram of the times for which packets were held.
-    pub holds: Histogram,
-    /// The number of bursts that left, by `Reason as usize`.
-    pub releases: [u64; Reason::ALL.len()],
+    pub holds: Log2Histogram,
+    /// The number of bursts that left, by `ReleaseReason as usize`.
+    pub releases: [u64; ReleaseReason::ALL.len()],
     /// The number of packets in all bursts that left, including dropped ACKs.
     pub released: u64,
     /// The sum over all bursts of the time, in nanoseconds, that a burst waited after its last packet had
@@ -75,10 +75,10 @@ pub struct Statistics {
 impl Statistics {
     /// Counts a burst of `packets` packets that leaves; `waited` is the time since its last packet arrived.
     #[inline]
-    pub fn release(&mut self, reason: Reason, packets: u32, waited: Timestamp) {
+    pub fn release(&mut self, reason: ReleaseReason, packets: u32, waited: Timestamp) {
         self.releases[reason as usize] += 1;
         self.released += u64::from(packets);
-        self.at_once += u64::from(reason == Reason::Bypass && packets == 1);
+        self.at_once += u64::from(reason == ReleaseReason::Bypass && packets == 1);
         // The time is 0 for full bursts and bursts that bypass, because they leave when their last packet
         // arrives.
         self.waited = self.waited.wrapping_add(waited.0 as u64);
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn runs_are_counted() {
-        let mut locality = Locality::default();
+        let mut locality = RunCounts::default();
         assert_eq!(locality.factor(), 0.0);
         for flow in [1, 1, 2, 1, 1, 1] {
             locality.see(flow, 1);

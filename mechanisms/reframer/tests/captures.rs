@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use testkit::elements::{Input, collect, offer};
-use testkit::{Run, timed};
+use testkit::elements::{TestPacket, collect, offer};
+use testkit::{TestRun, timed};
 use wire::build::Builder;
 use wire::layers::Network;
 use wire::{Layers, LinkType, ip_protocol};
@@ -70,14 +70,14 @@ type Packets = Vec<(i64, i64, Vec<u8>)>;
 /// Reframer counts them (empty for other elements). `None` if the capture cannot be opened. The arrival
 /// time of a packet is kept in its first-timestamp annotation.
 fn run(capture: &Path, element: &str) -> Option<(Packets, Vec<f64>)> {
-    let number = offer(Vec::<Vec<Input>>::new());
+    let number = offer(Vec::<Vec<TestPacket>>::new());
     let text = format!(
         "FromDump(\"{}\") -> SetTimestamp(FIRST true) -> e :: {element} -> SetTimestamp
             -> TestSink({number}, 0)",
         capture.display()
     );
     let handlers = if element.starts_with("Reframer") { vec!["e.slf_in", "e.slf_out"] } else { vec![] };
-    let outcome = Run::trace().text(&text, &handlers).ok()?;
+    let outcome = TestRun::trace().text(&text, &handlers).ok()?;
     assert!(outcome.report.balances(), "{}", capture.display());
     let seen = collect(number).into_iter().map(|seen| {
         let came = i64::from_ne_bytes(seen.annotations[32..40].try_into().unwrap());

@@ -1,8 +1,8 @@
 //! Tests of Reframer and Batcher in whole configurations: when packets leave, in which order, and how many.
 
 use proptest::prelude::*;
-use testkit::Run;
-use testkit::elements::{Input, collect, offer};
+use testkit::TestRun;
+use testkit::elements::{TestPacket, collect, offer};
 use testkit::timed::{frame, tcp, through, through_while, udp};
 use wire::build::Builder;
 
@@ -56,7 +56,7 @@ fn arrivals_let_due_flows_go_where_no_timer_runs() {
     // The source emits all packets at one time of the simulated clock, so no packet becomes due: only
     // MAX_BURST and the end of the run release packets.
     let inputs = [(GREEN, 1), (BLUE, 1), (GREEN, 2), (BLUE, 2), (GREEN, 3)]
-        .map(|(flow, number)| Input {
+        .map(|(flow, number)| TestPacket {
             bytes: udp(flow, number),
             time: element::Timestamp(1),
             annotations: [0; 48],
@@ -70,7 +70,7 @@ fn arrivals_let_due_flows_go_where_no_timer_runs() {
     ] {
         let number = offer(vec![inputs.clone()]);
         let text = format!("TestSource({number}, 0) -> {element} -> TestSink({number}, 0)");
-        let outcome = Run::default().text(&text, &[]).unwrap();
+        let outcome = TestRun::default().text(&text, &[]).unwrap();
         assert!(outcome.report.balances());
         let seen: Vec<_> = collect(number).into_iter().map(|seen| seen.bytes).collect();
         assert_eq!(seen, order.map(|(flow, number)| udp(flow, number)), "{element}");
@@ -258,7 +258,7 @@ fn arguments_change_while_it_runs() {
 fn what_is_sent_at_the_end_does_not_stay_either() {
     for element in ["Reframer(10s)", "Batcher(10s, 200)"] {
         let inputs: Vec<_> = (1..=3)
-            .map(|flow| Input {
+            .map(|flow| TestPacket {
                 bytes: udp(flow, 0),
                 time: element::Timestamp(1),
                 annotations: [0; 48],
@@ -272,7 +272,7 @@ fn what_is_sent_at_the_end_does_not_stay_either() {
             "second :: {element}; first :: {element}; TestSource({number}, 0) -> first -> second
                 -> TestSink({number}, 0); Script(wait 1ms, stop)"
         );
-        let outcome = Run::default().text(&text, &[]).unwrap();
+        let outcome = TestRun::default().text(&text, &[]).unwrap();
         assert!(outcome.report.elements.iter().all(|e| e.held == 0), "{element}: {:?}", outcome.report);
         assert_eq!(collect(number).len(), 3, "{element}");
     }
@@ -289,7 +289,7 @@ fn wrong_arguments_are_explained() {
         ("MAX_BRUST 5", "MAX_BRUST: unknown argument (did you mean MAX_BURST?)"),
     ] {
         let text = format!("Idle -> Reframer({config}) -> Discard");
-        let error = Run::default().text(&text, &[]).unwrap_err();
+        let error = TestRun::default().text(&text, &[]).unwrap_err();
         assert!(error.contains(expected), "{config}: {error}");
     }
 }
@@ -410,7 +410,7 @@ proptest! {
 fn wrong_delays_say_what_would_be_right() {
     for (delay, words) in [("-1", "'-1' is not a time from 0 to 1048576s"), ("soon", "such as 64us")] {
         let text = format!("Idle -> Reframer({delay}) -> Discard");
-        let Err(error) = Run::default().text(&text, &[]) else { panic!("{delay} is taken") };
+        let Err(error) = TestRun::default().text(&text, &[]) else { panic!("{delay} is taken") };
         assert!(error.to_string().contains(words), "{error}");
     }
 }

@@ -2,9 +2,9 @@
 //! here. Each such test quotes the defect.
 
 use element::Timestamp;
-use testkit::elements::{Input, collect, offer};
+use testkit::elements::{TestPacket, collect, offer};
 use testkit::timed::{frame, tcp, through, through_while, udp};
-use testkit::{Run, worker};
+use testkit::{TestRun, worker};
 use wire::build::Builder;
 
 const NONE: &str = "MODEL NONE, REORDER false";
@@ -83,7 +83,7 @@ fn errors() {
         ("DELAY_HARD 5", "It must be 0."),
     ] {
         let text = format!("Idle -> SFMaker({config}) -> Discard");
-        let error = Run::default().text(&text, &[]).unwrap_err();
+        let error = TestRun::default().text(&text, &[]).unwrap_err();
         assert!(error.contains(expected), "{config}: {error}");
     }
 }
@@ -121,7 +121,7 @@ fn handlers() {
 #[test]
 fn every_worker_has_one_of_its_own() {
     let run = |flow| {
-        let inputs = (0u8..6).map(|number| Input {
+        let inputs = (0u8..6).map(|number| TestPacket {
             bytes: udp(flow + u16::from(number % 2), number),
             time: Timestamp(1),
             annotations: [0; 48],
@@ -129,7 +129,7 @@ fn every_worker_has_one_of_its_own() {
         });
         let number = offer(vec![inputs.collect()]);
         let text = format!("TestSource({number}, 0) -> e :: SFMaker({NONE}) -> TestSink({number}, 0)");
-        (number, worker(&text, Run::default()).unwrap())
+        (number, worker(&text, TestRun::default()).unwrap())
     };
     // Two workers run at the same time, each on its own thread.
     let (first, second) = (run(1), run(3));

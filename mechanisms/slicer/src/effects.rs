@@ -1,7 +1,7 @@
 //! The declared effects of the elements that slice or splice.
 
 use element::Base;
-use element::effects::{Access, Action, Case, EXTRA_LENGTH, Field, Filter, State, Target, Value};
+use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, State, StateAccess, Target, Value};
 
 use crate::headers::HEADERS;
 use crate::token::TOKEN;
@@ -9,7 +9,7 @@ use crate::token::TOKEN;
 /// Declares the table of payloads as state that workers share. Each worker has a table of its own, but
 /// packets are handed over to the worker that has their payload.
 pub(crate) fn table_state() -> State {
-    State { table: "payloads", key: Vec::new(), both_directions: false, access: Access::Shared }
+    State { table: "payloads", key: Vec::new(), both_directions: false, access: StateAccess::Shared }
 }
 
 /// Returns the declared effects of slicing or splicing on packets from `input` that leave by `output`:

@@ -14,7 +14,7 @@ use crate::network::ip_length;
 use crate::payloads::State;
 use crate::quoted;
 use crate::table::Parked;
-use crate::token::{MARKER, Place, TOKEN};
+use crate::token::{MARKER, PayloadPlace, TOKEN};
 use crate::tunnel::{Outer, Walk, may_be_fragmented};
 
 /// The minimum number of payload bytes of a datagram that contains a packet with the mark: an IPv4 and a
@@ -33,7 +33,7 @@ pub(crate) enum Inside {
     /// A packet with the mark was found, but no valid token.
     Marked,
     /// A sliced packet was found: its headers, the place of its payload, and the headers around it.
-    Sliced(Headers, Place, Outer),
+    Sliced(Headers, PayloadPlace, Outer),
 }
 
 /// Starts a walk over the headers of a packet. `l3` is the offset of its outermost IP header, if known.
@@ -140,7 +140,7 @@ pub(crate) fn splice(
 /// Decodes a token at the end of a packet or of its IP packet: that is its position if a sliced packet is
 /// in an unknown tunnel. `None` if there is no valid token, or the packet is too long to be a sliced
 /// packet.
-fn last_token(state: &State, packet: &Packet, l3: Option<usize>) -> Option<Place> {
+fn last_token(state: &State, packet: &Packet, l3: Option<usize>) -> Option<PayloadPlace> {
     if packet.len() > MOST && !state.leaves_rest {
         return None;
     }

@@ -92,8 +92,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use element::args::{Arg, Micros, Place};
-use element::class::{ArgInfo, HandlerInfo, Phase};
+use element::args::{ArgType, Micros, Scope};
+use element::class::{ArgInfo, ConfigurePhase, HandlerInfo};
 use element::{Args, Class, Cx, Effects, Element, Timestamp, manual};
 
 use crate::effects::table_state;
@@ -106,7 +106,7 @@ pub static CLASS: Class = Class {
     manual: manual!("payload_table.rs"),
     args: &ARGS,
     handlers: &HANDLERS,
-    phase: Phase::Service,
+    phase: ConfigurePhase::Service,
     samples: &["", "ENTRIES 8, TTL 2, TIMEOUT 10ms, MARKER none", "LINE_RATE 100Gbps, SERVICE_TIME 10us"],
     build: |args| {
         let settings = read_settings(args);
@@ -166,8 +166,8 @@ pub(crate) const HANDLERS: [HandlerInfo; 30] = [
 #[derive(Default)]
 struct Auto(Option<u32>);
 
-impl Arg for Auto {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Auto, String> {
+impl ArgType for Auto {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Auto, String> {
         match text.trim() {
             "auto" => Ok(Auto(None)),
             text => u32::parse(text, place).map(|number| Auto(Some(number))),
@@ -183,8 +183,8 @@ impl Arg for Auto {
 #[derive(Default)]
 struct Marker(bool);
 
-impl Arg for Marker {
-    fn parse(text: &str, _: &Place<'_>) -> Result<Marker, String> {
+impl ArgType for Marker {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<Marker, String> {
         match text.trim() {
             "dscp" => Ok(Marker(true)),
             "none" => Ok(Marker(false)),

@@ -4,13 +4,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use element::args::Bandwidth;
-use element::histogram::Histogram;
+use element::histogram::Log2Histogram;
 use element::{Args, Cx, Timestamp};
 use packet::{Pool, SLOT_STRIDE};
 
 use crate::headers::Headers;
-use crate::table::{MOST, SWEEP, Table};
-use crate::token::{Place, TOGETHER, TOKEN, TokenCipher};
+use crate::table::{MOST, ParkedPayloads, SWEEP};
+use crate::token::{PayloadPlace, TOGETHER, TOKEN, TokenCipher};
 
 /// The default minimum length in bytes of packets that are worth slicing (NFSlicer paper, section III-C).
 pub(crate) const THRESHOLD: u32 = 500;
@@ -81,7 +81,7 @@ struct Common {
 
 /// The state of one worker, which its elements use one after the other.
 pub(crate) struct State {
-    pub(crate) table: Table,
+    pub(crate) table: ParkedPayloads,
     pub(crate) counts: Counts,
     /// The cipher of tokens; `None` until the run begins.
     pub(crate) cipher: Option<TokenCipher>,
@@ -98,7 +98,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    fn new(table: Table) -> State {
+    fn new(table: ParkedPayloads) -> State {
         State {
             table,
             counts: Counts::default(),
@@ -124,7 +124,7 @@ impl State {
 
     /// Decodes the token of a packet with these headers; `None` if it has no valid token.
     #[inline]
-    pub(crate) fn valid_token(&self, data: &[u8], headers: &Headers) -> Option<Place> {
+    pub(crate) fn valid_token(&self, data: &[u8], headers: &Headers) -> Option<PayloadPlace> {
         self.cipher.as_ref()?.decrypt(self.token_in(data, headers)?)
     }
 
@@ -135,10 +135,10 @@ impl State {
         let Ahead { first, used, count, tokens } = &mut self.ahead;
         let mut at = index.wrapping_sub(*first) as usize;
         if !(*used..*count).contains(&at) {
-            let mut places = [Place { worker, index, generation: 0 }; TOGETHER];
+            let mut places = [PayloadPlace { worker, index, generation: 0 }; TOGETHER];
             *count = 0;
             for (place, generation) in places.iter_mut().zip(self.table.next_generations(index)) {
-                *place = Place { worker, index: index + *count as u32, generation };
+                *place = PayloadPlace { worker, index: index + *count as u32, generation };
                 *count += 1;
             }
             *tokens = self.cipher.as_ref()?.encrypt(places);
@@ -184,7 +184,7 @@ pub(crate) struct Counts {
     pub(crate) unrestored: u64,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_crossed: u64,
-    pub(crate) occupancy: Histogram,
+    pub(crate) occupancy: Log2Histogram,
     has_warned: bool,
 }
 
@@ -201,7 +201,7 @@ impl Payloads {
     /// configured size.
     pub(crate) fn new(args: &Args<'_>, settings: Settings) -> Arc<Payloads> {
         let common = args.setup.common.get_or_make(args.id(), Common::default);
-        let state = Mutex::new(State::new(Table::new(settings.entries(), settings.turns)));
+        let state = Mutex::new(State::new(ParkedPayloads::new(settings.entries(), settings.turns)));
         Arc::new(Payloads { settings, common, state })
     }
 
@@ -313,7 +313,7 @@ impl Payloads {
 
     /// Takes the state out, for a new instance of this element. An empty state remains.
     pub(crate) fn take_state(&self) -> State {
-        std::mem::replace(&mut *self.open(), State::new(Table::new(1, 1)))
+        std::mem::replace(&mut *self.open(), State::new(ParkedPayloads::new(1, 1)))
     }
 
     /// Frees the payloads in a state that the new instance cannot use.

@@ -16,7 +16,7 @@ use crate::headers::{Headers, after_extensions};
 use crate::joining::{Fate, count};
 use crate::payloads::State;
 use crate::table::Missing;
-use crate::token::{MARKER, Place, TOKEN};
+use crate::token::{MARKER, PayloadPlace, TOKEN};
 
 /// The maximum length in bytes of an ICMP error (index 0) and an ICMPv6 error (index 1), IP header
 /// included.
@@ -103,7 +103,7 @@ pub(crate) fn is_about_ours(state: &State, data: &[u8], l3: usize) -> bool {
 }
 
 /// Decodes the token after the quoted headers; `None` if it is missing or not valid.
-fn token_of(state: &State, message: &[u8], headers: &Headers) -> Option<Place> {
+fn token_of(state: &State, message: &[u8], headers: &Headers) -> Option<PayloadPlace> {
     let token = message.get(headers.payload.into()..)?.first_chunk::<TOKEN>()?;
     state.cipher.as_ref()?.decrypt(*token)
 }
@@ -126,7 +126,7 @@ pub(crate) fn restore(
     let message = &data[..error.end];
     let headers = Headers::find(message, error.quoted, usize::MAX);
     let found = headers.and_then(|headers| Some((headers, token_of(state, message, &headers)?)));
-    let Some((headers, Place { worker: home, index, generation })) = found else {
+    let Some((headers, PayloadPlace { worker: home, index, generation })) = found else {
         state.counts.unrestored += u64::from(Headers::bears_mark(data, error.quoted));
         return Fate::Out(packet);
     };

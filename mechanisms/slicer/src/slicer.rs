@@ -184,7 +184,7 @@ impl Element for Slicer {
 
 #[cfg(test)]
 mod tests {
-    use testkit::Run;
+    use testkit::TestRun;
 
     const PAIR: &str = "t :: PayloadTable; a, b :: Slicer(t);
         source :: InfiniteSource(LENGTH 1000, LIMIT 3) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2)
@@ -192,7 +192,7 @@ mod tests {
         a [1] -> [1] b; b -> c :: Counter -> Discard;
         Idle -> [1] a; a -> Discard; Idle -> b; b [1] -> Discard;";
 
-    fn check(run: Run, config: &str) {
+    fn check(run: TestRun, config: &str) {
         let outcome = run.text(config, &["a.sliced", "b.spliced", "t.spliced", "c.byte_count"]).unwrap();
         let values: Vec<String> = outcome.values.into_iter().map(Result::unwrap).collect();
         assert_eq!(values, ["3", "3", "3", &(3 * (14 + 20 + 8 + 1000)).to_string()]);
@@ -200,11 +200,11 @@ mod tests {
 
     #[test]
     fn what_comes_in_at_one_leaves_at_another_one() {
-        check(Run::default(), PAIR);
+        check(TestRun::default(), PAIR);
     }
 
     #[test]
     fn each_worker_has_a_table() {
-        check(Run::trace().on(2), &(PAIR.to_string() + "StaticThreadSched(source 1)"));
+        check(TestRun::trace().on(2), &(PAIR.to_string() + "StaticThreadSched(source 1)"));
     }
 }

@@ -12,7 +12,7 @@ use crate::joining::{Fate, attach, count};
 use crate::network::network_start;
 use crate::payloads::{Payloads, State};
 use crate::table::Parked;
-use crate::token::{MARKER, Place, TOKEN};
+use crate::token::{MARKER, PayloadPlace, TOKEN};
 
 /// The result of looking at a packet: offset of its IP header, its headers and its payload's place, as far
 /// as they were found.
@@ -21,7 +21,7 @@ struct Found {
     l3: Option<usize>,
     headers: Option<Headers>,
     /// The place of the payload, from a valid token.
-    place: Option<Place>,
+    place: Option<PayloadPlace>,
 }
 
 /// The splice operation of one element. It reuses its memory from batch to batch.
@@ -172,7 +172,8 @@ fn splice(
     found: Found,
     packet: Packet,
 ) -> Fate {
-    let Some((headers, Place { worker: home, index, generation })) = found.headers.zip(found.place) else {
+    let Some((headers, PayloadPlace { worker: home, index, generation })) = found.headers.zip(found.place)
+    else {
         if let Some(headers) = &found.headers {
             let is_marked = marks && headers.dscp(packet.data()) == MARKER;
             // A shorter payload has no room for a token and remaining payload (TCP), or for a packet with a

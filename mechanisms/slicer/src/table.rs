@@ -31,7 +31,7 @@ pub struct Parked {
     pub rest: u32,
     /// The number of bytes after the IP packet, which are also in the sliced packet.
     pub trailer: u32,
-    /// The time of parking, in the units of time that [`Table::sweep`] uses.
+    /// The time of parking, in the units of time that [`ParkedPayloads::sweep`] uses.
     pub stamp: u32,
     /// The changes that slicing made to the headers.
     pub original: Original,
@@ -86,7 +86,7 @@ struct Entry {
 const _: () = assert!(size_of::<Entry>() == 64);
 
 /// The table of one worker's payloads.
-pub struct Table {
+pub struct ParkedPayloads {
     entries: Vec<Entry>,
     next: usize,
     turns: u32,
@@ -97,12 +97,12 @@ pub struct Table {
     latest: u64,
 }
 
-impl Table {
+impl ParkedPayloads {
     /// Creates a table with `entries` entries, limited to the range from 1 to [`MOST`]. The rotation may
     /// find each entry in use `turns` times; then its payload expires.
-    pub fn new(entries: usize, turns: u32) -> Table {
+    pub fn new(entries: usize, turns: u32) -> ParkedPayloads {
         let entry = |_| Entry { parked: None, generation: 0, turns: 0, is_expired: false };
-        Table {
+        ParkedPayloads {
             entries: (0..entries.clamp(1, MOST)).map(entry).collect(),
             next: 0,
             turns: turns.max(1),
@@ -281,7 +281,7 @@ mod tests {
         }
     }
 
-    fn put(table: &mut Table, pool: &mut Pool, byte: u8) -> Option<(u32, u64)> {
+    fn put(table: &mut ParkedPayloads, pool: &mut Pool, byte: u8) -> Option<(u32, u64)> {
         let index = table.reserve().ok()?;
         let generation = table.next_generations(index).next()?;
         let parked = payload(pool, byte);
@@ -289,7 +289,11 @@ mod tests {
         Some((index, generation))
     }
 
-    fn get(table: &mut Table, pool: &mut Pool, (index, generation): (u32, u64)) -> Result<u8, Missing> {
+    fn get(
+        table: &mut ParkedPayloads,
+        pool: &mut Pool,
+        (index, generation): (u32, u64),
+    ) -> Result<u8, Missing> {
         table.take(index, generation).map(|parked| {
             let byte = parked.packet.data()[0];
             pool.free(parked.packet);
@@ -299,7 +303,7 @@ mod tests {
 
     #[test]
     fn each_payload_is_taken_once_by_whoever_has_its_place() {
-        let (mut pool, mut table) = (Pool::new(64 << 20).unwrap(), Table::new(2, 3));
+        let (mut pool, mut table) = (Pool::new(64 << 20).unwrap(), ParkedPayloads::new(2, 3));
         let first = put(&mut table, &mut pool, 1).unwrap();
         let second = put(&mut table, &mut pool, 2).unwrap();
         assert_eq!((first.0, second.0, table.waiting()), (0, 1, 2));
@@ -317,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_place_in_use_is_passed_over_until_its_turns_are_over() {
-        let (mut pool, mut table) = (Pool::new(64 << 20).unwrap(), Table::new(2, 3));
+        let (mut pool, mut table) = (Pool::new(64 << 20).unwrap(), ParkedPayloads::new(2, 3));
         let lost = put(&mut table, &mut pool, 1).unwrap();
         let mut rounds = 0;
         let expired = loop {
@@ -340,10 +344,10 @@ mod tests {
 
     #[test]
     fn what_waits_for_too_long_goes() {
-        let (mut pool, mut table) = (Pool::new(64 << 20).unwrap(), Table::new(SWEEP + 2, 3));
+        let (mut pool, mut table) = (Pool::new(64 << 20).unwrap(), ParkedPayloads::new(SWEEP + 2, 3));
         // The stamps lie around the wrap of time at 2^32.
         let stamps = [u32::MAX - 1, u32::MAX, 0, 1];
-        let place = |table: &mut Table, pool: &mut Pool, stamp: u32| {
+        let place = |table: &mut ParkedPayloads, pool: &mut Pool, stamp: u32| {
             let (index, parked) = (table.reserve().unwrap(), payload(pool, stamp as u8));
             let generation = table.next_generations(index).next().unwrap();
             table.park(Parked { stamp, ..parked });
@@ -377,7 +381,7 @@ mod tests {
 
     #[test]
     fn payloads_stay_when_the_size_changes() {
-        let (mut pool, mut table) = (Pool::new(64 << 20).unwrap(), Table::new(3, 3));
+        let (mut pool, mut table) = (Pool::new(64 << 20).unwrap(), ParkedPayloads::new(3, 3));
         let places: Vec<_> = (0..3).map(|byte| put(&mut table, &mut pool, byte).unwrap()).collect();
         let gone = table.resize(2, 3);
         assert_eq!((gone.len(), table.waiting()), (1, 2));

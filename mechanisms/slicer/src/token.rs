@@ -28,7 +28,7 @@ pub const TOGETHER: usize = 8;
 
 /// The place of a parked payload, which a token encrypts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct PayloadPlace {
     /// The index of the worker whose table has the payload.
     pub worker: u8,
     /// The index of the entry in the table, below 2^24.
@@ -37,19 +37,22 @@ pub struct Place {
     pub generation: u64,
 }
 
-impl Place {
+impl PayloadPlace {
     fn number(self) -> u128 {
-        let Place { worker, index, generation } = self;
+        let PayloadPlace { worker, index, generation } = self;
         u128::from(worker) << 120 | u128::from(index & 0xff_ffff) << 96 | u128::from(generation) << 48
     }
 
     /// Decodes a decrypted token; `None` if its last 48 bits are not zero, so that it is not valid.
     #[inline]
-    fn read(block: [u8; TOKEN]) -> Option<Place> {
+    fn read(block: [u8; TOKEN]) -> Option<PayloadPlace> {
         let number = u128::from_be_bytes(block);
         let generation = (number >> 48) as u64 & (GENERATIONS - 1);
-        let place =
-            Place { worker: (number >> 120) as u8, index: (number >> 96) as u32 & 0xff_ffff, generation };
+        let place = PayloadPlace {
+            worker: (number >> 120) as u8,
+            index: (number >> 96) as u32 & 0xff_ffff,
+            generation,
+        };
         ((number as u64) << 16 == 0).then_some(place)
     }
 }
@@ -67,7 +70,7 @@ impl TokenCipher {
 
     /// Makes the tokens for these places, in the same order.
     #[inline]
-    pub fn encrypt<const N: usize>(&self, places: [Place; N]) -> [[u8; TOKEN]; N] {
+    pub fn encrypt<const N: usize>(&self, places: [PayloadPlace; N]) -> [[u8; TOKEN]; N] {
         let mut blocks = places.map(|place| Block::<Aes128>::from(place.number().to_be_bytes()));
         self.0.encrypt_blocks(&mut blocks);
         blocks.map(Into::into)
@@ -75,16 +78,20 @@ impl TokenCipher {
 
     /// Reads a token; `None` if it is not valid: not made with this key.
     #[inline]
-    pub fn decrypt(&self, token: [u8; TOKEN]) -> Option<Place> {
+    pub fn decrypt(&self, token: [u8; TOKEN]) -> Option<PayloadPlace> {
         let mut block: Block<Aes128> = token.into();
         self.0.decrypt_block(&mut block);
-        Place::read(block.into())
+        PayloadPlace::read(block.into())
     }
 
     /// Reads tokens. For each, calls `each` with the value beside it (which identifies the token) and the
     /// place; `None` if the token is not valid.
     #[inline]
-    pub fn decrypt_all<T: Copy>(&self, tokens: &[(T, [u8; TOKEN])], mut each: impl FnMut(T, Option<Place>)) {
+    pub fn decrypt_all<T: Copy>(
+        &self,
+        tokens: &[(T, [u8; TOKEN])],
+        mut each: impl FnMut(T, Option<PayloadPlace>),
+    ) {
         let mut blocks = [Block::<Aes128>::default(); TOGETHER];
         for some in tokens.chunks(TOGETHER) {
             let blocks = &mut blocks[..some.len()];
@@ -93,7 +100,7 @@ impl TokenCipher {
             blocks
                 .iter()
                 .zip(some)
-                .for_each(|(block, (whose, _))| each(*whose, Place::read((*block).into())));
+                .for_each(|(block, (whose, _))| each(*whose, PayloadPlace::read((*block).into())));
         }
     }
 }
@@ -113,15 +120,16 @@ mod tests {
     fn places_come_back() {
         let cipher = TokenCipher::new([7; 16]);
         for place in [
-            Place { worker: 0, index: 0, generation: 0 },
-            Place { worker: 255, index: 0xff_ffff, generation: GENERATIONS - 1 },
-            Place { worker: 3, index: 250, generation: 1 << 40 | 1 },
+            PayloadPlace { worker: 0, index: 0, generation: 0 },
+            PayloadPlace { worker: 255, index: 0xff_ffff, generation: GENERATIONS - 1 },
+            PayloadPlace { worker: 3, index: 250, generation: 1 << 40 | 1 },
         ] {
             let [token] = cipher.encrypt([place]);
             assert_eq!(cipher.decrypt(token), Some(place));
         }
         // More tokens at once than are processed together, with an invalid token among them.
-        let place = |number: u32| Place { worker: 1, index: number, generation: u64::from(number) * 1000 };
+        let place =
+            |number: u32| PayloadPlace { worker: 1, index: number, generation: u64::from(number) * 1000 };
         let tokens = cipher.encrypt(std::array::from_fn::<_, 21, _>(|number| place(number as u32)));
         let mut tokens: Vec<_> = (0..21).zip(tokens).collect();
         tokens[9].1 = [1; TOKEN];
@@ -135,7 +143,7 @@ mod tests {
     #[test]
     fn tokens_cannot_be_made_up() {
         let cipher = TokenCipher::new([7; 16]);
-        let [token] = cipher.encrypt([Place { worker: 1, index: 2, generation: 3 }]);
+        let [token] = cipher.encrypt([PayloadPlace { worker: 1, index: 2, generation: 3 }]);
         assert_eq!(TokenCipher::new([8; 16]).decrypt(token), None, "that of another start");
         for bit in 0..8 * TOKEN {
             let mut changed = token;
@@ -152,7 +160,8 @@ mod tests {
     #[test]
     fn neighbours_look_unlike_each_other() {
         let cipher = TokenCipher::new([7; 16]);
-        let [one, next] = cipher.encrypt([0, 1].map(|index| Place { worker: 0, index, generation: 0 }));
+        let [one, next] =
+            cipher.encrypt([0, 1].map(|index| PayloadPlace { worker: 0, index, generation: 0 }));
         let differ: u32 = one.iter().zip(next).map(|(a, b)| (a ^ b).count_ones()).sum();
         assert!((40..90).contains(&differ), "{differ} of 128 bits");
     }

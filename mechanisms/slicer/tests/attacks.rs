@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use element::DropReason;
 use frames::{L3, datagram, segment};
-use slicer::token::{Place, TOKEN, TokenCipher};
+use slicer::token::{PayloadPlace, TOKEN, TokenCipher};
 use trick::{dropped, through};
 use wire::MacAddr;
 use wire::build::Builder;
@@ -51,7 +51,7 @@ fn what_is_marked_outside_comes_through_at_any_size() {
 /// Returns a datagram whose payload is the token of this entry and generation, as if an attacker knew it:
 /// under the trace clock the key is always the same.
 fn with_token(number: usize, dscp: u8, index: u32, generation: u64) -> Vec<u8> {
-    let [token] = TokenCipher::new([7; 16]).encrypt([Place { worker: 0, index, generation }]);
+    let [token] = TokenCipher::new([7; 16]).encrypt([PayloadPlace { worker: 0, index, generation }]);
     let mut frame = datagram(number, TOKEN, dscp);
     frame[L3 + 28..].copy_from_slice(&token);
     // Removes the checksum, so that it need not be computed again.
@@ -104,7 +104,7 @@ fn with_long_headers(dscp: u8, payload: &[u8]) -> Vec<u8> {
 #[test]
 fn a_token_from_outside_is_found_wherever_a_splicer_would_look() {
     let token = |index| {
-        let [token] = TokenCipher::new([7; 16]).encrypt([Place { worker: 0, index, generation: 1 }]);
+        let [token] = TokenCipher::new([7; 16]).encrypt([PayloadPlace { worker: 0, index, generation: 1 }]);
         token
     };
     let mut frames = large(8);

@@ -5,9 +5,9 @@
 use std::path::Path;
 
 use element::Timestamp;
-use testkit::checker::{Sum, check, ip};
+use testkit::checker::{ChecksumResult, check, ip};
 use testkit::elements::{Seen, collect, offer};
-use testkit::{Run, found};
+use testkit::{TestRun, found};
 
 /// Network functions that read headers only, as chains of elements for Ethernet frames.
 const FUNCTIONS: &[&str] = &[
@@ -42,7 +42,8 @@ fn run(capture: &Path, head: &str, chain: &str, handlers: &[&str]) -> Option<(Ve
     let number = offer(Vec::new());
     let text =
         format!("{head} source :: FromDump(\"{}\") -> {chain} -> TestSink({number}, 0)", capture.display());
-    let outcome = Run::trace().text(&text, handlers).inspect_err(|text| check_is_unreadable(text)).ok()?;
+    let outcome =
+        TestRun::trace().text(&text, handlers).inspect_err(|text| check_is_unreadable(text)).ok()?;
     assert!(outcome.report.balances(), "{}", capture.display());
     Some((collect(number), outcome.values.into_iter().map(Result::unwrap).collect()))
 }
@@ -123,7 +124,8 @@ fn functions_see_valid_packets() {
                     continue;
                 };
                 let (Some(before), Some(after)) = (check(before), check(after)) else { continue };
-                let is_damage = |after, before| after == Sum::Wrong && before != Sum::Wrong;
+                let is_damage =
+                    |after, before| after == ChecksumResult::Wrong && before != ChecksumResult::Wrong;
                 assert!(!is_damage(after.header, before.header), "{}: header", file.display());
                 assert!(!is_damage(after.transport, before.transport), "{}: transport", file.display());
             }

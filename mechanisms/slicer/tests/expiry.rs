@@ -5,7 +5,7 @@ mod frames;
 mod trick;
 
 use frames::datagram;
-use testkit::Run;
+use testkit::TestRun;
 use testkit::elements::{collect, offer};
 
 /// Sends packets, as (time in milliseconds, payload bytes), through Slice, a function and Splice. Returns
@@ -25,7 +25,7 @@ fn after(table: &str, function: &str, packets: &[(i64, usize)], handlers: [&str;
     let handlers = handlers.map(|name| format!("t.{name}"));
     let handlers: Vec<&str> = handlers.iter().map(String::as_str).collect();
     let outcome =
-        Run::trace().with(trick::CLASSES).text(&text, &handlers).unwrap_or_else(|text| panic!("{text}"));
+        TestRun::trace().with(trick::CLASSES).text(&text, &handlers).unwrap_or_else(|text| panic!("{text}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     (outcome.values.into_iter().map(|value| value.unwrap().parse().unwrap()).collect(), collect(number).len())
 }
@@ -66,7 +66,7 @@ fn nobody_has_to_come_for_that() {
         InfiniteSource(LENGTH 1000, LIMIT 5) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> Slice(t)
             -> Trick(drop, 1) -> Splice(t) -> Discard";
     let handlers = ["t.sliced", "t.waiting", "t.expired", "t.missing"];
-    for run in [Run::default(), Run::real(), Run::real().on(2)] {
+    for run in [TestRun::default(), TestRun::real(), TestRun::real().on(2)] {
         let outcome = run.with(trick::CLASSES).text(text, &handlers).unwrap_or_else(|text| panic!("{text}"));
         let values: Vec<String> = outcome.values.into_iter().map(Result::unwrap).collect();
         assert_eq!(values, ["5", "0", "5", "5"]);
@@ -78,7 +78,8 @@ fn a_table_of_its_own_forgets_too() {
     let text = "s :: Slicer(TIMEOUT 20ms);
         InfiniteSource(LENGTH 1000, LIMIT 5) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> s; s[1] -> Discard;
         Idle -> [1] s; s -> Discard";
-    let outcome = Run::default().text(text, &["s.sliced", "s.waiting", "s.missing", "s.timeout"]).unwrap();
+    let outcome =
+        TestRun::default().text(text, &["s.sliced", "s.waiting", "s.missing", "s.timeout"]).unwrap();
     let values: Vec<String> = outcome.values.into_iter().map(Result::unwrap).collect();
     assert_eq!(values[..3], ["5", "0", "5"]);
     assert!(values[3].starts_with("0.02") || values[3].starts_with("20"), "{}", values[3]);

@@ -7,13 +7,13 @@ mod trick;
 
 use element::Timestamp;
 use frames::{L3, datagram, segment};
-use testkit::Run;
-use testkit::checker::{Sum, check, ip};
-use testkit::elements::{Input, collect, offer};
+use testkit::TestRun;
+use testkit::checker::{ChecksumResult, check, ip};
+use testkit::elements::{TestPacket, collect, offer};
 use wire::checksum::fill_ipv4;
 use wire::tcp::flags::ACK;
 
-fn packets(count: usize) -> Vec<Input> {
+fn packets(count: usize) -> Vec<TestPacket> {
     let input = |number: usize| {
         let time = Timestamp(1_000_000_000 + number as i64 * 100_000);
         let length = number * 89 % 1400;
@@ -27,7 +27,7 @@ fn packets(count: usize) -> Vec<Input> {
             bytes[L3 + 6] |= 0x40;
             fill_ipv4(&mut bytes[L3..L3 + 20]).unwrap();
         }
-        Input { bytes, time, annotations: [0; 48], headers: [None; 3] }
+        TestPacket { bytes, time, annotations: [0; 48], headers: [None; 3] }
     };
     (0..count).map(input).collect()
 }
@@ -38,13 +38,14 @@ fn run(chain: &str) -> [Vec<Vec<u8>>; 2] {
     run_with(packets(500), chain)
 }
 
-fn run_with(packets: Vec<Input>, chain: &str) -> [Vec<Vec<u8>>; 2] {
+fn run_with(packets: Vec<TestPacket>, chain: &str) -> [Vec<Vec<u8>>; 2] {
     let number = offer(vec![packets]);
     let text = format!(
         "t :: PayloadTable(ENTRIES 4000); other :: TestSink({number}, 1); Idle -> other;
          TestSource({number}, 0) -> {chain} -> TestSink({number}, 0)"
     );
-    let outcome = Run::trace().with(trick::CLASSES).text(&text, &[]).unwrap_or_else(|text| panic!("{text}"));
+    let outcome =
+        TestRun::trace().with(trick::CLASSES).text(&text, &[]).unwrap_or_else(|text| panic!("{text}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     let seen = collect(number);
     [0, 1].map(|sink| seen.iter().filter(|seen| seen.sink == sink).map(|seen| seen.bytes.clone()).collect())
@@ -104,7 +105,7 @@ fn rates_are_those_of_whole_packets() {
 
 /// Returns packets with these lengths of payload, alternately datagrams and segments. `is_whole` sets DF,
 /// so that they must not be fragmented.
-fn of(lengths: &[usize], is_whole: bool) -> Vec<Input> {
+fn of(lengths: &[usize], is_whole: bool) -> Vec<TestPacket> {
     let input = |(number, &length): (usize, &usize)| {
         let mut bytes = match number % 2 {
             0 => datagram(number, length, 0),
@@ -114,7 +115,7 @@ fn of(lengths: &[usize], is_whole: bool) -> Vec<Input> {
             bytes[L3 + 6] |= 0x40;
             fill_ipv4(&mut bytes[L3..L3 + 20]).unwrap();
         }
-        Input { bytes, time: Timestamp(1_000_000_000), annotations: [0; 48], headers: [None; 3] }
+        TestPacket { bytes, time: Timestamp(1_000_000_000), annotations: [0; 48], headers: [None; 3] }
     };
     lengths.iter().enumerate().map(input).collect()
 }
@@ -136,7 +137,10 @@ fn no_more_is_parked_than_bytes_says() {
         for ((crossed, whole), &length) in crossed.iter().zip(&whole).zip(&lengths) {
             assert_eq!(crossed.len(), whole.len() - parked(length) + 16, "{arguments}");
             let sums = check(ip(1, crossed).unwrap()).unwrap();
-            assert!(sums.header == Sum::Right && sums.transport == Sum::Right, "{arguments}, {length}");
+            assert!(
+                sums.header == ChecksumResult::Right && sums.transport == ChecksumResult::Right,
+                "{arguments}, {length}"
+            );
         }
     }
 }
@@ -167,7 +171,7 @@ fn packets_longer_than_longest_pass_whole() {
 
 /// Sends packets through tunnel `number` and a Splice with this MTU. Returns the frames that leave by the
 /// normal output, and the frames that leave by `output` (1 or 2) because they are too long.
-fn in_tunnel(number: usize, mtu: usize, given: Vec<Input>, output: usize) -> [Vec<Vec<u8>>; 2] {
+fn in_tunnel(number: usize, mtu: usize, given: Vec<TestPacket>, output: usize) -> [Vec<Vec<u8>>; 2] {
     let rest = if output == 1 { "s[2] -> Discard" } else { "s[1] -> Discard" };
     run_with(
         given,

@@ -9,7 +9,7 @@ use around::{CLOSED, KNOWN, packet};
 use element::DropReason;
 use frames::{L3, datagram, segment};
 use proptest::prelude::*;
-use slicer::token::{Place, TOKEN, TokenCipher};
+use slicer::token::{PayloadPlace, TOKEN, TokenCipher};
 use slicer::tunnel::Walk;
 use trick::{dropped, through};
 use wire::tcp::flags::ACK;
@@ -217,7 +217,7 @@ fn tokens_that_somebody_has_seen_are_found_inside_of_tunnels() {
         let mut frames: Vec<_> = (0..40).map(|number| datagram(number, 900, 0)).collect();
         let cipher = TokenCipher::new([7; 16]);
         for index in 0..40 {
-            let [token] = cipher.encrypt([Place { worker: 0, index, generation: 1 }]);
+            let [token] = cipher.encrypt([PayloadPlace { worker: 0, index, generation: 1 }]);
             let mut frame = datagram(9, TOKEN, [0, MARK][index as usize % 2]);
             frame[L3 + 28..].copy_from_slice(&token);
             frame[L3 + 26..L3 + 28].fill(0);
@@ -311,7 +311,7 @@ proptest! {
             let dscp = if is_marked { MARK } else { 0 };
             let mut frame = datagram(number, length, dscp);
             if generation > 0 && length >= TOKEN {
-                let [token] = cipher.encrypt([Place { worker: 0, index: number as u32 % 8, generation }]);
+                let [token] = cipher.encrypt([PayloadPlace { worker: 0, index: number as u32 % 8, generation }]);
                 frame[L3 + 28..][..TOKEN].copy_from_slice(&token);
             }
             frame = chain.iter().fold(frame, |frame, &number| KNOWN.iter().chain(CLOSED).nth(number).unwrap().1(&frame));

@@ -6,7 +6,7 @@ mod frames;
 use std::path::Path;
 
 use frames::{L3, datagram, segment};
-use testkit::Run;
+use testkit::TestRun;
 use testkit::elements::{Seen, collect, offer};
 use wire::tcp::flags::ACK;
 
@@ -51,7 +51,7 @@ fn translated(workers: usize, capture: &Path, before: &str, after: &str) -> (Vec
         capture.display()
     );
     let handlers = ["t.sliced", "t.spliced", "t.late", "t.no_token", "t.waiting"];
-    let outcome = Run::trace().on(workers).text(&text, &handlers).unwrap_or_else(|text| panic!("{text}"));
+    let outcome = TestRun::trace().on(workers).text(&text, &handlers).unwrap_or_else(|text| panic!("{text}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     let seen = collect(number).into_iter().map(|Seen { bytes, .. }| bytes).collect();
     let handed = outcome.report.workers.iter().map(|worker| worker.handed).sum();

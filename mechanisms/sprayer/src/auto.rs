@@ -6,7 +6,7 @@
 //! packets as make all workers equally busy. If that saves the worker no time, because processing its
 //! packets takes hardly longer than handing them over, spreading ends again.
 //!
-//! Each instance decides for the packets that arrive at one worker. Workers report their load ([`Load`]).
+//! Each instance decides for the packets that arrive at one worker. Workers report their load ([`WorkerLoad`]).
 //! After each [`WINDOW`] the policy decides which part of each owner's packets goes to which worker
 //! ([`balance`]). Which connections are large is known from one packet sampled per batch ([`connections`]).
 
@@ -17,7 +17,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use element::steering::{Dispatch, Load, Spread, Work, flow_number};
+use element::steering::{Dispatch, Spread, Work, WorkerLoad, flow_number};
 use element::{Batch, Packet, Timestamp};
 
 use crate::spray::Spray;
@@ -35,7 +35,7 @@ const STOCK: u64 = 64;
 /// The policy that spreads connections of busy workers, for the packets that arrive at one worker.
 pub struct Auto {
     spray: Spray,
-    loads: Arc<[Load]>,
+    loads: Arc<[WorkerLoad]>,
     connections: Connections,
     balance: Balance,
     /// A cache for consecutive packets of one flow: the number of the last packet's flow, and its owner if
@@ -56,7 +56,7 @@ pub struct Auto {
 impl Auto {
     /// Creates the policy. `loads` are the loads that the workers report, one per worker. `spray` says
     /// which packets are regular, and selects the worker if a flow may use only a few workers.
-    pub fn new(spray: Spray, loads: Arc<[Load]>) -> Auto {
+    pub fn new(spray: Spray, loads: Arc<[WorkerLoad]>) -> Auto {
         let workers = loads.len().max(1);
         Auto {
             spray,

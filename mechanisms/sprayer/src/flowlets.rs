@@ -6,7 +6,7 @@
 //! a worker may stall. So the flow also stays, after a pause of any length, while its worker has not
 //! processed its last packet. It leaves earlier only if the queue of the worker is full.
 
-use element::steering::{Dispatch, Spread, Waiting};
+use element::steering::{Dispatch, Outstanding, Spread};
 use element::{Packet, Timestamp};
 
 use crate::spray::Spray;
@@ -28,7 +28,7 @@ pub struct Flowlets {
     gap: Timestamp,
     places: Vec<Option<Last>>,
     /// For each worker, the state of the queue to it, as last reported by [`hear`](Spread::hear).
-    waiting: Vec<Waiting>,
+    waiting: Vec<Outstanding>,
 }
 
 impl Flowlets {
@@ -61,7 +61,7 @@ impl Spread for Flowlets {
         core
     }
 
-    fn hear(&mut self, waiting: &[Waiting]) {
+    fn hear(&mut self, waiting: &[Outstanding]) {
         self.waiting.clear();
         self.waiting.extend_from_slice(waiting);
     }

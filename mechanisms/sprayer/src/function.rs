@@ -2,17 +2,17 @@
 //!
 //! A [`Function`] has a handler for connection packets, which come to the worker that owns the connection
 //! and may change its state, and a handler for regular packets, which are handled on any worker and only
-//! read the state. The compiler enforces this: the handler for regular packets gets [`Flows`] that it
+//! read the state. The compiler enforces this: the handler for regular packets gets [`FlowStates`] that it
 //! cannot change. [`class`] makes an element class of a function, for use in configurations like any other
 //! class. Without `--steering spray` the results are the same, but all packets of a flow are handled by the
 //! worker that owns it.
 //!
 //! | here | in Table 2 |
 //! | --- | --- |
-//! | [`Flows::insert_local_flow`], [`Flows::insert_local_pair`] | `insert_local_flow` |
-//! | [`Flows::remove_local_flow`] | `remove_local_flow` |
-//! | [`Flows::get_local_flow`], [`Flows::update_local_flow`] | `get_local_flow` |
-//! | [`Flows::get_flow`], [`Flows::get_flows`] | `get_flow` |
+//! | [`FlowStates::insert_local_flow`], [`FlowStates::insert_local_pair`] | `insert_local_flow` |
+//! | [`FlowStates::remove_local_flow`] | `remove_local_flow` |
+//! | [`FlowStates::get_local_flow`], [`FlowStates::update_local_flow`] | `get_local_flow` |
+//! | [`FlowStates::get_flow`], [`FlowStates::get_flows`] | `get_flow` |
 //!
 //! Other work with flows is done outside of the function. The states of the flows of a batch are looked up
 //! together, and packets of unknown flows are treated as connection packets. A flow ends after a time
@@ -31,8 +31,8 @@ use element::{Args, Base, DropReason, Effects, Packet, Timestamp};
 use flow::Plain;
 use wire::FiveTuple;
 
-pub use flows::Flows;
-pub use running::{Running, class};
+pub use flows::FlowStates;
+pub use running::{FunctionElement, class};
 
 /// A network function. Each worker has an instance of its own.
 pub trait Function: Sized + Send + 'static {
@@ -48,13 +48,17 @@ pub trait Function: Sized + Send + 'static {
     /// each packet. Several packets of one flow may arrive before the function has made its state.
     fn connection_packets(
         &mut self,
-        flows: &mut Flows<'_, Self::State>,
+        flows: &mut FlowStates<'_, Self::State>,
         packets: &mut [FlowPacket<Self::State>],
     );
 
     /// Handles all other packets, of flows that any worker owns, and sets their verdicts.
     /// [`FlowPacket::state`] is present, unless the function keeps no state.
-    fn regular_packets(&mut self, flows: &Flows<'_, Self::State>, packets: &mut [FlowPacket<Self::State>]);
+    fn regular_packets(
+        &mut self,
+        flows: &FlowStates<'_, Self::State>,
+        packets: &mut [FlowPacket<Self::State>],
+    );
 
     /// Handles the end of a flow of this worker, which had this state: the flow was idle, or had been
     /// closed, for long enough. Not called for flows that the function itself removes.
@@ -72,7 +76,7 @@ pub struct Needs {
     /// The effects of the function on packets, except the state of flows. By default they are unknown, so
     /// that no mechanism relies on them; a function that does not change packets may remove
     /// [`Effects::opaque`]. A function that changes addresses and ensures that replies belong to the flow's
-    /// worker ([`Flows::is_home`]) declares [`Leaves::AtHome`](element::effects::Leaves::AtHome); otherwise
+    /// worker ([`FlowStates::is_home`]) declares [`Leaves::AtHome`](element::effects::Leaves::AtHome); otherwise
     /// all work is done by one worker.
     pub effects: Effects,
 }

@@ -30,7 +30,7 @@ mod tests;
 use std::sync::Arc;
 
 use element::Timestamp;
-use element::steering::{Load, Spread, Spreading};
+use element::steering::{Spread, Spreading, WorkerLoad};
 
 pub use auto::Auto;
 pub use classes::Classes;
@@ -39,7 +39,7 @@ pub use spray::Spray;
 
 /// The settings of spreading: which packets are spread, over which workers, and in which order they leave.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct SpreadSettings {
     /// The policy that selects workers.
     pub policy: Policy,
     /// The number of workers that a flow is spread over, starting with the worker that owns it; 0 for all
@@ -64,14 +64,14 @@ pub enum Policy {
     Auto,
 }
 
-impl Settings {
+impl SpreadSettings {
     /// Returns the settings in the form that the engine takes.
     pub fn spreading(self) -> Arc<dyn Spreading> {
         Arc::new(self)
     }
 }
 
-impl Spreading for Settings {
+impl Spreading for SpreadSettings {
     fn keeps_order(&self) -> bool {
         self.keeps_order
     }
@@ -82,7 +82,7 @@ impl Spreading for Settings {
         is_simple.then_some(self.workers_per_flow)
     }
 
-    fn spread(&self, worker: usize, loads: &Arc<[Load]>) -> Box<dyn Spread> {
+    fn spread(&self, worker: usize, loads: &Arc<[WorkerLoad]>) -> Box<dyn Spread> {
         let workers = loads.len();
         let workers_per_flow =
             if self.workers_per_flow == 0 { workers } else { self.workers_per_flow.min(workers) };

@@ -20,12 +20,12 @@ fn tcp(flow: u16, flags: u8) -> Builder {
 }
 
 /// Returns the loads of workers that have not reported any work.
-fn loads() -> Arc<[Load]> {
-    (0..WORKERS).map(|_| Load::default()).collect()
+fn loads() -> Arc<[WorkerLoad]> {
+    (0..WORKERS).map(|_| WorkerLoad::default()).collect()
 }
 
 /// Returns the worker that the policy selects for each packet; packets arrive `pause` nanoseconds apart.
-fn workers(settings: Settings, pause: i64, packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<usize> {
+fn workers(settings: SpreadSettings, pause: i64, packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<usize> {
     let mut pool = Pool::new(64 << 20).unwrap();
     let mut spread = settings.spread(0, &loads());
     let owner = Rss::new(WORKERS);
@@ -61,7 +61,7 @@ fn shares(workers: &[usize]) -> Vec<usize> {
 #[test]
 fn one_connection_goes_to_all_workers_evenly() {
     // All packets are equal, and so are their checksums: the choice must not depend on checksums.
-    let all = workers(Settings::default(), 100, (0..1000).map(|_| built(tcp(1, ACK | PSH))));
+    let all = workers(SpreadSettings::default(), 100, (0..1000).map(|_| built(tcp(1, ACK | PSH))));
     assert!(are_even(&all, 250), "{:?}", shares(&all));
 }
 
@@ -69,7 +69,7 @@ fn one_connection_goes_to_all_workers_evenly() {
 #[test]
 fn connections_that_take_turns_go_to_all_workers() {
     for (together, workers_per_flow) in [(2, 0), (3, 0), (4, 0), (2, 2), (2, 3)] {
-        let settings = Settings { workers_per_flow, ..Settings::default() };
+        let settings = SpreadSettings { workers_per_flow, ..SpreadSettings::default() };
         let all = workers(settings, 100, (0..4000u16).map(|n| built(tcp(n % together, ACK))));
         for connection in 0..usize::from(together) {
             let own: Vec<_> = all.iter().copied().skip(connection).step_by(together.into()).collect();
@@ -84,7 +84,7 @@ fn connections_that_take_turns_go_to_all_workers() {
 #[test]
 fn what_opens_and_closes_connections_goes_to_their_worker() {
     for policy in [Policy::Spray, Policy::Flowlets(Timestamp(10)), Policy::Auto] {
-        let settings = || Settings { policy, ..Settings::default() };
+        let settings = || SpreadSettings { policy, ..SpreadSettings::default() };
         for flags in [SYN, SYN | ACK, FIN | ACK, RST, RST | ACK] {
             for flow in [1, 2, 77] {
                 let packet = built(tcp(flow, flags));
@@ -104,20 +104,20 @@ fn datagrams_and_fragments_have_one_worker_unless_asked_for() {
     // Sets the flag "more fragments".
     fragment[20] |= 0x20;
     for packet in [&datagram, &fragment] {
-        let all = workers(Settings::default(), 100, (0..100).map(|_| packet.clone()));
+        let all = workers(SpreadSettings::default(), 100, (0..100).map(|_| packet.clone()));
         assert_eq!(shares(&all)[owner(packet)], 100);
     }
     let udp = || Classes { udp_ports: vec![443..=443], ..Classes::default() };
-    let settings = || Settings { classes: udp(), ..Settings::default() };
+    let settings = || SpreadSettings { classes: udp(), ..SpreadSettings::default() };
     assert!(are_even(&workers(settings(), 100, (0..100).map(|_| datagram.clone())), 25));
     // QUIC packets with a long header count as packets that open connections; others are regular.
     let quic = |first: u8| {
         let builder = Builder::udp(from, to).ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
         builder.build(&[first; 20]).unwrap()
     };
-    let settings = || Settings {
+    let settings = || SpreadSettings {
         classes: Classes { quic_ports: vec![440..=450], ..Classes::default() },
-        ..Settings::default()
+        ..SpreadSettings::default()
     };
     assert!(are_even(&workers(settings(), 100, (0..100).map(|_| quic(0x40))), 25));
     let long = quic(0xc0);
@@ -128,7 +128,7 @@ fn datagrams_and_fragments_have_one_worker_unless_asked_for() {
 fn a_flow_has_so_many_workers() {
     let mut firsts = HashSet::new();
     for flow in 0..40 {
-        let settings = Settings { workers_per_flow: 2, ..Settings::default() };
+        let settings = SpreadSettings { workers_per_flow: 2, ..SpreadSettings::default() };
         let all = workers(settings, 100, (0..100).map(|_| built(tcp(flow, ACK))));
         let used: HashSet<_> = all.iter().copied().collect();
         assert_eq!(used.len(), 2);
@@ -143,7 +143,7 @@ fn a_burst_stays_together() {
     // Bursts of five packets 1 us apart, with longer pauses between them: each burst stays on one worker,
     // and the bursts go to all workers evenly.
     let mut pool = Pool::new(64 << 20).unwrap();
-    let settings = Settings { policy: Policy::Flowlets(Timestamp(1000)), ..Settings::default() };
+    let settings = SpreadSettings { policy: Policy::Flowlets(Timestamp(1000)), ..SpreadSettings::default() };
     let (mut spread, owner) = (settings.spread(0, &loads()), Rss::new(WORKERS));
     let mut seen = Vec::new();
     for burst in 0..40i64 {

@@ -4,19 +4,19 @@
 use std::collections::{HashMap, HashSet};
 
 use element::Timestamp;
-use sprayer::Settings;
-use testkit::Run;
-use testkit::elements::{Input, Seen, collect, offer};
+use sprayer::SpreadSettings;
+use testkit::TestRun;
+use testkit::elements::{Seen, TestPacket, collect, offer};
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, PSH, SYN};
 
-fn segment(connection: u16, flags: u8, time: Timestamp) -> Input {
+fn segment(connection: u16, flags: u8, time: Timestamp) -> TestPacket {
     // The start is a time of today, as in real captures.
     let time = Timestamp::from_secs(1_763_800_000) + time;
     let from = ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection);
     let builder = Builder::tcp(from.into(), ([10, 9, 0, 1], 80).into(), flags);
     let bytes = builder.build(&connection.to_be_bytes()).unwrap();
-    Input { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
+    TestPacket { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
 }
 
 const BALANCER: &str =
@@ -34,13 +34,13 @@ fn connections_keep_their_server() {
     let time = Timestamp(1_000_000_000);
     let packets: Vec<_> =
         rounds.iter().flat_map(|&flags| (0..CONNECTIONS).map(move |n| segment(n, flags, time))).collect();
-    for how in [Run::trace().on(2), Run::trace().on(4), Run::real().on(4)] {
+    for how in [TestRun::trace().on(2), TestRun::trace().on(4), TestRun::real().on(4)] {
         let exchange = offer(vec![packets.clone()]);
         let text = format!(
             "TestSource({exchange}, 0) -> CheckIPHeader -> lb :: {BALANCER} -> TestSink({exchange}, 0)"
         );
         let names = ["lb.load_packets", "lb.overflows", "worker 1 lb.load_packets"];
-        let how = how.spread(|| Settings::default().spreading());
+        let how = how.spread(|| SpreadSettings::default().spreading());
         let outcome = how.text(&text, &names).unwrap_or_else(|error| panic!("{error}"));
         let mut servers = HashMap::new();
         for (connection, server) in collect(exchange).iter().map(server) {
@@ -86,7 +86,7 @@ fn connections_that_others_see_hold() {
             file.path().display(),
             BALANCER.trim_start_matches("FlowIPLoadBalancer(").trim_end_matches(')')
         );
-        let how = Run::trace().on(workers).spread(|| Settings::default().spreading());
+        let how = TestRun::trace().on(workers).spread(|| SpreadSettings::default().spreading());
         let handlers = ["lb.connections", "lb.nb_total_servers"];
         let outcome = how.text(&text, &handlers).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(outcome.values[1].as_deref(), Ok("4"), "{}", outcome.messages);
@@ -125,7 +125,7 @@ fn connections_that_others_see_hold_when_arguments_change() {
             file.path().display(),
             BALANCER.trim_start_matches("FlowIPLoadBalancer(").trim_end_matches(')')
         );
-        let how = Run::trace().on(workers).spread(|| Settings::default().spreading());
+        let how = TestRun::trace().on(workers).spread(|| SpreadSettings::default().spreading());
         let outcome = how.text(&text, &["lb.nb_total_servers"]).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(outcome.values, [Ok("4".to_string())], "{}", outcome.messages);
         let mut servers = HashMap::new();
@@ -148,13 +148,13 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
     let mut writer = capture::Writer::new(file.reopen().unwrap(), options);
-    let mut write = |input: Input| {
+    let mut write = |input: TestPacket| {
         writer.write(input.time.0, input.bytes.len() as u32, [&input.bytes[..]]).unwrap();
     };
     let from = |server: u8, connection: u16, time: Timestamp| {
         let to = ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection);
         let builder = Builder::tcp(([10, 7, 0, server], 80).into(), to.into(), FIN | ACK);
-        Input { bytes: builder.build(b"").unwrap(), ..segment(0, FIN, time) }
+        TestPacket { bytes: builder.build(b"").unwrap(), ..segment(0, FIN, time) }
     };
     let at = Timestamp::from_secs;
     (0..CONNECTIONS).for_each(|n| write(segment(n, SYN, at(100))));
@@ -169,7 +169,7 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
              side[0] -> lb :: {BALANCER} -> Discard; side[1] -> FlowIPLoadBalancerReverse(lb) -> Discard",
             file.path().display()
         );
-        let how = Run::trace().on(workers).spread(|| Settings::default().spreading());
+        let how = TestRun::trace().on(workers).spread(|| SpreadSettings::default().spreading());
         let outcome = how.text(&text, &["lb.connections"]).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(outcome.values, [Ok("1".to_string())], "{workers} workers");
     }

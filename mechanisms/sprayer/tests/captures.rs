@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use element::Timestamp;
 use element::steering::Spreading;
-use sprayer::{Policy, Settings};
-use testkit::Run;
-use testkit::elements::{Input, Seen, collect, offer};
+use sprayer::{Policy, SpreadSettings};
+use testkit::TestRun;
+use testkit::elements::{Seen, TestPacket, collect, offer};
 use wire::build::Builder;
 use wire::{LinkType, MacAddr};
 
@@ -21,26 +21,26 @@ type Way = (&'static str, Option<fn() -> Arc<dyn Spreading>>);
 
 const WAYS: [Way; 4] = [
     ("rss", None),
-    ("spray", Some(|| Settings::default().spreading())),
+    ("spray", Some(|| SpreadSettings::default().spreading())),
     ("flowlet", Some(|| with(Policy::Flowlets(Timestamp(500_000))))),
     ("auto", Some(|| with(Policy::Auto))),
 ];
 
 fn with(policy: Policy) -> Arc<dyn Spreading> {
-    Settings { policy, ..Settings::default() }.spreading()
+    SpreadSettings { policy, ..SpreadSettings::default() }.spreading()
 }
 
 /// Returns a run for each number of workers and each policy, with a name for messages.
-fn ways() -> impl Iterator<Item = (String, Run)> {
+fn ways() -> impl Iterator<Item = (String, TestRun)> {
     [1, 2, 4].into_iter().flat_map(|workers| {
         WAYS.into_iter().map(move |(name, spreading)| {
-            let run = Run::trace().on(workers);
+            let run = TestRun::trace().on(workers);
             (format!("{name} on {workers}"), spreading.map_or(run, |spreading| run.spread(spreading)))
         })
     })
 }
 
-fn captures() -> Vec<(String, Vec<Input>)> {
+fn captures() -> Vec<(String, Vec<TestPacket>)> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let folder = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from).join("traces");
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -54,7 +54,7 @@ fn captures() -> Vec<(String, Vec<Input>)> {
 }
 
 /// Returns the IPv4 packets of an Ethernet capture, at most [`MOST`]; `None` if it cannot be read.
-fn ip_packets(file: &Path) -> Option<Vec<Input>> {
+fn ip_packets(file: &Path) -> Option<Vec<TestPacket>> {
     let mut reader = capture::Reader::open(file).ok()?;
     let mut packets = Vec::new();
     while packets.len() < MOST {
@@ -67,12 +67,12 @@ fn ip_packets(file: &Path) -> Option<Vec<Input>> {
     Some(packets)
 }
 
-fn input(bytes: Vec<u8>, time: Timestamp) -> Input {
-    Input { bytes, time, annotations: [0; 48], headers: [Some(0), None, None] }
+fn input(bytes: Vec<u8>, time: Timestamp) -> TestPacket {
+    TestPacket { bytes, time, annotations: [0; 48], headers: [Some(0), None, None] }
 }
 
 /// Returns generated packets: of a few long connections, many short connections, and datagrams.
-fn made() -> Vec<Input> {
+fn made() -> Vec<TestPacket> {
     let mut random = fastrand::Rng::with_seed(8);
     let mut next: HashMap<u16, u32> = HashMap::new();
     let packets = (0..MOST).map(|number| {
@@ -93,13 +93,13 @@ fn made() -> Vec<Input> {
 }
 
 /// Returns the packets that leave a chain, in which `SOURCE` and `SINK` are replaced by test elements.
-fn run(how: Run, packets: &[Input], chain: &str) -> Vec<Seen> {
+fn run(how: TestRun, packets: &[TestPacket], chain: &str) -> Vec<Seen> {
     run_and_report(how, packets, chain).0
 }
 
 /// Runs a chain as [`run`] does. Also returns the number of packets that were late although order was to be
 /// kept.
-fn run_and_report(how: Run, packets: &[Input], chain: &str) -> (Vec<Seen>, u64) {
+fn run_and_report(how: TestRun, packets: &[TestPacket], chain: &str) -> (Vec<Seen>, u64) {
     let exchange = offer(vec![packets.to_vec()]);
     let text = chain.replace("SOURCE", &format!("TestSource({exchange}, 0)"));
     let text = text.replace("SINK", &format!("TestSink({exchange}, 0)"));
@@ -128,7 +128,7 @@ fn the_same_packets_come_out() {
                 seen.into_iter().for_each(|seen| *all.entry((seen.id, seen.bytes)).or_insert(0) += 1);
                 all
             };
-            let expected = multiset(run(Run::trace(), &packets, &chain));
+            let expected = multiset(run(TestRun::trace(), &packets, &chain));
             for (way, how) in ways() {
                 assert!(multiset(run(how, &packets, &chain)) == expected, "{capture}: {name}: {way}");
             }
@@ -141,12 +141,19 @@ fn the_same_packets_come_out() {
 #[test]
 fn order_is_kept_where_it_shall_be() {
     let keep: [fn() -> Arc<dyn Spreading>; 3] = [
-        || Settings { keeps_order: true, ..Settings::default() }.spreading(),
+        || SpreadSettings { keeps_order: true, ..SpreadSettings::default() }.spreading(),
         || {
-            Settings { keeps_order: true, policy: Policy::Flowlets(Timestamp(0)), ..Settings::default() }
+            SpreadSettings {
+                keeps_order: true,
+                policy: Policy::Flowlets(Timestamp(0)),
+                ..SpreadSettings::default()
+            }
+            .spreading()
+        },
+        || {
+            SpreadSettings { keeps_order: true, policy: Policy::Auto, ..SpreadSettings::default() }
                 .spreading()
         },
-        || Settings { keeps_order: true, policy: Policy::Auto, ..Settings::default() }.spreading(),
     ];
     let firewall = "SOURCE -> Strip(14) -> CheckIPHeader -> IPFilter(deny dst port 443, allow all) -> SINK";
     // Connections that were open before the capture began are unknown at first: their packets go to the
@@ -161,14 +168,14 @@ fn order_is_kept_where_it_shall_be() {
             seen.into_iter().for_each(|seen| all.entry(flow(&seen)).or_default().push(seen.bytes));
             all
         };
-        let expected = flows(run(Run::trace(), packets, chain));
+        let expected = flows(run(TestRun::trace(), packets, chain));
         for workers in [1, 2, 4] {
-            for how in [Run::trace(), Run::real()] {
+            for how in [TestRun::trace(), TestRun::real()] {
                 for spreading in keep {
                     let (seen, late) = run_and_report(how.on(workers).spread(spreading), packets, chain);
                     // In real time, the operating system may suspend a worker for long. It is not waited
                     // for, so packets may then be late.
-                    let is_trace = how.clock == Run::trace().clock;
+                    let is_trace = how.clock == TestRun::trace().clock;
                     assert!(late == 0 || !is_trace, "{capture}: {late} late on {workers} workers");
                     assert!(late > 0 || flows(seen) == expected, "{capture}: {workers} workers, {how:?}");
                 }
@@ -187,7 +194,7 @@ fn translations_are_the_same_but_for_the_ports() {
         c[0] -> [0] nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop); c[1] -> Discard;
         nat[0] -> SINK; Idle -> [1] nat[1] -> Discard";
     for (capture, packets) in captures() {
-        let mut expected = run(Run::trace(), &packets, chain);
+        let mut expected = run(TestRun::trace(), &packets, chain);
         expected.sort_by_key(without_port);
         for (way, how) in ways() {
             let mut seen = run(how, &packets, chain);

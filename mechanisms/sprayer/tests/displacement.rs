@@ -8,8 +8,8 @@ use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Filter, Target};
 use element::steering::{LinkType, Spreading};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Timestamp};
-use sprayer::{Policy, Settings};
-use testkit::{Outcome, Run};
+use sprayer::{Policy, SpreadSettings};
+use testkit::{RunResults, TestRun};
 use wire::build::Builder;
 use wire::tcp::flags::ACK;
 
@@ -178,19 +178,20 @@ impl Element for Log {
 const BURST: u64 = 32;
 /// A function that makes a spreading policy for a run.
 type Way = fn() -> Arc<dyn Spreading>;
-const SPRAY: Way = || Settings::default().spreading();
+const SPRAY: Way = || SpreadSettings::default().spreading();
 /// The connection may change its worker after each batch, because the gap is 1 ns.
 const FLOWLETS: Way =
-    || Settings { policy: Policy::Flowlets(Timestamp(1)), ..Settings::default() }.spreading();
-const AUTO: Way = || Settings { policy: Policy::Auto, ..Settings::default() }.spreading();
+    || SpreadSettings { policy: Policy::Flowlets(Timestamp(1)), ..SpreadSettings::default() }.spreading();
+const AUTO: Way = || SpreadSettings { policy: Policy::Auto, ..SpreadSettings::default() }.spreading();
 const WAYS: [(&str, Way); 3] = [("spray", SPRAY), ("flowlet", FLOWLETS), ("auto", AUTO)];
 
 /// Sends `packets` packets through the stalling element. Returns the largest displacement of a packet,
 /// measured in packet numbers, and the outcome.
-fn displaced(source: &str, packets: u64, (workers, way): (usize, Way)) -> (u64, Outcome) {
+fn displaced(source: &str, packets: u64, (workers, way): (usize, Way)) -> (u64, RunResults) {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let exchange = RUNS.fetch_add(1, Ordering::Relaxed);
-    let how = Run { burst: Some(BURST as usize), ..Run::real().with(CLASSES).on(workers).spread(way) };
+    let how =
+        TestRun { burst: Some(BURST as usize), ..TestRun::real().with(CLASSES).on(workers).spread(way) };
     let waits = source == "Capture";
     let text = format!("{source}({packets}, {exchange}) -> Stall({waits}) -> Log");
     let outcome = how.text(&text, &["displaced", "displaced_most"]).unwrap_or_else(|error| panic!("{error}"));

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use element::Timestamp;
 use element::steering::Spreading;
-use sprayer::{Policy, Settings};
-use testkit::Run;
+use sprayer::{Policy, SpreadSettings};
+use testkit::TestRun;
 use wire::ip_protocol::{ICMP, TCP, UDP};
 use wire::{Layers, LinkType};
 
@@ -37,7 +37,7 @@ const IN_ORDER: [(&str, Option<Way>); 3] = [
 ];
 
 fn with(policy: Policy, keeps_order: bool) -> Arc<dyn Spreading> {
-    Settings { policy, keeps_order, ..Settings::default() }.spreading()
+    SpreadSettings { policy, keeps_order, ..SpreadSettings::default() }.spreading()
 }
 
 fn repository() -> PathBuf {
@@ -171,7 +171,7 @@ impl Example {
     /// Runs the example on a capture. Returns, for each output file, the packets of each flow, without
     /// values that were chosen at run time. The names of flows are left out: two runs are equal if the
     /// flows of one can be renamed to the flows of the other.
-    fn run(&self, how: Run, trace: &Trace, folder: &Path) -> Files {
+    fn run(&self, how: TestRun, trace: &Trace, folder: &Path) -> Files {
         let outcome = how.text(&self.on(trace, folder), &[]);
         let outcome = outcome.unwrap_or_else(|error| panic!("{}: {how:?}: {error}", self.name));
         assert!(outcome.report.balances(), "{}: {how:?}: {:?}", self.name, outcome.report);
@@ -265,14 +265,14 @@ fn for_each(check: impl Fn(&Example, &Trace, &Path)) {
 /// asserts that the results are equal. `arrange` removes differences in order that do not matter.
 fn compare(ways: &[(&str, Option<Way>)], arrange: fn(Files) -> Files) {
     for_each(|example, trace, folder| {
-        let expected = arrange(example.run(Run::trace(), trace, folder));
+        let expected = arrange(example.run(TestRun::trace(), trace, folder));
         // On the examples' own capture, each output file must have packets, so that the test compares
         // something.
         let is_own = trace.name.contains("configs/data");
         assert!(!is_own || expected.iter().all(|flows| !flows.is_empty()), "{} writes nothing", example.name);
         for workers in [1, 2, 4] {
             for &(way, spreading) in ways {
-                let how = Run { spreading, ..Run::trace().on(workers) };
+                let how = TestRun { spreading, ..TestRun::trace().on(workers) };
                 let is_same = arrange(example.run(how, trace, folder)) == expected;
                 assert!(is_same, "{} on {}: {way} on {workers} workers", example.name, trace.name);
             }

@@ -2,19 +2,19 @@
 //! go directly to the workers that own their connections.
 
 use element::Timestamp;
-use sprayer::Settings;
-use testkit::Run;
-use testkit::elements::{Input, offer};
+use sprayer::SpreadSettings;
+use testkit::TestRun;
+use testkit::elements::{TestPacket, offer};
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, SYN};
 
 const SERVER: ([u8; 4], u16) = ([192, 0, 2, 1], 80);
 const CLIENT: ([u8; 4], u16) = ([198, 51, 100, 7], 4000);
 
-fn segment(from: ([u8; 4], u16), to: ([u8; 4], u16), flags: u8, time: i64) -> Input {
+fn segment(from: ([u8; 4], u16), to: ([u8; 4], u16), flags: u8, time: i64) -> TestPacket {
     let bytes = Builder::tcp(from.into(), to.into(), flags).build(b"").unwrap();
     let time = Timestamp::from_secs(1_000_000_000) + Timestamp(time);
-    Input { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
+    TestPacket { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
 }
 
 /// Sends 60,000 packets of unknown connections through a firewall, interleaved with 12,000 packets of a
@@ -32,7 +32,7 @@ fn flood(text: &str, workers: usize) -> (f64, Vec<u64>) {
     }
     let exchange = offer(vec![vec![segment(SERVER, CLIENT, SYN, 0)], outside]);
     let text = text.replace("EXCHANGE", &exchange.to_string());
-    let how = Run::trace().on(workers).spread(|| Settings::default().spreading());
+    let how = TestRun::trace().on(workers).spread(|| SpreadSettings::default().spreading());
     let outcome = how.text(&text, &[]).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(outcome.report.totals.drops.get("discard"), Some(&12_001), "{:?}", outcome.report.totals);
     let handed: u64 = outcome.report.workers.iter().map(|worker| worker.handed).sum();

@@ -1,10 +1,10 @@
 //! Tests of user-defined functions: which packets the handlers are given, and the state of flows.
 
 use element::{Args, Class, DropReason, Timestamp};
-use sprayer::function::{FlowPacket, Flows, Function, Needs, Verdict, class};
-use sprayer::{Policy, Settings};
-use testkit::elements::{Input, Seen, collect, offer};
-use testkit::{Outcome, Run};
+use sprayer::function::{FlowPacket, FlowStates, Function, Needs, Verdict, class};
+use sprayer::{Policy, SpreadSettings};
+use testkit::elements::{Seen, TestPacket, collect, offer};
+use testkit::{RunResults, TestRun};
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 
@@ -27,7 +27,11 @@ impl Function for Numbers {
         Numbers { next: 0 }
     }
 
-    fn connection_packets(&mut self, flows: &mut Flows<'_, [u64; 2]>, packets: &mut [FlowPacket<[u64; 2]>]) {
+    fn connection_packets(
+        &mut self,
+        flows: &mut FlowStates<'_, [u64; 2]>,
+        packets: &mut [FlowPacket<[u64; 2]>],
+    ) {
         for packet in packets {
             assert!(packet.state.is_none() && flows.is_home(&packet.flow));
             let known = flows.get_local_flow(&packet.flow);
@@ -49,7 +53,7 @@ impl Function for Numbers {
         }
     }
 
-    fn regular_packets(&mut self, flows: &Flows<'_, [u64; 2]>, packets: &mut [FlowPacket<[u64; 2]>]) {
+    fn regular_packets(&mut self, flows: &FlowStates<'_, [u64; 2]>, packets: &mut [FlowPacket<[u64; 2]>]) {
         let asked: Vec<_> = packets.iter().flat_map(|packet| [packet.flow, packet.flow.reversed()]).collect();
         let mut states = vec![None; asked.len()];
         flows.get_flows(&asked, &mut states);
@@ -71,31 +75,31 @@ impl Function for Stateless {
         Stateless
     }
 
-    fn connection_packets(&mut self, _flows: &mut Flows<'_, ()>, _packets: &mut [FlowPacket<()>]) {
+    fn connection_packets(&mut self, _flows: &mut FlowStates<'_, ()>, _packets: &mut [FlowPacket<()>]) {
         unreachable!("there are no connections without state");
     }
 
-    fn regular_packets(&mut self, _flows: &Flows<'_, ()>, packets: &mut [FlowPacket<()>]) {
+    fn regular_packets(&mut self, _flows: &FlowStates<'_, ()>, packets: &mut [FlowPacket<()>]) {
         assert!(packets.iter().all(|packet| packet.state.is_none()));
     }
 }
 
 /// Returns packets of `connections` connections: for each element of `flags`, one packet of each
 /// connection.
-fn packets(connections: u16, flags: &[u8]) -> Vec<Input> {
+fn packets(connections: u16, flags: &[u8]) -> Vec<TestPacket> {
     let packet = |connection: u16, flags| {
         let from = ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection);
         let builder = Builder::tcp(from.into(), ([198, 51, 100, 7], 80).into(), flags);
         let bytes = builder.build(&connection.to_be_bytes()).unwrap();
         let time = Timestamp(1_000_000_000);
-        Input { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
+        TestPacket { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
     };
     flags.iter().flat_map(|&flags| (0..connections).map(move |n| packet(n, flags))).collect()
 }
 
 /// Sends packets through an element of a function. Under the trace clock workers take turns, so no state
 /// changes while another worker reads it.
-fn run(how: Run, element: &str, packets: Vec<Input>, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
+fn run(how: TestRun, element: &str, packets: Vec<TestPacket>, handlers: &[&str]) -> (RunResults, Vec<Seen>) {
     let exchange = offer(vec![packets]);
     let text = format!("TestSource({exchange}, 0) -> f :: {element} -> TestSink({exchange}, 0)");
     let outcome = how.with(CLASSES).text(&text, handlers).unwrap_or_else(|error| panic!("{error}"));
@@ -103,11 +107,11 @@ fn run(how: Run, element: &str, packets: Vec<Input>, handlers: &[&str]) -> (Outc
     (outcome, collect(exchange))
 }
 
-fn ways() -> impl Iterator<Item = Run> {
+fn ways() -> impl Iterator<Item = TestRun> {
     [1, 2, 4].into_iter().flat_map(|workers| {
-        let run = Run::trace().on(workers);
-        let auto = || Settings { policy: Policy::Auto, ..Settings::default() }.spreading();
-        [run, run.spread(|| Settings::default().spreading()), run.spread(auto)]
+        let run = TestRun::trace().on(workers);
+        let auto = || SpreadSettings { policy: Policy::Auto, ..SpreadSettings::default() }.spreading();
+        [run, run.spread(|| SpreadSettings::default().spreading()), run.spread(auto)]
     })
 }
 
@@ -172,7 +176,7 @@ fn without_state_packets_are_handled_anywhere() {
 fn what_is_not_ip_ends() {
     let mut all = packets(4, &[SYN]);
     let arp = [&[0xff; 6][..], &[2; 6], &[8, 6], &[0; 28]].concat();
-    all.push(Input { bytes: arp, headers: [Some(0), None, None], ..all[0].clone() });
+    all.push(TestPacket { bytes: arp, headers: [Some(0), None, None], ..all[0].clone() });
     for how in ways() {
         let (outcome, seen) = run(how, "Numbers", all.clone(), &[]);
         assert_eq!((seen.len(), outcome.report.totals.drops.get("unsuitable packet")), (4, Some(&1)));

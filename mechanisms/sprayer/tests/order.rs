@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use element::Timestamp;
 use element::steering::Spreading;
-use sprayer::{Classes, Policy, Settings};
-use testkit::Run;
+use sprayer::{Classes, Policy, SpreadSettings};
+use testkit::TestRun;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, SYN};
 
 const CONNECTIONS: u16 = 40;
 const SEGMENTS: u32 = 50;
 
-const KEEP: Settings = Settings {
+const KEEP: SpreadSettings = SpreadSettings {
     policy: Policy::Spray,
     workers_per_flow: 0,
     classes: Classes { udp_ports: Vec::new(), quic_ports: Vec::new() },
@@ -20,8 +20,8 @@ const KEEP: Settings = Settings {
 };
 const SPRAY: fn() -> Arc<dyn Spreading> = || KEEP.spreading();
 const FLOWLETS: fn() -> Arc<dyn Spreading> =
-    || Settings { policy: Policy::Flowlets(Timestamp(1000)), ..KEEP }.spreading();
-const AUTO: fn() -> Arc<dyn Spreading> = || Settings { policy: Policy::Auto, ..KEEP }.spreading();
+    || SpreadSettings { policy: Policy::Flowlets(Timestamp(1000)), ..KEEP }.spreading();
+const AUTO: fn() -> Arc<dyn Spreading> = || SpreadSettings { policy: Policy::Auto, ..KEEP }.spreading();
 
 /// Returns a capture of 40 connections, whose segments take turns and have different payloads.
 fn capture() -> tempfile::NamedTempFile {
@@ -48,7 +48,7 @@ fn capture() -> tempfile::NamedTempFile {
 }
 
 /// Returns the packets that leave a chain, in order. Asserts that none left late.
-fn leaves(how: Run, input: &std::path::Path, chain: &str) -> Vec<Vec<u8>> {
+fn leaves(how: TestRun, input: &std::path::Path, chain: &str) -> Vec<Vec<u8>> {
     let output = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let text = format!(
         "out :: ToDump({}, SNAPLEN 0, ENCAP IP); FromDump({}) -> CheckIPHeader -> {chain} out",
@@ -82,16 +82,18 @@ fn the_same_packets_leave_in_the_same_order() {
         format!("{balancer} -> FlowCounter -> {balancer} ->"),
     ];
     for chain in &chains {
-        let mut alone = leaves(Run::trace(), input.path(), chain);
+        let mut alone = leaves(TestRun::trace(), input.path(), chain);
         if chain.contains("Tee") {
             // One worker would send copies batch by batch. With several, the copies of each packet leave
             // together.
-            let packets = leaves(Run::trace(), input.path(), "Null ->");
+            let packets = leaves(TestRun::trace(), input.path(), "Null ->");
             alone = packets.into_iter().flat_map(|packet| [packet.clone(), packet.clone(), packet]).collect();
         }
         assert!(alone.len() >= usize::from(CONNECTIONS - 2) * SEGMENTS as usize);
         for policy in [SPRAY, FLOWLETS, AUTO] {
-            for how in [Run::trace().on(2), Run::trace().on(4), Run::real().on(2), Run::real().on(4)] {
+            for how in
+                [TestRun::trace().on(2), TestRun::trace().on(4), TestRun::real().on(2), TestRun::real().on(4)]
+            {
                 let together = leaves(how.spread(policy), input.path(), chain);
                 let first = alone.iter().zip(&together).position(|(a, b)| a != b);
                 assert!(alone.len() == together.len() && first.is_none(), "{chain} at {first:?}");
@@ -128,13 +130,13 @@ fn numbered() -> tempfile::NamedTempFile {
 
 #[test]
 fn a_juggler_behind_workers_restores_the_order_of_connections() {
-    const LOOSE: fn() -> Arc<dyn Spreading> = || Settings { keeps_order: false, ..KEEP }.spreading();
+    const LOOSE: fn() -> Arc<dyn Spreading> = || SpreadSettings { keeps_order: false, ..KEEP }.spreading();
     let input = numbered();
     // Runs a chain on a number of workers without order. Returns the sequence numbers of each connection,
     // in the order in which they leave.
     let numbers = |workers: usize, chain: &str| {
         let mut numbers = vec![Vec::new(); 4];
-        for packet in leaves(Run::trace().on(workers).spread(LOOSE), input.path(), chain) {
+        for packet in leaves(TestRun::trace().on(workers).spread(LOOSE), input.path(), chain) {
             let number = u32::from_be_bytes(*packet[24..].first_chunk().unwrap());
             numbers[usize::from(packet[15])].push(number);
         }

@@ -8,13 +8,13 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use element::class::{ArgInfo, HandlerInfo, Notes};
-use element::effects::{Access, Case, Filter, State, Target};
+use element::effects::{Case, Filter, State, StateAccess, Target};
 use element::five_tuple::READS;
 use element::steering::{LinkType, Spreading};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Timestamp};
-use sprayer::Settings;
-use testkit::elements::{Input, Seen, collect, offer};
-use testkit::{Outcome, Run};
+use sprayer::SpreadSettings;
+use testkit::elements::{Seen, TestPacket, collect, offer};
+use testkit::{RunResults, TestRun};
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, SYN};
 
@@ -243,7 +243,7 @@ struct Home;
 
 impl Element for Home {
     fn effects(&self) -> Effects {
-        let (key, access) = (READS.to_vec(), Access::EveryPacket);
+        let (key, access) = (READS.to_vec(), StateAccess::EveryPacket);
         let state = State { table: "flows", key, both_directions: true, access };
         Effects { state: vec![state], ..Effects::pass() }
     }
@@ -270,8 +270,8 @@ fn told(seen: &Seen) -> (u32, u32) {
 }
 
 /// Returns `count` packets of `connections` connections in rotation, one per microsecond.
-fn packets(count: u32, connections: u16, flags: u8) -> Vec<Input> {
-    let packet = |number: u32| Input {
+fn packets(count: u32, connections: u16, flags: u8) -> Vec<TestPacket> {
+    let packet = |number: u32| TestPacket {
         bytes: segment((number % u32::from(connections)) as u16, number, flags),
         time: Timestamp(1_000_000_000 + i64::from(number) * 1000),
         annotations: [0; 48],
@@ -282,11 +282,11 @@ fn packets(count: u32, connections: u16, flags: u8) -> Vec<Input> {
 
 /// Spreading without and with order kept.
 const WAYS: [fn() -> Arc<dyn Spreading>; 2] = [
-    || Settings::default().spreading(),
-    || Settings { keeps_order: true, ..Settings::default() }.spreading(),
+    || SpreadSettings::default().spreading(),
+    || SpreadSettings { keeps_order: true, ..SpreadSettings::default() }.spreading(),
 ];
 
-fn ways(clocks: &[Run]) -> impl Iterator<Item = Run> + '_ {
+fn ways(clocks: &[TestRun]) -> impl Iterator<Item = TestRun> + '_ {
     clocks.iter().flat_map(|clock| {
         [2, 4].into_iter().flat_map(move |workers| {
             WAYS.into_iter().map(move |spreading| clock.with(CLASSES).on(workers).spread(spreading))
@@ -296,7 +296,7 @@ fn ways(clocks: &[Run]) -> impl Iterator<Item = Run> + '_ {
 
 /// Runs a configuration to its end. Asserts that all packets are accounted for, that packets handed over
 /// were taken, and that no element holds packets.
-fn run(how: Run, text: &str, handlers: &[&str]) -> Outcome {
+fn run(how: TestRun, text: &str, handlers: &[&str]) -> RunResults {
     let _guard = guard(format!("{how:?}"));
     let outcome = how.text(text, handlers).unwrap_or_else(|error| panic!("{error}"));
     let report = &outcome.report;
@@ -320,7 +320,7 @@ fn guard(what: String) -> Sender<()> {
     sender
 }
 
-fn drops(outcome: &Outcome) -> u64 {
+fn drops(outcome: &RunResults) -> u64 {
     outcome.report.totals.drops.values().sum()
 }
 
@@ -329,7 +329,7 @@ fn drops(outcome: &Outcome) -> u64 {
 #[test]
 fn one_slow_worker() {
     const PACKETS: u32 = 12_000;
-    for how in ways(&[Run::trace(), Run::real()]) {
+    for how in ways(&[TestRun::trace(), TestRun::real()]) {
         for slow in [0, 1] {
             let exchange = offer(vec![packets(PACKETS, 3, ACK)]);
             let text = format!("TestSource({exchange}, 0) -> Slow({slow}, 2000) -> TestSink({exchange}, 0)");
@@ -354,7 +354,7 @@ fn one_slow_worker() {
 #[test]
 fn one_connection_that_opens_again_and_again() {
     const PACKETS: u32 = 12_000;
-    for how in ways(&[Run::trace(), Run::real()]) {
+    for how in ways(&[TestRun::trace(), TestRun::real()]) {
         let exchange = offer(vec![packets(PACKETS, 1, SYN)]);
         let text = format!(
             "TestSource({exchange}, 0) -> CheckIPHeader
@@ -373,7 +373,7 @@ fn one_connection_that_opens_again_and_again() {
 fn rings_that_are_full_in_a_circle() {
     const PACKETS: u32 = 1500;
     const COPIES: usize = 12;
-    for how in ways(&[Run::trace(), Run::real()]) {
+    for how in ways(&[TestRun::trace(), TestRun::real()]) {
         let sources = how.workers;
         let exchange = offer(vec![packets(PACKETS, 64, ACK); sources]);
         let mut text = format!(
@@ -387,7 +387,7 @@ fn rings_that_are_full_in_a_circle() {
         }
         let threads: Vec<_> = (0..sources).map(|source| format!("s{source} {source}")).collect();
         text += &format!("StaticThreadSched({})", threads.join(", "));
-        let outcome = run(Run { burst: Some(64), ..how }, &text, &["all.count"]);
+        let outcome = run(TestRun { burst: Some(64), ..how }, &text, &["all.count"]);
         collect(exchange);
         let expected = PACKETS as usize * COPIES * sources;
         assert_eq!((&outcome.values[0], drops(&outcome)), (&Ok(expected.to_string()), 0), "{how:?}");
@@ -401,7 +401,7 @@ fn rings_that_are_full_in_a_circle() {
 /// dropped and counted. Afterwards every packet passes.
 #[test]
 fn what_cannot_wait_is_dropped_and_counted() {
-    for how in ways(&[Run::real()]) {
+    for how in ways(&[TestRun::real()]) {
         // The flood is twice the number of packets that the rings hold.
         let flood = 2 * 4096 * how.workers as u64;
         for (is_syn, way, loses) in [

@@ -7,19 +7,20 @@ use std::sync::Arc;
 
 use element::Timestamp;
 use element::steering::Spreading;
-use sprayer::{Policy, Settings};
-use testkit::elements::{Input, Seen, collect, offer};
-use testkit::{Outcome, Run};
+use sprayer::{Policy, SpreadSettings};
+use testkit::elements::{Seen, TestPacket, collect, offer};
+use testkit::{RunResults, TestRun};
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN};
 
-const SPRAY: fn() -> Arc<dyn Spreading> = || Settings::default().spreading();
+const SPRAY: fn() -> Arc<dyn Spreading> = || SpreadSettings::default().spreading();
 const AUTO: fn() -> Arc<dyn Spreading> =
-    || Settings { policy: Policy::Auto, ..Settings::default() }.spreading();
-const FLOWLETS: fn() -> Arc<dyn Spreading> =
-    || Settings { policy: Policy::Flowlets(Timestamp(500_000)), ..Settings::default() }.spreading();
+    || SpreadSettings { policy: Policy::Auto, ..SpreadSettings::default() }.spreading();
+const FLOWLETS: fn() -> Arc<dyn Spreading> = || {
+    SpreadSettings { policy: Policy::Flowlets(Timestamp(500_000)), ..SpreadSettings::default() }.spreading()
+};
 const TWO_EACH: fn() -> Arc<dyn Spreading> =
-    || Settings { workers_per_flow: 2, ..Settings::default() }.spreading();
+    || SpreadSettings { workers_per_flow: 2, ..SpreadSettings::default() }.spreading();
 
 fn client(connection: usize) -> ([u8; 4], u16) {
     ([10, 1, (connection / 250) as u8, (1 + connection % 250) as u8], 1024 + (connection * 7 % 60_000) as u16)
@@ -27,17 +28,17 @@ fn client(connection: usize) -> ([u8; 4], u16) {
 
 /// Returns a segment of a connection at a time after the start; its payload is the number of the connection
 /// and the number of the segment.
-fn segment(connection: usize, number: u32, flags: u8, time: Timestamp) -> Input {
+fn segment(connection: usize, number: u32, flags: u8, time: Timestamp) -> TestPacket {
     // The start is a time of today, as in real captures.
     let time = Timestamp::from_secs(1_763_800_000) + time;
     let builder = Builder::tcp(client(connection).into(), ([198, 51, 100, 7], 80).into(), flags);
     let bytes = builder.build(&[(connection as u32).to_be_bytes(), number.to_be_bytes()].concat()).unwrap();
-    Input { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
+    TestPacket { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
 }
 
 /// Returns the packets of `count` connections that open, send `segments` segments each, and close; the
 /// connections take turns.
-fn connections(count: usize, segments: u32) -> Vec<Input> {
+fn connections(count: usize, segments: u32) -> Vec<TestPacket> {
     let time = |round: u32| Timestamp(1_000_000_000 + i64::from(round) * 1_000_000);
     let flags = |round| match round {
         0 => SYN,
@@ -59,7 +60,12 @@ fn told(seen: &Seen) -> (usize, u32) {
 
 /// Sends packets through a translator. Each translated packet (sink 0) is answered, and the answer returns
 /// through the translator (sink 1).
-fn translate(how: Run, packets: Vec<Input>, keywords: &str, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
+fn translate(
+    how: TestRun,
+    packets: Vec<TestPacket>,
+    keywords: &str,
+    handlers: &[&str],
+) -> (RunResults, Vec<Seen>) {
     let exchange = offer(vec![packets]);
     let text = format!(
         "TestSource({exchange}, 0) -> CheckIPHeader
@@ -79,7 +85,7 @@ fn every_connection_is_translated_one_way_and_back() {
     let packets = CONNECTIONS * (SEGMENTS as usize + 2);
     for policy in [SPRAY, AUTO, FLOWLETS, TWO_EACH] {
         for workers in [1, 2, 4] {
-            for how in [Run::real(), Run::trace()] {
+            for how in [TestRun::real(), TestRun::trace()] {
                 let how = how.on(workers).spread(policy);
                 let sent = connections(CONNECTIONS, SEGMENTS);
                 let (outcome, seen) = translate(how, sent, "", &["nat.size", "nat.mapping_failures"]);
@@ -121,10 +127,10 @@ fn answers_find_what_was_opened_just_before() {
         let there = segment(n, 0, SYN, time);
         let answer =
             Builder::tcp(([198, 51, 100, 7], 80).into(), client(n).into(), ACK).build(&[7; 8]).unwrap();
-        [there.clone(), Input { bytes: answer, ..there }]
+        [there.clone(), TestPacket { bytes: answer, ..there }]
     });
     let file = capture(&packets.collect::<Vec<_>>());
-    for how in [Run::real(), Run::trace()] {
+    for how in [TestRun::real(), TestRun::trace()] {
         let text = format!(
             "FromDump({}) -> CheckIPHeader -> side :: IPClassifier(src net 10.0.0.0/8, -);
              side[0] -> [0] nat :: IPRewriter(keep 0 1, drop); side[1] -> [1] nat;
@@ -157,7 +163,7 @@ fn a_translator_in_one_place_has_all_connections() {
         ("Idle -> FTPPortMapper(nat, nat, 0) -> nat", "worker 0 nat.size"),
     ] {
         for workers in [2, 4] {
-            for how in [Run::real(), Run::trace()] {
+            for how in [TestRun::real(), TestRun::trace()] {
                 let exchange = offer(vec![connections(CONNECTIONS, 4)]);
                 let text = format!(
                     "TestSource({exchange}, 0) -> CheckIPHeader
@@ -187,7 +193,7 @@ fn one_connection_has_all_workers() {
         );
         let names: Vec<_> = (0..workers).map(|n| format!("worker {n} there.count")).collect();
         let names: Vec<_> = names.iter().map(String::as_str).collect();
-        let outcome = Run::trace().on(workers).spread(SPRAY).text(&text, &names).unwrap();
+        let outcome = TestRun::trace().on(workers).spread(SPRAY).text(&text, &names).unwrap();
         let parts = outcome.values.iter().map(|value| value.as_ref().unwrap().parse().unwrap());
         let parts: Vec<u32> = parts.collect();
         let even = SEGMENTS / workers as u32;
@@ -218,7 +224,9 @@ fn a_connection_that_others_see_holds() {
             file.path().display()
         )
     };
-    for how in [Run::trace(), Run::trace().on(4).spread(SPRAY), Run::trace().on(4).spread(FLOWLETS)] {
+    for how in
+        [TestRun::trace(), TestRun::trace().on(4).spread(SPRAY), TestRun::trace().on(4).spread(FLOWLETS)]
+    {
         let exchange = offer(vec![Vec::new()]);
         let outcome = how.text(&text(exchange), &["nat.size"]).unwrap_or_else(|error| panic!("{error}"));
         let seen = collect(exchange);
@@ -238,7 +246,9 @@ fn a_connection_that_nobody_sees_ends() {
         segment(0, n, flags, Timestamp::from_secs(100 + i64::from(n / 4)))
     });
     let file = capture(&all.collect::<Vec<_>>());
-    for how in [Run::trace(), Run::trace().on(4).spread(SPRAY), Run::trace().on(4).spread(FLOWLETS)] {
+    for how in
+        [TestRun::trace(), TestRun::trace().on(4).spread(SPRAY), TestRun::trace().on(4).spread(FLOWLETS)]
+    {
         for (seconds, replies) in [(49, 40), (71, 0)] {
             let exchange = offer(vec![Vec::new()]);
             let text = format!(
@@ -262,7 +272,7 @@ fn a_connection_that_nobody_sees_ends() {
 }
 
 /// Writes packets to a capture without link headers.
-fn capture(packets: &[Input]) -> tempfile::NamedTempFile {
+fn capture(packets: &[TestPacket]) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
     let mut writer = capture::Writer::new(file.reopen().unwrap(), options);
@@ -284,7 +294,7 @@ fn no_packet_of_a_closing_connection_is_lost() {
         packets
     };
     for flags in [FIN | ACK, RST] {
-        for how in [Run::real(), Run::trace()] {
+        for how in [TestRun::real(), TestRun::trace()] {
             let packets = close(flags);
             let expected = packets.len();
             let (_, seen) = translate(how.on(4).spread(SPRAY), packets, "", &[]);

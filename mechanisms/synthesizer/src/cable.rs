@@ -27,7 +27,7 @@
 
 use classify::IntervalSet;
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Counts, Field, Filter, Target, Value};
+use element::effects::{Action, Case, Counting, Field, Filter, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element, Handler, Tally, manual};
 use packet::{Annotations, PacketKind};
 use wire::LinkType;
@@ -81,7 +81,7 @@ impl Element for Cable {
             received(to_group, PacketKind::Multicast),
             received(Filter::Any, PacketKind::Host),
         ])
-        .counting(Counts::Tallied)
+        .counting(Counting::Tallied)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -9,7 +9,7 @@ use element::effects::{Action, Case, Checksum, Field, Value};
 use wire::ethernet;
 
 use program::chain::Chain;
-use program::location::{IPV4, Location};
+use program::location::{ByteLocation, IPV4};
 use program::question::{Leased, Question};
 use program::{Class, Exit, Next, Node, Program};
 
@@ -98,7 +98,9 @@ impl<'a> LongestPath<'a> {
         let mut left: Vec<Option<usize>> = vec![None; program.nodes.len()];
         let to_come = |left: &[Option<usize>], next: Next| match next {
             Next::Node(node) => left.get(node as usize).copied().flatten(),
-            Next::Class(class) => (program.classes.get(class as usize) == Some(self.class)).then_some(0),
+            Next::TrafficClass(class) => {
+                (program.classes.get(class as usize) == Some(self.class)).then_some(0)
+            }
         };
         for number in (0..program.nodes.len()).rev() {
             let nexts = program.nodes[number].parts.iter();
@@ -140,12 +142,12 @@ pub(crate) fn name_of_question(question: &Question, network: i32) -> Option<Stri
     match question {
         Question::Length => Some("length".into()),
         Question::Kind => Some("packet type".into()),
-        Question::Bytes { offset, .. } => name_of_place(Location::Byte(*offset), network),
-        Question::Annotation { offset, .. } => name_of_place(Location::Annotation(*offset), network),
+        Question::Bytes { offset, .. } => name_of_place(ByteLocation::ByteValue(*offset), network),
+        Question::Annotation { offset, .. } => name_of_place(ByteLocation::Annotation(*offset), network),
         Question::AtLeastZero(_)
         | Question::RightChecksum { .. }
         | Question::List(_)
-        | Question::Leased { .. } => None,
+        | Question::LeasedProperty { .. } => None,
     }
 }
 
@@ -158,7 +160,7 @@ pub(crate) fn leased<'a>(
     program: &'a Program,
     network: i32,
 ) -> Option<(&'a str, Option<String>)> {
-    let Question::Leased { step, what } = *question else { return None };
+    let Question::LeasedProperty { step, what } = *question else { return None };
     let step = program.steps.get(usize::from(step))?;
     let element = program.elements.get(step.element as usize)?;
     let Leased::Bytes { offset, .. } = what else { return Some((element, None)) };
@@ -190,7 +192,7 @@ pub(crate) fn said(question: &Question, chain: &Chain, program: &Program, networ
             let element = list.and_then(|list| program.elements.get(list.element as usize));
             format!("rules of {}", element.map(String::as_str).unwrap_or_default())
         }
-        Question::Leased { .. } => match leased(question, chain, program, network) {
+        Question::LeasedProperty { .. } => match leased(question, chain, program, network) {
             Some((element, Some(field))) => format!("{field} that {element} gives the flow"),
             Some((element, None)) => format!("where {element} sends the flow"),
             None => question.to_string(),
@@ -249,9 +251,9 @@ fn name_of(field: &Field, start: i32) -> Option<String> {
                 Base::Network => offset,
                 Base::Transport => IPV4 + offset,
             };
-            return name_of_place(Location::Byte(place), 0);
+            return name_of_place(ByteLocation::ByteValue(place), 0);
         }
-        Field::Annotation { offset, .. } => return name_of_place(Location::Annotation(offset), 0),
+        Field::Annotation { offset, .. } => return name_of_place(ByteLocation::Annotation(offset), 0),
         Field::Length => "length".into(),
         Field::Kind => "packet type".into(),
         _ => return None,
@@ -260,11 +262,11 @@ fn name_of(field: &Field, start: i32) -> Option<String> {
 
 /// Returns the readable name of the field that contains a location; `None` for the checksum field.
 /// `network` is the offset of the network header.
-fn name_of_place(place: Location, network: i32) -> Option<String> {
+fn name_of_place(place: ByteLocation, network: i32) -> Option<String> {
     let place = match place {
-        Location::Annotation(_) => return Some("annotations".into()),
-        Location::Leased(..) => return Some("mappings".into()),
-        Location::Byte(place) => place - network,
+        ByteLocation::Annotation(_) => return Some("annotations".into()),
+        ByteLocation::Leased(..) => return Some("mappings".into()),
+        ByteLocation::ByteValue(place) => place - network,
     };
     Some(
         match place {

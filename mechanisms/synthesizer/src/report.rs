@@ -13,15 +13,15 @@ use program::{self, Class, Next, Program, text};
 
 /// The report of a synthesis; also the JSON output.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct SynthesisReport {
     /// The regions that programs replace.
     pub regions: Vec<RegionReport>,
     /// The elements that process all of their packets themselves, with the reasons.
-    pub alone: Vec<Left>,
+    pub alone: Vec<LeftElement>,
     /// The regions that are not replaced, because a program would cost more than their elements.
     pub unprofitable: Vec<Unprofitable>,
     /// The elements at which a region ends, because their forks would lead to more classes than the limit.
-    pub multiplied: Vec<Multiplied>,
+    pub multiplied: Vec<ForkedTooOften>,
 }
 
 /// A region that a program replaces.
@@ -40,7 +40,7 @@ pub struct RegionReport {
     /// The classes of the program.
     pub classes: Vec<ClassReport>,
     /// The elements of the region that process some packets themselves, with the reasons.
-    pub handed: Vec<Left>,
+    pub handed: Vec<LeftElement>,
     /// For each field on the longest path, how often elements and the program read and write it.
     pub fields: Vec<FieldReport>,
 }
@@ -58,7 +58,7 @@ pub struct ClassReport {
 
 /// An element that processes packets itself, and the reason.
 #[derive(Clone, Debug, Serialize)]
-pub struct Left {
+pub struct LeftElement {
     /// The name of the element.
     pub element: String,
     /// The reason why packets cannot bypass the element.
@@ -78,7 +78,7 @@ pub struct Unprofitable {
 
 /// An element at which a region ends, because it forks paths too often.
 #[derive(Clone, Debug, Serialize)]
-pub struct Multiplied {
+pub struct ForkedTooOften {
     /// The name of the element.
     pub element: String,
     /// The number of additional paths that the element caused until the limit of classes was reached.
@@ -96,16 +96,16 @@ pub struct FieldReport {
     pub writes: [usize; 2],
 }
 
-impl Report {
+impl SynthesisReport {
     /// Makes the report of a synthesis of `chain`.
-    pub fn new(chain: &Chain, synthesis: &Synthesis) -> Report {
+    pub fn new(chain: &Chain, synthesis: &Synthesis) -> SynthesisReport {
         let name = |node: usize| chain.nodes[node].name.clone();
-        Report {
+        SynthesisReport {
             regions: synthesis.regions.iter().map(|region| of_region(chain, region)).collect(),
             alone: synthesis
                 .alone
                 .iter()
-                .map(|(node, why)| Left { element: name(*node), why: why.clone() })
+                .map(|(node, why)| LeftElement { element: name(*node), why: why.clone() })
                 .collect(),
             unprofitable: synthesis
                 .unprofitable
@@ -115,7 +115,7 @@ impl Report {
             multiplied: synthesis
                 .multiplied
                 .iter()
-                .map(|&(node, parts)| Multiplied { element: name(node), parts })
+                .map(|&(node, parts)| ForkedTooOften { element: name(node), parts })
                 .collect(),
         }
     }
@@ -139,11 +139,11 @@ impl Report {
         }
         if !self.alone.is_empty() {
             text.push_str("\nNot composed:\n");
-            for Left { element, why } in &self.alone {
+            for LeftElement { element, why } in &self.alone {
                 let _ = writeln!(text, "  {element}: {why}");
             }
         }
-        for Multiplied { element, parts } in &self.multiplied {
+        for ForkedTooOften { element, parts } in &self.multiplied {
             let _ = writeln!(
                 text,
                 "\n'{element}' parts packets {parts} times, which makes too many classes: a region ends there."
@@ -188,7 +188,7 @@ impl RegionReport {
         }
         if !self.handed.is_empty() {
             text.push_str("\n  handed over:\n");
-            for Left { element, why } in &self.handed {
+            for LeftElement { element, why } in &self.handed {
                 let _ = writeln!(text, "    to {element}: {why}");
             }
         }
@@ -206,7 +206,7 @@ fn of_region(chain: &Chain, region: &Region) -> RegionReport {
         to: fate(class, outputs, chain).unwrap_or_else(|reason| reason).to_string(),
     };
     let left = |(&(node, _), (why, always)): (&Port, &(String, bool))| {
-        (!always).then(|| Left { element: name(node), why: why.clone() })
+        (!always).then(|| LeftElement { element: name(node), why: why.clone() })
     };
     RegionReport {
         from: name(from.0),
@@ -258,7 +258,7 @@ pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
             writeln!(out, "  subgraph cluster{number} {{\n    label=\"after {from} [{}]\";", region.from.1);
         let id = |next: Next| match next {
             Next::Node(node) => format!("s{number}n{node}"),
-            Next::Class(class) => format!("s{number}c{class}"),
+            Next::TrafficClass(class) => format!("s{number}c{class}"),
         };
         let _ = writeln!(out, "    s{number} [shape=point];\n    s{number} -> {};", id(program.start));
         for (place, node) in program.nodes.iter().enumerate() {

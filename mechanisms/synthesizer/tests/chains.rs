@@ -12,13 +12,13 @@ use engine::Plan;
 use lang::{Graph, Severity, Sources, flatten};
 use program::machine_code::MachineCode;
 use synthesizer::compose::synthesize;
-use synthesizer::compose::walk::Limits;
+use synthesizer::compose::walk::PathLimits;
 use synthesizer::insert::insert;
 use synthesizer::standard::{ELEMENTS, standard};
 use synthesizer::topology::{Options, read};
-use testkit::elements::{Input, collect, offer};
-use testkit::{Run, checker, found, registry};
-use verify::equivalence::Verdict;
+use testkit::elements::{TestPacket, collect, offer};
+use testkit::{TestRun, checker, found, registry};
+use verify::equivalence::Conclusion;
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
 
@@ -62,19 +62,19 @@ fn ends(graph: &Graph, class: &str) -> Vec<(String, String)> {
 type Packets = BTreeMap<String, Vec<Vec<u8>>>;
 
 fn run(graph: &Graph, packets: &Packets) -> Packets {
-    run_with(Run::default(), graph, packets)
+    run_with(TestRun::default(), graph, packets)
 }
 
-fn run_with(how: Run, graph: &Graph, packets: &Packets) -> Packets {
+fn run_with(how: TestRun, graph: &Graph, packets: &Packets) -> Packets {
     run_and_count(how, graph, packets).0
 }
 
 /// Runs a graph on packets. Returns the packets that left, and the total number of packet arrivals at
 /// elements.
-fn run_and_count(how: Run, graph: &Graph, packets: &Packets) -> (Packets, u64) {
+fn run_and_count(how: TestRun, graph: &Graph, packets: &Packets) -> (Packets, u64) {
     let mut graph = graph.clone();
     let (entries, exits) = (ends(&graph, "FromDevice"), ends(&graph, "ToDevice"));
-    let input = |bytes: &Vec<u8>| Input {
+    let input = |bytes: &Vec<u8>| TestPacket {
         bytes: bytes.clone(),
         time: Timestamp::from_secs(1),
         annotations: [0; 48],
@@ -279,8 +279,9 @@ fn chains_of_the_snf_paper_are_composed() {
         let read = testkit::chains::read(&flatten(&graph));
         let chain = &read.chain;
         let is_pushed = |(node, output): (usize, usize)| read.pushed[node][output];
-        let synthesis = synthesize(chain, &Limits { least: Some(4), ..Limits::default() }, &is_pushed)
-            .with_machine_code(MachineCode::Now);
+        let synthesis =
+            synthesize(chain, &PathLimits { least: Some(4), ..PathLimits::default() }, &is_pushed)
+                .with_machine_code(MachineCode::Now);
         let reasons = synthesis.alone.values().map(String::as_str);
         let handed = synthesis.regions.iter().flat_map(|region| region.handed.values());
         let mut reasons = reasons.chain(handed.map(|(why, _)| why.as_str()));
@@ -309,7 +310,7 @@ fn chains_of_the_snf_paper_are_composed() {
         let composed = insert(&read.graph, chain, &synthesis);
         let packets = Packets::from([(entry(&graph), traffic(addresses))]);
         let [plain, composed] = [&graph, &composed]
-            .map(|graph| run_with(Run { burst: Some(1), ..Run::default() }, graph, &packets));
+            .map(|graph| run_with(TestRun { burst: Some(1), ..TestRun::default() }, graph, &packets));
         assert!(plain.values().map(Vec::len).sum::<usize>() > 50, "{name}");
         assert!(plain == composed, "{name}");
     }
@@ -320,7 +321,7 @@ fn chains_of_the_snf_paper_are_composed() {
 fn in_standard_elements(name: &str, graph: &Graph, packets: &Packets, only_gains: bool) -> (Graph, [u64; 2]) {
     let read = testkit::chains::read(&flatten(graph));
     let is_pushed = |(node, output): (usize, usize)| read.pushed[node][output];
-    let limits = Limits { least: Some(4), leases: false, ..Limits::default() };
+    let limits = PathLimits { least: Some(4), leases: false, ..PathLimits::default() };
     let synthesis = synthesize(&read.chain, &limits, &is_pushed).with_machine_code(MachineCode::Now);
     let written = standard(&read.graph, &read.chain, &synthesis, only_gains).graph;
     let there: BTreeSet<&str> = graph.elements.iter().map(|element| element.class.as_str()).collect();
@@ -328,7 +329,7 @@ fn in_standard_elements(name: &str, graph: &Graph, packets: &Packets, only_gains
         let class = element.class.as_str();
         assert!(ELEMENTS.contains(&class) || there.contains(class), "{name}: {class}");
     }
-    let how = || Run { burst: Some(1), ..Run::default() };
+    let how = || TestRun { burst: Some(1), ..TestRun::default() };
     let (plain, before) = run_and_count(how(), graph, packets);
     let (composed, after) = run_and_count(how(), &written, packets);
     assert!(plain.values().map(Vec::len).sum::<usize>() > 5, "{name}");
@@ -352,7 +353,7 @@ fn chains_of_the_snf_paper_do_the_same_in_standard_elements() {
                 &testkit::chains::read(&flatten(&graph)),
                 &testkit::chains::read(&flatten(&written)),
             );
-            assert!(matches!(outcome.verdict, Verdict::Equivalent), "{name}: {:?}", outcome.verdict);
+            assert!(matches!(outcome.verdict, Conclusion::Equivalent), "{name}: {:?}", outcome.verdict);
         }
     }
 }
@@ -391,7 +392,7 @@ fn example_chains_do_the_same_in_standard_elements() {
         &testkit::chains::read(&flatten(&graph)),
         &testkit::chains::read(&flatten(&written)),
     );
-    assert!(matches!(outcome.verdict, Verdict::Equivalent), "{:?}", outcome.verdict);
+    assert!(matches!(outcome.verdict, Conclusion::Equivalent), "{:?}", outcome.verdict);
 }
 
 /// Reads the `.prop` file that came with the SNF chains, which refers to missing files. All of them must be

@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use element::Timestamp;
 use lang::{Graph, flatten};
 use synthesizer::compose::synthesize;
-use synthesizer::compose::walk::Limits;
+use synthesizer::compose::walk::PathLimits;
 use synthesizer::insert::insert;
-use testkit::Run;
+use testkit::TestRun;
 use testkit::chains::{compare_within, read};
-use testkit::elements::{Input, collect, offer};
-use verify::equivalence::Verdict;
+use testkit::elements::{TestPacket, collect, offer};
+use verify::equivalence::Conclusion;
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
 
@@ -48,7 +48,7 @@ fn frames() -> Vec<Vec<u8>> {
 /// its own.
 fn run(graph: &Graph) -> Vec<Vec<(usize, Vec<u8>)>> {
     let runs = frames().into_iter().map(|bytes| {
-        let input = Input {
+        let input = TestPacket {
             bytes,
             time: Timestamp::from_secs(1),
             annotations: [0; 48],
@@ -62,7 +62,7 @@ fn run(graph: &Graph) -> Vec<Vec<(usize, Vec<u8>)>> {
                 (end.class, end.config) = (test.into(), format!("{number}, {place}"));
             }
         }
-        let outcome = Run::default().text(&flatten(&graph), &[]).unwrap();
+        let outcome = TestRun::default().text(&flatten(&graph), &[]).unwrap();
         assert!(outcome.report.balances());
         collect(number).into_iter().map(|packet| (packet.sink, packet.bytes)).collect()
     });
@@ -75,7 +75,7 @@ fn run(graph: &Graph) -> Vec<Vec<(usize, Vec<u8>)>> {
 fn is_the_same(elements: &str) {
     let text = format!("FromDump(in.pcap, STOP true) -> {elements} -> Counter -> ToDump(out.pcap);");
     let chain = read(&text);
-    let limits = Limits { least: Some(1), ..Limits::default() };
+    let limits = PathLimits { least: Some(1), ..PathLimits::default() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
     assert!(!synthesis.regions.is_empty(), "{text}");
     let graph = insert(&chain.graph, &chain.chain, &synthesis);
@@ -83,7 +83,7 @@ fn is_the_same(elements: &str) {
     assert!(before.iter().any(|packets| !packets.is_empty()), "{text}");
     assert_eq!(before, after, "{text}");
     let verdict = compare_within(1 << 20, &chain, &read(&flatten(&graph))).verdict;
-    assert!(matches!(verdict, Verdict::Equivalent), "{text}: {verdict:?}");
+    assert!(matches!(verdict, Conclusion::Equivalent), "{text}: {verdict:?}");
 }
 
 const LEAVE: &str = "EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> Null";
@@ -185,7 +185,7 @@ fn what_no_program_can_say_is_left_to_elements() {
         "StoreData(100000, x) -> Null",
     ] {
         let chain = read(&format!("FromDump(in.pcap, STOP true) -> {elements} -> ToDump(out.pcap);"));
-        let limits = Limits { least: Some(1), ..Limits::default() };
+        let limits = PathLimits { least: Some(1), ..PathLimits::default() };
         let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
         run(&insert(&chain.graph, &chain.chain, &synthesis));
     }

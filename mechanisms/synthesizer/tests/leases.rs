@@ -8,17 +8,17 @@ use std::path::Path;
 
 use element::effects::Header;
 use fastrand::Rng;
-use program::location::Location;
+use program::location::ByteLocation;
 use program::machine_code::MachineCode;
 use program::question::{Leased, Question};
-use program::{Checksum, Class, Exit, Next, Program, Value, Write};
-use synthesizer::compose::walk::Limits;
+use program::{ChecksumOperation, Class, Exit, Next, Program, Write, WrittenValue};
+use synthesizer::compose::walk::PathLimits;
 use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
-use testkit::Run;
+use testkit::TestRun;
 use testkit::chains::{Read, compare_within, read};
 use testkit::timed::{frame, write_capture};
-use verify::equivalence::Verdict;
+use verify::equivalence::Conclusion;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 
@@ -39,7 +39,7 @@ fn chain(input: &str, output: &str, more: &str) -> String {
 }
 
 fn compose(chain: &Read) -> Synthesis {
-    let limits = Limits { least: Some(1), ..Limits::default() };
+    let limits = PathLimits { least: Some(1), ..PathLimits::default() };
     synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output])
         .with_machine_code(MachineCode::Now)
 }
@@ -62,7 +62,7 @@ fn translators_in_a_row_are_one_mapping() {
     let chain = read(&chain("in.pcap", "out.pcap", ""));
     let mut synthesis = compose(&chain);
     let verdict = compare_within(NODES, &chain, &read(&composed(&chain, &synthesis))).verdict;
-    assert!(matches!(verdict, Verdict::Equivalent), "{verdict:?}");
+    assert!(matches!(verdict, Conclusion::Equivalent), "{verdict:?}");
     let program = &mut synthesis.regions[0].program;
     let nested: Vec<u16> = program.steps.iter().filter_map(|step| step.after).collect();
     assert!(!nested.is_empty(), "{:?}", program.steps);
@@ -70,7 +70,7 @@ fn translators_in_a_row_are_one_mapping() {
     // Addresses and port must be written once, with values of the second translator; one update accounts
     // for all changes.
     let written = class.writes.iter().filter_map(|write| match write.value {
-        Value::Copy(Location::Leased(step, _), length) => Some((step, length)),
+        WrittenValue::Copy(ByteLocation::Leased(step, _), length) => Some((step, length)),
         _ => None,
     });
     let written: BTreeMap<u16, u8> = written.fold(BTreeMap::new(), |mut all, (step, length)| {
@@ -88,7 +88,7 @@ fn caught(what: &str, spoil: impl Fn(&mut Program) -> bool) {
     let mut synthesis = compose(&chain);
     assert!(spoil(&mut synthesis.regions[0].program), "{what}: there is nothing to spoil");
     let verdict = compare_within(NODES, &chain, &read(&composed(&chain, &synthesis))).verdict;
-    assert!(!matches!(verdict, Verdict::Equivalent), "{what}");
+    assert!(!matches!(verdict, Conclusion::Equivalent), "{what}");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn spoiled_mappings_are_caught() {
         let first = program.steps.iter().position(|step| step.after.is_none()).unwrap() as u16;
         let mut spoiled = false;
         for write in &mut usual(program).writes {
-            if let Value::Copy(Location::Leased(step, _), _) = &mut write.value {
+            if let WrittenValue::Copy(ByteLocation::Leased(step, _), _) = &mut write.value {
                 *step = first;
                 spoiled = true;
             }
@@ -117,7 +117,7 @@ fn spoiled_mappings_are_caught() {
     caught("another value", |program| {
         let mut spoiled = false;
         for write in &mut usual(program).writes {
-            if let (Location::Byte(_), Value::Copy(Location::Leased(_, offset), _)) =
+            if let (ByteLocation::ByteValue(_), WrittenValue::Copy(ByteLocation::Leased(_, offset), _)) =
                 (write.place, &mut write.value)
             {
                 *offset = if *offset == 0 { 4 } else { 0 };
@@ -142,7 +142,7 @@ fn spoiled_mappings_are_caught() {
         let leads: Vec<(u32, Next)> = (0..)
             .zip(&program.nodes)
             .filter_map(|(number, node)| match node.question {
-                Question::Leased { step, what: Leased::Output } if nested.contains(&step) => {
+                Question::LeasedProperty { step, what: Leased::Output } if nested.contains(&step) => {
                     Some((number, node.next(1)))
                 }
                 _ => None,
@@ -181,7 +181,7 @@ fn ports_are_written_over_without_their_checksum() {
         let chain = read(&text);
         let leased = composed(&chain, &compose(&chain));
         let verdict = compare_within(NODES, &chain, &read(&leased)).verdict;
-        assert!(matches!(verdict, Verdict::Equivalent), "{element}: {verdict:?}");
+        assert!(matches!(verdict, Conclusion::Equivalent), "{element}: {verdict:?}");
         let [plain, left] = [&text, &leased].map(|text| run(text, &output, 1, &[]).packets);
         assert!(plain == left, "{element}");
     }
@@ -190,15 +190,18 @@ fn ports_are_written_over_without_their_checksum() {
         ["StoreData(36, \\<e1>)", "Null"].map(|element| read(&and_then(element, "in", "out")));
     let mut synthesis = compose(&without);
     let class = usual(&mut synthesis.regions[0].program);
-    class.writes.retain(|write| write.place != Location::Byte(36));
-    class.writes.push(Write { place: Location::Byte(36), value: Value::Constant(vec![0xe1]) });
+    class.writes.retain(|write| write.place != ByteLocation::ByteValue(36));
+    class
+        .writes
+        .push(Write { place: ByteLocation::ByteValue(36), value: WrittenValue::Constant(vec![0xe1]) });
     let words = &class.transport_checksum.as_ref().unwrap().words;
     assert!(
-        words.contains(&36) && !class.writes.iter().any(|write| matches!(write.place, Location::Byte(35))),
+        words.contains(&36)
+            && !class.writes.iter().any(|write| matches!(write.place, ByteLocation::ByteValue(35))),
         "{class:?}"
     );
     let verdict = compare_within(NODES, &with, &read(&composed(&with, &synthesis))).verdict;
-    assert!(!matches!(verdict, Verdict::Equivalent));
+    assert!(!matches!(verdict, Conclusion::Equivalent));
 }
 
 /// An element upstream of a translator writes without an update of the checksum. A program whose update
@@ -214,9 +217,9 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
     let mut synthesis = compose(&chains[1]);
     let program = &mut synthesis.regions[0].program;
     let changed = program.elements.iter().position(|name| name == "s");
-    let byte = Write { place: Location::Byte(15), value: Value::Constant(vec![0x28]) };
+    let byte = Write { place: ByteLocation::ByteValue(15), value: WrittenValue::Constant(vec![0x28]) };
     let write = |class: &mut Class| {
-        for there in class.writes.iter_mut().filter(|write| write.place == Location::Byte(15)) {
+        for there in class.writes.iter_mut().filter(|write| write.place == ByteLocation::ByteValue(15)) {
             *there = byte.clone();
         }
         // The element has other cases in the other chain, so it is removed from the paths.
@@ -230,18 +233,18 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
         write(class);
         // In these classes, nothing else is written: the packets go to the translator itself, and their
         // checksum stays.
-        if matches!(&class.checksum, Some(Checksum::Updated { words, .. }) if words[..] == [14]) {
+        if matches!(&class.checksum, Some(ChecksumOperation::Updated { words, .. }) if words[..] == [14]) {
             class.checksum = None;
         }
     }
     let class = usual(program);
     assert!(class.writes.contains(&byte));
     assert!(
-        matches!(&class.checksum, Some(Checksum::Updated { words, .. }) if words.contains(&14)),
+        matches!(&class.checksum, Some(ChecksumOperation::Updated { words, .. }) if words.contains(&14)),
         "{class:?}"
     );
     let verdict = compare_within(NODES, &chains[0], &read(&composed(&chains[0], &synthesis))).verdict;
-    assert!(!matches!(verdict, Verdict::Equivalent));
+    assert!(!matches!(verdict, Conclusion::Equivalent));
 }
 
 /// Returns packets with their times in nanoseconds. Their flows begin, continue, pause for longer or
@@ -314,7 +317,7 @@ const HANDLERS: [&str; 10] = [
 ];
 
 fn run(text: &str, output: &Path, burst: usize, handlers: &[&str]) -> Left {
-    let outcome = Run { burst: Some(burst), ..Run::trace() }.text(text, handlers).unwrap();
+    let outcome = TestRun { burst: Some(burst), ..TestRun::trace() }.text(text, handlers).unwrap();
     let mut reader = capture::Reader::open(output).unwrap();
     let mut packets = Vec::new();
     while let Some(packet) = reader.next().unwrap() {
@@ -358,7 +361,7 @@ fn mappings_live_as_long_as_without_leases() {
         let synthesis = compose(&chain);
         let leased = composed(&chain, &synthesis);
         let program = &synthesis.regions[0].program;
-        let takes = |write: &Write| matches!(write.value, Value::Copy(Location::Leased(..), _));
+        let takes = |write: &Write| matches!(write.value, WrittenValue::Copy(ByteLocation::Leased(..), _));
         let passing: Vec<bool> = program.classes.iter().map(|class| class.writes.iter().any(takes)).collect();
         for burst in [1, 32, 256] {
             let plain = run(&text, &output, burst, &HANDLERS);
@@ -550,7 +553,7 @@ fn answers_that_are_forgotten_lead_nowhere_any_more() {
     let composed = composed(&chain, &compose(&chain));
     let handlers = ["one.count", "two.count", "from.rule_counts", "to.rule_counts"];
     let values = |text: &str, handlers: &[&str]| {
-        let outcome = Run { burst: Some(1), ..Run::trace() }.text(text, handlers).unwrap();
+        let outcome = TestRun { burst: Some(1), ..TestRun::trace() }.text(text, handlers).unwrap();
         outcome.values.into_iter().map(Result::unwrap).collect::<Vec<_>>()
     };
     let left = values(&composed, &[&handlers[..], &["synthesized.remembered"]].concat());

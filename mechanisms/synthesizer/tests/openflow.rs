@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use frames::{Machine, at_borders, damage, of_rule, random_frame};
 use program::Program;
 use synthesizer::compose::synthesize;
-use synthesizer::compose::walk::Limits;
+use synthesizer::compose::walk::PathLimits;
 use synthesizer::openflow::{Division, Options, REST, RangeForm, Refusal};
 use testkit::chains::read;
 
 /// Returns the programs at the sources of a configuration, where the layout of packets is certain.
 fn programs(text: &str) -> Vec<Program> {
     let chain = read(text);
-    let limits = Limits { least: Some(0), ..Limits::default() };
+    let limits = PathLimits { least: Some(0), ..PathLimits::default() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
     let programs = synthesis.regions.into_iter().map(|region| region.program);
     programs.filter(|program| program.is_certain).collect()

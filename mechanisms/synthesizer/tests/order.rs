@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use element::Timestamp;
 use lang::{Graph, flatten};
 use synthesizer::compose::synthesize;
-use synthesizer::compose::walk::Limits;
+use synthesizer::compose::walk::PathLimits;
 use synthesizer::insert::insert;
-use testkit::Run;
+use testkit::TestRun;
 use testkit::chains::read;
-use testkit::elements::{Input, collect, offer};
+use testkit::elements::{TestPacket, collect, offer};
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
 
@@ -44,7 +44,7 @@ fn batch() -> Vec<Vec<u8>> {
 }
 
 fn run(graph: &Graph, burst: usize) -> Vec<(usize, Vec<u8>)> {
-    let input = |bytes: Vec<u8>| Input {
+    let input = |bytes: Vec<u8>| TestPacket {
         bytes,
         time: Timestamp::from_secs(1),
         annotations: [0; 48],
@@ -58,7 +58,7 @@ fn run(graph: &Graph, burst: usize) -> Vec<(usize, Vec<u8>)> {
             (end.class, end.config) = (test.into(), format!("{number}, {place}"));
         }
     }
-    let outcome = Run { burst: Some(burst), ..Run::default() }.text(&flatten(&graph), &[]).unwrap();
+    let outcome = TestRun { burst: Some(burst), ..TestRun::default() }.text(&flatten(&graph), &[]).unwrap();
     assert!(outcome.report.balances());
     collect(number).into_iter().map(|packet| (packet.sink, packet.bytes)).collect()
 }
@@ -67,7 +67,7 @@ fn run(graph: &Graph, burst: usize) -> Vec<(usize, Vec<u8>)> {
 fn stay_in_order(elements: &str) {
     let text = format!("FromDump(in.pcap, STOP true) -> {elements}");
     let chain = read(&text);
-    let limits = Limits { least: Some(1), ..Limits::default() };
+    let limits = PathLimits { least: Some(1), ..PathLimits::default() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
     assert!(!synthesis.regions.is_empty(), "{text}");
     let graph = insert(&chain.graph, &chain.chain, &synthesis);

@@ -2,12 +2,12 @@
 //! a program with any error.
 
 use element::DropReason;
-use program::{Exit, Program, Value};
-use synthesizer::compose::walk::Limits;
+use program::{Exit, Program, WrittenValue};
+use synthesizer::compose::walk::PathLimits;
 use synthesizer::compose::{Region, Synthesis, synthesize};
 use synthesizer::insert::insert;
 use testkit::chains::{Read, Runner, read, try_read};
-use verify::equivalence::{Options, Outcome, Verdict, verify, verify_programs};
+use verify::equivalence::{Comparison, Conclusion, Options, verify, verify_programs};
 
 /// A router whose ICMP messages take the same way as the packets that they are about. PaintTee copies some
 /// packets, and IPFragmenter makes new packets.
@@ -23,7 +23,7 @@ size[1] -> ICMPError(10.0.0.1, unreachable, needfrag) -> errors;
 rt[2] -> ICMPError(10.0.0.1, unreachable, net) -> errors;";
 
 fn compose(chain: &Read) -> Synthesis {
-    let limits = Limits { least: Some(2), ..Limits::default() };
+    let limits = PathLimits { least: Some(2), ..PathLimits::default() };
     synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output])
 }
 
@@ -33,7 +33,7 @@ fn insert_programs(chain: &Read, synthesis: &Synthesis) -> Read {
 
 /// Returns the verdict of the verifier with few diagram nodes. If a program is not proven by itself, the
 /// proof of the whole chain would take too long.
-fn verdict(chain: &Read, other: &Read) -> Verdict {
+fn verdict(chain: &Read, other: &Read) -> Conclusion {
     let options = Options { reasons: true, deadline: None };
     let mut runner = Runner { reads: [chain, other] };
     verify([&chain.chain, &other.chain], options, Some(1 << 15), &mut runner).verdict
@@ -45,7 +45,7 @@ fn programs_on_circles_are_proven() {
     let synthesis = compose(&chain);
     let other = insert_programs(&chain, &synthesis);
     let verdict = verdict(&chain, &other);
-    assert!(matches!(verdict, Verdict::Equivalent), "{verdict:?}");
+    assert!(matches!(verdict, Conclusion::Equivalent), "{verdict:?}");
     // The element must be in a region for incoming packets and in one for the router's own messages.
     let passed = |name: &str| {
         let is_it = |node: &usize| chain.chain.nodes[*node].name == name;
@@ -93,10 +93,10 @@ fn spoiled(region: &Region) -> Vec<(String, Program)> {
                 [place]
                 .value
             {
-                Value::Constant(bytes) => bytes[0] ^= 4,
-                Value::Copy(_, length) => *length -= 1,
-                Value::Plus(_, _, more) => *more += 1,
-                Value::Masked(_, _, set) => *set ^= 4,
+                WrittenValue::Constant(bytes) => bytes[0] ^= 4,
+                WrittenValue::Copy(_, length) => *length -= 1,
+                WrittenValue::Plus(_, _, more) => *more += 1,
+                WrittenValue::Masked(_, _, set) => *set ^= 4,
             });
         }
         if class.checksum.is_some() {
@@ -128,7 +128,7 @@ fn whatever_is_wrong_with_a_program_is_noticed() {
                 continue;
             };
             tried += 1;
-            if matches!(verdict(&chain, &other), Verdict::Equivalent) {
+            if matches!(verdict(&chain, &other), Conclusion::Equivalent) {
                 missed.push(format!("{number}: {what}"));
             }
         }
@@ -146,7 +146,7 @@ net -> CheckIPHeader(14) -> IPFilter(deny src port 25, allow all) -> DecIPTTL ->
 
 /// Inserts a single program of a synthesis, and returns the outcome of its proof; `None` if the
 /// configuration is not valid.
-fn alone(chain: &Read, synthesis: &Synthesis, number: usize) -> Option<Outcome> {
+fn alone(chain: &Read, synthesis: &Synthesis, number: usize) -> Option<Comparison> {
     let one = Synthesis { regions: vec![synthesis.regions[number].clone()], ..Synthesis::default() };
     let other = try_read(&lang::flatten(&insert(&chain.graph, &chain.chain, &one)))?;
     let options = Options { reasons: true, deadline: None };
@@ -162,7 +162,7 @@ fn programs_that_lease_flows_are_proven() {
     assert_eq!(leases, 2, "{:?}", synthesis.regions);
     for number in 0..synthesis.regions.len() {
         let outcome = alone(&chain, &synthesis, number).unwrap();
-        assert!(matches!(outcome.verdict, Verdict::Equivalent), "{number}: {outcome:?}");
+        assert!(matches!(outcome.verdict, Conclusion::Equivalent), "{number}: {outcome:?}");
     }
 }
 
@@ -187,7 +187,7 @@ fn whatever_is_wrong_with_a_program_that_leases_flows_is_noticed() {
             }
             let Some(outcome) = alone(&chain, &other, number) else { continue };
             tried += 1;
-            if matches!(outcome.verdict, Verdict::Equivalent) {
+            if matches!(outcome.verdict, Conclusion::Equivalent) {
                 missed.push(format!("{number}: {what}"));
             }
         }

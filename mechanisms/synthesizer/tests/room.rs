@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::as_it_is_and_composed;
 use element::Timestamp;
 use packet::SLOT_CAPACITY;
-use testkit::elements::Input;
+use testkit::elements::TestPacket;
 
 /// The counts of elements by name: the number of forwarded packets, and the drops by reason.
 type Counts = BTreeMap<String, (u64, String)>;
 
 /// Returns a packet of this length in bytes.
-fn input(length: usize) -> Input {
-    Input {
+fn input(length: usize) -> TestPacket {
+    TestPacket {
         bytes: (0..length).map(|place| place as u8).collect(),
         time: Timestamp::from_secs(1),
         annotations: [0; 48],

@@ -7,20 +7,20 @@ use std::net::SocketAddr;
 
 use common::as_it_is_and_composed;
 use element::Timestamp;
-use testkit::elements::Input;
+use testkit::elements::TestPacket;
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
 use wire::tcp::flags::ACK;
 
 /// Returns eight consecutive TCP segments of one connection.
-fn segments() -> Vec<Input> {
+fn segments() -> Vec<TestPacket> {
     let (a, b) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
     let [from, to]: [SocketAddr; 2] = ["10.0.0.1:1234", "192.0.2.7:80"].map(|end| end.parse().unwrap());
     let segment = |number: u32| {
         let builder = Builder::tcp(from, to, ACK).sequence(1000 * number, 1);
         builder.id(number as u16).ethernet(a, b).build(&[7; 1000]).unwrap()
     };
-    let input = |number| Input {
+    let input = |number| TestPacket {
         bytes: segment(number),
         time: Timestamp::from_secs(1),
         annotations: [0; 48],

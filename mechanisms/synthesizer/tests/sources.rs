@@ -3,9 +3,9 @@
 
 use lang::flatten;
 use synthesizer::compose::synthesize;
-use synthesizer::compose::walk::Limits;
+use synthesizer::compose::walk::PathLimits;
 use synthesizer::insert::insert;
-use testkit::Run;
+use testkit::TestRun;
 use testkit::chains::read;
 
 #[test]
@@ -15,7 +15,7 @@ fn annotations_of_packets_that_are_made_are_not_taken_for_zero() {
         -> lookup :: RadixIPLookup(10.0.0.0/24 0, 0.0.0.0/0 1) -> near :: Counter -> Discard;
         lookup[1] -> far :: Counter -> Discard;";
     let chain = read(text);
-    let limits = Limits { least: Some(1), ..Limits::default() };
+    let limits = PathLimits { least: Some(1), ..PathLimits::default() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
     assert!(!synthesis.regions.is_empty());
     for mut graph in [chain.graph.clone(), insert(&chain.graph, &chain.chain, &synthesis)] {
@@ -23,7 +23,7 @@ fn annotations_of_packets_that_are_made_are_not_taken_for_zero() {
         // program.
         let source = graph.elements.iter_mut().find(|element| element.class == "FromDump").unwrap();
         (source.class, source.config) = ("Idle".into(), String::new());
-        let outcome = Run::trace().text(&flatten(&graph), &["near.count", "far.count"]).unwrap();
+        let outcome = TestRun::trace().text(&flatten(&graph), &["near.count", "far.count"]).unwrap();
         let counts: Vec<_> = outcome.values.iter().map(|value| value.as_deref().unwrap().trim()).collect();
         assert_eq!(counts, ["3", "0"], "{}", flatten(&graph));
     }

@@ -4,16 +4,16 @@
 use element::DropReason;
 use program::machine_code::MachineCode;
 use program::question::Question;
-use program::{Checksum, Exit, Next, Program, Value, text};
-use synthesizer::compose::walk::Limits;
+use program::{ChecksumOperation, Exit, Next, Program, WrittenValue, text};
+use synthesizer::compose::walk::PathLimits;
 use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
 use testkit::chains::{Read, compare_within, read, try_read};
-use verify::equivalence::{Difference, Verdict};
+use verify::equivalence::{Conclusion, Difference};
 
 /// Returns limits with which regions of a single element become programs, too.
-fn limits() -> Limits {
-    Limits { least: Some(1), ..Limits::default() }
+fn limits() -> PathLimits {
+    PathLimits { least: Some(1), ..PathLimits::default() }
 }
 
 /// The maximum number of diagram nodes of a proof, so that a failing proof ends.
@@ -29,7 +29,7 @@ fn insert_programs(chain: &Read, synthesis: &Synthesis) -> Read {
     read(&lang::flatten(&insert(&chain.graph, &chain.chain, synthesis)))
 }
 
-fn prove(chain: &Read, synthesis: &Synthesis) -> Verdict {
+fn prove(chain: &Read, synthesis: &Synthesis) -> Conclusion {
     compare_within(NODES, chain, &insert_programs(chain, synthesis)).verdict
 }
 
@@ -38,7 +38,7 @@ fn proven(text: &str) -> (Read, Synthesis) {
     let chain = read(text);
     let synthesis = compose(&chain);
     let verdict = prove(&chain, &synthesis);
-    assert!(matches!(verdict, Verdict::Equivalent), "{text}: {verdict:?}");
+    assert!(matches!(verdict, Conclusion::Equivalent), "{text}: {verdict:?}");
     (chain, synthesis)
 }
 
@@ -67,7 +67,7 @@ fn a_router_is_one_classification_and_one_write() {
     assert_eq!(usual.start, 0, "the link header is written in the place of the old one");
     let writes: Vec<usize> = usual.writes.iter().map(|write| write.value.length()).collect();
     assert!(writes.contains(&14) && writes.contains(&1), "{usual:?}");
-    assert!(matches!(&usual.checksum, Some(Checksum::Updated { words, .. }) if words.len() == 1));
+    assert!(matches!(&usual.checksum, Some(ChecksumOperation::Updated { words, .. }) if words.len() == 1));
 }
 
 /// An element reads a TTL that others have decremented. Its filter must become the pre-image under the
@@ -127,12 +127,12 @@ fn too_many_classes_end_a_region() {
         filters(9)
     );
     let chain = read(&text);
-    let limits = Limits { classes: 40, ..limits() };
+    let limits = PathLimits { classes: 40, ..limits() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
     assert!(!synthesis.multiplied.is_empty());
     assert!(synthesis.regions.len() > 1);
     assert!(synthesis.regions.iter().all(|region| region.program.classes.len() <= 40));
-    assert!(matches!(prove(&chain, &synthesis), Verdict::Equivalent));
+    assert!(matches!(prove(&chain, &synthesis), Conclusion::Equivalent));
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn caught(text: &str, what: &str, spoil: impl Fn(&mut Program) -> bool) {
     let mut synthesis = compose(&chain);
     assert!(spoil(&mut synthesis.regions[0].program), "{what}: there is nothing to spoil");
     match prove(&chain, &synthesis) {
-        Verdict::Different(Difference::Packet { .. }) => {}
+        Conclusion::Different(Difference::Packet { .. }) => {}
         other => panic!("{what}: {other:?}"),
     }
 }
@@ -191,7 +191,7 @@ fn a_missing_write_is_caught() {
     caught(ROUTER, "TTL", |program| {
         let class = usual(program);
         let before = class.writes.len();
-        class.writes.retain(|write| !matches!(write.value, Value::Plus(..)));
+        class.writes.retain(|write| !matches!(write.value, WrittenValue::Plus(..)));
         before > class.writes.len()
     });
     caught(ROUTER, "link header", |program| {
@@ -278,7 +278,7 @@ fn a_lost_length_is_caught() {
 fn a_wrong_checksum_is_caught() {
     caught(ROUTER, "not updated", |program| usual(program).checksum.take().is_some());
     caught(ROUTER, "for another word", |program| match &mut usual(program).checksum {
-        Some(Checksum::Updated { words, .. }) => {
+        Some(ChecksumOperation::Updated { words, .. }) => {
             // The declaration of the program lists the words, but only a run shows the difference.
             words[0] -= 2;
             true
@@ -312,7 +312,7 @@ fn the_printed_algorithm_would_be_caught() {
             let mut spoiled = false;
             for node in program.nodes.iter_mut().filter(|node| node.question == ttl) {
                 for (_, next) in node.parts.iter_mut().skip(1) {
-                    *next = Next::Class(class);
+                    *next = Next::TrafficClass(class);
                     spoiled = true;
                 }
             }
@@ -341,6 +341,6 @@ fn examples_are_proven() {
         };
         let synthesis = compose(&chain);
         let verdict = prove(&chain, &synthesis);
-        assert!(matches!(verdict, Verdict::Equivalent), "{name}: {verdict:?}");
+        assert!(matches!(verdict, Conclusion::Equivalent), "{name}: {verdict:?}");
     }
 }

@@ -8,9 +8,9 @@ use engine::Plan;
 use lang::{Graph, Severity, Sources, flatten};
 use proptest::prelude::*;
 use synthesizer::topology::{Options, read};
-use testkit::elements::{Input, Seen, collect, offer};
-use testkit::{Run, registry};
-use verify::equivalence::Verdict;
+use testkit::elements::{Seen, TestPacket, collect, offer};
+use testkit::{TestRun, registry};
+use verify::equivalence::Conclusion;
 
 /// Reads a chain from files given as name and text; the first is `chain.prop`. If there is no error, the
 /// graph must be valid. Returns the graph, and the first line of each diagnostic.
@@ -163,7 +163,7 @@ fn names_are_each_functions_own() {
 /// Runs a graph on packets, with a test source and a test sink in place of its interfaces. Returns the
 /// packets that left.
 fn run(graph: &Graph, packets: &[&[u8]]) -> Vec<Seen> {
-    let input = |bytes: &&[u8]| Input {
+    let input = |bytes: &&[u8]| TestPacket {
         bytes: bytes.to_vec(),
         time: element::Timestamp::from_secs(7),
         annotations: [9; 48],
@@ -177,7 +177,7 @@ fn run(graph: &Graph, packets: &[&[u8]]) -> Vec<Seen> {
             element.config = format!("{number}, 0");
         }
     }
-    let outcome = Run::default().text(&flatten(&graph), &[]).unwrap();
+    let outcome = TestRun::default().text(&flatten(&graph), &[]).unwrap();
     assert!(outcome.report.balances());
     assert!(!outcome.report.elements.iter().any(|e| e.drops.contains_key(DropReason::NotConnected.as_str())));
     collect(number)
@@ -323,10 +323,10 @@ fn cables_are_known_to_the_proofs() {
         ),
     ];
     for (a, b) in equivalent {
-        assert!(matches!(verdict(a, b), Verdict::Equivalent), "{a} and {b}: {:?}", verdict(a, b));
+        assert!(matches!(verdict(a, b), Conclusion::Equivalent), "{a} and {b}: {:?}", verdict(a, b));
     }
     let different = verdict("Cable -> DropBroadcasts", "Cable");
-    assert!(matches!(different, Verdict::Different(_)), "{different:?}");
+    assert!(matches!(different, Conclusion::Different(_)), "{different:?}");
 }
 
 proptest! {

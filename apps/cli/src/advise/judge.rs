@@ -2,7 +2,7 @@
 //! cost.
 
 use serde::Serialize;
-use trace::Report;
+use trace::TraceReport;
 
 use super::measure::Outcome;
 use crate::numbers::percent;
@@ -244,7 +244,7 @@ fn share(part: f64, all: f64) -> f64 {
 }
 
 /// Returns the reason why a trace allows no verdict on any mechanism, or `None` if it allows verdicts.
-fn untold(report: &Report) -> Option<String> {
+fn untold(report: &TraceReport) -> Option<String> {
     if report.packets == 0 {
         Some("there are no packets".into())
     } else if flow_packets(report) == 0 && report.unknown_packets > 0 {
@@ -256,7 +256,7 @@ fn untold(report: &Report) -> Option<String> {
 }
 
 /// Returns the reason why the arrival times of packets are unknown, or `None` if they are known.
-fn timeless(report: &Report) -> Option<String> {
+fn timeless(report: &TraceReport) -> Option<String> {
     let behind = share(report.packets_behind as f64, report.packets as f64);
     if report.packets == 1 {
         Some("there is only one packet".into())
@@ -278,7 +278,7 @@ fn unknown(why: String) -> Judged {
 }
 
 /// Returns notes about the trace that a reader needs to judge the advice.
-pub(super) fn notes(report: &Report) -> Vec<String> {
+pub(super) fn notes(report: &TraceReport) -> Vec<String> {
     let mut notes = report.notes.clone();
     let counted = |part: u64, all: u64| {
         let (some, of) = (trace::text::grouped(part), trace::text::grouped(all));
@@ -304,17 +304,17 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
 }
 
 /// Returns the number of pure ACKs, and the number of pure ACKs with wrong checksums.
-fn pure_acks(report: &Report) -> (u64, u64) {
+fn pure_acks(report: &TraceReport) -> (u64, u64) {
     report.ack_coalescing.values().next().map_or((0, 0), |acks| (acks.pure_acks, acks.pure_damaged))
 }
 
 /// Returns the number of TCP and UDP packets, which are part of a flow.
-fn flow_packets(report: &Report) -> u64 {
+fn flow_packets(report: &TraceReport) -> u64 {
     report.kinds.tcp.packets + report.kinds.udp.packets
 }
 
 /// Makes the row for the results of a Reframer, without the arguments of the Reframer.
-pub(super) fn row(report: &Report, assumed: &Assumptions, outcome: &Outcome) -> Row {
+pub(super) fn row(report: &TraceReport, assumed: &Assumptions, outcome: &Outcome) -> Row {
     let flows = flow_packets(report) as f64;
     let all = report.packets as f64;
     // The number of flow switches is the number of runs: packets of flows divided by the SLF. Dropped ACKs
@@ -341,7 +341,7 @@ pub(super) fn row(report: &Report, assumed: &Assumptions, outcome: &Outcome) -> 
 }
 
 /// Judges holding packets of all flows, from an outcome for each delay in [`DELAYS`].
-pub(super) fn reframing(report: &Report, assumed: &Assumptions, outcomes: &[Outcome]) -> Reframing {
+pub(super) fn reframing(report: &TraceReport, assumed: &Assumptions, outcomes: &[Outcome]) -> Reframing {
     let allowed = |row: &&Row| row.delay_us <= f64::from(assumed.max_delay_us);
     let delays: Vec<Row> = DELAYS
         .iter()
@@ -414,7 +414,7 @@ fn cores(core: f64) -> String {
 /// Judges holding only heavy flows, from an outcome for each bound in [`ELEPHANTS`] with the chosen delay.
 /// `outcomes` is empty if holding packets does not pay at all.
 pub(super) fn elephants(
-    report: &Report,
+    report: &TraceReport,
     assumed: &Assumptions,
     all: &Reframing,
     outcomes: &[Outcome],
@@ -467,7 +467,7 @@ pub(super) fn longest_under(slo_us: u32) -> f64 {
 /// Judges holding only flows of which more packets are expected, from the outcome with an SLO. There is no
 /// outcome if holding packets does not pay at all.
 pub(super) fn slo(
-    report: &Report,
+    report: &TraceReport,
     assumed: &Assumptions,
     all: &Reframing,
     outcome: Option<&Outcome>,
@@ -512,7 +512,7 @@ impl Reframing {
 
 /// Judges dropping superfluous ACKs, from the outcome of a Reframer with COMPRESS and this delay in
 /// microseconds.
-pub(super) fn acks(report: &Report, delay_us: u32, outcome: &Outcome) -> Acks {
+pub(super) fn acks(report: &TraceReport, delay_us: u32, outcome: &Outcome) -> Acks {
     let removed = share(outcome.coalesced as f64, report.packets as f64);
     let (pure, damaged) = pure_acks(report);
     let damaged = share(damaged as f64, pure as f64);
@@ -541,7 +541,7 @@ pub(super) fn acks(report: &Report, delay_us: u32, outcome: &Outcome) -> Acks {
 
 /// Judges putting TCP segments in order, from the outcome of a Reframer with REORDER and this delay in
 /// microseconds.
-pub(super) fn sorting(report: &Report, delay_us: u32, outcome: &Outcome) -> Sorting {
+pub(super) fn sorting(report: &TraceReport, delay_us: u32, outcome: &Outcome) -> Sorting {
     let order = &report.tcp_reordering;
     let late = share(order.late as f64, order.reordered as f64);
     let mended = share(outcome.mended as f64, order.segments as f64);
@@ -566,7 +566,7 @@ pub(super) fn sorting(report: &Report, delay_us: u32, outcome: &Outcome) -> Sort
 }
 
 /// Judges slicing: parking payloads while headers are processed.
-pub(super) fn slicing(report: &Report) -> Slicing {
+pub(super) fn slicing(report: &TraceReport) -> Slicing {
     let (packets, bytes) = (report.sliceable.packets, report.sliceable.bytes);
     let mut why = format!(
         "{} of the packets carry payloads worth it, {} of all bytes",
@@ -589,7 +589,7 @@ pub(super) fn slicing(report: &Report) -> Slicing {
 }
 
 /// Judges spraying: spreading the packets of each flow over `cores` cores.
-pub(super) fn spraying(report: &Report, cores: u32) -> Spraying {
+pub(super) fn spraying(report: &TraceReport, cores: u32) -> Spraying {
     let flows = &report.concurrent_flows_150us;
     // A flow, which goes to one of k cores, misses a certain core with probability 1 - 1/k.
     let missed = (1.0 - 1.0 / f64::from(cores)).powf(flows.p50 as f64);
@@ -628,8 +628,9 @@ mod tests {
         Assumptions { flow_cost_ns: 300.0, hold_cost_ns: 70.0, max_delay_us: 512, cores: 8 };
 
     /// A report about a trace of TCP only, with a million packets per second.
-    fn report() -> Report {
-        let mut report = Report { packets: 1000, duration_s: 0.001, packets_per_s: 1e6, ..Report::default() };
+    fn report() -> TraceReport {
+        let mut report =
+            TraceReport { packets: 1000, duration_s: 0.001, packets_per_s: 1e6, ..TraceReport::default() };
         report.kinds.tcp.packets = 1000;
         report
     }
@@ -656,7 +657,7 @@ mod tests {
         // Delays above the maximum are not advised.
         let short = reframing(&report(), &Assumptions { max_delay_us: 32, ..ASSUMED }, &rising());
         assert_eq!((short.verdict, short.delay_us), (Verdict::DoesNotPay, Some(32)));
-        let slow = reframing(&Report { packets_per_s: 1e4, ..report() }, &ASSUMED, &rising());
+        let slow = reframing(&TraceReport { packets_per_s: 1e4, ..report() }, &ASSUMED, &rising());
         assert_eq!(slow.verdict, Verdict::Little);
         let cheap = reframing(&report(), &Assumptions { flow_cost_ns: 139.0, ..ASSUMED }, &rising());
         assert_eq!((cheap.verdict, cheap.break_even_ns.map(f64::round)), (Verdict::DoesNotPay, Some(140.0)));
@@ -670,7 +671,7 @@ mod tests {
         let none = reframing(&report(), &Assumptions { max_delay_us: 40, ..ASSUMED }, &none);
         assert_eq!((none.verdict, none.delay_us, none.break_even_ns), (Verdict::DoesNotPay, None, None));
         assert!(none.why.contains("no delay of up to 32 us"), "{}", none.why);
-        let fast = reframing(&Report { packets_per_s: 2e7, ..report() }, &ASSUMED, &rising());
+        let fast = reframing(&TraceReport { packets_per_s: 2e7, ..report() }, &ASSUMED, &rising());
         assert!(fast.why.contains("1.6 cores") && !fast.why.contains("160"), "{}", fast.why);
     }
 
@@ -686,7 +687,7 @@ mod tests {
 
     #[test]
     fn captures_without_times_say_nothing_of_waiting() {
-        let judge = |change: fn(&mut Report)| {
+        let judge = |change: fn(&mut TraceReport)| {
             let mut report = report();
             (report.tcp_reordering.segments, report.tcp_reordering.reordered) = (1000, 5);
             report
@@ -724,7 +725,7 @@ mod tests {
                 pure_damaged: damaged,
                 ..Default::default()
             };
-            let report = Report { ack_coalescing: [(1, counts)].into(), ..report() };
+            let report = TraceReport { ack_coalescing: [(1, counts)].into(), ..report() };
             (acks(&report, 64, &outcome(2.0, 1000, 5.0)).judged.verdict, notes(&report).len())
         };
         assert_eq!(judge(0), (Verdict::DoesNotPay, 0));
@@ -763,7 +764,7 @@ mod tests {
     #[test]
     fn slicing_is_for_fast_links_with_large_payloads() {
         let judge = |bytes: f64, bits_per_s: f64| {
-            let mut report = Report { bits_per_s, ..report() };
+            let mut report = TraceReport { bits_per_s, ..report() };
             report.sliceable.bytes = bytes;
             slicing(&report).judged.verdict
         };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use element::Stream;
+use element::OutputStream;
 use element::args::parse_seconds;
 use engine::{ClockKind, Options, Sink, Worker};
 use lang::args::quote;
@@ -92,7 +92,7 @@ pub(super) fn run(
 struct Silence;
 
 impl Sink for Silence {
-    fn write(&mut self, _: Stream, _: std::fmt::Arguments<'_>) {}
+    fn write(&mut self, _: OutputStream, _: std::fmt::Arguments<'_>) {}
 
     fn flush(&mut self) {}
 }

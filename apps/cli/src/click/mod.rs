@@ -9,7 +9,7 @@ use std::slice;
 use std::sync::Arc;
 
 use element::args::{parse_bool, parse_integer};
-use element::{Origin, Timestamp};
+use element::{CallOrigin, Timestamp};
 use engine::{ClockKind, Options, Problem, Rebuild, Rebuilt, StandardStreams, Workers};
 use lang::{Severity, Sources};
 
@@ -362,7 +362,7 @@ fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
 /// Returns the function that makes the graph for a value of the handler `hotconfig`.
 fn rebuild(asked: &Asked, successors: Successors) -> Rebuild {
     let (defines, sockets, folders) = (asked.defines.clone(), control_sockets(asked), asked.folders.clone());
-    Box::new(move |value: &str, origin: Origin| {
+    Box::new(move |value: &str, origin: CallOrigin| {
         let Successor { name, text, file } = successors.find(value, origin)?;
         let texts =
             Texts { name, text, file: file.as_deref(), folders: folders.as_deref(), allows_circles: true };

@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use capture::{Reader, Writer, WriterOptions};
-use lab::{Namespace, Net, PATIENCE, Running};
+use lab::{Namespace, Net, PATIENCE, RunningProgram};
 
 use crate::line::{Control, run};
 
@@ -66,7 +66,7 @@ impl Detour {
     }
 
     /// Starts the host. `loss` is a chain of elements through which packets from and to the client pass.
-    pub(crate) fn run(&self, way: Way, loss: &str, options: &[&str]) -> Running {
+    pub(crate) fn run(&self, way: Way, loss: &str, options: &[&str]) -> RunningProgram {
         let (definitions, middle) = match way {
             Way::Whole => (String::new(), ["", "", "", ""]),
             Way::Sliced { slicing, table } => (

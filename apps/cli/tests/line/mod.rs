@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use lab::{Namespace, Net, PATIENCE, Running, exchange_datagrams, ping, transfer};
+use lab::{Namespace, Net, PATIENCE, RunningProgram, exchange_datagrams, ping, transfer};
 
 pub(crate) const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 pub(crate) const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -67,7 +67,7 @@ impl Line {
     }
 
     /// Forwards both directions by AF_XDP, with further arguments of FromXDP.
-    pub(crate) fn forward_by_xdp(&self, arguments: &str, options: &[&str]) -> Running {
+    pub(crate) fn forward_by_xdp(&self, arguments: &str, options: &[&str]) -> RunningProgram {
         let config = format!(
             "left :: FromXDP(left, PROMISC true{arguments}) -> to_right :: ToXDP(right);
              right :: FromXDP(right, PROMISC true{arguments}) -> to_left :: ToXDP(left)"
@@ -76,7 +76,7 @@ impl Line {
     }
 
     /// Forwards both directions between the interfaces, each direction through the elements of `chain`.
-    pub(crate) fn forward(&self, chain: &str, options: &[&str]) -> Running {
+    pub(crate) fn forward(&self, chain: &str, options: &[&str]) -> RunningProgram {
         let both = ["left", "right"].map(|from| {
             let to = if from == "left" { "right" } else { "left" };
             format!(
@@ -120,7 +120,7 @@ impl Line {
 }
 
 /// Starts a configuration, and returns when its elements run.
-pub(crate) fn run(space: &Namespace, config: &str, options: &[&str]) -> Running {
+pub(crate) fn run(space: &Namespace, config: &str, options: &[&str]) -> RunningProgram {
     let config = format!("{config}; Script(print \"ready\")");
     let mut running = space.spawn(TIDEGATE, &[&["run", "-e", &config], options].concat()).unwrap();
     // The text `ready` may come on standard error: with `--json -`, standard output has only the report.
@@ -135,7 +135,7 @@ pub(crate) fn run_until(
     handler: &str,
     least: u64,
     options: &[&str],
-) -> Running {
+) -> RunningProgram {
     let config = format!("{config}; {}", when(handler, least, "print \"enough\""));
     run(space, &config, options)
 }

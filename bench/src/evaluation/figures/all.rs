@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use program::machine_code::MachineCode;
-use sprayer::{Policy, Settings as Spray};
+use sprayer::{Policy, SpreadSettings as Spray};
 
 use super::reframer::Workload;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::frames::Start;
 use crate::open_loop::{self, OpenLoop};
 use crate::runner::{measure_in_turns, running, text_of};
@@ -64,7 +64,7 @@ fn text(on: On, front: impl Fn(&str) -> String) -> Result<String, String> {
     if on.synthesizer { synthesized(text, MachineCode::default()) } else { Ok(text) }
 }
 
-pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn all(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     /// The number of windows of the trace that are played at the same time: a load that every variant
     /// sustains.
     const WINDOWS: usize = 4;
@@ -146,7 +146,7 @@ pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
     panels[0].series.push(super::floor((0..).map(f64::from).zip(&rows)));
     let mut table = Table::of_costs(&rows);
     table.join(more, &["way"]);
-    Ok(Outcome { table, panels, finding })
+    Ok(FigureResults { table, panels, finding })
 }
 
 /// Returns a sentence part that lists the mechanisms without which a packet costs more than with all of
@@ -172,7 +172,7 @@ fn bytes_to_the_chain(open_loop: &mut OpenLoop, on: On, mean: f64) -> Result<f64
 
 /// Returns the speedup of two workers over one, with all mechanisms: the median ratio of the costs. With
 /// two workers, packets of one connection are spread over both if that is worthwhile.
-fn on_two_workers(run: &Run<'_>, capture: &Path, packets: usize) -> Result<f64, String> {
+fn on_two_workers(run: &FigureRun<'_>, capture: &Path, packets: usize) -> Result<f64, String> {
     let loops = 3 * run.settings.per_run.div_ceil(packets);
     let front = |chain: &str| {
         // The source is an interface, because several workers can share it.

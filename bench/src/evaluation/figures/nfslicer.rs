@@ -5,7 +5,7 @@ use super::{first, relative};
 use crate::devices::{Load, Probed, Probing};
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::{classify, median, quartiles};
 
 /// The variants: the name, and the further arguments of the Slicer, or None for whole packets.
@@ -35,7 +35,7 @@ struct Experiment<'c> {
 
 /// Measures all experiments in turns, in several rounds. An experiment that fails is tried once more.
 /// Returns the results of all rounds for each experiment.
-fn measure(run: &Run<'_>, cells: &[Experiment<'_>]) -> Result<Vec<Vec<Probed>>, String> {
+fn measure(run: &FigureRun<'_>, cells: &[Experiment<'_>]) -> Result<Vec<Vec<Probed>>, String> {
     let probing = Probing::new().map_err(|error| error.to_string())?;
     let mut all: Vec<Vec<Probed>> = cells.iter().map(|_| Vec::new()).collect();
     for round in 1..=run.settings.rounds {
@@ -94,7 +94,7 @@ const BOUND: &str = "the boundary is a virtual cable between two namespaces, whe
 
 /// Measures Figures 7 and 10: the latency of probes through each function over the size of the load's
 /// frames, and through one function over the rate of the load.
-pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn latency(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let functions = functions();
     let mut cells = Vec::new();
     for (name, function) in run.some(&[0, 1, 2, 3, 4]).into_iter().map(|number| &functions[number]) {
@@ -181,7 +181,7 @@ pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
         ),
         bound: BOUND.into(),
     };
-    Ok(Outcome { table: table(&["function_or_load", "x"], &cells, &all), panels, finding })
+    Ok(FigureResults { table: table(&["function_or_load", "x"], &cells, &all), panels, finding })
 }
 
 /// Returns the latency of each function with sliced packets, divided by the latency with whole packets. The
@@ -207,7 +207,7 @@ fn sliced_of_whole(all: &[Series], of_paper: [[f64; 2]; 2]) -> Vec<Series> {
 }
 
 /// Measures Figure 8: the latency of probes over the fraction of a payload that is parked.
-pub(super) fn fraction(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn fraction(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     /// The fractions of the payload that are parked. 0.11 and 0.22 of a frame of 1514 bytes are the 160 and
     /// 320 bytes that switches park.
     const PARTS: [f64; 6] = [0.0, 0.11, 0.22, 0.5, 0.75, 1.0];
@@ -263,11 +263,11 @@ pub(super) fn fraction(run: &Run<'_>) -> Result<Outcome, String> {
         ),
         bound: BOUND.into(),
     };
-    Ok(Outcome { table: table(&["function", "percent"], &cells, &all), panels, finding })
+    Ok(FigureResults { table: table(&["function", "percent"], &cells, &all), panels, finding })
 }
 
 /// Measures Figure 15: the bytes per packet that cross the boundary, over the size of frames.
-pub(super) fn bytes(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn bytes(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let functions = functions();
     let mut cells = Vec::new();
     for frame in run.some(&[60, 128, 256, 512, 1024, 1514]) {
@@ -300,5 +300,5 @@ pub(super) fn bytes(run: &Run<'_>) -> Result<Outcome, String> {
         ),
         bound: String::new(),
     };
-    Ok(Outcome { table: table(&["way", "bytes"], &cells, &all), panels: vec![panel], finding })
+    Ok(FigureResults { table: table(&["way", "bytes"], &cells, &all), panels: vec![panel], finding })
 }

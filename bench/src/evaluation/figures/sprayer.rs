@@ -3,7 +3,7 @@
 use super::{series, value, word};
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::spraying::Part;
 use crate::{Row, devices, spraying};
 
@@ -21,7 +21,7 @@ fn steering(row: &Row) -> String {
 
 /// Measures Figures 6a, 7a, 8 and 9: rates on two workers; rates, latency and fairness on eight and 64
 /// simulated workers.
-pub(super) fn spreading(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn spreading(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     run.step("one connection and several, with work per packet")?;
     let rows = spraying::run(&run.settings)?;
     let of = |name: &str| -> Vec<Row> { rows.iter().filter(|row| row.name == name).cloned().collect() };
@@ -129,12 +129,12 @@ pub(super) fn spreading(run: &Run<'_>) -> Result<Outcome, String> {
                 than it brings; therefore `auto` decides."
             .into(),
     };
-    Ok(Outcome { table: Table::of_costs(&rows), panels, finding })
+    Ok(FigureResults { table: Table::of_costs(&rows), panels, finding })
 }
 
 /// Simulates section 7: one connection spread over k of N workers, and one spread burst by burst
 /// (flowlets).
-pub(super) fn parts(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn parts(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     run.step("costs, and one connection over parts of the workers")?;
     let parts = spraying::parts(&run.settings)?;
     let mut table = Table::new(&["workers", "cores", "gap_us", "mpps", "p99_us", "reordered_per_1000"]);
@@ -194,11 +194,11 @@ pub(super) fn parts(run: &Run<'_>) -> Result<Outcome, String> {
         bound: "this is a simulation of the policies with costs measured on two workers; packets come at random \
                 times, not in bursts.".into(),
     };
-    Ok(Outcome { table, panels, finding })
+    Ok(FigureResults { table, panels, finding })
 }
 
 /// Measures Figures 6b and 7b: the throughput of the kernel's TCP through workers that share connections.
-pub(super) fn connections(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn connections(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     run.step("the kernel's TCP through a translator with work per packet")?;
     let rows = devices::run_connections(&run.settings)?;
     let way = |row: &Row| {
@@ -275,5 +275,5 @@ pub(super) fn connections(run: &Run<'_>) -> Result<Outcome, String> {
         ),
         bound: "sender, receiver and both workers share two cores.".into(),
     };
-    Ok(Outcome { table, panels, finding })
+    Ok(FigureResults { table, panels, finding })
 }

@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::{Area, Kind, Series, drawn};
+use super::{Area, PointOrigin, Series, drawn};
 
 /// Colours that people with any colour vision can distinguish (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [
@@ -67,17 +67,17 @@ pub(super) enum Hue {
 impl Look {
     /// Returns the look of each series of a panel. Measured series have colours; all other series are grey.
     pub(super) fn of(all: &[Series]) -> Vec<Look> {
-        let measured = all.iter().filter(|series| series.kind == Kind::Measured).count();
+        let measured = all.iter().filter(|series| series.kind == PointOrigin::Measured).count();
         let (mut own, mut others) = (0..measured, measured..);
         let look = |series: &Series| match series.kind {
-            Kind::Measured => {
+            PointOrigin::Measured => {
                 let number = own.next().unwrap_or_default();
                 let colour = Hue::Series(number % COLOURS.len());
                 Look { colour, mark: Some(number % MARKS.len()) }
             }
-            Kind::Paper => Look { colour: Hue::Paper, mark: others.next().map(|n| n % MARKS.len()) },
-            Kind::Guide => Look { colour: Hue::Paper, mark: None },
-            Kind::Floor => Look { colour: Hue::Floor, mark: None },
+            PointOrigin::Paper => Look { colour: Hue::Paper, mark: others.next().map(|n| n % MARKS.len()) },
+            PointOrigin::Guide => Look { colour: Hue::Paper, mark: None },
+            PointOrigin::Floor => Look { colour: Hue::Floor, mark: None },
         };
         all.iter().map(look).collect()
     }

@@ -1,6 +1,6 @@
 //! The text in a picture, and the description of a picture.
 
-use super::{Kind, Panel};
+use super::{Panel, PointOrigin};
 
 /// The subject of a picture, for its title and description.
 #[derive(Clone, Copy, Debug)]
@@ -15,20 +15,20 @@ pub struct Subject<'s> {
 /// them.
 pub(super) fn caption(panels: &[Panel]) -> String {
     let all = || panels.iter().flat_map(|panel| &panel.series);
-    let has = |kind: Kind| all().any(|series| series.kind == kind && !series.points.is_empty());
+    let has = |kind: PointOrigin| all().any(|series| series.kind == kind && !series.points.is_empty());
     let mut parts: Vec<&str> = Vec::new();
     if all().any(|series| series.points.iter().any(|point| point.quartiles.is_some())) {
         parts.push("points: medians, bars: quartiles");
-    } else if has(Kind::Measured) {
+    } else if has(PointOrigin::Measured) {
         parts.push("points: one value each, without quartiles");
     }
-    if has(Kind::Paper) {
+    if has(PointOrigin::Paper) {
         parts.push("grey marks and dashes: values of a paper");
     }
-    if has(Kind::Guide) {
+    if has(PointOrigin::Guide) {
         parts.push("grey, dotted: computed");
     }
-    if has(Kind::Floor) {
+    if has(PointOrigin::Floor) {
         parts.push("grey, thin: the floor, which is reading packets and nothing else");
     }
     let text = parts.join("; ");

@@ -2,13 +2,13 @@
 
 use wire::checksum::{self, PseudoHeader};
 
-use super::{Field, Flow, PacketInfo};
+use super::{FlowDefaults, PacketInfo, SummaryField};
 
 /// A packet made from a line or record of a summary: headers with the values of its fields, and zeros
 /// elsewhere. `bytes` may be shorter than the IP header says; `info.extra_length` is the number of
 /// missing bytes.
 #[derive(Clone, Debug, Default)]
-pub struct Record {
+pub struct BuiltPacket {
     /// The bytes of the packet, from its Ethernet header or else its IP header on.
     pub bytes: Vec<u8>,
     /// The offset of the Ethernet header in `bytes`; `None` if the packet has none.
@@ -23,7 +23,7 @@ pub struct Record {
     /// True if the summary has an Ethernet type other than IPv4, so that no IP header is made.
     not_ip: bool,
     protocol: u8,
-    flow: Option<Flow>,
+    flow: Option<FlowDefaults>,
     has_ip_options: bool,
     has_tcp_options: bool,
     icmp_type: Option<u8>,
@@ -37,13 +37,13 @@ pub(super) enum Input<'v> {
     Bytes(&'v [u8]),
 }
 
-impl Record {
+impl BuiltPacket {
     /// Clears everything for the next packet, which gets this IP protocol and flow unless its fields say
     /// otherwise. The memory of the bytes is kept.
-    pub(super) fn start(&mut self, protocol: u8, flow: Option<Flow>) {
+    pub(super) fn start(&mut self, protocol: u8, flow: Option<FlowDefaults>) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
-        *self = Record { bytes, protocol, flow, ..Record::default() };
+        *self = BuiltPacket { bytes, protocol, flow, ..BuiltPacket::default() };
     }
 
     /// Returns the offset of the transport header in `bytes`, which the IP header length gives; `None` if
@@ -140,31 +140,33 @@ impl Record {
 
     /// Writes the value of a field into the packet, and adds the headers that it needs. Values that do not
     /// suit the packet's protocol are ignored.
-    pub(super) fn set(&mut self, field: Field, input: Input<'_>) {
+    pub(super) fn set(&mut self, field: SummaryField, input: Input<'_>) {
         match input {
             Input::Number(number) => self.set_number(field, number),
             Input::Bytes(bytes) => self.set_bytes(field, bytes),
         }
     }
 
-    fn set_number(&mut self, field: Field, number: u64) {
+    fn set_number(&mut self, field: SummaryField, number: u64) {
         let info = &mut self.info;
         let billion = 1_000_000_000;
         match field {
-            Field::Timestamp | Field::NanoTimestamp => info.time = number as i64,
-            Field::FirstTimestamp | Field::FirstNanoTimestamp => info.first_time = number as i64,
-            Field::Seconds => {
+            SummaryField::Timestamp | SummaryField::NanoTimestamp => info.time = number as i64,
+            SummaryField::FirstTimestamp | SummaryField::FirstNanoTimestamp => {
+                info.first_time = number as i64
+            }
+            SummaryField::Seconds => {
                 info.time = number.min(u32::MAX.into()) as i64 * billion + info.time.rem_euclid(billion);
             }
-            Field::Microseconds => {
+            SummaryField::Microseconds => {
                 info.time += number.min(999_999) as i64 * 1_000 - info.time.rem_euclid(billion);
             }
-            Field::AllMicroseconds => info.time = (number as i64).saturating_mul(1_000),
-            Field::Count => info.extra_packets = number.saturating_sub(1).min(u32::MAX.into()) as u32,
-            Field::Link | Field::Paint | Field::Direction => info.paint = number as u8,
-            Field::Aggregate => info.aggregate = number as u32,
-            Field::WireLength => self.meant = number.min(1 << 24) as usize,
-            Field::EtherType => {
+            SummaryField::AllMicroseconds => info.time = (number as i64).saturating_mul(1_000),
+            SummaryField::Count => info.extra_packets = number.saturating_sub(1).min(u32::MAX.into()) as u32,
+            SummaryField::Link | SummaryField::Paint | SummaryField::Direction => info.paint = number as u8,
+            SummaryField::Aggregate => info.aggregate = number as u32,
+            SummaryField::WireLength => self.meant = number.min(1 << 24) as usize,
+            SummaryField::EtherType => {
                 let at = self.make_ether();
                 self.put16(at + 12, number);
                 self.not_ip = number != 0x0800;
@@ -184,41 +186,41 @@ impl Record {
         0
     }
 
-    fn set_header(&mut self, field: Field, number: u64) {
+    fn set_header(&mut self, field: SummaryField, number: u64) {
         let transport = match field {
-            Field::SourcePort | Field::DestinationPort => &[6, 17, 33, 136][..],
-            Field::TcpSequence
-            | Field::TcpAcknowledgment
-            | Field::TcpOffset
-            | Field::TcpFlags
-            | Field::TcpWindow
-            | Field::TcpUrgent => &[6],
-            Field::UdpLength => &[17, 136],
-            Field::IcmpType
-            | Field::IcmpTypeName
-            | Field::IcmpCode
-            | Field::IcmpCodeName
-            | Field::IcmpFlowId
-            | Field::IcmpSequence
-            | Field::IcmpNextMtu => &[1],
-            Field::PayloadLength => {
+            SummaryField::SourcePort | SummaryField::DestinationPort => &[6, 17, 33, 136][..],
+            SummaryField::TcpSequence
+            | SummaryField::TcpAcknowledgment
+            | SummaryField::TcpOffset
+            | SummaryField::TcpFlags
+            | SummaryField::TcpWindow
+            | SummaryField::TcpUrgent => &[6],
+            SummaryField::UdpLength => &[17, 136],
+            SummaryField::IcmpType
+            | SummaryField::IcmpTypeName
+            | SummaryField::IcmpCode
+            | SummaryField::IcmpCodeName
+            | SummaryField::IcmpFlowId
+            | SummaryField::IcmpSequence
+            | SummaryField::IcmpNextMtu => &[1],
+            SummaryField::PayloadLength => {
                 let at = self.payload();
                 return self.account(at, number.min(1 << 24) as usize);
             }
-            Field::IpCaptureLength => return,
+            SummaryField::IpCaptureLength => return,
             _ => return self.set_ip(field, number),
         };
         let Some(at) = self.make_transport(transport) else { return };
         match field {
-            Field::SourcePort => self.put16(at, number),
-            Field::DestinationPort => self.put16(at + 2, number),
-            Field::TcpSequence => self.put32(at + 4, number),
-            Field::TcpAcknowledgment => self.put32(at + 8, number),
-            Field::TcpFlags => {
+            SummaryField::SourcePort => self.put16(at, number),
+            SummaryField::DestinationPort => self.put16(at + 2, number),
+            SummaryField::TcpSequence => self.put32(at + 4, number),
+            SummaryField::TcpAcknowledgment => self.put32(at + 8, number),
+            SummaryField::TcpFlags => {
                 let offset = self.bytes.get(at + 12).map_or(0x50, |b| b & 0xf0);
                 self.put(at + 12, &[offset | (number >> 8) as u8 & 15, number as u8]);
             }
-            Field::TcpOffset => {
+            SummaryField::TcpOffset => {
                 let length = (number as usize).div_ceil(4).min(15) * 4;
                 let before = self.bytes.get(at + 12).map_or(0, |b| 4 * usize::from(b >> 4));
                 if length > before {
@@ -227,23 +229,23 @@ impl Record {
                 let low = self.bytes.get(at + 12).map_or(0, |b| b & 15);
                 self.put(at + 12, &[(length as u8) << 2 | low]);
             }
-            Field::TcpWindow => self.put16(at + 14, number),
-            Field::TcpUrgent => self.put16(at + 18, number),
-            Field::UdpLength => self.put16(at + 4, number),
-            Field::IcmpType | Field::IcmpTypeName => {
+            SummaryField::TcpWindow => self.put16(at + 14, number),
+            SummaryField::TcpUrgent => self.put16(at + 18, number),
+            SummaryField::UdpLength => self.put16(at + 4, number),
+            SummaryField::IcmpType | SummaryField::IcmpTypeName => {
                 self.put(at, &[number as u8]);
                 self.icmp_type = Some(number as u8);
                 let length = if matches!(number, 13 | 14) { 20 } else { 8 };
                 self.bytes.resize(self.bytes.len().max(at + length), 0);
             }
-            Field::IcmpCode | Field::IcmpCodeName => {
+            SummaryField::IcmpCode | SummaryField::IcmpCodeName => {
                 self.put(at + 1, &[number as u8]);
                 self.has_icmp_code = true;
             }
-            Field::IcmpFlowId | Field::IcmpSequence => {
+            SummaryField::IcmpFlowId | SummaryField::IcmpSequence => {
                 let sequenced = |kind| matches!(kind, 0 | 8 | 13 | 14 | 15 | 16);
                 if self.icmp_type.is_none_or(sequenced) {
-                    self.put16(at + if field == Field::IcmpFlowId { 4 } else { 6 }, number);
+                    self.put16(at + if field == SummaryField::IcmpFlowId { 4 } else { 6 }, number);
                 }
             }
             _ => {
@@ -260,22 +262,22 @@ impl Record {
         self.icmp_type
     }
 
-    fn set_ip(&mut self, field: Field, number: u64) {
+    fn set_ip(&mut self, field: SummaryField, number: u64) {
         let Some(at) = self.make_ip() else { return };
         let tos = self.bytes[at + 1];
         match field {
-            Field::IpSource => self.put32(at + 12, number),
-            Field::IpDestination => self.put32(at + 16, number),
-            Field::IpTos => self.bytes[at + 1] = number as u8,
-            Field::IpDscp => self.bytes[at + 1] = tos & 3 | (number << 2) as u8,
-            Field::IpEcn => self.bytes[at + 1] = tos & 0xfc | number as u8 & 3,
-            Field::IpTtl => self.bytes[at + 8] = number as u8,
-            Field::IpId => self.put16(at + 4, number),
-            Field::IpChecksum => self.put16(at + 10, number),
-            Field::IpProtocol => self.bytes[at + 9] = number as u8,
-            Field::IpFragment | Field::IpFragmentOffset => self.put16(at + 6, number),
-            Field::IpLength => self.meant = at + number.min(1 << 24) as usize,
-            Field::IpHeaderLength => {
+            SummaryField::IpSource => self.put32(at + 12, number),
+            SummaryField::IpDestination => self.put32(at + 16, number),
+            SummaryField::IpTos => self.bytes[at + 1] = number as u8,
+            SummaryField::IpDscp => self.bytes[at + 1] = tos & 3 | (number << 2) as u8,
+            SummaryField::IpEcn => self.bytes[at + 1] = tos & 0xfc | number as u8 & 3,
+            SummaryField::IpTtl => self.bytes[at + 8] = number as u8,
+            SummaryField::IpId => self.put16(at + 4, number),
+            SummaryField::IpChecksum => self.put16(at + 10, number),
+            SummaryField::IpProtocol => self.bytes[at + 9] = number as u8,
+            SummaryField::IpFragment | SummaryField::IpFragmentOffset => self.put16(at + 6, number),
+            SummaryField::IpLength => self.meant = at + number.min(1 << 24) as usize,
+            SummaryField::IpHeaderLength => {
                 self.has_ip_options = true;
                 let length = (number as usize).div_ceil(4).clamp(5, 15) * 4;
                 let before = 4 * usize::from(self.bytes[at] & 15);
@@ -288,27 +290,27 @@ impl Record {
         }
     }
 
-    fn set_bytes(&mut self, field: Field, bytes: &[u8]) {
+    fn set_bytes(&mut self, field: SummaryField, bytes: &[u8]) {
         match field {
-            Field::EtherSource | Field::EtherDestination => {
+            SummaryField::EtherSource | SummaryField::EtherDestination => {
                 let at = self.make_ether();
-                self.put(at + if field == Field::EtherSource { 6 } else { 0 }, bytes);
+                self.put(at + if field == SummaryField::EtherSource { 6 } else { 0 }, bytes);
             }
-            Field::IpOptions => {
+            SummaryField::IpOptions => {
                 let Some(at) = self.make_ip() else { return };
                 self.has_ip_options = true;
                 if let Some(length) = self.put_options(at, bytes) {
                     self.bytes[at] = 0x40 | (length / 4);
                 }
             }
-            Field::TcpOptions | Field::TcpOtherOptions | Field::TcpSack => {
+            SummaryField::TcpOptions | SummaryField::TcpOtherOptions | SummaryField::TcpSack => {
                 let Some(at) = self.make_transport(&[6]) else { return };
                 self.has_tcp_options = true;
                 if let Some(length) = self.put_options(at, bytes) {
                     self.bytes[at + 12] = length << 2 | self.bytes[at + 12] & 15;
                 }
             }
-            Field::Payload if !bytes.is_empty() => {
+            SummaryField::Payload if !bytes.is_empty() => {
                 let before = self.payload();
                 self.account(before, bytes.len());
                 // Options that `account` has inserted move the payload.

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 use std::net::Ipv4Addr;
 
 use super::options::{Chosen, describe_ip, describe_tcp};
-use super::{Field, PacketInfo};
+use super::{PacketInfo, SummaryField};
 
 /// A packet of which a summary is to be written.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ impl<'p> View<'p> {
     /// Appends a line with the values of `fields`, without a line break, to `out`. Fields that the packet
     /// does not have become `-`. Returns the first error of the packet. If `careful`, a packet shorter than
     /// its IP length is an error, too.
-    pub fn describe(self, fields: &[Field], careful: bool, out: &mut String) -> Option<Fault> {
+    pub fn describe(self, fields: &[SummaryField], careful: bool, out: &mut String) -> Option<Fault> {
         let mut facts = self.facts(careful);
         for (i, &field) in fields.iter().enumerate() {
             if i > 0 {
@@ -88,7 +88,7 @@ impl<'p> View<'p> {
 
     /// Appends a binary record with its four-byte length to `out`. Fields that the packet does not have
     /// become zeros. Returns errors as [`describe`](Self::describe) does.
-    pub fn describe_binary(self, fields: &[Field], careful: bool, out: &mut Vec<u8>) -> Option<Fault> {
+    pub fn describe_binary(self, fields: &[SummaryField], careful: bool, out: &mut Vec<u8>) -> Option<Fault> {
         let mut facts = self.facts(careful);
         let start = out.len();
         out.extend([0; 4]);
@@ -105,7 +105,8 @@ impl<'p> View<'p> {
                 (Some(_), Some(Value::Time(time))) => {
                     let (seconds, nanoseconds) =
                         (time.div_euclid(1_000_000_000), time.rem_euclid(1_000_000_000));
-                    let fine = matches!(field, Field::NanoTimestamp | Field::FirstNanoTimestamp);
+                    let fine =
+                        matches!(field, SummaryField::NanoTimestamp | SummaryField::FirstNanoTimestamp);
                     let parts = if fine { nanoseconds } else { nanoseconds / 1_000 };
                     out.extend((seconds as u32).to_be_bytes());
                     out.extend((parts as u32).to_be_bytes());
@@ -266,7 +267,7 @@ impl<'p> Facts<'p> {
         if length <= 20 { Some(&[]) } else { header.get(20..length) }
     }
 
-    fn value(&mut self, field: Field) -> Option<Value<'p>> {
+    fn value(&mut self, field: SummaryField) -> Option<Value<'p>> {
         let info = self.view.info;
         let count = |n: u32| Some(Value::Number(n.into()));
         let icmp_flow = |facts: &mut Self, at| {
@@ -275,31 +276,33 @@ impl<'p> Facts<'p> {
             facts.transport(&[1], at, 2)
         };
         let numbers = match field {
-            Field::Timestamp | Field::NanoTimestamp => return Some(Value::Time(info.time)),
-            Field::FirstTimestamp | Field::FirstNanoTimestamp => return Some(Value::Time(info.first_time)),
-            Field::Seconds => Some(info.time.div_euclid(1_000_000_000) as u32),
-            Field::Microseconds => Some((info.time.rem_euclid(1_000_000_000) / 1_000) as u32),
-            Field::AllMicroseconds => return Some(Value::Number(info.time.max(0) as u64 / 1_000)),
-            Field::Count => Some(info.extra_packets.saturating_add(1)),
-            Field::Link | Field::Paint | Field::Direction => Some(info.paint.into()),
-            Field::Aggregate => Some(info.aggregate),
-            Field::WireLength => Some(self.view.data.len() as u32),
-            Field::Thread => Some(self.view.thread),
-            Field::EtherDestination => return self.ether(0, 6).map(Value::Ether),
-            Field::EtherSource => return self.ether(6, 6).map(Value::Ether),
-            Field::EtherType => self.ether(12, 2).map(|bytes| number(bytes, 0, 2).unwrap_or(0)),
-            Field::IpSource => return self.ip(12, 4).map(Value::Address),
-            Field::IpDestination => return self.ip(16, 4).map(Value::Address),
-            Field::IpTos => self.ip(1, 1),
-            Field::IpDscp => self.ip(1, 1).map(|tos| tos >> 2),
-            Field::IpEcn => self.ip(1, 1).map(|tos| tos & 3),
-            Field::IpTtl => self.ip(8, 1),
-            Field::IpId => self.ip(4, 2),
-            Field::IpChecksum => self.ip(10, 2),
-            Field::IpProtocol => self.ip(9, 1),
-            Field::IpHeaderLength => self.ip(0, 1).map(|first| 4 * (first & 15)),
-            Field::IpFragmentOffset => self.ip(6, 2),
-            Field::IpFragment => {
+            SummaryField::Timestamp | SummaryField::NanoTimestamp => return Some(Value::Time(info.time)),
+            SummaryField::FirstTimestamp | SummaryField::FirstNanoTimestamp => {
+                return Some(Value::Time(info.first_time));
+            }
+            SummaryField::Seconds => Some(info.time.div_euclid(1_000_000_000) as u32),
+            SummaryField::Microseconds => Some((info.time.rem_euclid(1_000_000_000) / 1_000) as u32),
+            SummaryField::AllMicroseconds => return Some(Value::Number(info.time.max(0) as u64 / 1_000)),
+            SummaryField::Count => Some(info.extra_packets.saturating_add(1)),
+            SummaryField::Link | SummaryField::Paint | SummaryField::Direction => Some(info.paint.into()),
+            SummaryField::Aggregate => Some(info.aggregate),
+            SummaryField::WireLength => Some(self.view.data.len() as u32),
+            SummaryField::Thread => Some(self.view.thread),
+            SummaryField::EtherDestination => return self.ether(0, 6).map(Value::Ether),
+            SummaryField::EtherSource => return self.ether(6, 6).map(Value::Ether),
+            SummaryField::EtherType => self.ether(12, 2).map(|bytes| number(bytes, 0, 2).unwrap_or(0)),
+            SummaryField::IpSource => return self.ip(12, 4).map(Value::Address),
+            SummaryField::IpDestination => return self.ip(16, 4).map(Value::Address),
+            SummaryField::IpTos => self.ip(1, 1),
+            SummaryField::IpDscp => self.ip(1, 1).map(|tos| tos >> 2),
+            SummaryField::IpEcn => self.ip(1, 1).map(|tos| tos & 3),
+            SummaryField::IpTtl => self.ip(8, 1),
+            SummaryField::IpId => self.ip(4, 2),
+            SummaryField::IpChecksum => self.ip(10, 2),
+            SummaryField::IpProtocol => self.ip(9, 1),
+            SummaryField::IpHeaderLength => self.ip(0, 1).map(|first| 4 * (first & 15)),
+            SummaryField::IpFragmentOffset => self.ip(6, 2),
+            SummaryField::IpFragment => {
                 return self.ip(6, 2).map(|word| {
                     Value::Letter(match (word & 0x1fff, word & 0x2000, word & 0x4000) {
                         (0, 0, 0) => '.',
@@ -309,7 +312,7 @@ impl<'p> Facts<'p> {
                     })
                 });
             }
-            Field::IpOptions => {
+            SummaryField::IpOptions => {
                 let length = self.ip(0, 1).map(|first| 4 * (first & 15) as usize)?;
                 let options = Self::options(self.ip, length);
                 if options.is_none() {
@@ -317,21 +320,21 @@ impl<'p> Facts<'p> {
                 }
                 return options.map(Value::Options);
             }
-            Field::IpLength => {
+            SummaryField::IpLength => {
                 let length = (self.view.data.len() - self.tailpad) as u32;
                 Some(number(self.ip, 2, 2).unwrap_or(length).saturating_add(self.extra))
             }
-            Field::IpCaptureLength if self.ip.is_empty() => Some(self.view.data.len() as u32),
-            Field::IpCaptureLength => Some(self.ip.len() as u32),
-            Field::SourcePort => self.transport(&[6, 17, 33, 136], 0, 2),
-            Field::DestinationPort => self.transport(&[6, 17, 33, 136], 2, 2),
-            Field::TcpSequence => self.transport(&[6], 4, 4),
-            Field::TcpAcknowledgment => self.transport(&[6], 8, 4),
-            Field::TcpOffset => self.transport(&[6], 12, 1).map(|byte| 4 * (byte >> 4)),
-            Field::TcpFlags => self.transport(&[6], 12, 2).map(|word| word & 0xfff),
-            Field::TcpWindow => self.transport(&[6], 14, 2),
-            Field::TcpUrgent => self.transport(&[6], 18, 2),
-            Field::TcpOptions | Field::TcpOtherOptions | Field::TcpSack => {
+            SummaryField::IpCaptureLength if self.ip.is_empty() => Some(self.view.data.len() as u32),
+            SummaryField::IpCaptureLength => Some(self.ip.len() as u32),
+            SummaryField::SourcePort => self.transport(&[6, 17, 33, 136], 0, 2),
+            SummaryField::DestinationPort => self.transport(&[6, 17, 33, 136], 2, 2),
+            SummaryField::TcpSequence => self.transport(&[6], 4, 4),
+            SummaryField::TcpAcknowledgment => self.transport(&[6], 8, 4),
+            SummaryField::TcpOffset => self.transport(&[6], 12, 1).map(|byte| 4 * (byte >> 4)),
+            SummaryField::TcpFlags => self.transport(&[6], 12, 2).map(|word| word & 0xfff),
+            SummaryField::TcpWindow => self.transport(&[6], 14, 2),
+            SummaryField::TcpUrgent => self.transport(&[6], 18, 2),
+            SummaryField::TcpOptions | SummaryField::TcpOtherOptions | SummaryField::TcpSack => {
                 let length = self.transport(&[6], 12, 1).map(|byte| 4 * (byte >> 4) as usize)?;
                 let options = Self::options(self.transport, length);
                 if options.is_none() {
@@ -339,19 +342,19 @@ impl<'p> Facts<'p> {
                 }
                 return options.map(Value::Options);
             }
-            Field::UdpLength => self.transport(&[17], 4, 2),
-            Field::IcmpType | Field::IcmpTypeName => self.transport(&[1], 0, 1),
-            Field::IcmpCode | Field::IcmpCodeName => self.transport(&[1], 1, 1),
-            Field::IcmpFlowId => icmp_flow(self, 4),
-            Field::IcmpSequence => icmp_flow(self, 6),
-            Field::IcmpNextMtu => match self.transport(&[1], 0, 2)? {
+            SummaryField::UdpLength => self.transport(&[17], 4, 2),
+            SummaryField::IcmpType | SummaryField::IcmpTypeName => self.transport(&[1], 0, 1),
+            SummaryField::IcmpCode | SummaryField::IcmpCodeName => self.transport(&[1], 1, 1),
+            SummaryField::IcmpFlowId => icmp_flow(self, 4),
+            SummaryField::IcmpSequence => icmp_flow(self, 6),
+            SummaryField::IcmpNextMtu => match self.transport(&[1], 0, 2)? {
                 // Type 3 (destination unreachable), code 4 (fragmentation needed): the message has the MTU
                 // of the next hop.
                 0x0304 => self.transport(&[1], 6, 2),
                 _ => None,
             },
-            Field::PayloadLength => Some(self.payload().1.saturating_add(self.extra)),
-            Field::Payload => {
+            SummaryField::PayloadLength => Some(self.payload().1.saturating_add(self.extra)),
+            SummaryField::Payload => {
                 let (at, length) = self.payload();
                 let end = (at + length as usize).min(self.view.data.len() - self.tailpad);
                 let payload = if length == 0 { Some(&[][..]) } else { self.view.data.get(at..end) };
@@ -361,7 +364,7 @@ impl<'p> Facts<'p> {
         numbers.and_then(count)
     }
 
-    fn write(&self, field: Field, value: Value<'_>, out: &mut String) {
+    fn write(&self, field: SummaryField, value: Value<'_>, out: &mut String) {
         // Errors can be ignored: writing to a string cannot fail.
         let _ = match (field, value) {
             (_, Value::Address(address)) => write!(out, "{}", Ipv4Addr::from_bits(address)),
@@ -371,14 +374,14 @@ impl<'p> Facts<'p> {
                 let separator = if i > 0 { "-" } else { "" };
                 write!(out, "{separator}{byte:02X}")
             }),
-            (Field::IpOptions, Value::Options(options)) => {
+            (SummaryField::IpOptions, Value::Options(options)) => {
                 describe_ip(out, options);
                 Ok(())
             }
             (_, Value::Options(options)) => {
                 let chosen = match field {
-                    Field::TcpSack => Chosen::Sack,
-                    Field::TcpOtherOptions => Chosen::Others,
+                    SummaryField::TcpSack => Chosen::Sack,
+                    SummaryField::TcpOtherOptions => Chosen::Others,
                     _ => Chosen::All,
                 };
                 describe_tcp(out, options, chosen);
@@ -388,36 +391,36 @@ impl<'p> Facts<'p> {
                 quote(out, payload);
                 Ok(())
             }
-            (Field::EtherType, Value::Number(number)) => write!(out, "{number:04X}"),
-            (Field::IpProtocol, Value::Number(number)) => match number {
+            (SummaryField::EtherType, Value::Number(number)) => write!(out, "{number:04X}"),
+            (SummaryField::IpProtocol, Value::Number(number)) => match number {
                 1 => write!(out, "I"),
                 6 => write!(out, "T"),
                 17 => write!(out, "U"),
                 _ => write!(out, "{number}"),
             },
-            (Field::IpEcn, Value::Number(number)) => {
+            (SummaryField::IpEcn, Value::Number(number)) => {
                 write!(out, "{}", ["no", "ect1", "ect2", "ce"][number as usize & 3])
             }
-            (Field::IpFragmentOffset, Value::Number(word)) => {
+            (SummaryField::IpFragmentOffset, Value::Number(word)) => {
                 let more = if word & 0x2000 != 0 { "+" } else { "" };
                 let whole = if word & 0x4000 != 0 { "!" } else { "" };
                 write!(out, "{}{more}{whole}", (word & 0x1fff) * 8)
             }
-            (Field::TcpFlags, Value::Number(0)) => write!(out, "."),
-            (Field::TcpFlags, Value::Number(24)) => write!(out, "PA"),
-            (Field::TcpFlags, Value::Number(flags)) => {
+            (SummaryField::TcpFlags, Value::Number(0)) => write!(out, "."),
+            (SummaryField::TcpFlags, Value::Number(24)) => write!(out, "PA"),
+            (SummaryField::TcpFlags, Value::Number(flags)) => {
                 out.extend(
                     "FSRPAUECN".chars().enumerate().filter(|(i, _)| flags >> i & 1 == 1).map(|(_, c)| c),
                 );
                 Ok(())
             }
-            (Field::Direction, Value::Number(0)) => write!(out, ">"),
-            (Field::Direction, Value::Number(1)) => write!(out, "<"),
-            (Field::IcmpTypeName, Value::Number(kind)) => match super::field_names::icmp_type(kind) {
+            (SummaryField::Direction, Value::Number(0)) => write!(out, ">"),
+            (SummaryField::Direction, Value::Number(1)) => write!(out, "<"),
+            (SummaryField::IcmpTypeName, Value::Number(kind)) => match super::field_names::icmp_type(kind) {
                 Some(name) => write!(out, "{name}"),
                 None => write!(out, "{kind}"),
             },
-            (Field::IcmpCodeName, Value::Number(code)) => {
+            (SummaryField::IcmpCodeName, Value::Number(code)) => {
                 let kind = self.transport.first().copied().unwrap_or(0);
                 match super::field_names::icmp_code(kind, code) {
                     Some(name) => write!(out, "{name}"),

@@ -6,13 +6,13 @@ macro_rules! fields {
         /// A field of a summary: one value of a packet.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "the names in dumps say it")]
-        pub enum Field { $($variant,)* }
+        pub enum SummaryField { $($variant,)* }
 
         /// A row for each field, in the order of the enum: its name; its width in binary records in bytes
         /// (-1: a length byte and that number of bytes; -2: not allowed in binary records); a number that
         /// orders fields when packets are built; and its synonyms.
-        const TABLE: &[(Field, &str, i8, u8, &[&str])] =
-            &[$((Field::$variant, $name, $width, $order, &[$($($synonym,)*)?]),)*];
+        const TABLE: &[(SummaryField, &str, i8, u8, &[&str])] =
+            &[$((SummaryField::$variant, $name, $width, $order, &[$($($synonym,)*)?]),)*];
     };
 }
 
@@ -75,20 +75,20 @@ fields! {
     IpCaptureLength "ip_capture_len" 4 42,
 }
 
-impl Field {
+impl SummaryField {
     /// Returns the field with this name. Synonyms are accepted, too, also a space in place of an
     /// underscore, and names without their `ip_`. `None` for other names.
-    pub fn named(name: &str) -> Option<Field> {
+    pub fn named(name: &str) -> Option<SummaryField> {
         let own =
             |name: &str| TABLE.iter().find(|row| row.1 == name || row.4.contains(&name)).map(|row| row.0);
         own(name).or_else(|| match name.contains(' ') {
-            true => Field::named(&name.replacen(' ', "_", 1)),
+            true => SummaryField::named(&name.replacen(' ', "_", 1)),
             false if name.contains('_') => None,
             false => own(&format!("ip_{name}")),
         })
     }
 
-    fn row(self) -> &'static (Field, &'static str, i8, u8, &'static [&'static str]) {
+    fn row(self) -> &'static (SummaryField, &'static str, i8, u8, &'static [&'static str]) {
         // The rows of the table have the order of the enum's variants.
         &TABLE[self as usize]
     }
@@ -110,7 +110,7 @@ impl Field {
 
     /// True if a packet can be built from the field; only the thread's number is not part of a packet.
     pub fn can_be_read(self) -> bool {
-        self != Field::Thread
+        self != SummaryField::Thread
     }
 
     pub(super) fn order(self) -> u8 {
@@ -120,7 +120,7 @@ impl Field {
 
 /// Parses a list of field names, separated by spaces. Names that contain spaces are in quotes. For each
 /// name, in order, the result is the field, or the name itself as an error if there is no such field.
-pub fn fields(text: &str) -> Vec<Result<Field, String>> {
+pub fn fields(text: &str) -> Vec<Result<SummaryField, String>> {
     let mut names = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -128,7 +128,7 @@ pub fn fields(text: &str) -> Vec<Result<Field, String>> {
             '"' | '\'' => rest[1..].split_once(first).unwrap_or((&rest[1..], "")),
             _ => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
         };
-        names.push(Field::named(name).ok_or_else(|| name.to_string()));
+        names.push(SummaryField::named(name).ok_or_else(|| name.to_string()));
         rest = after.trim_start();
     }
     names
@@ -141,22 +141,26 @@ mod tests {
     #[test]
     fn names_and_synonyms() {
         for (row, index) in TABLE.iter().zip(0..) {
-            assert_eq!((row.0 as usize, Field::named(row.1)), (index, Some(row.0)));
+            assert_eq!((row.0 as usize, SummaryField::named(row.1)), (index, Some(row.0)));
         }
         for (name, field) in [
-            ("src", Field::IpSource),
-            ("ip src", Field::IpSource),
-            ("proto", Field::IpProtocol),
-            ("len", Field::IpLength),
-            ("tcp seq", Field::TcpSequence),
-            ("ts", Field::Timestamp),
-            ("ether_dst", Field::EtherDestination),
+            ("src", SummaryField::IpSource),
+            ("ip src", SummaryField::IpSource),
+            ("proto", SummaryField::IpProtocol),
+            ("len", SummaryField::IpLength),
+            ("tcp seq", SummaryField::TcpSequence),
+            ("ts", SummaryField::Timestamp),
+            ("ether_dst", SummaryField::EtherDestination),
         ] {
-            assert_eq!(Field::named(name), Some(field));
+            assert_eq!(SummaryField::named(name), Some(field));
         }
         let listed = fields(" src 'tcp seq'  \"ip dst\" foo");
-        let expected =
-            [Ok(Field::IpSource), Ok(Field::TcpSequence), Ok(Field::IpDestination), Err("foo".into())];
+        let expected = [
+            Ok(SummaryField::IpSource),
+            Ok(SummaryField::TcpSequence),
+            Ok(SummaryField::IpDestination),
+            Err("foo".into()),
+        ];
         assert_eq!(listed, expected);
     }
 }

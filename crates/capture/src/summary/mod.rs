@@ -28,10 +28,10 @@ use crate::error::ErrorKind;
 use crate::input;
 use crate::stream::Input;
 
-pub use build::Record;
+pub use build::BuiltPacket;
 pub use describe::{Fault, View};
-pub use field::{Field, fields};
-pub use parse::{Flow, Parsed, Parser};
+pub use field::{SummaryField, fields};
+pub use parse::{FlowDefaults, Parsed, Parser};
 
 /// Values that accompany a packet but are not part of its bytes; in Click they are annotations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use super::build::Input;
 use super::options::{Chosen, parse_ip, parse_tcp};
-use super::{Field, Record, VERSION, field_names, fields};
+use super::{BuiltPacket, SummaryField, VERSION, field_names, fields};
 
 /// Addresses and ports that packets get unless fields of their line have others (directive `!flowid`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flow {
+pub struct FlowDefaults {
     /// The IPv4 source address as a number; 0 if it is not given.
     pub source: u32,
     /// The IPv4 destination address as a number; 0 if it is not given.
@@ -33,14 +33,14 @@ pub enum Parsed {
 #[derive(Clone, Debug)]
 pub struct Parser {
     /// The fields of each line, in order. `None` for an unknown field, whose values are skipped.
-    fields: Vec<Option<Field>>,
+    fields: Vec<Option<SummaryField>>,
     /// The indexes in `fields` of known fields, in the order in which their values are written into a
     /// packet.
     order: Vec<usize>,
     /// The byte range of each value in the current line or record; reused to save allocations.
     values: Vec<Range<usize>>,
     protocol: u8,
-    flow: Option<Flow>,
+    flow: Option<FlowDefaults>,
     aggregate: Option<u32>,
     minor: u32,
     checksums: bool,
@@ -93,7 +93,7 @@ impl Parser {
         }
         let fields = &self.fields;
         self.order = (0..fields.len()).filter(|&i| fields[i].is_some()).collect();
-        self.order.sort_by_key(|&i| fields[i].map(Field::order));
+        self.order.sort_by_key(|&i| fields[i].map(SummaryField::order));
     }
 
     /// Sets the flow of the following packets, given as after `!flowid`: source address and port,
@@ -109,7 +109,7 @@ impl Parser {
         self.flow = match words[..] {
             [source, sport, destination, dport, ..] => (|| {
                 let ports = [port(sport)?, port(dport)?];
-                Some(Flow { source: address(source)?, destination: address(destination)?, ports })
+                Some(FlowDefaults { source: address(source)?, destination: address(destination)?, ports })
             })(),
             _ => None,
         };
@@ -141,7 +141,7 @@ impl Parser {
     }
 
     /// Parses a line. A packet is written to `record`, and messages about errors are added to `issues`.
-    pub fn line(&mut self, line: &str, record: &mut Record, issues: &mut Vec<String>) -> Parsed {
+    pub fn line(&mut self, line: &str, record: &mut BuiltPacket, issues: &mut Vec<String>) -> Parsed {
         let line = line.trim_end_matches(['\n', '\r', '\0']);
         match line.as_bytes() {
             [] | [b'#', ..] => return Parsed::Nothing,
@@ -165,12 +165,12 @@ impl Parser {
 
     /// Parses a binary record, given without its length field. A packet is written to `record`, and
     /// messages about errors are added to `issues`.
-    pub fn binary(&mut self, bytes: &[u8], record: &mut Record, issues: &mut Vec<String>) -> Parsed {
+    pub fn binary(&mut self, bytes: &[u8], record: &mut BuiltPacket, issues: &mut Vec<String>) -> Parsed {
         self.values.clear();
         let mut at = 0;
         for field in &self.fields {
             let left = bytes.len().saturating_sub(at);
-            let length = match field.map(Field::width) {
+            let length = match field.map(SummaryField::width) {
                 None => 0,
                 Some(Ok(Some(width))) => width,
                 Some(Ok(None)) => bytes.get(at).map_or(left + 1, |&length| 1 + usize::from(length)),
@@ -196,7 +196,13 @@ impl Parser {
         self.done(good > 0, false, record, issues)
     }
 
-    fn done(&mut self, good: bool, blank: bool, record: &mut Record, issues: &mut Vec<String>) -> Parsed {
+    fn done(
+        &mut self,
+        good: bool,
+        blank: bool,
+        record: &mut BuiltPacket,
+        issues: &mut Vec<String>,
+    ) -> Parsed {
         if !good {
             if !blank && !std::mem::replace(&mut self.complained, true) {
                 let known = self.has_fields();
@@ -275,19 +281,19 @@ impl Parser {
 
     /// Parses the text of a field's value, and writes the value into the packet. Returns false if the text
     /// is not a value of the field.
-    fn set(&mut self, field: Field, text: &str, record: &mut Record) -> bool {
+    fn set(&mut self, field: SummaryField, text: &str, record: &mut BuiltPacket) -> bool {
         self.scratch.clear();
         let bytes = &mut self.scratch;
         let good = match field {
-            Field::IpOptions => text == "." || parse_ip(bytes, text),
-            Field::TcpOptions => text == "." || parse_tcp(bytes, text, Chosen::All),
-            Field::TcpOtherOptions => text == "." || parse_tcp(bytes, text, Chosen::Others),
-            Field::TcpSack => text == "." || parse_tcp(bytes, text, Chosen::Sack),
-            Field::Payload => {
+            SummaryField::IpOptions => text == "." || parse_ip(bytes, text),
+            SummaryField::TcpOptions => text == "." || parse_tcp(bytes, text, Chosen::All),
+            SummaryField::TcpOtherOptions => text == "." || parse_tcp(bytes, text, Chosen::Others),
+            SummaryField::TcpSack => text == "." || parse_tcp(bytes, text, Chosen::Sack),
+            SummaryField::Payload => {
                 unquote(bytes, text);
                 true
             }
-            Field::EtherSource | Field::EtherDestination => {
+            SummaryField::EtherSource | SummaryField::EtherDestination => {
                 let parts = text.split(['-', ':']).map(|part| u8::from_str_radix(part, 16).ok());
                 bytes.extend(parts.flatten());
                 bytes.len() == 6
@@ -306,25 +312,26 @@ impl Parser {
         good
     }
 
-    fn number(&self, field: Field, text: &str, record: &Record) -> Option<u64> {
+    fn number(&self, field: SummaryField, text: &str, record: &BuiltPacket) -> Option<u64> {
         let limit = |most: u64| integer(text).filter(|&number| number <= most);
         match field {
-            Field::Timestamp | Field::NanoTimestamp | Field::FirstTimestamp | Field::FirstNanoTimestamp => {
-                time(text)
-            }
-            Field::IpSource | Field::IpDestination => {
+            SummaryField::Timestamp
+            | SummaryField::NanoTimestamp
+            | SummaryField::FirstTimestamp
+            | SummaryField::FirstNanoTimestamp => time(text),
+            SummaryField::IpSource | SummaryField::IpDestination => {
                 text.parse::<Ipv4Addr>().ok().map(|a| a.to_bits().into())
             }
-            Field::IpFragment | Field::IpFragmentOffset => self.fragment(text),
-            Field::IpProtocol => protocol(text),
-            Field::IpEcn => match text {
+            SummaryField::IpFragment | SummaryField::IpFragmentOffset => self.fragment(text),
+            SummaryField::IpProtocol => protocol(text),
+            SummaryField::IpEcn => match text {
                 "no" => Some(0),
                 "ect1" | "ECT(1)" => Some(1),
                 "ect2" | "ECT(0)" => Some(2),
                 "ce" | "CE" => Some(3),
                 _ => limit(3),
             },
-            Field::TcpFlags => match text {
+            SummaryField::TcpFlags => match text {
                 "." => Some(0),
                 _ if text.starts_with(|c: char| c.is_ascii_digit()) => limit(0xfff),
                 _ => text.chars().try_fold(0, |flags, c| {
@@ -337,17 +344,17 @@ impl Parser {
                     Some(flags | 1 << place)
                 }),
             },
-            Field::IcmpType | Field::IcmpTypeName => field_names::icmp_type_number(text),
-            Field::IcmpCode | Field::IcmpCodeName => match record.icmp_type() {
+            SummaryField::IcmpType | SummaryField::IcmpTypeName => field_names::icmp_type_number(text),
+            SummaryField::IcmpCode | SummaryField::IcmpCodeName => match record.icmp_type() {
                 Some(kind) => field_names::icmp_code_number(kind, text),
                 None => limit(255),
             },
-            Field::Link | Field::Paint | Field::Direction => match text {
+            SummaryField::Link | SummaryField::Paint | SummaryField::Direction => match text {
                 ">" | "L" => Some(0),
                 "<" | "R" | "X" => Some(1),
                 _ => integer(text),
             },
-            Field::EtherType => u16::from_str_radix(text, 16).ok().map(u64::from),
+            SummaryField::EtherType => u16::from_str_radix(text, 16).ok().map(u64::from),
             _ => match field.width() {
                 Ok(Some(1)) => limit(0xff),
                 Ok(Some(2)) => limit(0xffff),
@@ -378,19 +385,19 @@ impl Parser {
     }
 }
 
-fn binary_value(field: Field, value: &[u8]) -> Input<'_> {
+fn binary_value(field: SummaryField, value: &[u8]) -> Input<'_> {
     match field {
-        Field::EtherSource | Field::EtherDestination => return Input::Bytes(value),
+        SummaryField::EtherSource | SummaryField::EtherDestination => return Input::Bytes(value),
         _ if field.width() == Ok(None) => return Input::Bytes(&value[1..]),
         _ => {}
     }
     let number = value.iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte));
     let (seconds, parts) = (number >> 32, number & 0xffff_ffff);
     Input::Number(match field {
-        Field::Timestamp | Field::FirstTimestamp => seconds * 1_000_000_000 + parts * 1_000,
-        Field::NanoTimestamp | Field::FirstNanoTimestamp => seconds * 1_000_000_000 + parts,
+        SummaryField::Timestamp | SummaryField::FirstTimestamp => seconds * 1_000_000_000 + parts * 1_000,
+        SummaryField::NanoTimestamp | SummaryField::FirstNanoTimestamp => seconds * 1_000_000_000 + parts,
         // The letters have the same meaning as in text, see [`Parser::fragment`].
-        Field::IpFragment => match number as u8 {
+        SummaryField::IpFragment => match number as u8 {
             b'F' => 0x2000,
             b'f' => 100,
             b'!' => 0x4000,
@@ -471,9 +478,9 @@ mod tests {
     use crate::summary::View;
 
     /// Parses all packets of a dump; returns them and the messages about errors.
-    fn read(text: &str, checksums: bool) -> (Vec<Record>, Vec<String>) {
+    fn read(text: &str, checksums: bool) -> (Vec<BuiltPacket>, Vec<String>) {
         let mut parser = Parser::new(6, checksums);
-        let (mut record, mut records, mut issues) = (Record::default(), Vec::new(), Vec::new());
+        let (mut record, mut records, mut issues) = (BuiltPacket::default(), Vec::new(), Vec::new());
         for line in text.lines() {
             if parser.line(line, &mut record, &mut issues) == Parsed::Packet {
                 records.push(record.clone());
@@ -482,7 +489,7 @@ mod tests {
         (records, issues)
     }
 
-    fn view(record: &Record) -> View<'_> {
+    fn view(record: &BuiltPacket) -> View<'_> {
         View {
             data: &record.bytes,
             mac: record.mac.map(|at| at as isize),
@@ -516,7 +523,7 @@ mod tests {
             ip_ttl ip_opt sport dport tcp_seq tcp_ack tcp_off tcp_flags tcp_opt tcp_window tcp_urp udp_len \
             icmp_type icmp_code icmp_flowid icmp_seq icmp_nextmtu payload payload_len count direction aggregate \
             first_timestamp";
-        let listed: Vec<Field> = super::fields(fields).into_iter().map(Result::unwrap).collect();
+        let listed: Vec<SummaryField> = super::fields(fields).into_iter().map(Result::unwrap).collect();
         for line in [
             "1.500000 1.0.0.1 2.0.0.2 . 0 45 T 20 7 1 0 ect1 9 . 80 90 5 6 20 PA . 7 8 - - - - - - \"hello\" 5 1 > 3 0.000000",
             "2.000000001 1.0.0.1 2.0.0.2 ! 0! 49 T 20 7 185 46 ect1 9 . 80 90 5 6 28 SEN mss1400;sackok 7 8 - - - - - - \"\\<01>\" 1 2 < 3 1.000000",
@@ -530,7 +537,7 @@ mod tests {
             assert_eq!(view(&records[0]).describe(&listed, true, &mut again), None);
             assert_eq!(again, line);
             // Binary records of the same fields can be written, and start with their own length.
-            let binary: Vec<Field> = listed.iter().copied().filter(|f| f.width().is_ok()).collect();
+            let binary: Vec<SummaryField> = listed.iter().copied().filter(|f| f.width().is_ok()).collect();
             let mut bytes = Vec::new();
             view(&records[0]).describe_binary(&binary, true, &mut bytes);
             assert_eq!(bytes[..4], (bytes.len() as u32).to_be_bytes());
@@ -540,13 +547,13 @@ mod tests {
     #[test]
     fn binary_records_read_back() {
         let names = "ntimestamp ip_src sport ip_proto ip_len eth_src tcp_opt ip_frag count";
-        let listed: Vec<Field> = super::fields(names).into_iter().map(Result::unwrap).collect();
+        let listed: Vec<SummaryField> = super::fields(names).into_iter().map(Result::unwrap).collect();
         let line = "7.000000009 1.2.3.4 99 T 60 02-00-00-00-00-01 mss9;wscale2 F 3";
         let (records, _) = read(&format!("!data {names}\n{line}"), false);
         let mut bytes = Vec::new();
         view(&records[0]).describe_binary(&listed, true, &mut bytes);
         let mut parser = Parser::new(17, false);
-        let (mut record, mut issues) = (Record::default(), Vec::new());
+        let (mut record, mut issues) = (BuiltPacket::default(), Vec::new());
         parser.set_fields(names, &mut issues);
         assert_eq!(parser.binary(&bytes[4..], &mut record, &mut issues), Parsed::Packet);
         assert_eq!((record.bytes, record.info), (records[0].bytes.clone(), records[0].info));
@@ -567,7 +574,11 @@ mod tests {
                 thread: 0,
             };
             let mut line = String::new();
-            let bad = view.describe(&[Field::IpSource, Field::TcpFlags, Field::UdpLength], true, &mut line);
+            let bad = view.describe(
+                &[SummaryField::IpSource, SummaryField::TcpFlags, SummaryField::UdpLength],
+                true,
+                &mut line,
+            );
             (bad.map_or(String::new(), |bad| bad.to_string()), line)
         };
         let says = |bad: &str, line: &str| (bad.to_string(), line.to_string());
@@ -606,13 +617,13 @@ mod tests {
                 Just("mss5;sack1-2".to_string()), "[ -~]{0,12}"
             ], 0..14), bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let mut text = lines.join("\n");
-            let all: Vec<Field> = [
+            let all: Vec<SummaryField> = [
                 "timestamp", "ts_usec", "count", "wire_len", "eth_src", "eth_type", "ip_frag", "ip_fragoff", "ip_hl",
                 "ip_src", "ip_tos", "ip_ecn", "ip_proto", "ip_opt", "ip_len", "sport", "tcp_seq", "tcp_off",
                 "tcp_flags", "tcp_urp", "tcp_opt", "tcp_sack", "udp_len", "icmp_type", "icmp_code_name", "icmp_seq",
                 "icmp_nextmtu", "payload", "payload_len", "ip_capture_len",
-            ].iter().map(|name| Field::named(name).unwrap()).collect();
-            let chosen: Vec<Field> = names.iter().map(|&i| all[i % all.len()]).collect();
+            ].iter().map(|name| SummaryField::named(name).unwrap()).collect();
+            let chosen: Vec<SummaryField> = names.iter().map(|&i| all[i % all.len()]).collect();
             let list: Vec<&str> = chosen.iter().map(|field| field.name()).collect();
             text += &format!("\n!data {}\n{}", list.join(" "), values.join(" "));
             for checksums in [false, true] {
@@ -623,7 +634,7 @@ mod tests {
                 }
             }
             let mut parser = Parser::new(1, true);
-            let (mut record, mut issues) = (Record::default(), Vec::new());
+            let (mut record, mut issues) = (BuiltPacket::default(), Vec::new());
             parser.set_fields(&list.join(" "), &mut issues);
             parser.binary(&bytes, &mut record, &mut issues);
             let view = View { data: &bytes, network: Some(3), transport: Some(23), ..view(&record) };

@@ -103,7 +103,7 @@ fn masked_byte(word: &str) -> Option<(u8, u8)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Headers;
+    use super::super::HeaderSlices;
     use super::*;
 
     fn holds(rule: &str, protocol: u8, fragment: u16, ports: [u16; 2]) -> bool {
@@ -112,7 +112,7 @@ mod tests {
         ip[9] = protocol;
         ip[12..20].copy_from_slice(&[10, 1, 2, 3, 192, 0, 2, 7]);
         let transport = ports.map(u16::to_be_bytes).concat();
-        let headers = Headers { mac: &[], network: &ip, transport: &transport };
+        let headers = HeaderSlices { mac: &[], network: &ip, transport: &transport };
         classbench(rule).unwrap().holds(&|test| test.holds(&headers))
     }
 

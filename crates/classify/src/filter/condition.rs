@@ -1,7 +1,7 @@
 //! Translates [`Primitive`]s into tests of header bytes, from which the matcher, the declarations of
 //! elements and the listings are made.
 
-use super::{Ends, Headers, Primitive, Protocol, Relation, Sign, Tree, Version};
+use super::{HeaderSlices, Primitive, Protocol, Relation, Sides, Sign, Tree, Version};
 
 /// The header whose bytes a test compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,7 +37,7 @@ pub struct Test {
 impl Test {
     /// True if the packet has the tested bytes and they pass the test.
     #[inline]
-    pub fn holds(&self, headers: &Headers<'_>) -> bool {
+    pub fn holds(&self, headers: &HeaderSlices<'_>) -> bool {
         let header = headers.of(self.header);
         let Some(number) = number(header, self.offset, self.length) else { return false };
         let number = number & self.mask;
@@ -166,7 +166,7 @@ fn unless_empty(test: Test) -> Condition {
 
 /// Combines the tests of source and destination, as `ends` requires. One end fits if all of its tests hold.
 /// `opposite` negates the question, so that for example `host != A` requires both ends to differ.
-fn at_ends(ends: Ends, opposite: bool, source: Vec<Test>, destination: Vec<Test>) -> Condition {
+fn at_ends(ends: Sides, opposite: bool, source: Vec<Test>, destination: Vec<Test>) -> Condition {
     let one = |tests: Vec<Test>| {
         let telling: Vec<Test> = tests.iter().filter(|t| t.mask != 0).copied().collect();
         let last = tests[tests.len() - 1];
@@ -187,10 +187,10 @@ fn at_ends(ends: Ends, opposite: bool, source: Vec<Test>, destination: Vec<Test>
         }
     };
     match (ends, opposite) {
-        (Ends::Source, _) => one(source),
-        (Ends::Destination, _) => one(destination),
-        (Ends::Either, false) | (Ends::Both, true) => Tree::Any(vec![one(source), one(destination)]),
-        (Ends::Both, false) | (Ends::Either, true) => Tree::All(vec![one(source), one(destination)]),
+        (Sides::Source, _) => one(source),
+        (Sides::Destination, _) => one(destination),
+        (Sides::Either, false) | (Sides::Both, true) => Tree::Any(vec![one(source), one(destination)]),
+        (Sides::Both, false) | (Sides::Either, true) => Tree::All(vec![one(source), one(destination)]),
     }
 }
 

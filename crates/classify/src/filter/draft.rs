@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Ends, FieldPlace, Primitive, Protocol, Relation, Sign, Version};
+use super::{FieldPlace, Primitive, Protocol, Relation, Sides, Sign, Version};
 
 /// The property of a packet about which a question asks, if a word has named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl Data {
 pub(super) struct Previous {
     family: Option<AddressFamily>,
     kind: Option<Kind>,
-    ends: Option<Ends>,
+    ends: Option<Sides>,
     protocol: Option<Protocol>,
 }
 
@@ -133,7 +133,7 @@ pub(super) struct Draft {
     pub(super) kind: Option<Kind>,
     /// True if the kind is a field written in brackets (`ip6[7]`), which IPv6 has, too.
     pub(super) bracketed: bool,
-    pub(super) ends: Option<Ends>,
+    pub(super) ends: Option<Sides>,
     pub(super) protocol: Option<Protocol>,
     pub(super) mask: Option<Mask>,
     pub(super) sign: Sign,
@@ -176,7 +176,7 @@ impl Draft {
         if twice { Some("type specified twice".into()) } else { of_protocol }
     }
 
-    pub(super) fn set_ends(&mut self, ends: Ends) -> Option<String> {
+    pub(super) fn set_ends(&mut self, ends: Sides) -> Option<String> {
         self.ends.replace(ends).map(|_| "'src' or 'dst' specified twice".into())
     }
 
@@ -265,18 +265,18 @@ impl Draft {
         })
     }
 
-    fn ends(&self) -> Ends {
-        self.ends.unwrap_or(Ends::Either)
+    fn ends(&self) -> Sides {
+        self.ends.unwrap_or(Sides::Either)
     }
 
     /// Returns kind and ends of the question as text for messages, such as `src ip host`.
     fn described(&self) -> String {
         let ends = match self.ends {
             None => "",
-            Some(Ends::Source) => "src ",
-            Some(Ends::Destination) => "dst ",
-            Some(Ends::Either) => "src or dst ",
-            Some(Ends::Both) => "src and dst ",
+            Some(Sides::Source) => "src ",
+            Some(Sides::Destination) => "dst ",
+            Some(Sides::Either) => "src or dst ",
+            Some(Sides::Both) => "src and dst ",
         };
         match self.kind {
             Some(kind) => format!("{ends}{kind}"),

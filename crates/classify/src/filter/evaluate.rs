@@ -1,12 +1,12 @@
 //! The reference evaluator of primitives: it reads the fields of each primitive from the headers, as the
 //! manual describes. Tests compare all compiled forms with it, so it shares no code with them.
 
-use super::{Ends, Headers, Primitive, Protocol, Relation, Version};
+use super::{HeaderSlices, Primitive, Protocol, Relation, Sides, Version};
 
 impl Primitive {
     /// True if the primitive holds for a packet. If the packet lacks bytes that the question needs, it does
     /// not hold, even with `!=`.
-    pub fn holds(&self, headers: &Headers<'_>) -> bool {
+    pub fn holds(&self, headers: &HeaderSlices<'_>) -> bool {
         match *self {
             Primitive::Host { version, ends, address, mask, opposite } => {
                 let (at, length) = if version == Version::V4 { (12, 4) } else { (8, 16) };
@@ -78,26 +78,26 @@ fn related(relation: Relation, number: Option<u32>) -> bool {
 /// Combines the values found at source and destination, `None` where the packet lacks them, as `ends`
 /// requires. `plain` tells if a value fits the question without negation; `opposite` negates the whole
 /// question.
-fn both_ends(ends: Ends, opposite: bool, found: [Option<u128>; 2], plain: impl Fn(u128) -> bool) -> bool {
+fn both_ends(ends: Sides, opposite: bool, found: [Option<u128>; 2], plain: impl Fn(u128) -> bool) -> bool {
     let [source, destination] = found.map(|found| found.is_some_and(|found| plain(found) != opposite));
     match (ends, opposite) {
-        (Ends::Source, _) => source,
-        (Ends::Destination, _) => destination,
-        (Ends::Either, false) | (Ends::Both, true) => source || destination,
-        (Ends::Both, false) | (Ends::Either, true) => source && destination,
+        (Sides::Source, _) => source,
+        (Sides::Destination, _) => destination,
+        (Sides::Either, false) | (Sides::Both, true) => source || destination,
+        (Sides::Both, false) | (Sides::Either, true) => source && destination,
     }
 }
 
-fn version_fits(version: Version, headers: &Headers<'_>) -> bool {
+fn version_fits(version: Version, headers: &HeaderSlices<'_>) -> bool {
     version == Version::V4 || headers.network.first().is_some_and(|first| first >> 4 == 6)
 }
 
-fn protocol_of(version: Version, headers: &Headers<'_>) -> Option<u32> {
+fn protocol_of(version: Version, headers: &HeaderSlices<'_>) -> Option<u32> {
     let at = if version == Version::V4 { 9 } else { 6 };
     headers.network.get(at).copied().map(u32::from)
 }
 
-fn is(protocol: Protocol, version: Version, headers: &Headers<'_>) -> bool {
+fn is(protocol: Protocol, version: Version, headers: &HeaderSlices<'_>) -> bool {
     let found = protocol_of(version, headers);
     match protocol {
         Protocol::Number(number) => found == Some(number.into()),
@@ -108,7 +108,7 @@ fn is(protocol: Protocol, version: Version, headers: &Headers<'_>) -> bool {
 
 /// True if the packet has the protocol and is not a later fragment. In an IPv6 fragment, the protocol field
 /// has the number of the fragment header, so it is not TCP, UDP or ICMP; it fits `transp`.
-fn starts_with(protocol: Protocol, version: Version, headers: &Headers<'_>) -> bool {
+fn starts_with(protocol: Protocol, version: Version, headers: &HeaderSlices<'_>) -> bool {
     let first = match version {
         Version::V4 => headers.network.get(6..8).is_some_and(|f| big_endian(f) & 0x1fff == 0),
         Version::V6 => true,

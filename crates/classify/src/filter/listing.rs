@@ -187,7 +187,7 @@ fn greater(
 impl Listing {
     /// Returns the output to which the listing leads for a packet that has all words completely; for other
     /// packets, a word is missing if its last byte under the mask is.
-    pub(super) fn walk(&self, headers: &super::Headers<'_>) -> Option<usize> {
+    pub(super) fn walk(&self, headers: &super::HeaderSlices<'_>) -> Option<usize> {
         let mut next = self.graph.start;
         while let Some(step) = next.as_step().map(|n| &self.graph.steps[n]) {
             let Word { offset, mask, value, short } = step.test;

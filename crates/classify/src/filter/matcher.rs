@@ -11,7 +11,7 @@
 
 use super::recent::{Lookup, Recent, Seen};
 use super::space::{Space, V4, V6, areas, asks_for_version, is_six};
-use super::{Condition, Header, Headers, Test, Tree};
+use super::{Condition, Header, HeaderSlices, Test, Tree};
 use crate::cuts::{Area, Cuts, GROUP, NONE, Points};
 use crate::products::{self, Products};
 
@@ -203,7 +203,7 @@ impl Matcher {
 
     /// Returns the number of the first condition that holds for a packet; `None` if no condition holds.
     #[inline]
-    pub fn first(&self, headers: &Headers<'_>) -> Option<usize> {
+    pub fn first(&self, headers: &HeaderSlices<'_>) -> Option<usize> {
         let mut found = None;
         self.first_of_each(std::iter::once(*headers), None, |first| found = first);
         found
@@ -216,7 +216,7 @@ impl Matcher {
     #[inline]
     pub fn first_of_each<'p>(
         &self,
-        packets: impl Iterator<Item = Headers<'p>>,
+        packets: impl Iterator<Item = HeaderSlices<'p>>,
         mut recent: Option<&mut Recent>,
         mut tell: impl FnMut(Option<usize>),
     ) {
@@ -231,7 +231,7 @@ impl Matcher {
             Method::Boxes(boxes) => {
                 let mut packets = packets.peekable();
                 while packets.peek().is_some() {
-                    let mut group = [Headers::default(); GROUP];
+                    let mut group = [HeaderSlices::default(); GROUP];
                     let mut count = 0;
                     for (place, headers) in group.iter_mut().zip(&mut packets) {
                         *place = headers;
@@ -250,7 +250,7 @@ impl Matcher {
     fn first_in_boxes(
         &self,
         boxes: &Boxes,
-        group: &[Headers<'_>],
+        group: &[HeaderSlices<'_>],
         mut recent: Option<&mut Recent>,
     ) -> [u32; GROUP] {
         if recent.is_none() && boxes.six.is_none() {
@@ -301,7 +301,7 @@ impl Matcher {
     /// Returns the first rules like `first_in_boxes`, for groups without IPv6 boxes and without `recent`.
     /// This is the usual case, and quicker.
     #[inline]
-    fn first_of_one_kind(&self, boxes: &Boxes, group: &[Headers<'_>]) -> [u32; GROUP] {
+    fn first_of_one_kind(&self, boxes: &Boxes, group: &[HeaderSlices<'_>]) -> [u32; GROUP] {
         let mut points = Points::default();
         let mut complete = true;
         for (number, headers) in group.iter().enumerate() {
@@ -325,18 +325,18 @@ impl Matcher {
     /// Returns the first rule for a packet that is no point because its IP header is incomplete. It
     /// evaluates all conditions in order.
     #[cold]
-    fn first_of_all(&self, boxes: &Boxes, headers: &Headers<'_>) -> u32 {
+    fn first_of_all(&self, boxes: &Boxes, headers: &HeaderSlices<'_>) -> u32 {
         let mut rules = 0..boxes.starts.len() as u32;
         rules.find(|&rule| self.holds(boxes, headers, rule)).unwrap_or(NONE)
     }
 
-    fn holds(&self, boxes: &Boxes, headers: &Headers<'_>, rule: u32) -> bool {
+    fn holds(&self, boxes: &Boxes, headers: &HeaderSlices<'_>, rule: u32) -> bool {
         self.end(boxes.starts[rule as usize], headers) == HOLDS
     }
 
     /// Returns the end to which the tests lead, from the test with index `at` on.
     #[inline]
-    fn end(&self, mut at: Next, headers: &Headers<'_>) -> Next {
+    fn end(&self, mut at: Next, headers: &HeaderSlices<'_>) -> Next {
         // Each branch leads to a test with a lower index or to an end, so the loop ends.
         while let Some(step) = self.steps.get(at as usize) {
             at = if step.test.holds(headers) { step.yes } else { step.no };

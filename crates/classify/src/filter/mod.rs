@@ -33,9 +33,9 @@ pub use classbench::{classbench, is_classbench};
 pub use condition::{Condition, Header, Test};
 pub use listing::Listing;
 pub use matcher::Matcher;
-pub use names::{Names, ip_protocol, well_known_port};
+pub use names::{NameLookup, ip_protocol, well_known_port};
 pub use parse::{DEEPEST, DEEPEST_CONDITION, Expression, Issue, parse};
-pub use primitive::{Ends, FieldPlace, Primitive, Protocol, Relation, Sign, Version};
+pub use primitive::{FieldPlace, Primitive, Protocol, Relation, Sides, Sign, Version};
 pub use recent::Recent;
 pub use shadow::{Shadows, shadows};
 pub use tree::Tree;
@@ -43,7 +43,7 @@ pub use tree::Tree;
 /// The bytes of a packet as a filter sees them: for each header a slice from its start to the end of the
 /// packet. The slice is empty if the packet does not have the header, or its position is not known.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Headers<'p> {
+pub struct HeaderSlices<'p> {
     /// The bytes from the link-layer header to the end of the packet.
     pub mac: &'p [u8],
     /// The bytes from the IP header to the end of the packet.
@@ -52,7 +52,7 @@ pub struct Headers<'p> {
     pub transport: &'p [u8],
 }
 
-impl<'p> Headers<'p> {
+impl<'p> HeaderSlices<'p> {
     /// Returns the bytes from `header` to the end of the packet.
     #[inline]
     pub fn of(&self, header: Header) -> &'p [u8] {

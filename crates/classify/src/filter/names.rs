@@ -6,7 +6,7 @@ use super::Protocol;
 /// Parses numbers and addresses, and looks up names that the configuration defines. The rules are the same
 /// as for all arguments of elements, so the caller of [`parse`](super::parse()) implements them. All
 /// functions return `None` for a word that they do not recognise.
-pub trait Names {
+pub trait NameLookup {
     /// Parses an integer: decimal, hexadecimal with `0x`, or octal.
     fn integer(&self, word: &str) -> Option<i128>;
     /// Parses an IPv4 address, or a name of one, into host order.
@@ -43,7 +43,7 @@ pub(super) struct Meanings {
 }
 
 impl Meanings {
-    pub(super) fn of(word: &str, names: &(impl Names + ?Sized)) -> Meanings {
+    pub(super) fn of(word: &str, names: &(impl NameLookup + ?Sized)) -> Meanings {
         let known = find(PORTS, word);
         let port = |protocol| names.port(word, protocol).or(known);
         Meanings {

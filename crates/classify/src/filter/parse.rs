@@ -14,7 +14,7 @@ use std::ops::Range;
 use super::draft::{AddressFamily, Data, Draft, Kind, Mask, Previous};
 use super::names::Meanings;
 use super::words::{Word, split};
-use super::{Ends, FieldPlace, Names, Primitive, Protocol, Sign, Tree};
+use super::{FieldPlace, NameLookup, Primitive, Protocol, Sides, Sign, Tree};
 
 /// An error or a warning about the text of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub type Expression = Tree<Primitive>;
 /// Parses an expression, and returns it with all errors and warnings. If there is an error, the expression
 /// must not be used. `names` supplies the parsers of numbers and addresses, and the names of the
 /// configuration.
-pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> (Expression, Vec<Issue>) {
+pub fn parse(text: &str, names: &(impl NameLookup + ?Sized)) -> (Expression, Vec<Issue>) {
     let (expression, mut issues) = read(text, names, false);
     if issues.iter().any(|issue| !issue.is_warning) {
         add_clicks_words(&mut issues, &read(text, names, true).1);
@@ -68,7 +68,11 @@ fn add_clicks_words(issues: &mut [Issue], clicks: &[Issue]) {
 
 /// Parses an expression, and returns it with all errors and warnings. With `as_click`, errors are found and
 /// worded as in Click. Otherwise each error is reported once, with what was expected.
-pub(super) fn read(text: &str, names: &(impl Names + ?Sized), as_click: bool) -> (Expression, Vec<Issue>) {
+pub(super) fn read(
+    text: &str,
+    names: &(impl NameLookup + ?Sized),
+    as_click: bool,
+) -> (Expression, Vec<Issue>) {
     let words = split(text);
     let everything = match words[..] {
         [] => true,
@@ -137,7 +141,7 @@ fn not_a_value(kind: Kind, family: Option<AddressFamily>, word: &str) -> Option<
     })
 }
 
-pub(super) struct Parser<'t, N: Names + ?Sized> {
+pub(super) struct Parser<'t, N: NameLookup + ?Sized> {
     words: &'t [Word<'t>],
     /// The length of the text in bytes, at which an error about a missing word is reported.
     end: usize,
@@ -151,7 +155,7 @@ pub(super) struct Parser<'t, N: Names + ?Sized> {
     previous: Previous,
 }
 
-impl<N: Names + ?Sized> Parser<'_, N> {
+impl<N: NameLookup + ?Sized> Parser<'_, N> {
     fn error(&mut self, span: Range<usize>, text: impl Into<String>) {
         if !self.is_over {
             self.issues.push(Issue { span, text: text.into(), clicks_words: None, is_warning: false });
@@ -340,14 +344,14 @@ impl<N: Names + ?Sized> Parser<'_, N> {
                 match here.text {
                     "src" => {
                         let ends = match (next(1), ["dst", "dest"].contains(&next(2))) {
-                            ("and" | "&&", true) => Ends::Both,
-                            ("or" | "||", true) => Ends::Either,
-                            _ => Ends::Source,
+                            ("and" | "&&", true) => Sides::Both,
+                            ("or" | "||", true) => Sides::Either,
+                            _ => Sides::Source,
                         };
-                        used = if ends == Ends::Source { 1 } else { 3 };
+                        used = if ends == Sides::Source { 1 } else { 3 };
                         complaint = draft.set_ends(ends);
                     }
-                    "dst" | "dest" => complaint = draft.set_ends(Ends::Destination),
+                    "dst" | "dest" => complaint = draft.set_ends(Sides::Destination),
                     "ip" | "ip6" | "ether" if draft.family.is_some() => break,
                     "ip" => draft.family = Some(AddressFamily::Ip),
                     "ip6" => draft.family = Some(AddressFamily::Ip6),

@@ -51,7 +51,7 @@ pub enum Version {
 /// The address or port of a packet that a question is about: of the source, of the destination, or of both
 /// in combination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ends {
+pub enum Sides {
     /// The source: `src`.
     Source,
     /// The destination: `dst`.
@@ -203,7 +203,7 @@ pub enum Primitive {
         /// The IP version of the addresses.
         version: Version,
         /// The address that must fit: source, destination, or a combination.
-        ends: Ends,
+        ends: Sides,
         /// The address to compare with. An IPv4 address is in the lowest 32 bits.
         address: u128,
         /// The mask of the bits that are compared, aligned like the address.
@@ -214,7 +214,7 @@ pub enum Primitive {
     /// A question about Ethernet addresses.
     Ether {
         /// The address that must fit: source, destination, or a combination.
-        ends: Ends,
+        ends: Sides,
         /// The address to compare with.
         address: [u8; 6],
         /// The mask of the bits that are compared.
@@ -250,7 +250,7 @@ pub enum Primitive {
         /// The protocol that the packet must have.
         protocol: Protocol,
         /// The port that must fit: source, destination, or a combination.
-        ends: Ends,
+        ends: Sides,
         /// The relation in which the port must be.
         relation: Relation,
     },

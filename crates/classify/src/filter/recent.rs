@@ -2,7 +2,7 @@
 //! a flow follow each other in runs.
 
 use super::space::{Space, V4, V6, is_six};
-use super::{Header, Headers};
+use super::{Header, HeaderSlices};
 use crate::cuts::NONE;
 
 /// The fields by which a matcher distinguishes flows: addresses, ports, protocol, and for IPv4 a field that
@@ -17,7 +17,7 @@ impl Flow {
     /// Returns the flow of a packet; `None` if the packet has fewer than four bytes after the IP header,
     /// and so no ports, or an incomplete IP header.
     #[inline]
-    fn of(headers: &Headers<'_>) -> Option<Flow> {
+    fn of(headers: &HeaderSlices<'_>) -> Option<Flow> {
         if headers.of(Header::Transport).len() < 4 {
             return None;
         }
@@ -47,7 +47,7 @@ impl Recent {
     /// Compares the flow of the next packet with the last flow, counts the result, and remembers the flow.
     /// Returns `None` for a packet without a flow, which does not replace the last flow.
     #[inline]
-    pub(super) fn see(&mut self, headers: &Headers<'_>) -> Option<Seen> {
+    pub(super) fn see(&mut self, headers: &HeaderSlices<'_>) -> Option<Seen> {
         let flow = Flow::of(headers);
         if flow.is_some() && flow == self.flow {
             self.hits += 1;

@@ -131,7 +131,7 @@ mod tests {
                 network[12..16].copy_from_slice(&[10, random.u8(..4), random.u8(..2), 1]);
                 network[16..20].copy_from_slice(&[10, random.u8(..4), random.u8(..2), 1]);
                 let transport = [0, random.u8(..12), 0, random.u8(..12), 0, 0, 0, 0];
-                let headers = super::super::Headers { mac: &[], network: &network, transport: &transport };
+                let headers = super::super::HeaderSlices { mac: &[], network: &network, transport: &transport };
                 let first = conditions.iter().position(|condition| condition.holds(&|test: &super::super::Test| test.holds(&headers)));
                 prop_assert!(!found.hidden.iter().any(|(hidden, _)| Some(*hidden) == first), "{:?} {:?}", texts, found);
             }

@@ -4,7 +4,7 @@
 use crate::cuts::{ALL, Area, Range};
 
 use super::condition::number;
-use super::{Condition, Header, Headers, Test, Tree};
+use super::{Condition, Header, HeaderSlices, Test, Tree};
 
 /// The value of a port field in packets that are too short to have the port. It is larger than any port, so
 /// no range of ports contains it.
@@ -17,7 +17,7 @@ const MOST_BOXES: usize = 16;
 /// The fields by which conditions on packets of one IP version become boxes; `D` is their number.
 pub(super) trait Space<const D: usize> {
     /// Returns the values of the fields in a packet; `None` if its IP header is too short.
-    fn point(headers: &Headers<'_>) -> Option<[u32; D]>;
+    fn point(headers: &HeaderSlices<'_>) -> Option<[u32; D]>;
 
     /// Returns the field that a test compares, or its result if that is the same for all packets of the
     /// space.
@@ -51,13 +51,13 @@ fn is_version(test: &Test) -> bool {
 
 /// True if a packet is an IPv6 packet, and so in the space [`V6`].
 #[inline]
-pub(super) fn is_six(headers: &Headers<'_>) -> bool {
+pub(super) fn is_six(headers: &HeaderSlices<'_>) -> bool {
     headers.network.first().is_some_and(|first| first >> 4 == 6)
 }
 
 /// Returns source and destination port, [`MISSING`] where the packet is too short.
 #[inline]
-fn ports(headers: &Headers<'_>) -> [u32; 2] {
+fn ports(headers: &HeaderSlices<'_>) -> [u32; 2] {
     match headers.transport.first_chunk() {
         Some(&[a, b, c, d]) => [u16::from_be_bytes([a, b]).into(), u16::from_be_bytes([c, d]).into()],
         None => [number(headers.transport, 0, 2).unwrap_or(MISSING), MISSING],
@@ -66,7 +66,7 @@ fn ports(headers: &Headers<'_>) -> [u32; 2] {
 
 impl Space<6> for V4 {
     #[inline]
-    fn point(headers: &Headers<'_>) -> Option<[u32; 6]> {
+    fn point(headers: &HeaderSlices<'_>) -> Option<[u32; 6]> {
         let ip: &[u8; 20] = headers.network.first_chunk()?;
         let [source_port, destination_port] = ports(headers);
         Some([
@@ -98,7 +98,7 @@ impl Space<6> for V4 {
 
 impl Space<11> for V6 {
     #[inline]
-    fn point(headers: &Headers<'_>) -> Option<[u32; 11]> {
+    fn point(headers: &HeaderSlices<'_>) -> Option<[u32; 11]> {
         let ip: &[u8; 40] = headers.network.first_chunk()?;
         let [source_port, destination_port] = ports(headers);
         let mut point = [0; 11];

@@ -8,7 +8,7 @@ use super::*;
 /// The parsers and names for the tests: numbers, addresses, `GATEWAY` and `INSIDE`.
 struct Plain;
 
-impl Names for Plain {
+impl NameLookup for Plain {
     fn integer(&self, word: &str) -> Option<i128> {
         match word.strip_prefix("0x") {
             Some(digits) => i128::from_str_radix(digits, 16).ok(),
@@ -67,10 +67,10 @@ const MAC: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
 
 /// Returns the headers of a packet of which only the first `length` bytes from the IP header on are
 /// present.
-fn cut(packet: &[u8], length: usize) -> Headers<'_> {
+fn cut(packet: &[u8], length: usize) -> HeaderSlices<'_> {
     let network = &packet[..length.min(packet.len())];
     let behind = 4 * usize::from(packet.first().map_or(0, |b| b & 15));
-    Headers { mac: &MAC, network, transport: network.get(behind..).unwrap_or_default() }
+    HeaderSlices { mac: &MAC, network, transport: network.get(behind..).unwrap_or_default() }
 }
 
 fn good(text: &str) -> Expression {
@@ -82,7 +82,7 @@ fn good(text: &str) -> Expression {
 
 /// Evaluates an expression directly, as tests of header bytes, and compiled. All results must be equal;
 /// returns the result.
-fn all_ways(expression: &Expression, headers: &Headers<'_>) -> bool {
+fn all_ways(expression: &Expression, headers: &HeaderSlices<'_>) -> bool {
     let expected = expression.holds(&|question| question.holds(headers));
     let condition = condition(expression);
     assert_eq!(condition.holds(&|test| test.holds(headers)), expected, "as tests: {condition:?}");
@@ -249,7 +249,7 @@ fn ipv6() {
     packet.extend("2001:db8::1".parse::<std::net::Ipv6Addr>().unwrap().octets());
     packet.extend("fe80::2".parse::<std::net::Ipv6Addr>().unwrap().octets());
     packet.extend([0, 53, 4, 0, 0, 8, 0, 0]);
-    let headers = Headers { mac: &[], network: &packet, transport: &packet[40..] };
+    let headers = HeaderSlices { mac: &[], network: &packet, transport: &packet[40..] };
     for text in [
         "ip6 src host 2001:db8::1",
         "src 2001:db8::1",
@@ -539,10 +539,14 @@ fn packet() -> impl Strategy<Value = (Vec<u8>, [u8; 14], usize)> {
     })
 }
 
-fn headers<'p>(bytes: &'p [u8], mac: &'p [u8], length: usize) -> Headers<'p> {
+fn headers<'p>(bytes: &'p [u8], mac: &'p [u8], length: usize) -> HeaderSlices<'p> {
     let network = &bytes[..length];
     let behind = 4 * usize::from(bytes[0] & 15).clamp(5, 10);
-    Headers { mac: &mac[..length.min(14)], network, transport: network.get(behind..).unwrap_or_default() }
+    HeaderSlices {
+        mac: &mac[..length.min(14)],
+        network,
+        transport: network.get(behind..).unwrap_or_default(),
+    }
 }
 
 proptest! {
@@ -580,8 +584,10 @@ fn all_are_found(conditions: &[Condition], packets: &[(Vec<u8>, [u8; 14], usize)
     // Each third packet comes three times in a row, so that the cache is used.
     let times = |i: usize| if i.is_multiple_of(3) { 3 } else { 1 };
     let packets = packets.iter().enumerate().flat_map(|(i, packet)| std::iter::repeat_n(packet, times(i)));
-    let all: Vec<Headers<'_>> = packets.map(|(bytes, mac, length)| headers(bytes, mac, *length)).collect();
-    let linear = |headers: &Headers<'_>| conditions.iter().position(|c| c.holds(&|test| test.holds(headers)));
+    let all: Vec<HeaderSlices<'_>> =
+        packets.map(|(bytes, mac, length)| headers(bytes, mac, *length)).collect();
+    let linear =
+        |headers: &HeaderSlices<'_>| conditions.iter().position(|c| c.holds(&|test| test.holds(headers)));
     let expected: Vec<Option<usize>> = all.iter().map(linear).collect();
     let one_by_one: Vec<Option<usize>> = all.iter().map(|headers| matcher.first(headers)).collect();
     assert_eq!(one_by_one, expected);

@@ -75,10 +75,10 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use element::args::{Arg, TcpPort};
+use element::args::{ArgType, TcpPort};
 use element::class::ArgInfo;
 use element::{
-    Call, Class, Cx, Effects, Element, ElementId, Files, Folder, Handler, Interest, Origin, Rights,
+    Call, CallOrigin, Class, Cx, Effects, Element, ElementId, FileScope, Folder, Handler, Interest, Rights,
     Timestamp, manual,
 };
 
@@ -172,7 +172,7 @@ pub static CLASS: Class = Class {
             retries: args.value::<u32>("RETRIES"),
             retry_warnings: args.value("RETRY_WARNINGS"),
             folder: args.get("FILES"),
-            rights: Rights { files: Files::Nowhere, origin: Origin::Anybody },
+            rights: Rights { files: FileScope::Nowhere, origin: CallOrigin::Anybody },
             awaits_heritage: false,
             listener: None,
             port: None,
@@ -504,8 +504,8 @@ impl ControlSocket {
             let stream = given(file).map_err(|error| format!("SOCKET {file}: {}", reason(&error)))?;
             let own = socket2::SockRef::from(&stream.file()).local_addr();
             self.rights.origin = match own.is_ok_and(|own| own.is_unix()) {
-                true => Origin::UnixClient,
-                false => Origin::Anybody,
+                true => CallOrigin::UnixClient,
+                false => CallOrigin::Anybody,
             };
             self.welcome(cx, stream, "");
             return Ok(());
@@ -641,10 +641,10 @@ impl Element for ControlSocket {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if let Some(path) = &self.folder {
             let folder = Folder::new(path).map_err(|error| format!("FILES: {path}: {}", reason(&error)))?;
-            self.rights.files = Files::Below(folder);
+            self.rights.files = FileScope::Below(folder);
         }
         if let Address::Unix(_) = self.address {
-            self.rights.origin = Origin::UnixClient;
+            self.rights.origin = CallOrigin::UnixClient;
         }
         self.awaits_heritage = cx.predecessor().is_some_and(|other| is_same_address(&self.written, other));
         self.open(cx)

@@ -8,7 +8,7 @@ use element::{Cx, Packet, Setup};
 use nix::sys::eventfd::EventFd;
 use packet::Pool;
 
-use super::{Refused, Running, Wanted};
+use super::{Refused, RunningDpdk, Wanted};
 
 const REASON: &str = "this program has been built without DPDK; `cargo build --release --features dpdk` builds it with it \
                       (Debian: apt-get install libdpdk-dev pkg-config gcc)";
@@ -17,7 +17,7 @@ const REASON: &str = "this program has been built without DPDK; `cargo build --r
 ///
 /// # Errors
 /// Always. The message tells how to build a program with DPDK.
-pub fn start(_arguments: &[String]) -> Result<Running, String> {
+pub fn start(_arguments: &[String]) -> Result<RunningDpdk, String> {
     Err(REASON.into())
 }
 

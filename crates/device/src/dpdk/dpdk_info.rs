@@ -41,7 +41,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use element::class::{ArgInfo, Phase};
+use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, Effects, Element, Handler, manual};
 
 use super::ports::Ports;
@@ -69,7 +69,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("RING_PRIV_DATA_SIZE", "int", ""),
     ],
     table: &HANDLERS,
-    phase: Phase::Information,
+    phase: ConfigurePhase::Information,
     samples: &["", "65536, MBUF_SIZE 4096, MEMPOOL_PREFIX a"],
     build: |args| {
         let buffers: Option<u32> = args.get("NB_MBUF");
@@ -115,11 +115,11 @@ const HANDLERS: &[Handler<DpdkInfo>] = &[
 
 #[cfg(test)]
 mod tests {
-    use testkit::Run;
+    use testkit::TestRun;
 
     #[test]
     fn there_is_one_at_most() {
-        let errors = Run::default().text("DPDKInfo(1024); DPDKInfo(); Idle -> Discard", &[]).unwrap_err();
+        let errors = TestRun::default().text("DPDKInfo(1024); DPDKInfo(); Idle -> Discard", &[]).unwrap_err();
         assert!(errors.contains("There can be only one instance of DPDKInfo!"), "{errors}");
     }
 }

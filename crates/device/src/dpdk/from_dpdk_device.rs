@@ -523,7 +523,7 @@ impl Element for FromDpdkDevice {
 
 #[cfg(test)]
 mod tests {
-    use testkit::Run;
+    use testkit::TestRun;
 
     #[test]
     fn arguments_that_are_wrong_are_refused() {
@@ -540,7 +540,7 @@ mod tests {
             ("0, LRO true", "LRO: not supported"),
             ("0, 0, false, VLAN_STRIP true", "StripEtherVLANHeader"),
         ] {
-            let errors = Run::default().text(&format!("FromDPDKDevice({arguments}) -> Discard"), &[]);
+            let errors = TestRun::default().text(&format!("FromDPDKDevice({arguments}) -> Discard"), &[]);
             let errors = errors.unwrap_err();
             assert!(errors.contains(text), "{arguments}: {errors}");
         }
@@ -548,7 +548,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said_when_it_starts() {
-        let errors = Run::default().text("FromDPDKDevice(0) -> Discard", &[]).unwrap_err();
+        let errors = TestRun::default().text("FromDPDKDevice(0) -> Discard", &[]).unwrap_err();
         let expected = if super::super::IS_BUILT { "--dpdk" } else { "--features dpdk" };
         assert!(errors.contains(expected), "{errors}");
     }

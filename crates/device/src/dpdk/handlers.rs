@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use element::Cx;
-use element::args::{Arg, Place, parse_integer};
+use element::args::{ArgType, Scope, parse_integer};
 use wire::ethernet::MacAddr;
 
 use super::ports::Port;
@@ -115,6 +115,6 @@ fn extended(number: u16, name: &str) -> Result<String, String> {
 }
 
 /// Parses an Ethernet address that a user writes to a handler.
-fn read_mac(place: &Place<'_>, text: &str) -> Result<MacAddr, String> {
+fn read_mac(place: &Scope<'_>, text: &str) -> Result<MacAddr, String> {
     MacAddr::parse(text.trim(), place).map_err(|_| format!("Invalid MAC address {text}"))
 }

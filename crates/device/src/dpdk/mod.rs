@@ -45,7 +45,7 @@ pub const IS_BUILT: bool = cfg!(feature = "dpdk");
 
 /// A guard of the running DPDK: dropping it closes all ports and ends DPDK.
 #[derive(Debug)]
-pub struct Running(());
+pub struct RunningDpdk(());
 
 /// The requirements of an element on a port: its arguments that concern the port.
 #[derive(Clone, Debug, Default)]

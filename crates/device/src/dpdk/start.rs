@@ -1,7 +1,7 @@
 //! Starts DPDK with the user's arguments, and with further options of Tidegate: DPDK is to write no
 //! messages of its own and to leave no files.
 
-use super::Running;
+use super::RunningDpdk;
 use super::sys::start as system;
 
 /// DPDK's options by which a user determines how DPDK shares memory with other programs. If one of them is
@@ -49,7 +49,7 @@ fn complete(given: &[String]) -> Vec<String> {
 ///
 /// # Errors
 /// If DPDK cannot be started. The message contains the reason, DPDK's output, and advice.
-pub fn start(arguments: &[String]) -> Result<Running, String> {
+pub fn start(arguments: &[String]) -> Result<RunningDpdk, String> {
     let given = |name: &str| arguments.iter().any(|word| word.starts_with(name));
     let quiet = !["--log-level", "--syslog", "-h", "--help"].iter().any(|name| given(name));
     system::start(&complete(arguments), quiet).map_err(|reason| {
@@ -59,7 +59,7 @@ pub fn start(arguments: &[String]) -> Result<Running, String> {
         };
         with_its_words(format!("DPDK cannot be started: {reason}{hint}"))
     })?;
-    Ok(Running(()))
+    Ok(RunningDpdk(()))
 }
 
 /// Appends to a message the output of DPDK since the last call, if there is any.
@@ -70,7 +70,7 @@ pub(super) fn with_its_words(text: String) -> String {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningDpdk {
     fn drop(&mut self) {
         system::end();
     }

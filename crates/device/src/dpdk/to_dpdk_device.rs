@@ -468,7 +468,7 @@ impl ToDpdkDevice {
 
 #[cfg(test)]
 mod tests {
-    use testkit::Run;
+    use testkit::TestRun;
 
     #[test]
     fn arguments_that_are_wrong_are_refused() {
@@ -479,7 +479,8 @@ mod tests {
             ("0, BURST 0", "bad BURST"),
             ("0, QUEUE -2", "QUEUE out of range"),
         ] {
-            let errors = Run::default().text(&format!("Idle -> ToDPDKDevice({arguments})"), &[]).unwrap_err();
+            let errors =
+                TestRun::default().text(&format!("Idle -> ToDPDKDevice({arguments})"), &[]).unwrap_err();
             assert!(errors.contains(text), "{arguments}: {errors}");
         }
     }

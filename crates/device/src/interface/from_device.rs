@@ -710,10 +710,10 @@ const HANDLERS: &[Handler<FromDevice>] = &[
 
 #[cfg(test)]
 mod tests {
-    use testkit::Run;
+    use testkit::TestRun;
 
     fn errors(arguments: &str) -> String {
-        Run::default().text(&format!("FromDevice({arguments}) -> Discard"), &[]).unwrap_err()
+        TestRun::default().text(&format!("FromDevice({arguments}) -> Discard"), &[]).unwrap_err()
     }
 
     #[test]

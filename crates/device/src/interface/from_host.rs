@@ -39,7 +39,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use element::args::{Ipv4Prefix, Ipv6Prefix};
-use element::class::{ArgInfo, Notes, Phase, Task};
+use element::class::{ArgInfo, ConfigurePhase, Notes, Task};
 use element::{Args, Class, Element, Invalid, manual};
 
 use super::Gone;
@@ -55,7 +55,7 @@ pub static CLASS: Class = Class {
     manual: manual!("from_host.rs"),
     notes: Notes { task: Task::Always, is_live: true, ..Notes::NONE },
     // Initialized ahead of ToHost, which looks for the interface.
-    phase: Phase::Service,
+    phase: ConfigurePhase::Service,
     args: &[
         ArgInfo::required("DEVNAME", "interface"),
         ArgInfo::positional("DST", "IP prefix", ""),

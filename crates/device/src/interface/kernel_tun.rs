@@ -395,7 +395,7 @@ pub(super) const OF_FROM_HOST: &[Handler<KernelTun>] =
 
 #[cfg(test)]
 mod tests {
-    use testkit::Run;
+    use testkit::TestRun;
 
     #[test]
     fn arguments_that_are_wrong_are_refused_in_clicks_words() {
@@ -409,7 +409,7 @@ mod tests {
         ] {
             for class in ["KernelTun", "KernelTap"] {
                 let errors =
-                    Run::default().text(&format!("{class}({arguments}) -> Discard"), &[]).unwrap_err();
+                    TestRun::default().text(&format!("{class}({arguments}) -> Discard"), &[]).unwrap_err();
                 // If this machine has no `/dev/net/tun`, opening it fails before the name is refused.
                 let absent = errors.contains("/dev/net/tun") && text.contains("TUNSETIFF");
                 assert!(errors.contains(text) || absent, "{arguments}: {errors}");

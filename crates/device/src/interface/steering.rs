@@ -8,7 +8,7 @@
 //! only costs a transfer to another worker.
 
 use element::steering::Spreading;
-use flow::rss::Key;
+use flow::rss::ToeplitzKey;
 use libc::{c_int, sock_filter};
 use wire::ip_protocol::{DCCP, SCTP, TCP, UDP, UDP_LITE};
 use wire::tcp::flags::{FIN, RST, SYN};
@@ -54,18 +54,18 @@ impl Steering {
     /// Returns the program for a fanout group of packet sockets. Its result is an index into `joined`,
     /// which lists the workers in the order in which their sockets joined the group. Packets of a worker
     /// that has not joined yet go to index 0.
-    pub(super) fn program(self, joined: &[usize], workers: usize, key: &Key) -> Vec<sock_filter> {
+    pub(super) fn program(self, joined: &[usize], workers: usize, key: &ToeplitzKey) -> Vec<sock_filter> {
         self.steps(joined, workers, key).assemble()
     }
 
     /// Returns the AF_XDP program for frames of an interface, which redirects each frame to a socket in
     /// `map`. The index in the map is the queue's number times the number of workers, plus the worker.
-    pub(crate) fn redirecting(self, workers: usize, key: &Key, map: c_int) -> Vec<u64> {
+    pub(crate) fn redirecting(self, workers: usize, key: &ToeplitzKey, map: c_int) -> Vec<u64> {
         let all: Vec<usize> = (0..workers).collect();
         ebpf::redirecting(&self.steps(&all, workers, key), workers as u32, map)
     }
 
-    fn steps(self, joined: &[usize], workers: usize, key: &Key) -> Program {
+    fn steps(self, joined: &[usize], workers: usize, key: &ToeplitzKey) -> Program {
         let mut writer = Writer { program: Program::default(), joined, workers, key };
         writer.program.add([Step::SetX(0), Step::StoreX(FURTHER)]);
         let [v4, v6] = [writer.program.label(), writer.program.label()];
@@ -196,7 +196,7 @@ struct Writer<'a> {
     /// The workers in the order of the kernel's sockets.
     joined: &'a [usize],
     workers: usize,
-    key: &'a Key,
+    key: &'a ToeplitzKey,
 }
 
 impl Writer<'_> {
@@ -260,7 +260,7 @@ impl Writer<'_> {
 /// Returns the mask of an input word for a bit of the hash: the hash bit is the parity of the masked bits
 /// of all words. For Toeplitz, bit 31 of word 0 selects the key's first 32 bits, and each following input
 /// bit selects 32 bits that begin one bit later.
-fn mask(key: &Key, word: usize, bit: u32) -> u32 {
+fn mask(key: &ToeplitzKey, word: usize, bit: u32) -> u32 {
     let of_key = |at: usize| u32::from(key[at / 8] >> (7 - at % 8) & 1);
     (0..32).fold(0, |mask, at| mask << 1 | of_key(32 * word + at + 31 - bit as usize))
 }
@@ -282,7 +282,7 @@ mod tests {
     use crate::interface::sys::{bpf, fanout};
 
     /// A random key, as in runs under the real clock.
-    static KEY: LazyLock<Key> = LazyLock::new(|| key_of(7));
+    static KEY: LazyLock<ToeplitzKey> = LazyLock::new(|| key_of(7));
 
     fn rss(workers: usize) -> Rss {
         Rss::with_key(workers, *KEY)

@@ -428,7 +428,7 @@ const HANDLERS: &[Handler<ToDevice>] = &[
 
 #[cfg(test)]
 mod tests {
-    use testkit::Run;
+    use testkit::TestRun;
 
     #[test]
     fn arguments_that_are_wrong_are_refused_in_clicks_words() {
@@ -439,7 +439,7 @@ mod tests {
             ("no-such-device", "no-such-device: SIOCGIFINDEX: No such device"),
         ] {
             let text_of = format!("Idle -> Queue -> ToDevice({arguments})");
-            let errors = Run::default().text(&text_of, &[]).unwrap_err();
+            let errors = TestRun::default().text(&text_of, &[]).unwrap_err();
             assert!(errors.contains(text), "{arguments}: {errors}");
         }
     }

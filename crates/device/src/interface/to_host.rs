@@ -120,11 +120,11 @@ const HANDLERS: &[Handler<ToHost>] =
 
 #[cfg(test)]
 mod tests {
-    use testkit::Run;
+    use testkit::TestRun;
 
     #[test]
     fn somebody_has_to_make_the_interface() {
-        let errors = Run::default().text("Idle -> ToHost(fake)", &[]).unwrap_err();
+        let errors = TestRun::default().text("Idle -> ToHost(fake)", &[]).unwrap_err();
         assert!(
             errors.contains("ToHost(fake) requires an initialized FromHost with the same dev_name"),
             "{errors}"

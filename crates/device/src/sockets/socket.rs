@@ -59,7 +59,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 use std::time::Duration;
 
-use element::args::Port;
+use element::args::IpPort;
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::DST_IP;
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Interest, Packet, Timestamp, manual};
@@ -167,9 +167,9 @@ const LONGEST_PATH: usize = 107;
 
 fn internet<const PROTOCOL: u8>(args: &mut Args<'_>, learns: &mut bool) -> (Address, Option<Address>) {
     let ip = args.required_or("ADDR", Ipv4Addr::UNSPECIFIED);
-    let Port::<PROTOCOL>(port) = args.required("PORT");
+    let IpPort::<PROTOCOL>(port) = args.required("PORT");
     let local_ip: Option<Ipv4Addr> = args.get("LOCAL_ADDR");
-    let local_port: Option<Port<PROTOCOL>> = args.get("LOCAL_PORT");
+    let local_port: Option<IpPort<PROTOCOL>> = args.get("LOCAL_PORT");
     *learns = args.value("WAIT_LEARN");
     let local = (local_ip.is_some() || local_port.is_some()).then(|| {
         let port = local_port.unwrap_or_default().0;

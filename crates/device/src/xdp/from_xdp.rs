@@ -71,7 +71,7 @@ use std::ops::Add;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use element::class::{ArgInfo, Notes, Phase, Task};
+use element::class::{ArgInfo, ConfigurePhase, Notes, Task};
 use element::effects::{Action, Case, Field, Filter, Leaves, Target, Value};
 use element::{
     Args, Base, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Timestamp, manual,
@@ -102,7 +102,7 @@ pub static CLASS: Class = Class {
     manual: manual!("from_xdp.rs"),
     notes: Notes { task: Task::Always, has_queues: true, has_own_key: true, is_live: true, ..Notes::NONE },
     // Initialized ahead of ToXDP, which sends by the queues that this element opens.
-    phase: Phase::Service,
+    phase: ConfigurePhase::Service,
     args: &[
         ArgInfo::required("DEVNAME", "interface"),
         ArgInfo::positional("QUEUE", "unsigned", ""),
@@ -626,10 +626,10 @@ const HANDLERS: &[Handler<FromXdp>] = &[
 
 #[cfg(test)]
 mod tests {
-    use testkit::Run;
+    use testkit::TestRun;
 
     fn errors(arguments: &str) -> String {
-        Run::default().text(&format!("FromXDP({arguments}) -> Discard"), &[]).unwrap_err()
+        TestRun::default().text(&format!("FromXDP({arguments}) -> Discard"), &[]).unwrap_err()
     }
 
     #[test]

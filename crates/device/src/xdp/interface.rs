@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use element::{Cx, ElementId, Setup};
-use flow::rss::Key;
+use flow::rss::ToeplitzKey;
 use libc::c_int;
 use nix::sys::eventfd::EventFd;
 
@@ -79,7 +79,7 @@ struct Member {
     worker: usize,
     /// The rule by which the program chooses the worker that gets a frame.
     steering: Steering,
-    key: Key,
+    key: ToeplitzKey,
     bell: Arc<EventFd>,
 }
 

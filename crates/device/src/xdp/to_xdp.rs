@@ -513,7 +513,7 @@ const HANDLERS: &[Handler<ToXdp>] = &[
 
 #[cfg(test)]
 mod tests {
-    use testkit::Run;
+    use testkit::TestRun;
 
     #[test]
     fn arguments_that_are_wrong_are_refused() {
@@ -524,7 +524,7 @@ mod tests {
             ("no-such-device", "no-such-device: SIOCGIFINDEX: No such device"),
         ] {
             let text_of = format!("Idle -> Queue -> ToXDP({arguments})");
-            let errors = Run::default().text(&text_of, &[]).unwrap_err();
+            let errors = TestRun::default().text(&text_of, &[]).unwrap_err();
             assert!(errors.contains(text), "{arguments}: {errors}");
         }
     }

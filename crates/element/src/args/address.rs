@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use wire::ethernet::MacAddr;
 
-use super::{Arg, Place, not_a};
+use super::{ArgType, Scope, not_a};
 
 const EXPECTED_IPV4: &str = "an IP address; write four numbers from 0 to 255, such as 10.0.0.1";
 const EXPECTED_IPV6: &str = "an IPv6 address; write one such as 2001:db8::1";
@@ -19,24 +19,24 @@ fn no_prefix(text: &str, bits: u32, example: &str) -> String {
     }
 }
 
-impl Arg for Ipv4Addr {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Ipv4Addr, String> {
+impl ArgType for Ipv4Addr {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Ipv4Addr, String> {
         let text = text.trim();
         let named = || place.setup.names.ipv4(place.scope(), text);
         text.parse().ok().or_else(named).ok_or_else(|| not_a(text, EXPECTED_IPV4))
     }
 }
 
-impl Arg for Ipv6Addr {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Ipv6Addr, String> {
+impl ArgType for Ipv6Addr {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Ipv6Addr, String> {
         let text = text.trim();
         let named = || place.setup.names.ipv6(place.scope(), text);
         text.parse().ok().or_else(named).ok_or_else(|| not_a(text, EXPECTED_IPV6))
     }
 }
 
-impl Arg for MacAddr {
-    fn parse(text: &str, place: &Place<'_>) -> Result<MacAddr, String> {
+impl ArgType for MacAddr {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<MacAddr, String> {
         let text = text.trim();
         let named = || place.setup.names.mac(place.scope(), text);
         text.parse().ok().or_else(named).ok_or_else(|| not_a(text, EXPECTED_MAC))
@@ -102,8 +102,8 @@ impl std::str::FromStr for Ipv4Prefix {
     }
 }
 
-impl Arg for Ipv4Prefix {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Ipv4Prefix, String> {
+impl ArgType for Ipv4Prefix {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Ipv4Prefix, String> {
         let text = text.trim();
         if text.contains('/') {
             let lookup = |name: &str| place.setup.names.ipv4(place.scope(), name);
@@ -145,8 +145,8 @@ impl std::str::FromStr for Ipv6Prefix {
     }
 }
 
-impl Arg for Ipv6Prefix {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Ipv6Prefix, String> {
+impl ArgType for Ipv6Prefix {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Ipv6Prefix, String> {
         let text = text.trim();
         if let Some((address, length)) = text.split_once('/') {
             let address = Ipv6Addr::parse(address, place).ok();

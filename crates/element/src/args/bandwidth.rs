@@ -1,15 +1,15 @@
 //! Rates in arguments.
 
 use super::seconds::parse_decimal;
-use super::{Arg, Place, not_a};
+use super::{ArgType, Scope, not_a};
 
 /// A rate in bytes per second. It is written in bits or bytes per second with a unit, such as `10Mbps` or
 /// `1.5 MBps`, or as a bare number of bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bandwidth(pub u64);
 
-impl Arg for Bandwidth {
-    fn parse(text: &str, _: &Place<'_>) -> Result<Bandwidth, String> {
+impl ArgType for Bandwidth {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<Bandwidth, String> {
         let expected = "a rate; write bytes per second, or a number and a unit, such as 1Mbps or 125kB/s";
         parse_bandwidth(text).ok_or_else(|| not_a(text, expected))
     }

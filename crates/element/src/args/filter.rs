@@ -3,13 +3,13 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use classify::filter::{self, Condition, Issue, Names, Protocol};
+use classify::filter::{self, Condition, Issue, NameLookup, Protocol};
 use wire::MacAddr;
 
-use super::{Arg, Complaint, Ipv4Prefix, Place, parse_integer};
+use super::{ArgType, Complaint, Ipv4Prefix, Scope, parse_integer};
 
 /// The names of addresses and ports that are visible to the element whose filter is parsed.
-pub struct PlaceNames<'p>(pub Place<'p>);
+pub struct PlaceNames<'p>(pub Scope<'p>);
 
 /// Parses a pattern of the filter language, or a rule in ClassBench's format. Returns the condition, and the
 /// complaints about the pattern, each with true if it is only a warning. After an error the condition must
@@ -35,7 +35,7 @@ impl PlaceNames<'_> {
     }
 }
 
-impl Names for PlaceNames<'_> {
+impl NameLookup for PlaceNames<'_> {
     fn integer(&self, word: &str) -> Option<i128> {
         parse_integer(word).ok()
     }

@@ -2,7 +2,7 @@
 
 use packet::Timestamp;
 
-use super::{Arg, Place, not_a, parse_real, parse_seconds};
+use super::{ArgType, Scope, not_a, parse_real, parse_seconds};
 
 /// A time span from 0 to 2^20 seconds. It is written with a unit, or as a bare number of microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,8 +15,8 @@ impl Micros {
     }
 }
 
-impl Arg for Micros {
-    fn parse(text: &str, _: &Place<'_>) -> Result<Micros, String> {
+impl ArgType for Micros {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<Micros, String> {
         let span = match parse_real(text) {
             Some(micros) => Timestamp((micros * 1000.0).round() as i64),
             None => parse_seconds(text).ok_or_else(|| {

@@ -1,24 +1,24 @@
 //! TCP and UDP ports in arguments, written as a number or as a name.
 
-use super::{Arg, Place, not_a, out_of_range, parse_integer};
+use super::{ArgType, Scope, not_a, out_of_range, parse_integer};
 
 /// A port of the IP protocol with the number `PROTOCOL`. It is written as a number, or as a name that the
 /// configuration, the well-known ports or the machine's list of services has for the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Port<const PROTOCOL: u8>(pub u16);
+pub struct IpPort<const PROTOCOL: u8>(pub u16);
 
 /// A port of TCP.
-pub type TcpPort = Port<{ wire::ip_protocol::TCP }>;
+pub type TcpPort = IpPort<{ wire::ip_protocol::TCP }>;
 /// A port of UDP.
-pub type UdpPort = Port<{ wire::ip_protocol::UDP }>;
+pub type UdpPort = IpPort<{ wire::ip_protocol::UDP }>;
 
-impl<const PROTOCOL: u8> Arg for Port<PROTOCOL> {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Self, String> {
+impl<const PROTOCOL: u8> ArgType for IpPort<PROTOCOL> {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Self, String> {
         let text = text.trim();
         let expected = "a port; write a number from 0 to 65535, or the name of a service";
         match parse_integer(text) {
-            Ok(number) => u16::try_from(number).map(Port).map_err(|_| out_of_range(text, 0, u16::MAX)),
-            Err(_) => place.known_port(text, PROTOCOL).map(Port).ok_or_else(|| not_a(text, expected)),
+            Ok(number) => u16::try_from(number).map(IpPort).map_err(|_| out_of_range(text, 0, u16::MAX)),
+            Err(_) => place.known_port(text, PROTOCOL).map(IpPort).ok_or_else(|| not_a(text, expected)),
         }
     }
 
@@ -39,15 +39,15 @@ mod tests {
         let mut setup = Setup::default();
         setup.names.set_port("", "mine", wire::ip_protocol::TCP, 4321);
         setup.names.set_port("", "ssh", wire::ip_protocol::TCP, 2222);
-        let place = Place::new(&setup, 0);
-        assert_eq!(TcpPort::parse(" 0x50 ", &place), Ok(Port(80)));
-        assert_eq!(TcpPort::parse("mine", &place), Ok(Port(4321)));
+        let place = Scope::new(&setup, 0);
+        assert_eq!(TcpPort::parse(" 0x50 ", &place), Ok(IpPort(80)));
+        assert_eq!(TcpPort::parse("mine", &place), Ok(IpPort(4321)));
         assert_eq!(
             UdpPort::parse("mine", &place),
             Err("'mine' is not a port; write a number from 0 to 65535, or the name of a service".into())
         );
-        assert_eq!(TcpPort::parse("ssh", &place), Ok(Port(2222)), "the configuration goes first");
-        assert_eq!(UdpPort::parse("domain", &place), Ok(Port(53)));
+        assert_eq!(TcpPort::parse("ssh", &place), Ok(IpPort(2222)), "the configuration goes first");
+        assert_eq!(UdpPort::parse("domain", &place), Ok(IpPort(53)));
         assert_eq!(TcpPort::parse("65536", &place), Err("65536 is too large; the most is 65535".into()));
         assert_eq!(TcpPort::parse("-1", &place), Err("-1 is too small; the least is 0".into()));
     }

@@ -2,11 +2,11 @@
 
 use packet::Timestamp;
 
-use super::{Arg, Place, not_a};
+use super::{ArgType, Scope, not_a};
 
 /// A time span in seconds, or with a unit as in [`parse_seconds`].
-impl Arg for Timestamp {
-    fn parse(text: &str, _: &Place<'_>) -> Result<Timestamp, String> {
+impl ArgType for Timestamp {
+    fn parse(text: &str, _: &Scope<'_>) -> Result<Timestamp, String> {
         read_seconds(text)
     }
 }

@@ -128,10 +128,10 @@ fn all_errors_at_once() {
 /// Click's texts are checked too.
 #[test]
 fn messages_have_the_value_and_what_is_expected() {
-    fn message<T: Arg>(text: &str) -> (String, Option<String>) {
+    fn message<T: ArgType>(text: &str) -> (String, Option<String>) {
         let mut setup = Setup::default();
         setup.elements.push(("queue".into(), &TEST));
-        let complaint = read_value::<T>("A", text, &Place::new(&setup, 0)).err().unwrap();
+        let complaint = read_value::<T>("A", text, &Scope::new(&setup, 0)).err().unwrap();
         let without_name = |text: String| text.strip_prefix("A: ").unwrap().to_string();
         (without_name(complaint.text), complaint.clicks_words.map(without_name))
     }
@@ -306,7 +306,7 @@ fn parameters_without_a_value() {
 #[test]
 fn values() {
     let setup = Setup::default();
-    let place = Place::new(&setup, 0);
+    let place = Scope::new(&setup, 0);
     assert_eq!(parse_integer("0x1f"), Ok(31));
     assert_eq!(parse_integer("010"), Ok(8));
     assert_eq!(parse_integer("08"), Err(BadInteger::Invalid));
@@ -335,7 +335,7 @@ proptest! {
     #[test]
     fn no_text_panics(text in ".{0,40}") {
         let setup = Setup::default();
-        let place = Place::new(&setup, 0);
+        let place = Scope::new(&setup, 0);
         let _ = (bool::parse(&text, &place), u8::parse(&text, &place), i64::parse(&text, &place));
         let _ = (f64::parse(&text, &place), String::parse(&text, &place), Timestamp::parse(&text, &place));
         let _ = (Bandwidth::parse(&text, &place), Ipv4Prefix::parse(&text, &place));

@@ -6,19 +6,19 @@ use std::os::fd::BorrowedFd;
 use super::{Cx, Interest};
 
 /// The methods with which an element waits for files and for signals of the operating system.
-pub struct Files<'c, 'a> {
+pub struct FileEvents<'c, 'a> {
     cx: &'c mut Cx<'a>,
 }
 
 impl<'a> Cx<'a> {
     /// Returns the methods with which the element waits for files and for signals of the operating system.
     #[inline]
-    pub fn files(&mut self) -> Files<'_, 'a> {
-        Files { cx: self }
+    pub fn files(&mut self) -> FileEvents<'_, 'a> {
+        FileEvents { cx: self }
     }
 }
 
-impl Files<'_, '_> {
+impl FileEvents<'_, '_> {
     /// Watches a file: [`Element::ready`](crate::Element::ready) runs with `token` as long as the operation
     /// in `interest` is possible. If the element already watches a file with this token, the new file
     /// replaces it.

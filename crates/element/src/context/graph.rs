@@ -11,7 +11,7 @@ use crate::{ElementId, Facts};
 /// The graph from the point of view of one element, which all questions about ports and annotations are
 /// about.
 #[derive(Clone, Copy)]
-pub struct Graph<'c> {
+pub struct GraphView<'c> {
     host: &'c dyn Host,
     facts: &'c Facts,
     id: ElementId,
@@ -20,12 +20,12 @@ pub struct Graph<'c> {
 impl Cx<'_> {
     /// Returns the methods that answer the element's questions about the graph.
     #[inline]
-    pub fn graph(&self) -> Graph<'_> {
-        Graph { host: &*self.host, facts: &self.core.facts, id: self.id }
+    pub fn graph(&self) -> GraphView<'_> {
+        GraphView { host: &*self.host, facts: &self.core.facts, id: self.id }
     }
 }
 
-impl<'c> Graph<'c> {
+impl<'c> GraphView<'c> {
     /// Returns the facts about the graph that follow from the declarations of all elements.
     pub fn facts(self) -> &'c Facts {
         self.facts

@@ -13,7 +13,7 @@ use packet::{Batch, Packet, Timestamp};
 use wire::LinkType;
 
 use super::{Core, Cx};
-use crate::args::Place;
+use crate::args::Scope;
 use crate::{ElementId, Rights};
 
 /// A call of a handler: `element.handler value`.
@@ -54,7 +54,7 @@ impl Call {
     /// Click's text for the error.
     pub fn of_configuration(
         text: &str,
-        place: &Place<'_>,
+        place: &Scope<'_>,
         own: impl Fn(&str) -> Option<ElementId>,
     ) -> Result<Call, String> {
         let text = text.trim();
@@ -117,7 +117,7 @@ pub enum Interest {
 
 /// The destination of text that an element writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum OutputStream {
     /// Standard output: values that users asked for.
     Output,
     /// Standard error: messages and printed packets.
@@ -181,7 +181,7 @@ pub trait Host {
     /// Asks the driver to stop.
     fn stop(&mut self);
     /// Writes text to a destination.
-    fn print(&mut self, stream: Stream, text: fmt::Arguments<'_>);
+    fn print(&mut self, stream: OutputStream, text: fmt::Arguments<'_>);
     /// Returns the number of the worker that this copy of the graph belongs to, from 0, and the number of
     /// workers.
     fn worker(&self) -> (usize, usize);
@@ -191,7 +191,7 @@ pub trait Host {
     /// class. `None` if it replaces no element.
     fn predecessor(&self, element: ElementId) -> Option<&[String]>;
     /// Returns the key of the hash that determines to which worker a packet belongs.
-    fn steering_key(&self) -> rss::Key;
+    fn steering_key(&self) -> rss::ToeplitzKey;
     /// Returns the worker to which a frame with a link header of type `link` belongs.
     fn worker_of(&self, frame: &[u8], link: LinkType) -> usize;
     /// Returns the worker whose copy of `element` has to process a packet.
@@ -201,7 +201,7 @@ pub trait Host {
     fn worker_between(&self, element: ElementId, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize;
     /// Returns the element's place in the configuration, by which names in values of its handlers are
     /// resolved.
-    fn place(&self, element: ElementId) -> Place<'_>;
+    fn place(&self, element: ElementId) -> Scope<'_>;
     /// Returns the name of an element and the name of its class.
     fn name(&self, element: ElementId) -> (&str, &'static str);
     /// True if an output of an element (or an input, if `output` is false) is a push port.

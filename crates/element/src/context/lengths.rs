@@ -7,20 +7,20 @@ use super::Cx;
 impl Cx<'_> {
     /// Returns a reader of packet lengths. It adds the length of payload that is parked.
     #[inline]
-    pub fn lengths(&self) -> Lengths {
-        Lengths { tells: self.core.facts.tells_lengths }
+    pub fn lengths(&self) -> WholeLengths {
+        WholeLengths { tells: self.core.facts.tells_lengths }
     }
 }
 
 /// A reader of packet lengths that adds the length of parked payload. Elements that use it declare
 /// [`Support::whole_length`](crate::effects::Support::whole_length).
 #[derive(Clone, Copy, Debug)]
-pub struct Lengths {
+pub struct WholeLengths {
     /// True if packets carry the length of their parked payload in their metadata.
     tells: bool,
 }
 
-impl Lengths {
+impl WholeLengths {
     /// Returns the length of a packet in bytes, its parked payload included.
     #[inline]
     pub fn of(self, packet: &Packet) -> usize {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Cx, Severity, Stream};
+use super::{Cx, OutputStream, Severity};
 
 /// The methods with which an element writes messages and output.
 pub struct Messages<'c, 'a> {
@@ -20,25 +20,25 @@ impl<'a> Cx<'a> {
 impl Messages<'_, '_> {
     /// Writes text to standard output, where users expect values that they asked for.
     pub fn print(&mut self, text: fmt::Arguments<'_>) {
-        self.cx.host.print(Stream::Output, text);
+        self.cx.host.print(OutputStream::Output, text);
     }
 
     /// Writes a message about the element to the operator of the graph, in one line that begins with the
     /// element's name and class. In a log, its time and severity precede the line.
     pub fn tell(&mut self, severity: Severity, text: fmt::Arguments<'_>) {
         let name = self.cx.declaration();
-        self.cx.host.print(Stream::Log(severity), format_args!("{name}: {text}\n"));
+        self.cx.host.print(OutputStream::Log(severity), format_args!("{name}: {text}\n"));
     }
 
     /// Writes a message to the operator, like [`tell`](Self::tell), but without the element's name and class
     /// in front: for messages whose text contains the name, as in Click.
     pub fn remark(&mut self, severity: Severity, text: fmt::Arguments<'_>) {
-        self.cx.host.print(Stream::Log(severity), format_args!("{text}\n"));
+        self.cx.host.print(OutputStream::Log(severity), format_args!("{text}\n"));
     }
 
     /// Writes unchanged text to standard error, for output that users have asked for, such as printed
     /// packets.
     pub fn message(&mut self, text: fmt::Arguments<'_>) {
-        self.cx.host.print(Stream::Messages, text);
+        self.cx.host.print(OutputStream::Messages, text);
     }
 }

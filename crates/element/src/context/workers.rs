@@ -12,8 +12,8 @@ use crate::ElementId;
 impl Cx<'_> {
     /// Returns the methods that find the worker to which a packet belongs.
     #[inline]
-    pub fn workers(&self) -> Workers<'_> {
-        Workers { host: &*self.host, id: self.id }
+    pub fn workers(&self) -> PacketOwners<'_> {
+        PacketOwners { host: &*self.host, id: self.id }
     }
 
     /// Returns the number of the worker that this copy of the graph belongs to, from 0, and the number of
@@ -51,12 +51,12 @@ impl Cx<'_> {
 
 /// The methods that find the worker to which a packet belongs.
 #[derive(Clone, Copy)]
-pub struct Workers<'c> {
+pub struct PacketOwners<'c> {
     host: &'c dyn Host,
     id: ElementId,
 }
 
-impl Workers<'_> {
+impl PacketOwners<'_> {
     /// Returns the number of workers that have a working copy of an element: one or all.
     pub fn copies(self, element: ElementId) -> usize {
         self.host.copies(element)
@@ -64,7 +64,7 @@ impl Workers<'_> {
 
     /// Returns the key of the hash that determines to which worker a packet belongs
     /// ([`Dispatch`](crate::steering::Dispatch)).
-    pub fn steering_key(self) -> rss::Key {
+    pub fn steering_key(self) -> rss::ToeplitzKey {
         self.host.steering_key()
     }
 

@@ -6,14 +6,14 @@
 //! batch it publishes the number of the last packet that it has processed. So a giver knows its oldest
 //! packet that is not processed yet, even if the worker of that packet is stuck and its ring never fills.
 //! When too many packets have been spread after this oldest packet, sources that can wait do so. Spreading
-//! policies can also leave a flow at the worker where its packets still are ([`Waiting`]).
+//! policies can also leave a flow at the worker where its packets still are ([`Outstanding`]).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use element::Timestamp;
-use element::steering::Waiting;
+use element::steering::Outstanding;
 
 /// The number of regions (ranges of packet numbers) that a giver remembers for each worker. If there are
 /// more, the last region is extended. Its packets then count as given at the time of its first packet, so
@@ -196,7 +196,7 @@ impl Displacement {
 
     /// Writes, for each worker, the time at which its oldest unprocessed packet of this giver was given to
     /// it. `None` if it has no such packet.
-    pub(crate) fn show(&self, waiting: &mut [Waiting]) {
+    pub(crate) fn show(&self, waiting: &mut [Outstanding]) {
         for (waiting, regions) in waiting.iter_mut().zip(&self.under_way) {
             waiting.since = regions.front().map(|region| region.at);
         }
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!((all[0].span, all[0].has_some()), (321, true));
         // The limit of 300 packets is reached, so sources at all workers wait.
         assert!(all[0].is_stuck() && all.iter().all(Displacement::holds_sources));
-        let mut waiting = [Waiting::default(); 3];
+        let mut waiting = [Outstanding::default(); 3];
         all[0].show(&mut waiting);
         assert_eq!(waiting.map(|waiting| waiting.since), [None, Some(AT), None]);
         // The other worker takes the packet out of the ring, but has not finished it.

@@ -33,7 +33,7 @@ mod unknown_flows;
 
 use std::sync::Arc;
 
-use element::steering::{Dispatch, Known, Spreading};
+use element::steering::{Dispatch, KnownFlows, Spreading};
 use element::{Batch, Core, DropReason, ElementId, Packet, Timestamp};
 
 use crate::graph_copy::Target;
@@ -99,7 +99,7 @@ pub(crate) struct Arrival {
 pub(crate) fn connect(
     bells: &Arc<[Bell]>,
     dispatch: &Arc<dyn Dispatch>,
-    spreading: Option<(&Arc<dyn Spreading>, &Arc<Known>)>,
+    spreading: Option<(&Arc<dyn Spreading>, &Arc<KnownFlows>)>,
     aside: &[ElementId],
     waits: bool,
 ) -> Vec<Exchange> {
@@ -470,7 +470,7 @@ fn if_any(core: &mut Core, batch: Batch) -> Option<Batch> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use element::steering::{Load, Rss, Spread};
+    use element::steering::{Rss, Spread, WorkerLoad};
     use packet::Pool;
 
     /// A policy that sends each packet to the next worker in turn.
@@ -479,7 +479,7 @@ mod tests {
     struct Next(usize, usize);
 
     impl Spreading for InTurn {
-        fn spread(&self, worker: usize, loads: &Arc<[Load]>) -> Box<dyn Spread> {
+        fn spread(&self, worker: usize, loads: &Arc<[WorkerLoad]>) -> Box<dyn Spread> {
             Box::new(Next(worker, loads.len()))
         }
     }
@@ -555,7 +555,7 @@ mod tests {
     struct Once(bool);
 
     impl Spreading for Once {
-        fn spread(&self, _worker: usize, _loads: &Arc<[Load]>) -> Box<dyn Spread> {
+        fn spread(&self, _worker: usize, _loads: &Arc<[WorkerLoad]>) -> Box<dyn Spread> {
             Box::new(Once(false))
         }
     }

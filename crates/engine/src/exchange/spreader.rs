@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use element::steering::{Dispatch, Known, Load, Spread, Spreading, Waiting, Work};
+use element::steering::{Dispatch, KnownFlows, Outstanding, Spread, Spreading, Work, WorkerLoad};
 use element::{Batch, Packet, Timestamp};
 
 use super::displacement::Displacement;
@@ -42,11 +42,11 @@ pub(super) struct Spreader {
     unknown: Unknown,
     /// For each worker, its waiting packets when the current batch came: since when they have waited, and
     /// true if its ring counts as full.
-    waiting: Vec<Waiting>,
+    waiting: Vec<Outstanding>,
     /// The displacement of packets. `None` if their order is kept.
     pub(super) displacement: Option<Displacement>,
     /// The load of each worker, as all workers publish it.
-    loads: Arc<[Load]>,
+    loads: Arc<[WorkerLoad]>,
     /// The work that this worker has done so far. Its field `packets` counts the packets that were spread
     /// to this worker.
     work: Work,
@@ -57,9 +57,9 @@ impl Spreader {
     pub(super) fn of_all(
         workers: usize,
         spreading: &Arc<dyn Spreading>,
-        known: &Arc<Known>,
+        known: &Arc<KnownFlows>,
     ) -> impl Iterator<Item = Spreader> {
-        let loads: Arc<[Load]> = (0..workers).map(|_| Load::default()).collect();
+        let loads: Arc<[WorkerLoad]> = (0..workers).map(|_| WorkerLoad::default()).collect();
         let mut displacement = match spreading.keeps_order() {
             true => Vec::new(),
             false => Displacement::of_all(workers, (SPAN * workers) as u64),
@@ -69,7 +69,7 @@ impl Spreader {
             me,
             policy: spreading.spread(me, &loads),
             unknown,
-            waiting: vec![Waiting::default(); workers],
+            waiting: vec![Outstanding::default(); workers],
             displacement: displacement.next(),
             loads: Arc::clone(&loads),
             work: Work::default(),
@@ -215,7 +215,7 @@ impl Spreader {
 
 /// Marks the workers whose rings get only packets that must go there, because [`SPREAD_CAPACITY`] packets
 /// are in them. True if any worker is marked.
-fn mark_full(rings: &Rings, waiting: &mut [Waiting]) -> bool {
+fn mark_full(rings: &Rings, waiting: &mut [Outstanding]) -> bool {
     let mut any = false;
     for (waiting, filled) in waiting.iter_mut().zip(rings.filled()) {
         waiting.is_full = filled >= SPREAD_CAPACITY;
@@ -227,7 +227,7 @@ fn mark_full(rings: &Rings, waiting: &mut [Waiting]) -> bool {
 /// Returns the next worker after `worker` whose ring does not count as full. There always is such a worker,
 /// because this worker has no ring to itself.
 #[cold]
-fn with_room(waiting: &[Waiting], worker: usize) -> usize {
+fn with_room(waiting: &[Outstanding], worker: usize) -> usize {
     let mut others = (1..waiting.len()).map(|step| (worker + step) % waiting.len());
     others.find(|&worker| !waiting[worker].is_full).unwrap_or(worker)
 }

@@ -2,7 +2,7 @@
 //!
 //! If a packet is spread and no element's table has its flow, it is sent home. So it is handed over twice,
 //! and looked up twice. If there are many such packets, as in a flood, each is sent home at once instead.
-//! [`Known`] tells at low cost whether a flow is known, but this look-up is wasted while nearly all flows
+//! [`KnownFlows`] tells at low cost whether a flow is known, but this look-up is wasted while nearly all flows
 //! are known. So one window in [`CYCLE`] windows of packets is spread without look-ups. The share of its
 //! packets that is sent home decides whether packets of the other windows are looked up.
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use element::Packet;
-use element::steering::{Known, flow_number};
+use element::steering::{KnownFlows, flow_number};
 
 /// The number of packets in a window: several times as many as may be under way between workers.
 const WINDOW: u64 = 4096;
@@ -32,7 +32,7 @@ pub(crate) struct Count {
 /// The state by which one worker decides whether to look packets up.
 pub(crate) struct Unknown {
     me: usize,
-    known: Arc<Known>,
+    known: Arc<KnownFlows>,
     counts: Arc<[Count]>,
     /// The number of packets until the window ends.
     left: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Unknown {
 
 impl Unknown {
     /// Makes the state of each of `workers` workers, which share their counts.
-    pub(crate) fn of_all(known: &Arc<Known>, workers: usize) -> impl Iterator<Item = Unknown> + use<> {
+    pub(crate) fn of_all(known: &Arc<KnownFlows>, workers: usize) -> impl Iterator<Item = Unknown> + use<> {
         let counts: Arc<[Count]> = (0..workers).map(|_| Count::default()).collect();
         let known = Arc::clone(known);
         (0..workers).map(move |me| Unknown {

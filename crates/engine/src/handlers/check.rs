@@ -1,6 +1,6 @@
 //! Finds handler calls in arguments whose handler does not exist, before anything runs.
 
-use element::args::Place;
+use element::args::Scope;
 use element::class::{ANY_HANDLER, Access};
 use element::{Call, Class, Element, ElementId, PlannedCall};
 use lang::{Diagnostic, Severity, nearest};
@@ -61,7 +61,7 @@ impl Plan {
         let find = |id: ElementId, name: &str| {
             handlers::find(self.classes[id], Some(&*configured.elements[id]), self.has_task(id), name)
         };
-        let place = Place::new(&configured.setup, id);
+        let place = Scope::new(&configured.setup, id);
         let own = |name: &str| find(id, name).map(|_| id);
         let call = match Call::of_configuration(&planned.text, &place, own) {
             Ok(call) => call,

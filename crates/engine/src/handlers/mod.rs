@@ -7,10 +7,10 @@ mod workers;
 
 use std::fmt::Write;
 
-use element::args::{Arg, Place};
+use element::args::{ArgType, Scope};
 use element::class::{ANY_HANDLER, Access};
 use element::ports::{self, Processing};
-use element::{Class, Core, Element, ElementId, Rights, Stream};
+use element::{Class, Core, Element, ElementId, OutputStream, Rights};
 
 use crate::control::Control;
 use crate::graph_copy::GraphCopy;
@@ -273,11 +273,11 @@ impl WorkerHost<'_> {
     }
 
     fn write_tickets(&mut self, id: ElementId, value: &str) -> Result<(), String> {
-        let place = Place::new(&self.graph.setup, id);
+        let place = Scope::new(&self.graph.setup, id);
         let wanted = i64::parse(value.trim(), &place).map_err(|_| "syntax error")?;
         let tickets = wanted.clamp(1, MOST_TICKETS.into());
         if tickets != wanted {
-            self.control.sink.write(Stream::Messages, format_args!("tickets pinned at {tickets}\n"));
+            self.control.sink.write(OutputStream::Messages, format_args!("tickets pinned at {tickets}\n"));
         }
         self.wakeups.tasks.set_tickets(id, tickets as u32);
         Ok(())
@@ -367,7 +367,7 @@ impl WorkerHost<'_> {
             "scheduled" => self.wakeups.tasks.is_scheduled(id).to_string(),
             "tickets" => self.wakeups.tasks.tickets(id).to_string(),
             "home_thread" => match self.graph.placement.places[id] {
-                crate::placement::Place::One(worker) => worker.to_string(),
+                crate::placement::ElementWorkers::One(worker) => worker.to_string(),
                 _ => self.graph.setup.threads.get(&id).copied().unwrap_or(0).to_string(),
             },
             _ => String::new(),

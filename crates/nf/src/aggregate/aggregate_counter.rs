@@ -56,7 +56,7 @@ use std::sync::Arc;
 
 use element::args::{Raw, parse_integer};
 use element::class::ArgInfo;
-use element::effects::{self, Access, Case, Depends, EXTRA_LENGTH, Field, Filter, State, Target};
+use element::effects::{self, Case, Depends, EXTRA_LENGTH, Field, Filter, State, StateAccess, Target};
 use element::{Args, Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use lang::args::unquote;
 use packet::Annotations;
@@ -299,9 +299,9 @@ impl Element for AggregateCounter {
             }
             false => Effects::pass().observing(&seen),
         };
-        let access = if self.sides { Access::EveryPacket } else { Access::Soft };
+        let access = if self.sides { StateAccess::EveryPacket } else { StateAccess::Soft };
         let key = if self.sides { vec![AGGREGATE] } else { Vec::new() };
-        effects.counts = effects::Counts::Own;
+        effects.counts = effects::Counting::Own;
         effects.state.push(State { table: "counts", key, both_directions: false, access });
         effects
     }

@@ -24,7 +24,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use element::class::ArgInfo;
-use element::effects::{Access, Case, Depends, Filter, State, Target};
+use element::effects::{Case, Depends, Filter, State, StateAccess, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, ElementId, manual};
 
 use super::notifier::{self, Ended};
@@ -67,7 +67,7 @@ impl Element for AggregateFirst {
             Case::new(hit(false), Target::Output(0)),
         ];
         let key = vec![AGGREGATE];
-        let state = State { table: "seen", key, both_directions: false, access: Access::EveryPacket };
+        let state = State { table: "seen", key, both_directions: false, access: StateAccess::EveryPacket };
         Effects { state: vec![state], ..Effects::cases(cases) }.depending_on(Depends::Counter)
     }
 

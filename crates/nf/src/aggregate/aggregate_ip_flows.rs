@@ -57,7 +57,7 @@ use classify::IntervalSet;
 use element::args::ElementRef;
 use element::class::ArgInfo;
 use element::effects::{
-    Access, Action, Case, Depends, Field, Filter, Hold, Order, PAINT, State, Target, Value, wire_field,
+    Action, Case, Depends, Field, Filter, Hold, Order, PAINT, State, StateAccess, Target, Value, wire_field,
 };
 use element::{
     Base, Batch, Call, Class, Cx, DropReason, Effects, Element, ElementId, Handler, Packet, Severity,
@@ -557,7 +557,7 @@ impl Element for AggregateIpFlows {
                 .with(stamp),
         ];
         let state =
-            State { table: "flows", key, both_directions: self.symmetric, access: Access::EveryPacket };
+            State { table: "flows", key, both_directions: self.symmetric, access: StateAccess::EveryPacket };
         let mut effects = Effects { state: vec![state], ..Effects::cases(cases) }
             .depending_on(Depends::Counter)
             .sharing("numbers");

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use element::class::{ArgInfo, Notes};
 use element::effects::{
-    Access, Action, Case, EXTRA_LENGTH, Field, Filter, Hold, Order, State, Target, Value,
+    Action, Case, EXTRA_LENGTH, Field, Filter, Hold, Order, State, StateAccess, Target, Value,
 };
 use element::{Batch, Class, Cx, DropReason, Effects, Element, ElementId, Handler, Packet, manual};
 use packet::Annotations;
@@ -126,7 +126,8 @@ impl Element for AggregateLast {
             .with(set(EXTRA_LENGTH))
             .with(set(first));
         let key = vec![AGGREGATE];
-        let state = State { table: "last packets", key, both_directions: false, access: Access::EveryPacket };
+        let state =
+            State { table: "last packets", key, both_directions: false, access: StateAccess::EveryPacket };
         Effects {
             hold: Hold::PerFlow,
             state: vec![state],

@@ -33,9 +33,9 @@
 
 use std::collections::HashMap;
 
-use element::args::{AnnotationOffset, Arg, ElementRef, Raw, parse_integer};
+use element::args::{AnnotationOffset, ArgType, ElementRef, Raw, parse_integer};
 use element::class::ArgInfo;
-use element::effects::{Access, Case, Counts, Field, Filter, State, Target};
+use element::effects::{Case, Counting, Field, Filter, State, StateAccess, Target};
 use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 use super::{AGGREGATE, aggregate_of, for_capacity};
@@ -142,11 +142,12 @@ impl AggregatePacketCounter {
 impl Element for AggregatePacketCounter {
     fn effects(&self) -> Effects {
         let case = |port| Case::new(Filter::Any, Target::Output(port)).on(port);
-        let state = State { table: "packets", key: Vec::new(), both_directions: false, access: Access::Soft };
+        let state =
+            State { table: "packets", key: Vec::new(), both_directions: false, access: StateAccess::Soft };
         let mut seen = vec![AGGREGATE];
         seen.extend(self.anno.map(|at| Field::Annotation { offset: at as u8, length: 4 }));
         let effects = Effects::cases((0..self.ports).map(case).collect()).observing(&seen);
-        Effects { state: vec![state], counts: Counts::Own, ..effects }
+        Effects { state: vec![state], counts: Counting::Own, ..effects }
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) -> Option<Batch> {

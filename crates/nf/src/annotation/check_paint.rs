@@ -21,7 +21,7 @@
 
 use element::args::AnnotationOffset;
 use element::class::ArgInfo;
-use element::effects::{Counts, Depends, Filter};
+use element::effects::{Counting, Depends, Filter};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 use crate::editing::{annotation, each_or_aside, or_aside, value};
@@ -54,7 +54,7 @@ impl Element for CheckPaint {
         let same = Filter::equals(annotation(self.place, 1), self.colour.into());
         or_aside(same, DropReason::NoMatch, Vec::new())
             .depending_on(Depends::Handler)
-            .counting(Counts::Tallied)
+            .counting(Counting::Tallied)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

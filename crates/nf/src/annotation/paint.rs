@@ -19,7 +19,7 @@
 //! ## See also
 //! PaintSwitch
 
-use element::args::{AnnotationOffset, Arg};
+use element::args::{AnnotationOffset, ArgType};
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Field, Filter, Target, Value};
 use element::{Batch, Class, Cx, Effects, Element, Handler, manual};

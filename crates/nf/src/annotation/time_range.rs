@@ -24,7 +24,7 @@
 //! TimeFilter
 
 use element::class::ArgInfo;
-use element::effects::{Access, Counts, Field, State};
+use element::effects::{Counting, Field, State, StateAccess};
 use element::{Batch, Class, Cx, Effects, Element, Handler, Timestamp, manual};
 
 /// The class.
@@ -50,8 +50,10 @@ struct TimeRange {
 
 impl Element for TimeRange {
     fn effects(&self) -> Effects {
-        let state = State { table: "range", key: Vec::new(), both_directions: false, access: Access::Soft };
-        Effects { state: vec![state], counts: Counts::Own, ..Effects::pass() }.observing(&[Field::TimeStamp])
+        let state =
+            State { table: "range", key: Vec::new(), both_directions: false, access: StateAccess::Soft };
+        Effects { state: vec![state], counts: Counting::Own, ..Effects::pass() }
+            .observing(&[Field::TimeStamp])
     }
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {

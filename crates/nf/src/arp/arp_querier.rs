@@ -89,8 +89,8 @@ use classify::IntervalSet;
 use element::args::{ElementRef, Ipv4Prefix, Raw, read_value};
 use element::class::ArgInfo;
 use element::effects::{
-    Access, Action, Case, DST_IP, Depends, Emit, Field, Filter, Header, Hold, Number, Order, State, Target,
-    Value, wire_field,
+    Action, Case, DST_IP, Depends, Emit, Field, Filter, Header, Hold, Number, Order, State, StateAccess,
+    Target, Value, wire_field,
 };
 use element::{
     Args, Base, Batch, Call, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Timestamp, manual,
@@ -387,7 +387,7 @@ impl Element for ArpQuerier {
                 table: TABLE,
                 key: vec![DST_IP],
                 both_directions: false,
-                access: Access::Shared,
+                access: StateAccess::Shared,
             }],
             ..Effects::cases(cases)
         };

@@ -31,7 +31,7 @@
 use std::net::Ipv4Addr;
 
 use classify::IntervalSet;
-use element::args::{Arg, Ipv4Prefix, Place};
+use element::args::{ArgType, Ipv4Prefix, Scope};
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Field, Filter, Number, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
@@ -94,7 +94,7 @@ fn entry_of(prefix: Ipv4Prefix, mac: MacAddr) -> Entry<u32> {
 
 /// Parses one or more prefixes or addresses and an Ethernet address, in any order. Returns an entry per
 /// prefix; the errors are Click's.
-fn parse(text: &str, place: &Place<'_>) -> Result<Vec<Entry<u32>>, &'static str> {
+fn parse(text: &str, place: &Scope<'_>) -> Result<Vec<Entry<u32>>, &'static str> {
     let words: Vec<String> = split_spaces(text).into_iter().map(|word| word.text).collect();
     let (mut prefixes, mut mac) = (Vec::new(), None);
     for word in &words {

@@ -41,8 +41,8 @@ use std::any::Any;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use element::args::Arg;
-use element::class::Phase;
+use element::args::ArgType;
+use element::class::ConfigurePhase;
 use element::{Class, Cx, Effects, Element, Handler, manual};
 use lang::args::split_spaces;
 use wire::MacAddr;
@@ -56,7 +56,7 @@ pub static CLASS: Class = Class {
     manual: manual!("arp_table.rs"),
     args: &table::ARGS,
     table: &HANDLERS,
-    phase: Phase::Service,
+    phase: ConfigurePhase::Service,
     samples: &["", "CAPACITY 4, TIMEOUT 10"],
     reconfigures: true,
     build: |args| {

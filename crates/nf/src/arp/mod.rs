@@ -12,7 +12,7 @@ pub(crate) mod waiting;
 
 use classify::IntervalSet;
 use element::Base;
-use element::args::{Arg, Ipv4Prefix, Place};
+use element::args::{ArgType, Ipv4Prefix, Scope};
 use element::effects::Filter;
 use std::net::Ipv4Addr;
 use wire::{IntoBytes, MacAddr, arp, ether_type, ethernet};
@@ -78,7 +78,7 @@ fn hosts() -> IntervalSet {
 
 /// Parses an address, as a prefix of 32 bits, or a prefix. A name that stands for both (AddressInfo) means
 /// the address.
-fn prefix_or_address(text: &str, place: &Place<'_>) -> Result<Ipv4Prefix, String> {
+fn prefix_or_address(text: &str, place: &Scope<'_>) -> Result<Ipv4Prefix, String> {
     match Ipv4Addr::parse(text, place) {
         Ok(address) => Ok(Ipv4Prefix { address, mask: Ipv4Addr::BROADCAST }),
         Err(_) => Ipv4Prefix::parse(text, place),

@@ -4,9 +4,9 @@
 use std::any::Any;
 use std::fmt::{Display, Write as _};
 
-use element::args::{Arg, Args, read_value};
+use element::args::{ArgType, Args, read_value};
 use element::class::{ArgInfo, join};
-use element::effects::{Access, Depends, Effects, Field, State};
+use element::effects::{Depends, Effects, Field, State, StateAccess};
 use element::{Base, Batch, Cx, Element, Handler, Invalid, Packet, Timestamp};
 use flow::{FiveTupleKey, FlowId, Inserted};
 use packet::{Annotations, BATCH_CAPACITY};
@@ -20,7 +20,7 @@ use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::memory::{refusal, reserved};
 
 /// The destination of a server's packets: an IPv4 address, an Ethernet address, or an output.
-pub(super) trait Place: Arg + Display + Clone + PartialEq + Send + 'static {
+pub(super) trait Place: ArgType + Display + Clone + PartialEq + Send + 'static {
     /// The word for the destination in error messages, such as "server".
     const WHAT: &'static str;
     /// The error text of handlers for a value that cannot be parsed as a destination.
@@ -721,7 +721,8 @@ impl<P: Place> Balancer<P> {
     /// Adds the effects that all load balancers have: the table of connections, with the key's fields, and
     /// dependence on time and handlers.
     pub(super) fn declare(&self, effects: Effects, key: Vec<Field>) -> Effects {
-        let state = State { table: "connections", key, both_directions: false, access: Access::Connection };
+        let state =
+            State { table: "connections", key, both_directions: false, access: StateAccess::Connection };
         let effects = Effects { state: vec![state], finds_state: true, ..effects };
         let effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
         match self.settings.rule.mode.counts() {

@@ -91,7 +91,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use classify::IntervalSet;
-use element::class::{ArgInfo, Phase, join};
+use element::class::{ArgInfo, ConfigurePhase, join};
 use element::effects::{Action, Case, DST_IP, Field, Filter, Header, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Invalid, Packet, manual};
 use packet::Annotations;
@@ -114,7 +114,7 @@ pub static CLASS: Class = Class {
     manual: manual!("flow_ip_load_balancer.rs"),
     args: &ARGS,
     table: &Balancing::<ToAddress>::HANDLERS,
-    phase: Phase::Service,
+    phase: ConfigurePhase::Service,
     reconfigures: true,
     samples: &[
         "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, 10.9.0.3",

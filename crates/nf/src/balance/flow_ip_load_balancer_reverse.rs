@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use element::args::ElementRef;
 use element::class::ArgInfo;
-use element::effects::{Access, Action, Case, Field, Header, State, Target, Value, wire_field};
+use element::effects::{Action, Case, Field, Header, State, StateAccess, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, Effects, Element, ElementId, manual};
 
 use super::flow_ip_load_balancer::{Front, requote, requoted};
@@ -77,7 +77,7 @@ impl Element for FlowIpLoadBalancerReverse {
             cases.push(Case { when: tcp.when.clone().and([ends]), ..tcp.clone() }.shown());
         }
         cases.extend(stored);
-        let (key, access) = (Vec::new(), Access::Soft);
+        let (key, access) = (Vec::new(), StateAccess::Soft);
         let state = State { table: "notices", key, both_directions: false, access };
         Effects { state: vec![state], ..Effects::cases(cases) }
     }

@@ -58,7 +58,7 @@
 
 use std::fmt;
 
-use element::args::Arg;
+use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Case, Filter, Target};
 use element::five_tuple::{READS, five_tuple, flow_of_error};
@@ -103,8 +103,8 @@ impl fmt::Display for Output {
     }
 }
 
-impl Arg for Output {
-    fn parse(text: &str, place: &element::args::Place<'_>) -> Result<Output, String> {
+impl ArgType for Output {
+    fn parse(text: &str, place: &element::args::Scope<'_>) -> Result<Output, String> {
         usize::parse(text, place).map(Output)
     }
 

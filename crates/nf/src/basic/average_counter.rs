@@ -34,7 +34,7 @@
 use std::any::Any;
 
 use element::class::ArgInfo;
-use element::effects::{self, Access, Field, State};
+use element::effects::{self, Field, State, StateAccess};
 use element::{Batch, Class, Cx, Effects, Element, Handler, Tally, Timestamp, manual};
 
 use crate::script::number::Number;
@@ -128,11 +128,12 @@ fn show(number: f64) -> String {
 
 impl Element for AverageCounter {
     fn effects(&self) -> Effects {
-        let state = State { table: "count", key: Vec::new(), both_directions: false, access: Access::Soft };
+        let state =
+            State { table: "count", key: Vec::new(), both_directions: false, access: StateAccess::Soft };
         // With these arguments, the time of each packet decides if it counts. Therefore, the element must
         // see each packet itself and not only the totals of a program that replaces it.
         let chooses = self.ignore.is_set() || self.max.is_set() || self.threshold > 0;
-        let counts = if chooses { effects::Counts::Own } else { effects::Counts::Tallied };
+        let counts = if chooses { effects::Counting::Own } else { effects::Counting::Tallied };
         Effects { state: vec![state], counts, ..Effects::pass() }.observing(&[Field::Length])
     }
 

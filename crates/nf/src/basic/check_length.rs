@@ -21,7 +21,7 @@
 
 use classify::IntervalSet;
 use element::class::ArgInfo;
-use element::effects::{Counts, Depends, Field, Filter, Number, plus_annotation};
+use element::effects::{Counting, Depends, Field, Filter, Number, plus_annotation};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use packet::Annotations;
 
@@ -63,7 +63,7 @@ impl Element for CheckLength {
         };
         or_aside(fits, DropReason::TooLong, Vec::new())
             .depending_on(Depends::Handler)
-            .counting(Counts::Tallied)
+            .counting(Counting::Tallied)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

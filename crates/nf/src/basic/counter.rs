@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use element::args::{BadInteger, Raw, parse_integer};
 use element::class::ArgInfo;
-use element::effects::{Access, Counts, Field, State};
+use element::effects::{Counting, Field, State, StateAccess};
 use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Tally, Timestamp, manual};
 
 use crate::ewma::Rate;
@@ -124,11 +124,12 @@ impl Counter {
 
 impl Element for Counter {
     fn effects(&self) -> Effects {
-        let state = State { table: "count", key: Vec::new(), both_directions: false, access: Access::Soft };
+        let state =
+            State { table: "count", key: Vec::new(), both_directions: false, access: StateAccess::Soft };
         // A triggered call must come between two packets. Therefore, the element must see each packet
         // itself and not only the totals of a program that replaces it.
         let calls = self.has_triggers() || self.texts.iter().any(Option::is_some);
-        let counts = if calls { Counts::Own } else { Counts::Tallied };
+        let counts = if calls { Counting::Own } else { Counting::Tallied };
         Effects { state: vec![state], counts, ..Effects::pass() }.observing(&[Field::Length])
     }
 

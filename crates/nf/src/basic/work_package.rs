@@ -25,7 +25,7 @@
 use std::hint::black_box;
 
 use element::class::ArgInfo;
-use element::effects::{Counts, Field};
+use element::effects::{Counting, Field};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 
 /// The class.
@@ -111,7 +111,7 @@ impl Element for WorkPackage {
                 Effects::pass().observing(&[headers])
             }
         };
-        effects.counting(Counts::Own)
+        effects.counting(Counting::Own)
     }
 
     fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {

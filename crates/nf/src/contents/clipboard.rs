@@ -25,7 +25,7 @@ use std::ops::Range;
 
 use element::args::parse_integer;
 use element::class::ArgInfo;
-use element::effects::{Access, Case, Field, Filter, State, Target};
+use element::effects::{Case, Field, Filter, State, StateAccess, Target};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 use packet::MAX_PACKET;
 
@@ -125,7 +125,7 @@ impl Element for Clipboard {
             table: "clipboard",
             key: self.ranges.iter().map(at).collect(),
             both_directions: false,
-            access: Access::EveryPacket,
+            access: StateAccess::EveryPacket,
         }];
         effects.opaque = Some("writes bytes of other packets");
         effects

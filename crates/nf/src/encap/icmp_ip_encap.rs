@@ -29,7 +29,7 @@
 
 use std::net::Ipv4Addr;
 
-use element::args::{Arg, Place};
+use element::args::{ArgType, Scope};
 use element::class::ArgInfo;
 use element::effects::Header;
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
@@ -81,12 +81,12 @@ pub static CLASS: Class = Class {
 };
 
 /// Parses an ICMP type, by number or name; `None` if it is invalid.
-pub(crate) fn parse_kind(word: &str, place: &Place<'_>) -> Option<u8> {
+pub(crate) fn parse_kind(word: &str, place: &Scope<'_>) -> Option<u8> {
     icmp_names::kind(word).or_else(|| u8::parse(word, place).ok())
 }
 
 /// Parses an ICMP code, by number or by its name for messages of type `kind`; `None` if it is invalid.
-pub(crate) fn parse_code(kind: u8, word: &str, place: &Place<'_>) -> Option<u8> {
+pub(crate) fn parse_code(kind: u8, word: &str, place: &Scope<'_>) -> Option<u8> {
     icmp_names::code(kind, word).or_else(|| u8::parse(word, place).ok())
 }
 

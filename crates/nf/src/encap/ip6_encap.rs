@@ -29,7 +29,7 @@
 
 use std::net::Ipv6Addr;
 
-use element::args::{Arg, Place, Raw};
+use element::args::{ArgType, Raw, Scope};
 use element::class::ArgInfo;
 use element::effects::{Action, Case, DST_IP6, Depends, Field, Filter, Number, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
@@ -87,7 +87,7 @@ pub static CLASS: Class = Class {
 ///
 /// # Errors
 /// Click's message if the text is neither.
-fn read_destination(text: &str, place: &Place<'_>) -> Result<Option<Ipv6Addr>, &'static str> {
+fn read_destination(text: &str, place: &Scope<'_>) -> Result<Option<Ipv6Addr>, &'static str> {
     match text.trim() {
         "DST_ANNO" => Ok(None),
         text => match Ipv6Addr::parse(text, place) {

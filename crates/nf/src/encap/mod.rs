@@ -13,7 +13,7 @@ pub mod udp_ip_encap;
 use std::net::Ipv4Addr;
 
 use classify::filter::ip_protocol;
-use element::args::{Arg, Place, not_a};
+use element::args::{ArgType, Scope, not_a};
 use element::effects::{
     Action, Case, Checksum, DST_IP, Depends, Effects, Field, Filter, Header, Number, Target, Value,
     wire_field,
@@ -43,7 +43,7 @@ impl Destination {
         }
     }
 
-    pub(super) fn parse(text: &str, place: &Place<'_>) -> Option<Destination> {
+    pub(super) fn parse(text: &str, place: &Scope<'_>) -> Option<Destination> {
         match text.trim() {
             "DST_ANNO" => Some(Destination::Annotation),
             text => Ipv4Addr::parse(text, place).ok().map(Destination::Fixed),
@@ -55,8 +55,8 @@ impl Destination {
 #[derive(Clone, Copy, Default)]
 pub(super) struct ProtocolNumber(pub(super) i32);
 
-impl Arg for ProtocolNumber {
-    fn parse(text: &str, place: &Place<'_>) -> Result<ProtocolNumber, String> {
+impl ArgType for ProtocolNumber {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<ProtocolNumber, String> {
         match ip_protocol(text.trim()) {
             Some(number) => Ok(ProtocolNumber(number.into())),
             None => i32::parse(text, place)

@@ -29,7 +29,7 @@
 
 use std::net::Ipv4Addr;
 
-use element::args::{Arg, Raw, UdpPort};
+use element::args::{ArgType, Raw, UdpPort};
 use element::class::ArgInfo;
 use element::effects::{Action, Field, Header, Number, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};

@@ -73,12 +73,12 @@ impl HeaderCheck for CheckArpHeader {
     fn effects(&self) -> Effects {
         let at = |place, length| bytes(Base::Data, self.offset + place, length);
         let offset = self.offset as i64;
-        let total = Number::constant(arp::Lengths::LEN as i64).plus(2, at(4, 1), u128::MAX);
+        let total = Number::constant(arp::FixedPart::LEN as i64).plus(2, at(4, 1), u128::MAX);
         let total = total.plus(2, at(5, 1), u128::MAX);
         let requires = |kind, number: u16, length, value| {
             Filter::One(vec![Filter::equals(kind, number.into()).not(), Filter::equals(length, value)])
         };
-        let whole = Filter::reaches(Base::Data, self.offset as i32, arp::Lengths::LEN as u16)
+        let whole = Filter::reaches(Base::Data, self.offset as i32, arp::FixedPart::LEN as u16)
             .and([Filter::AtMost(total.clone(), Number::of(Field::Length).plus_constant(-offset))]);
         let well_formed = Filter::All(vec![
             requires(at(0, 2), arp::ETHERNET, at(4, 1), 6),
@@ -94,7 +94,7 @@ impl HeaderCheck for CheckArpHeader {
 
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {
         let data = packet.data().get(self.offset..).unwrap_or_default();
-        let header = arp::Lengths::of(data).ok_or(0usize)?;
+        let header = arp::FixedPart::of(data).ok_or(0usize)?;
         if data.len() < header.total() {
             return Err(1);
         }

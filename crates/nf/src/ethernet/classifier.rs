@@ -26,9 +26,9 @@
 //! IPClassifier, IPFilter, CheckIPHeader
 
 use classify::IntervalSet;
-use classify::pattern::{BytesTest, Decision, Program};
+use classify::pattern::{BytesTest, Decision, PatternProgram};
 use element::class::{Access, ArgInfo};
-use element::effects::{Case, Counts, Filter, Target, Written};
+use element::effects::{Case, Counting, Filter, Target, Written};
 use element::{Base, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, manual};
 
 use crate::editing::bytes;
@@ -52,7 +52,7 @@ pub static CLASS: Class = Class {
         // If the number of patterns is wrong, Click reports no errors in them. They are reported here, but
         // not with Click's words.
         let goes_on = patterns::check_count(args, (patterns.len(), "pattern"), (outputs, "output"));
-        let program = match Program::compile(&patterns) {
+        let program = match PatternProgram::compile(&patterns) {
             Ok(program) => program,
             Err(errors) => {
                 for (pattern, text) in errors {
@@ -75,7 +75,7 @@ pub static CLASS: Class = Class {
 struct Classifier {
     /// The texts of the patterns, for the handlers that show them.
     patterns: Vec<String>,
-    program: Program,
+    program: PatternProgram,
     sorter: Sorter,
 }
 
@@ -102,7 +102,7 @@ impl Element for Classifier {
         };
         let mut cases: Vec<Case> = (0..self.patterns.len()).map(pattern).collect();
         cases.push(Case::new(Filter::Any, Target::Drop(DropReason::NoMatch)));
-        Effects::cases(cases).counting(Counts::Tallied)
+        Effects::cases(cases).counting(Counting::Tallied)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
@@ -120,7 +120,7 @@ impl Element for Classifier {
 
     fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let patterns = patterns::replaced(&self.patterns, name, value)?;
-        self.program = Program::compile(&patterns).map_err(|errors| {
+        self.program = PatternProgram::compile(&patterns).map_err(|errors| {
             let texts: Vec<String> = errors.into_iter().map(|(_, text)| text).collect();
             texts.join("\n")
         })?;

@@ -21,7 +21,7 @@
 //! ## See also
 //! EtherEncap, Strip
 
-use element::args::Arg;
+use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Field, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
@@ -56,8 +56,8 @@ pub static CLASS: Class = Class {
 #[derive(Default)]
 struct Type(u16);
 
-impl Arg for Type {
-    fn parse(text: &str, place: &element::args::Place<'_>) -> Result<Type, String> {
+impl ArgType for Type {
+    fn parse(text: &str, place: &element::args::Scope<'_>) -> Result<Type, String> {
         let number = u32::parse(text, place)?;
         let large = "argument 1 (Ethernet encapsulation type) must be <= 0xFFFF";
         u16::try_from(number).map(Type).map_err(|_| large.into())

@@ -24,7 +24,7 @@
 //! ## See also
 //! Strip, EtherRewrite
 
-use element::args::Arg;
+use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Field, Filter, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};

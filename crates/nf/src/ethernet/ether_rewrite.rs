@@ -23,7 +23,7 @@
 //! EtherEncap
 
 use crate::editing::{bytes, is_marked};
-use element::args::Arg;
+use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Filter, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};

@@ -40,9 +40,9 @@
 
 use std::any::Any;
 
-use element::args::{Arg, parse_seconds};
+use element::args::{ArgType, parse_seconds};
 use element::class::ArgInfo;
-use element::effects::{Access, Case, Depends, Emit, Field, Filter, Order, State, Target};
+use element::effects::{Case, Depends, Emit, Field, Filter, Order, State, StateAccess, Target};
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
 };
@@ -334,7 +334,7 @@ impl Element for EtherSwitch {
                 table: "hosts",
                 key: vec![addresses],
                 both_directions: true,
-                access: Access::EveryPacket,
+                access: StateAccess::EveryPacket,
             }];
             effects.depends = vec![Depends::Counter];
         }

@@ -23,7 +23,7 @@
 //! ## See also
 //! EtherRewrite, StoreIPAddress
 
-use element::args::{AnnotationOffset, Arg, Raw};
+use element::args::{AnnotationOffset, ArgType, Raw};
 use element::class::ArgInfo;
 use element::effects::{Action, Depends, Filter, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};

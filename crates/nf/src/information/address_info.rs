@@ -27,8 +27,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use element::addresses::Addresses;
-use element::args::{Arg, Ipv4Prefix, Ipv6Prefix, Place};
-use element::class::{ArgInfo, Phase};
+use element::args::{ArgType, Ipv4Prefix, Ipv6Prefix, Scope};
+use element::class::{ArgInfo, ConfigurePhase};
 use element::setup::scope_of;
 use element::{Class, Effects, Element, manual};
 use wire::ethernet::MacAddr;
@@ -39,7 +39,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("address_info.rs"),
     args: &[ArgInfo::rest("NAME", "name address ...")],
-    phase: Phase::Information,
+    phase: ConfigurePhase::Information,
     samples: &["", "a 10.0.0.1/24 1:2:3:4:5:6, b fe80::1/64"],
     build: |args| {
         let scope = scope_of(&args.name()).to_string();
@@ -67,7 +67,7 @@ pub static CLASS: Class = Class {
 
 /// Returns all addresses and prefixes that a text denotes: as an address in itself, or as a name that is
 /// declared already.
-fn meaning(text: &str, place: &Place<'_>) -> Addresses {
+fn meaning(text: &str, place: &Scope<'_>) -> Addresses {
     let mut found = Addresses { mac: MacAddr::parse(text, place).ok(), ..Addresses::default() };
     // A text with a mask is a prefix. It also is an address if it has bits outside of the mask, or if the
     // mask covers all bits.

@@ -19,7 +19,7 @@
 //! ScheduleInfo
 
 use element::args::parse_integer;
-use element::class::{ArgInfo, Phase};
+use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, Effects, Element, manual};
 
 /// The class.
@@ -28,7 +28,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("alignment_info.rs"),
     args: &[ArgInfo::rest("ELEMENT", "element chunk offset ...")],
-    phase: Phase::Information,
+    phase: ConfigurePhase::Information,
     samples: &["", "e 4 2"],
     build: |args| {
         // Wrong arguments have no effect, so they are reported as warnings and not as errors, as in Click.

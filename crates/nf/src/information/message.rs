@@ -19,7 +19,7 @@
 //! Error
 
 use element::args::Raw;
-use element::class::{ArgInfo, Phase};
+use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, Cx, Effects, Element, manual};
 
 /// The class.
@@ -28,7 +28,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("message.rs"),
     args: &[ArgInfo::required("MESSAGE", "string"), ArgInfo::positional("TYPE", "word", "MESSAGE")],
-    phase: Phase::Information,
+    phase: ConfigurePhase::Information,
     samples: &["hello", "careful, WARNING"],
     build: |args| {
         let text: String = args.required("MESSAGE");

@@ -21,7 +21,7 @@
 //! AddressInfo, IPClassifier
 
 use element::args::parse_integer;
-use element::class::{ArgInfo, Phase};
+use element::class::{ArgInfo, ConfigurePhase};
 use element::setup::scope_of;
 use element::{Class, Effects, Element, manual};
 use wire::ip_protocol;
@@ -32,7 +32,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("port_info.rs"),
     args: &[ArgInfo::rest("NAME", "name port ...")],
-    phase: Phase::Information,
+    phase: ConfigurePhase::Information,
     samples: &["", "a 1234/udp b, c 99"],
     build: |args| {
         let scope = scope_of(&args.name()).to_string();

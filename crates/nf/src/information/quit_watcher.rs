@@ -17,7 +17,7 @@
 //! ## See also
 //! DriverManager
 
-use element::args::{Arg, ElementRef};
+use element::args::{ArgType, ElementRef};
 use element::class::ArgInfo;
 use element::{Call, Class, Cx, Effects, Element, Timestamp, manual};
 

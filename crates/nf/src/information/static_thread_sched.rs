@@ -21,7 +21,7 @@
 //! AddressInfo
 
 use element::args::{not_a, parse_integer};
-use element::class::{ArgInfo, Phase};
+use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, Effects, Element, manual};
 
 /// The class.
@@ -30,7 +30,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("static_thread_sched.rs"),
     args: &[ArgInfo::rest("ELEMENT", "element thread")],
-    phase: Phase::Information,
+    phase: ConfigurePhase::Information,
     build: |args| {
         args.each_of_rest(|args, _, text| {
             let words: Vec<&str> = text.split_whitespace().collect();

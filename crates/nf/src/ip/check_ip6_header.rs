@@ -29,7 +29,7 @@
 
 use std::net::Ipv6Addr;
 
-use element::args::{Arg, Place};
+use element::args::{ArgType, Scope};
 use element::class::ArgInfo;
 use element::effects::{Action, Field, Filter, Number, Value};
 use element::{Base, Class, DropReason, Effects, Packet, manual};
@@ -69,8 +69,8 @@ pub static CLASS: Class = Class {
 #[derive(Default)]
 struct Addresses(Vec<u128>);
 
-impl Arg for Addresses {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Addresses, String> {
+impl ArgType for Addresses {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Addresses, String> {
         let words = lang::args::unquote(text);
         let words = words.split_whitespace().map(|word| Ipv6Addr::parse(word, place).map(Ipv6Addr::to_bits));
         words.collect::<Result<_, _>>().map(Addresses).map_err(|_| "expects IP6ADDRESS -a ".into())

@@ -35,7 +35,7 @@
 use std::net::Ipv4Addr;
 
 use classify::IntervalSet;
-use element::args::{Arg, Ipv4Prefix, Place, Raw};
+use element::args::{ArgType, Ipv4Prefix, Raw, Scope};
 use element::class::ArgInfo;
 use element::effects::{Action, DST_IP, Field, Filter, Header, Number, Value};
 use element::{Args, Base, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
@@ -87,8 +87,8 @@ pub(super) fn build(args: &mut Args<'_>, class: &'static Class) -> Result<Box<dy
 #[derive(Default)]
 struct Prefixes(Vec<Ipv4Prefix>);
 
-impl Arg for Prefixes {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Prefixes, String> {
+impl ArgType for Prefixes {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Prefixes, String> {
         let Raw(text) = Raw::parse(text, place)?;
         text.split_whitespace()
             .map(|word| Ipv4Prefix::parse(word, place))
@@ -101,8 +101,8 @@ impl Arg for Prefixes {
 #[derive(Default)]
 pub(crate) struct Addresses(pub(crate) Vec<u32>);
 
-impl Arg for Addresses {
-    fn parse(text: &str, place: &Place<'_>) -> Result<Addresses, String> {
+impl ArgType for Addresses {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Addresses, String> {
         let words = text.split_whitespace().map(|word| Ipv4Addr::parse(word, place).map(Ipv4Addr::to_bits));
         words.collect::<Result<_, _>>().map(Addresses)
     }

@@ -19,7 +19,7 @@
 //! DecIPTTL, CheckIP6Header
 
 use classify::IntervalSet;
-use element::effects::{Action, Counts, Filter, Header, Value};
+use element::effects::{Action, Counting, Filter, Header, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Tally, manual};
 
 use super::ip6_mirror::ipv6;
@@ -54,7 +54,7 @@ impl Element for DecIp6Hlim {
         let decrement = Action::Set(limit.clone(), Value::Plus(limit, -1));
         let expires = aside(expired, DropReason::TtlExpired);
         let cases = vec![needs(Header::Ipv6), expires, otherwise(vec![decrement])];
-        Effects::cases(cases).counting(Counts::Tallied)
+        Effects::cases(cases).counting(Counting::Tallied)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -26,7 +26,7 @@
 use crate::editing::aside;
 use classify::IntervalSet;
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Counts, Depends, Filter, Header, Target, Value, wire_field};
+use element::effects::{Action, Case, Counting, Depends, Filter, Header, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Tally, manual};
 use wire::{FromBytes, checksum, ipv4};
 
@@ -95,7 +95,7 @@ impl Element for DecIpTtl {
             let off = Filter::Opaque { about: "switched off", reads: Vec::new() };
             cases.insert(0, Case::new(off, Target::Output(0)));
         }
-        Effects::cases(cases).depending_on(Depends::Handler).counting(Counts::Tallied)
+        Effects::cases(cases).depending_on(Depends::Handler).counting(Counting::Tallied)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

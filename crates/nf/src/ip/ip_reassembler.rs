@@ -74,7 +74,7 @@ use std::net::Ipv4Addr;
 use element::args::AnnotationOffset;
 use element::class::ArgInfo;
 use element::effects::{
-    Access, Case, Depends, Emit, Field, Filter, Header, Hold, Order, State, Target, wire_field,
+    Case, Depends, Emit, Field, Filter, Header, Hold, Order, State, StateAccess, Target, wire_field,
 };
 use element::{
     Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
@@ -433,7 +433,7 @@ impl Element for IpReassembler {
             when: Filter::Any,
         }];
         effects.state =
-            vec![State { table: "fragments", key, both_directions: false, access: Access::EveryPacket }];
+            vec![State { table: "fragments", key, both_directions: false, access: StateAccess::EveryPacket }];
         // Only fragments have a home worker; whole packets are handled by any worker.
         effects.finds_state = true;
         effects.opaque = Some("joins packets");

@@ -20,7 +20,7 @@
 //! ## See also
 //! SetIP6Hlim, SetIP6DSCP, SetIP6ECN
 
-use element::args::{Place, read_value};
+use element::args::{Scope, read_value};
 use element::class::ArgInfo;
 use element::effects::{Action, Value};
 use element::{Base, Class, Complaint, manual};
@@ -49,7 +49,7 @@ const ALL: u32 = 0xf_ffff;
 impl Field for FlowLabel {
     const HANDLER: &'static str = "flowlabel";
 
-    fn parse(text: &str, place: &Place<'_>) -> Result<u32, Complaint> {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<u32, Complaint> {
         let label: u32 = read_value("FLOW", text, place)?;
         if label <= ALL { Ok(label) } else { Err("flow label out of range".into()) }
     }

@@ -22,7 +22,7 @@
 
 use std::marker::PhantomData;
 
-use element::args::{Place, Raw, read_value};
+use element::args::{Raw, Scope, read_value};
 use element::class::ArgInfo;
 use element::effects::{Action, Depends, Header};
 use element::{Args, Base, Batch, Class, Complaint, Cx, Effects, Element, Handler, Invalid, manual};
@@ -52,7 +52,7 @@ pub(super) trait Field: Send + 'static {
     ///
     /// # Errors
     /// If the text is not a number, or the number is too large for the field.
-    fn parse(text: &str, place: &Place<'_>) -> Result<u32, Complaint>;
+    fn parse(text: &str, place: &Scope<'_>) -> Result<u32, Complaint>;
 
     /// Returns the action that declares that the field is set to `value`.
     fn action(value: u32) -> Action;
@@ -65,7 +65,7 @@ struct HopLimit;
 impl Field for HopLimit {
     const HANDLER: &'static str = "hopLimit";
 
-    fn parse(text: &str, place: &Place<'_>) -> Result<u32, Complaint> {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<u32, Complaint> {
         read_value::<u8>("HLIM", text, place).map(u32::from)
     }
 

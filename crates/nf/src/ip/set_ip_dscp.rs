@@ -22,7 +22,7 @@
 
 use std::marker::PhantomData;
 
-use element::args::{Place, Raw, read_value};
+use element::args::{Raw, Scope, read_value};
 use element::class::ArgInfo;
 use element::effects::Depends;
 use element::{Args, Batch, Class, Complaint, Cx, Effects, Element, Handler, Invalid, Packet, manual};
@@ -92,7 +92,7 @@ impl<V: Version> SetDscp<V> {
 }
 
 /// Parses a code point from 0 to 63, and shifts it left by two bits, as it is in the byte with the ECN bits.
-fn parse(text: &str, place: &Place<'_>) -> Result<u8, Complaint> {
+fn parse(text: &str, place: &Scope<'_>) -> Result<u8, Complaint> {
     match read_value::<u32>("DSCP", text, place)? {
         dscp @ 0..=63 => Ok((dscp as u8) << 2),
         _ => Err("diffserv code point out of range".into()),

@@ -23,7 +23,7 @@
 
 use std::net::Ipv6Addr;
 
-use element::args::Arg;
+use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Action, DST_IP6, Filter, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};

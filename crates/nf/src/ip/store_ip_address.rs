@@ -24,7 +24,7 @@
 
 use std::net::Ipv4Addr;
 
-use element::args::{Arg, Raw, read_value};
+use element::args::{ArgType, Raw, read_value};
 use element::class::ArgInfo;
 use element::effects::{Action, Case, DST_IP, Filter, Header, Target, Value, wire_field};
 use element::{Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
@@ -68,7 +68,7 @@ pub static CLASS: Class = Class {
 ///
 /// # Errors
 /// If there is no argument, or if an argument is invalid.
-pub(super) fn address_and_place<A: Arg>(args: &mut Args<'_>) -> Result<(Option<A>, String), Invalid> {
+pub(super) fn address_and_place<A: ArgType>(args: &mut Args<'_>) -> Result<(Option<A>, String), Invalid> {
     let (first, second): (Option<Raw>, Option<Raw>) = (args.get("ADDR"), args.get("OFFSET"));
     let (address, offset) = match (first, second) {
         (first, Some(Raw(offset))) => (first, offset),

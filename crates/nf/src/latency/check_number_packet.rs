@@ -25,7 +25,7 @@
 //! ## See also
 //! NumberPacket, RecordTimestamp, TimestampDiff
 
-use element::args::{Arg, not_a};
+use element::args::{ArgType, not_a};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};

@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use element::args::ElementRef;
-use element::class::{ArgInfo, Phase};
-use element::effects::{Access, Counts, Field, State};
+use element::class::{ArgInfo, ConfigurePhase};
+use element::effects::{Counting, Field, State, StateAccess};
 use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
 
 use super::{number_at, number_field};
@@ -48,7 +48,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("COUNTER", "element", ""),
     ],
     samples: &["", "OFFSET 20, N 10"],
-    phase: Phase::Service,
+    phase: ConfigurePhase::Service,
     build: |args| {
         let room = args.value::<u32>("N") as usize;
         let offset = args.value::<i32>("OFFSET");
@@ -130,9 +130,13 @@ struct RecordTimestamp {
 
 impl Element for RecordTimestamp {
     fn effects(&self) -> Effects {
-        let state =
-            State { table: "times", key: Vec::new(), both_directions: false, access: Access::EveryPacket };
-        let effects = Effects { state: vec![state], counts: Counts::Own, ..Effects::pass() };
+        let state = State {
+            table: "times",
+            key: Vec::new(),
+            both_directions: false,
+            access: StateAccess::EveryPacket,
+        };
+        let effects = Effects { state: vec![state], counts: Counting::Own, ..Effects::pass() };
         match self.offset {
             Some(offset) => effects.observing(&[number_field(offset), Field::Length]),
             None => effects,

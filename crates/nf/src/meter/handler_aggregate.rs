@@ -21,7 +21,7 @@
 //! ## See also
 //! Script, Counter
 
-use element::args::{Arg, ElementRef, parse_real};
+use element::args::{ArgType, ElementRef, parse_real};
 use element::class::ArgInfo;
 use element::{Call, Class, Cx, Effects, Element, ElementId, Handler, manual};
 

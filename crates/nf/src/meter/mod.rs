@@ -10,7 +10,7 @@ mod histogram;
 pub mod set_cycle_count;
 pub mod timestamp_accum;
 
-use element::effects::{Access, Counts, Field, State};
+use element::effects::{Counting, Field, State, StateAccess};
 use element::{Effects, Packet};
 
 /// The offset of the 8-byte annotation in which SetCycleCount stores the processor's cycle counter.
@@ -25,6 +25,6 @@ fn cycles_of(packet: &Packet) -> u64 {
 /// Returns the effects of elements that count packets and forward them unchanged; their counts depend on
 /// the fields `seen`.
 fn metering(seen: &[Field]) -> Effects {
-    let state = State { table: "meter", key: Vec::new(), both_directions: false, access: Access::Soft };
-    Effects { state: vec![state], counts: Counts::Own, ..Effects::pass() }.observing(seen)
+    let state = State { table: "meter", key: Vec::new(), both_directions: false, access: StateAccess::Soft };
+    Effects { state: vec![state], counts: Counting::Own, ..Effects::pass() }.observing(seen)
 }

@@ -2,8 +2,8 @@
 
 use classify::IntervalSet;
 use element::effects::{
-    Access, Action, Case, DST_IP, Depends, Effects, Field, Filter, Header, Leaves, Marks, Number, State,
-    Support, Target, Value, wire_field,
+    Action, Case, DST_IP, Depends, Effects, Field, Filter, FlowMarks, Header, Leaves, Number, State,
+    StateAccess, Support, Target, Value, wire_field,
 };
 use element::{Base, DropReason};
 use wire::{ip_protocol, ipv4};
@@ -220,10 +220,11 @@ pub(super) fn effects(desk: &Translation) -> Effects {
     }
     let inside = |table, more: &[Field]| {
         let key = [&[wire_field::IP_SRC], more].concat();
-        State { table, key, both_directions: false, access: Access::Connection }
+        State { table, key, both_directions: false, access: StateAccess::Connection }
     };
     let sharing = desk.sharing;
-    let mut states = vec![State { table: TABLE, key, both_directions: true, access: Access::Connection }];
+    let mut states =
+        vec![State { table: TABLE, key, both_directions: true, access: StateAccess::Connection }];
     if sharing.is_independent {
         states.push(inside("ends inside", &[wire_field::IP_PROTOCOL, wire_field::SRC_PORT]));
     }
@@ -232,7 +233,8 @@ pub(super) fn effects(desk: &Translation) -> Effects {
     }
     // A mark names one mapping. Only if TCP and UDP have separate mappings, all packets of a mapping have
     // one five-tuple, as packets with one mark must.
-    let marks = if matches!(flavour, Flavour::Both | Flavour::Tcp) { Marks::Gives } else { Marks::None };
+    let marks =
+        if matches!(flavour, Flavour::Both | Flavour::Tcp) { FlowMarks::Gives } else { FlowMarks::None };
     let mut effects =
         Effects { state: states, support: Support { marks, ..Support::default() }, ..Effects::cases(cases) };
     let chooses_home = !desk.is_helped

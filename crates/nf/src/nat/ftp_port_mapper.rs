@@ -52,7 +52,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use element::args::ElementRef;
-use element::class::{ArgInfo, Phase};
+use element::class::{ArgInfo, ConfigurePhase};
 use element::effects::{Action, Depends, Effects, Field, Header, Target, wire_field};
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Handler, Invalid, Packet, manual,
@@ -81,7 +81,7 @@ pub static CLASS: Class = Class {
     ],
     table: &HANDLERS,
     // FTPPortMapper is built before the translators, which look for its service ([`Helps`]).
-    phase: Phase::Service,
+    phase: ConfigurePhase::Service,
     samples: &[],
     build,
     ..Class::DEFAULT

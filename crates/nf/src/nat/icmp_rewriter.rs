@@ -216,7 +216,7 @@ impl Element for IcmpRewriter {
             table: "mappings of other elements",
             key: vec![bytes(Base::Transport, 16, 16)],
             both_directions: true,
-            access: element::effects::Access::Read,
+            access: element::effects::StateAccess::Read,
         };
         let cases = vec![
             needs(Header::Ipv4),

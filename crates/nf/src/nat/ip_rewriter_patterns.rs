@@ -21,7 +21,7 @@
 
 use std::sync::Arc;
 
-use element::class::{ArgInfo, Phase};
+use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, manual};
 
 use super::mapper::Silent;
@@ -33,7 +33,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("ip_rewriter_patterns.rs"),
     args: &[ArgInfo::rest("NAME", "name pattern")],
-    phase: Phase::Information,
+    phase: ConfigurePhase::Information,
     samples: &["", "a 1.0.0.1 1024-2000# - -, b 1.0.0.0/24 -"],
     build: |args| {
         let element = args.name();

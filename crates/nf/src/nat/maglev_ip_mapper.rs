@@ -36,8 +36,8 @@ use std::any::Any;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use element::args::{Arg, Args};
-use element::class::{ArgInfo, Phase};
+use element::args::{ArgType, Args};
+use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, Cx, Effects, Element, Handler, Invalid, manual};
 
 use super::mapper::{self, Choice, Mapper};
@@ -50,7 +50,7 @@ pub static CLASS: Class = Class {
     manual: manual!("maglev_ip_mapper.rs"),
     args: &[ArgInfo::rest("PATTERN", "pattern"), ArgInfo::keyword("CST_BUCKETS", "unsigned", "65537")],
     table: &HANDLERS,
-    phase: Phase::Service,
+    phase: ConfigurePhase::Service,
     samples: &["- - 10.0.0.1 80 0 1, - - 10.0.0.2 80 0 1"],
     build,
     ..Class::DEFAULT

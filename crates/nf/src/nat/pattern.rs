@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use element::args::{Arg, Ipv4Prefix, Place, parse_integer};
+use element::args::{ArgType, Ipv4Prefix, Scope, parse_integer};
 use element::setup::scope_of;
 use element::{Cx, ElementId, Setup};
 use lang::args::split_spaces;
@@ -70,7 +70,7 @@ impl Range {
     /// Parses a range of source addresses: `A-B`, or a prefix without its first and last address (a prefix
     /// of 31 or 32 bits is used as a whole). Sets the size of the range, and returns the first address.
     /// Returns `None` for other texts.
-    fn addresses(&mut self, text: &str, place: &Place<'_>) -> Option<u32> {
+    fn addresses(&mut self, text: &str, place: &Scope<'_>) -> Option<u32> {
         let text = self.without_mark(text);
         if let Some((low, high)) = text.split_once('-') {
             let bits = |text| Ipv4Addr::parse(text, place).map(Ipv4Addr::to_bits).ok();
@@ -105,7 +105,7 @@ impl Range {
 
 /// Parses a single address. Returns zero for `-`, which leaves the packet's address as it is, and `None`
 /// for other texts.
-fn address(text: &str, place: &Place<'_>) -> Option<u32> {
+fn address(text: &str, place: &Scope<'_>) -> Option<u32> {
     match text {
         "-" => Some(0),
         _ => Ipv4Addr::parse(text, place).map(Ipv4Addr::to_bits).ok(),
@@ -127,7 +127,7 @@ impl Pattern {
     ///
     /// # Errors
     /// If the words are not a pattern, with Click's text.
-    pub(super) fn parse(words: &[String], place: &Place<'_>) -> Result<Pattern, String> {
+    pub(super) fn parse(words: &[String], place: &Scope<'_>) -> Result<Pattern, String> {
         let (source, source_port, destination, destination_port) = match words {
             [source, destination] => (source, None, destination, None),
             // With three words, the last word is the range of ICMP identifiers, which stand in the source
@@ -323,7 +323,7 @@ pub(super) struct Names(pub(super) Vec<(String, Arc<Pattern>)>);
 /// patterns of the configuration.
 #[derive(Clone, Copy)]
 pub(super) struct Named<'a> {
-    pub(super) place: Place<'a>,
+    pub(super) place: Scope<'a>,
     pub(super) element: &'a str,
     /// The elements that name patterns: the name of each element, and its patterns.
     pub(super) names: &'a [(String, Arc<Names>)],
@@ -424,7 +424,7 @@ mod tests {
 
     fn read(text: &str) -> Result<String, String> {
         let setup = Setup::default();
-        Pattern::parse(&words(text), &Place::new(&setup, 0)).map(|pattern| pattern.to_string())
+        Pattern::parse(&words(text), &Scope::new(&setup, 0)).map(|pattern| pattern.to_string())
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use element::args::{AnnotationOffset, Arg, ElementRef, Port, Raw};
+use element::args::{AnnotationOffset, ArgType, ElementRef, IpPort, Raw};
 use element::class::{Access, ArgInfo, HandlerInfo, join};
 use element::lease::Leasing;
 use element::{Args, Batch, Cx, Effects, Element, ElementId, Invalid, Packet, Timestamp};
@@ -388,8 +388,8 @@ impl Rewriter {
         let place = cx.place();
         let address = |n: usize| Ipv4Addr::parse(word(n)?, &place).map_err(|e| format!("{}: {e}", names[n]));
         let port = |n: usize| {
-            let port = Port::<{ wire::ip_protocol::TCP }>::parse(word(n)?, &place);
-            port.map(|Port(port)| port).map_err(|e| format!("{}: {e}", names[n]))
+            let port = IpPort::<{ wire::ip_protocol::TCP }>::parse(word(n)?, &place);
+            port.map(|IpPort(port)| port).map_err(|e| format!("{}: {e}", names[n]))
         };
         let tuple = Tuple {
             source: address(0)?.to_bits(),

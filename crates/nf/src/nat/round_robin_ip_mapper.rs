@@ -24,7 +24,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use element::class::{ArgInfo, Phase};
+use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, Cx, Effects, Element, manual};
 
 use super::mapper::{self, Choice, Mapper};
@@ -35,7 +35,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("round_robin_ip_mapper.rs"),
     args: &[ArgInfo::rest("PATTERN", "pattern")],
-    phase: Phase::Service,
+    phase: ConfigurePhase::Service,
     samples: &["- - 10.0.0.1 80 0 1, - - 10.0.0.2 80 0 1"],
     build: |args| {
         let texts = args.rest();

@@ -23,7 +23,7 @@
 //! IPRewriter, RoundRobinIPMapper, IPRewriterPatterns
 
 use element::args::{Complaint, parse_integer};
-use element::class::{ArgInfo, Phase};
+use element::class::{ArgInfo, ConfigurePhase};
 use element::{Args, Class, manual};
 
 use super::mapper::{self, Choice, spread};
@@ -35,7 +35,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("source_ip_hash_mapper.rs"),
     args: &[ArgInfo::rest("PATTERN", "pattern")],
-    phase: Phase::Service,
+    phase: ConfigurePhase::Service,
     samples: &["20 1, - - 10.0.0.1 80 0 1 1, - - 10.0.0.2 80 0 1 2"],
     build: |args| {
         let texts = args.rest();

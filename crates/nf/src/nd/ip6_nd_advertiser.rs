@@ -25,7 +25,7 @@
 
 use std::net::Ipv6Addr;
 
-use element::args::{Arg, Ipv6Prefix, Place};
+use element::args::{ArgType, Ipv6Prefix, Scope};
 use element::class::ArgInfo;
 use element::effects::{Case, Emit, Field, Filter, Header, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
@@ -67,7 +67,7 @@ pub static CLASS: Class = Class {
 
 /// Parses one or more prefixes and an Ethernet address, in any order. Returns an entry per prefix; the
 /// errors are Click's.
-fn parse(text: &str, place: &Place<'_>) -> Result<Vec<Entry<u128>>, &'static str> {
+fn parse(text: &str, place: &Scope<'_>) -> Result<Vec<Entry<u128>>, &'static str> {
     let (mut prefixes, mut mac) = (Vec::new(), None);
     for word in split_spaces(text).into_iter().map(|word| word.text) {
         if let Ok(prefix) = Ipv6Prefix::parse(&word, place) {

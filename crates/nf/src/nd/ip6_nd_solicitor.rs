@@ -58,8 +58,8 @@ use std::net::Ipv6Addr;
 use classify::IntervalSet;
 use element::class::ArgInfo;
 use element::effects::{
-    Access, Action, Case, DST_IP6, Depends, Emit, Field, Filter, Header, Hold, Number, Order, State, Target,
-    Value, wire_field,
+    Action, Case, DST_IP6, Depends, Emit, Field, Filter, Header, Hold, Number, Order, State, StateAccess,
+    Target, Value, wire_field,
 };
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::Annotations;
@@ -477,7 +477,7 @@ impl Element for Ip6NdSolicitor {
                 table: TABLE,
                 key: vec![DST_IP6],
                 both_directions: false,
-                access: Access::EveryPacket,
+                access: StateAccess::EveryPacket,
             }],
             ..Effects::cases(cases)
         };

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use element::args::parse_bool;
-use element::effects::{Counts, Field};
+use element::effects::{Counting, Field};
 use element::{Args, Batch, Cx, Effects, Element, Handler, Packet, WriteTimer};
 use packet::MAX_PACKET;
 
@@ -188,7 +188,7 @@ impl<D: Describe> Printing<D> {
 
 impl<D: Describe> Element for Printing<D> {
     fn effects(&self) -> Effects {
-        Effects::pass().observing(&self.what.seen()).counting(Counts::Own)
+        Effects::pass().observing(&self.what.seen()).counting(Counting::Own)
     }
 
     fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {

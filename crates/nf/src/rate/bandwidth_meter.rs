@@ -24,7 +24,7 @@
 //! ## See also
 //! Meter, BandwidthShaper, Shaper, RatedSplitter
 
-use element::args::{Arg, Bandwidth};
+use element::args::{ArgType, Bandwidth};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Support, Target};
 use element::{Args, Batch, Class, Cx, Effects, Element, Handler, Invalid, manual};

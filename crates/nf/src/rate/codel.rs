@@ -29,7 +29,7 @@
 //! ## See also
 //! Queue, SetTimestamp, RED
 
-use element::args::{Place, Raw, read_value};
+use element::args::{Raw, Scope, read_value};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Target};
 use element::{
@@ -102,7 +102,7 @@ struct CoDel {
 }
 
 impl CoDel {
-    fn set(&mut self, which: usize, text: &str, place: &Place<'_>) -> Result<(), Complaint> {
+    fn set(&mut self, which: usize, text: &str, place: &Scope<'_>) -> Result<(), Complaint> {
         let time: Timestamp = read_value(["TARGET", "INTERVAL"][which], text, place)?;
         *[&mut self.target, &mut self.interval][which] = time;
         self.texts[which] = text.trim().to_string();

@@ -2,10 +2,12 @@
 //! element that applies a marker to packets.
 
 use classify::IntervalSet;
-use element::args::{AnnotationOffset, Arg, Args};
+use element::args::{AnnotationOffset, ArgType, Args};
 use element::class::ArgInfo;
-use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Support, Target, Value};
-use element::{Base, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Lengths, Packet, Timestamp};
+use element::effects::{Action, Case, Depends, Field, Filter, State, StateAccess, Support, Target, Value};
+use element::{
+    Base, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, WholeLengths,
+};
 use wire::ipv6;
 
 use super::limit::parse_rate;
@@ -139,7 +141,7 @@ fn ip_length(packet: &Packet) -> u64 {
 impl<M: Marker> Painter<M> {
     /// Determines a packet's colour, writes it to the annotation, and counts the packet.
     #[inline]
-    fn paint(&mut self, packet: &mut Packet, lengths: Lengths) -> Colour {
+    fn paint(&mut self, packet: &mut Packet, lengths: WholeLengths) -> Colour {
         let bytes = ip_length(packet) + lengths.aside(packet) as u64;
         let before = match self.aware {
             true => Colour::of_paint(packet.annotations().u8(self.place)),
@@ -178,8 +180,12 @@ impl<M: Marker> Element for Painter<M> {
         }
         cases.push(case(when("yellow", &reads, to(Colour::Yellow)), Colour::Yellow));
         cases.push(case(Case::new(Filter::Any, to(Colour::Green)), Colour::Green));
-        let state =
-            State { table: "tokens", key: Vec::new(), both_directions: false, access: Access::EveryPacket };
+        let state = State {
+            table: "tokens",
+            key: Vec::new(),
+            both_directions: false,
+            access: StateAccess::EveryPacket,
+        };
         let effects = Effects {
             state: vec![state],
             support: Support { whole_length: true, ..Support::default() },

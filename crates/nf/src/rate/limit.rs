@@ -1,10 +1,10 @@
 //! The rate limit of RatedUnqueue, RatedSplitter, BandwidthRatedUnqueue and BandwidthRatedSplitter: a token
 //! bucket, and the arguments RATE, BURST_DURATION and BURST_SIZE or BURST_BYTES.
 
-use element::args::{Arg, Bandwidth};
+use element::args::{ArgType, Bandwidth};
 use element::class::ArgInfo;
 use element::effects::{EXTRA_LENGTH, Field};
-use element::{Args, Cx, Lengths, Packet, Timestamp};
+use element::{Args, Cx, Packet, Timestamp, WholeLengths};
 use packet::Annotations;
 
 use super::bucket::Bucket;
@@ -105,7 +105,7 @@ impl Limit {
     }
 
     /// Takes the tokens of a packet that is sent from the bucket: one token, or one per byte.
-    pub(super) fn charge(&mut self, packet: &Packet, lengths: Lengths) {
+    pub(super) fn charge(&mut self, packet: &Packet, lengths: WholeLengths) {
         let length = match self.extra {
             true => packet.len() + packet.annotations().u32(Annotations::EXTRA_LENGTH) as usize,
             false => lengths.of(packet),

@@ -30,7 +30,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use element::args::{Arg, Bandwidth, parse_seconds};
+use element::args::{ArgType, Bandwidth, parse_seconds};
 use element::class::{ArgInfo, Notes};
 use element::effects::{Action, Case, Depends, EXTRA_LENGTH, Field, Filter, Hold, Target, Value};
 use element::{Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};

@@ -24,7 +24,7 @@
 //! ## See also
 //! RandomSample
 
-use element::args::Arg;
+use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
 use element::{Batch, Class, Cx, Effects, Element, Handler, manual};

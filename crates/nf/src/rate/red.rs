@@ -35,7 +35,7 @@
 
 use std::any::Any;
 
-use element::args::{Arg, Raw};
+use element::args::{ArgType, Raw};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Timestamp, manual};
@@ -301,7 +301,7 @@ impl Red {
     }
 }
 
-fn number<T: Arg>(name: &str, text: &str, cx: &Cx<'_>) -> Result<T, String> {
+fn number<T: ArgType>(name: &str, text: &str, cx: &Cx<'_>) -> Result<T, String> {
     T::parse(text, &cx.place()).map_err(|reason| format!("{name}: {reason}"))
 }
 

@@ -21,7 +21,7 @@
 //! ## See also
 //! SimplePullSwitch, StaticPullSwitch, PrioSched, RoundRobinSched, StrideSched, Switch
 
-use element::args::Arg;
+use element::args::ArgType;
 use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Signal, manual};

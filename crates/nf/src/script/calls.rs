@@ -4,7 +4,7 @@
 //! script. Calls from a script's text to the script itself are therefore handled here.
 
 use element::class::{ANY_HANDLER, Access, HandlerInfo};
-use element::{Call, Cx, Origin, Rights};
+use element::{Call, CallOrigin, Cx, Rights};
 use lang::args::{split_spaces, unquote};
 
 use super::MOST_TEXT;
@@ -80,7 +80,7 @@ impl Script {
         // If anything was substituted, the value may contain text from a client, also from an earlier call.
         // Such a call gets the rights of an unknown client.
         if text != instruction {
-            call.rights.origin = Origin::Anybody;
+            call.rights.origin = CallOrigin::Anybody;
         }
         let result = match self.own_access(cx, &call) {
             Some(_) => self.write_own(cx, &call.handler, &call.value),

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use element::args::{Arg, parse_bool};
+use element::args::{ArgType, parse_bool};
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, DST_IP, Filter, Target};
 use element::{

@@ -33,7 +33,7 @@
 //! ## See also
 //! RatedSource, TimedSource
 
-use element::args::{Arg, parse_bool};
+use element::args::{ArgType, parse_bool};
 use element::class::{ArgInfo, Notes, Task};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Signal, manual};
 use packet::BATCH_CAPACITY;

@@ -34,7 +34,7 @@
 //! ## See also
 //! InfiniteSource, TimedSource
 
-use element::args::{Arg, Bandwidth, parse_bool};
+use element::args::{ArgType, Bandwidth, parse_bool};
 use element::class::{ArgInfo, Notes, Task};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Signal, manual};
 use std::any::Any;

@@ -37,7 +37,7 @@
 //! ## See also
 //! InfiniteSource, Unqueue
 
-use element::args::{Arg, parse_bool};
+use element::args::{ArgType, parse_bool};
 use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Field, Filter, Hold, Order, Target};
 use element::{Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};

@@ -25,7 +25,7 @@
 //! ## See also
 //! InfiniteSource, RatedSource
 
-use element::args::{Arg, Bytes, parse_bool, parse_seconds};
+use element::args::{ArgType, Bytes, parse_bool, parse_seconds};
 use element::class::ArgInfo;
 use element::{Class, Cx, Effects, Element, Handler, Timestamp, manual};
 

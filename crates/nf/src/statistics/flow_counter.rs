@@ -64,10 +64,10 @@ use std::fmt::Write as _;
 
 use element::args::Args;
 use element::class::ArgInfo;
-use element::effects::{self, Access, Field, Marks, State, Support};
+use element::effects::{self, Field, FlowMarks, State, StateAccess, Support};
 use element::five_tuple::{READS, five_tuple};
 use element::{Batch, Class, Cx, Effects, Element, Handler, Packet, Timestamp, manual};
-use flow::{FiveTupleKey, FlowId, Inserted, Notes};
+use flow::{FiveTupleKey, FlowId, FlowNotes, Inserted};
 use packet::{BATCH_CAPACITY, prefetch_line};
 
 use super::record::{Form, Layout, Record, Row, Wanted};
@@ -106,7 +106,7 @@ pub static CLASS: Class = Class {
         let records = records.map_err(|()| element::Invalid)?;
         let counts = Counts::default();
         let book = Book { records, written: Form { layout, replies }, rows: 0, file: None };
-        let (notes, marked) = (Notes::default(), Vec::with_capacity(BATCH_CAPACITY));
+        let (notes, marked) = (FlowNotes::default(), Vec::with_capacity(BATCH_CAPACITY));
         Ok(Box::new(FlowCounter { timeout, replies, path, flows, book, counts, notes, marked }))
     },
     ..Class::DEFAULT
@@ -176,7 +176,7 @@ struct FlowCounter {
     /// The flows by the flow marks that an upstream element has put on packets; a packet with a known mark
     /// needs no look-up. `marked` has the flows of the current batch's packets that were found in this way;
     /// it is empty if the graph uses no flow marks.
-    notes: Notes<Note>,
+    notes: FlowNotes<Note>,
     marked: Vec<Option<(FlowId, bool)>>,
 }
 
@@ -368,13 +368,13 @@ impl Element for FlowCounter {
             table: "flows",
             key: READS.to_vec(),
             both_directions: self.replies,
-            access: Access::Soft,
+            access: StateAccess::Soft,
         };
-        let (state, counts) = (vec![state], effects::Counts::Own);
+        let (state, counts) = (vec![state], effects::Counting::Own);
         let pass = Effects {
             state,
             counts,
-            support: Support { marks: Marks::Takes, ..Support::default() },
+            support: Support { marks: FlowMarks::Takes, ..Support::default() },
             ..Effects::pass()
         };
         let effects = pass.observing(&READS).observing(&[Field::TimeStamp]);

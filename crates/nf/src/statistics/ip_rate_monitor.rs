@@ -43,10 +43,10 @@
 use std::net::Ipv4Addr;
 
 use classify::IntervalSet;
-use element::args::{Arg, Args};
+use element::args::{ArgType, Args};
 use element::class::ArgInfo;
 use element::effects::{
-    Access, Action, Case, Counts, Depends, Filter, Header, State, Target, Value, wire_field,
+    Action, Case, Counting, Depends, Filter, Header, State, StateAccess, Target, Value, wire_field,
 };
 use element::{
     Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
@@ -178,9 +178,9 @@ impl Element for IpRateMonitor {
                 false => case,
             });
         }
-        let access = if self.marks { Access::EveryPacket } else { Access::Soft };
+        let access = if self.marks { StateAccess::EveryPacket } else { StateAccess::Soft };
         let state = State { table: "rates", key: sides.to_vec(), both_directions: true, access };
-        let mut effects = Effects { state: vec![state], counts: Counts::Own, ..Effects::cases(cases) };
+        let mut effects = Effects { state: vec![state], counts: Counting::Own, ..Effects::cases(cases) };
         if self.marks {
             effects.depends.extend([Depends::Time, Depends::Handler]);
             effects.depends.extend((self.ratio < 0xffff).then_some(Depends::Random));

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use element::args::Arg;
+use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Case, Filter, Hold, Order, Target};
 use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Signal};

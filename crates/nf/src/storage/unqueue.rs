@@ -24,9 +24,9 @@
 //! ## See also
 //! Queue
 
-use element::args::{Arg, parse_bool};
+use element::args::{ArgType, parse_bool};
 use element::class::{ArgInfo, Notes};
-use element::effects::{Case, Counts, Depends, Filter, Target};
+use element::effects::{Case, Counting, Depends, Filter, Target};
 use element::{Class, Cx, DropReason, Effects, Element, Handler, Tally, manual};
 use packet::BATCH_CAPACITY;
 
@@ -84,7 +84,7 @@ impl Unqueue {
 impl Element for Unqueue {
     fn effects(&self) -> Effects {
         if self.active && self.limit < 0 && self.burst != 0 {
-            return Effects::pass().counting(Counts::Tallied);
+            return Effects::pass().counting(Counting::Tallied);
         }
         // Packets that are not pulled stay upstream until the end of the run, when they are dropped.
         let pulls = Filter::Opaque { about: "whether it pulls", reads: Vec::new() };

@@ -18,9 +18,9 @@
 //! ## See also
 //! StaticSwitch, PullSwitch, RoundRobinSwitch, StrideSwitch, HashSwitch, RandomSwitch
 
-use element::args::Arg;
+use element::args::ArgType;
 use element::class::ArgInfo;
-use element::effects::{Case, Counts, Depends, Filter, Target};
+use element::effects::{Case, Counting, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 /// The class.
@@ -63,7 +63,7 @@ impl Element for Switch {
             Ok(output) => Effects::cases(vec![Case::new(Filter::Any, Target::Output(output))]),
             Err(_) => Effects::drop(DropReason::NoOutput),
         }
-        .counting(Counts::Tallied)
+        .counting(Counting::Tallied)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

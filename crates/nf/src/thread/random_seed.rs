@@ -18,8 +18,8 @@
 //! ## See also
 //! RandomSample, RandomSwitch
 
-use element::args::Arg;
-use element::class::{ArgInfo, Phase};
+use element::args::ArgType;
+use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, Cx, Effects, Element, Handler, manual};
 
 /// The class.
@@ -29,7 +29,7 @@ pub static CLASS: Class = Class {
     manual: manual!("random_seed.rs"),
     args: &[ArgInfo::positional("SEED", "unsigned", "")],
     table: &HANDLERS,
-    phase: Phase::Information,
+    phase: ConfigurePhase::Information,
     samples: &["3"],
     build: |args| {
         let seed = args.get("SEED");

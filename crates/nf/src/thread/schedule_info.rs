@@ -20,7 +20,7 @@
 //! StaticThreadSched
 
 use element::args::parse_real;
-use element::class::{ArgInfo, Phase};
+use element::class::{ArgInfo, ConfigurePhase};
 use element::setup::{TICKETS_OF_ONE, scope_of};
 use element::{Class, Effects, Element, manual};
 
@@ -30,7 +30,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("schedule_info.rs"),
     args: &[ArgInfo::rest("ELEMENT", "element number")],
-    phase: Phase::Information,
+    phase: ConfigurePhase::Information,
     build: |args| {
         let scope = scope_of(&args.setup.elements[args.id()].0).to_string();
         args.each_of_rest(|args, _, text| {

@@ -16,7 +16,7 @@
 //! ## See also
 //! PathSpinlock, SpinlockAcquire
 
-use element::class::{ArgInfo, Phase};
+use element::class::{ArgInfo, ConfigurePhase};
 use element::setup::scope_of;
 use element::{Args, Class, Effects, Element, manual};
 
@@ -26,7 +26,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("spinlock_info.rs"),
     args: &[ArgInfo::rest("NAME", "string")],
-    phase: Phase::Information,
+    phase: ConfigurePhase::Information,
     samples: &["a, b"],
     build: |args| {
         let mut names = Vec::new();

@@ -70,7 +70,7 @@ fn a_half_closed_connection_is_load() {
 
 /// Sends packets of clients through a balancer and packets of servers through its reverse element, at these
 /// times in seconds. Returns the balancer's numbers of connections, in total and per server.
-fn with_answers(more: &str, packets: &[(f64, Vec<u8>)], how: Run) -> [String; 2] {
+fn with_answers(more: &str, packets: &[(f64, Vec<u8>)], how: TestRun) -> [String; 2] {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
     write_timed(&path, packets.iter().map(|(at, packet)| (1000.0 + at, packet)), false);
@@ -99,7 +99,7 @@ fn answered(more: &str, packets: &[(f64, Vec<u8>)]) -> Vec<Seen> {
         path.display(),
         balancer(more, 3)
     );
-    Run::trace().text(&text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    TestRun::trace().text(&text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     collect(exchange)
 }
 
@@ -122,7 +122,7 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
             vec![(0.0, bare(1, None, SYN)), (0.1, bare(1, server, SYN | ACK)), (0.2, tcp(1, ACK))];
         packets.extend(closing.iter().map(|&(at, from, flags)| (at, bare(1, from, flags))));
         packets.push((last, tcp(2, SYN)));
-        let [_, load] = with_answers("", &packets, Run::trace());
+        let [_, load] = with_answers("", &packets, TestRun::trace());
         load
     };
     let both: &[&[_]] = &[
@@ -251,7 +251,7 @@ fn workers_hear_of_what_servers_close() {
     packets.extend((0..199).map(|n| (2.0, bare(n, None, FIN | ACK))));
     packets.push((13.0, bare(199, None, ACK)));
     for workers in [1, 2, 4] {
-        let [connections, _] = with_answers("", &packets, Run::trace().on(workers));
+        let [connections, _] = with_answers("", &packets, TestRun::trace().on(workers));
         assert_eq!(connections, "1", "{workers} workers");
     }
 }

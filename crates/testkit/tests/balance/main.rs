@@ -9,9 +9,9 @@ use std::path::Path;
 
 use engine::Worker;
 use proptest::prelude::*;
-use testkit::checker::{self, Sum};
+use testkit::checker::{self, ChecksumResult};
 use testkit::elements::{Seen, collect, offer};
-use testkit::{Run, worker};
+use testkit::{TestRun, worker};
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 
@@ -55,7 +55,7 @@ fn timed(element: &str, packets: &[(f64, Vec<u8>)], handler: &str) -> (Vec<Seen>
     let exchange = offer(Vec::new());
     let text =
         format!("FromDump({}) -> MarkIPHeader -> lb :: {element} -> TestSink({exchange}, 0)", path.display());
-    let outcome = Run::trace().text(&text, &[handler]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let outcome = TestRun::trace().text(&text, &[handler]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     (collect(exchange), outcome.values[0].clone().unwrap())
 }
 
@@ -87,7 +87,7 @@ impl Trial {
         for output in 0..outputs {
             text += &format!("lb [{output}] -> TestSink({exchange}, {output});\n");
         }
-        let worker = worker(&text, Run::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let worker = worker(&text, TestRun::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
         Trial { worker, exchange, groups: 0, _folder: folder }
     }
 
@@ -248,7 +248,7 @@ fn errors_go_to_the_server_of_the_flow_that_they_are_about() {
             assert_eq!((&bytes[16..20], &bytes[16..20]), (&bytes[40..44], &error.annotations[..4]));
             assert_eq!(bytes[44..46], [10, 0]);
             let checked = checker::check(bytes).unwrap();
-            assert_eq!((checked.header, checked.transport), (Sum::Right, Sum::Right));
+            assert_eq!((checked.header, checked.transport), (ChecksumResult::Right, ChecksumResult::Right));
             let words = bytes[28..48].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
             assert_eq!(words.sum::<u32>() % 0xffff, 0, "the quoted header's checksum");
         }
@@ -318,7 +318,7 @@ fn answers_and_errors_of_servers_get_the_common_address() {
         "{text}; FromDump({}) -> MarkIPHeader -> FlowIPLoadBalancerReverse(x) -> TestSink({exchange}, 0)",
         path.display()
     );
-    Run::default().text(&text, &[]).unwrap();
+    TestRun::default().text(&text, &[]).unwrap();
     let [seen] = &collect(exchange)[..] else { panic!() };
     // The packet equals, byte for byte, the error that a host with the common address would have sent.
     let request = Builder::udp(client(1), server()).build(b"nobody listens").unwrap();
@@ -371,7 +371,7 @@ fn what_leaves_is_sound() {
     assert_eq!(seen.len(), 22);
     for packet in &seen {
         let checked = checker::check(&packet.bytes).unwrap();
-        assert_eq!((checked.header, checked.transport), (Sum::Right, Sum::Right));
+        assert_eq!((checked.header, checked.transport), (ChecksumResult::Right, ChecksumResult::Right));
         assert_eq!(packet.annotations[..4], packet.bytes[16..20]);
     }
     let text = format!(
@@ -386,12 +386,12 @@ fn what_leaves_is_sound() {
             .collect::<String>()
     );
     let exchange = offer(Vec::new());
-    Run::default().text(&text.replace("EXCHANGE", &exchange.to_string()), &[]).unwrap();
+    TestRun::default().text(&text.replace("EXCHANGE", &exchange.to_string()), &[]).unwrap();
     let seen = collect(exchange);
     assert_eq!(seen.len(), 3);
     for packet in seen {
         assert_eq!(packet.bytes[12..16], [10, 220, 0, 1]);
-        assert_eq!(checker::check(&packet.bytes).unwrap().transport, Sum::Right);
+        assert_eq!(checker::check(&packet.bytes).unwrap().transport, ChecksumResult::Right);
     }
 }
 
@@ -484,7 +484,7 @@ fn mistakes() {
         ("FlowIPLoadBalancerReverse(i)", "LB: element is not a FlowIPLoadBalancer"),
     ] {
         let text = format!("i :: Idle -> e :: {text}; e -> Discard");
-        let result = Run::default().text(&text, &[]);
+        let result = TestRun::default().text(&text, &[]);
         assert!(result.as_ref().is_err_and(|text| text.contains(error)), "{text}: {result:?}");
     }
 }
@@ -519,12 +519,12 @@ fn translators_choose_by_consistent_hashing() {
 #[test]
 fn tables_have_a_prime_number_of_places() {
     let text = "m :: MaglevIPMapper(- - 10.0.0.1 80 0 0, - - 10.0.0.2 80 0 0, CST_BUCKETS 1000); Idle -> IPRewriter(m) -> Discard";
-    let outcome = Run::default().text(text, &["m.servers"]).unwrap();
+    let outcome = TestRun::default().text(text, &["m.servers"]).unwrap();
     let servers = outcome.values[0].clone().unwrap();
     let places = servers.lines().map(|line| line.split(' ').nth(2).unwrap().parse::<u32>().unwrap());
     assert_eq!(places.sum::<u32>(), 1009);
     let text = format!("Idle -> {} -> Discard", balancer(", LB_MODE maglev, CST_BUCKETS 1000", 3));
-    assert!(Run::default().text(&text, &[]).is_ok());
+    assert!(TestRun::default().text(&text, &[]).is_ok());
 }
 
 #[test]

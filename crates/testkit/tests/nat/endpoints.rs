@@ -148,7 +148,7 @@ fn filtering_needs_independent_ports() {
     let alone = OPEN.replace("INDEPENDENT_MAPPING true,", "");
     let text =
         format!("Idle -> rw :: UDPRewriter({alone}); Idle -> [1] rw; rw[0] -> Discard; rw[1] -> Discard");
-    let message = Run::trace().text(&text, &[]).err().unwrap().to_string();
+    let message = TestRun::trace().text(&text, &[]).err().unwrap().to_string();
     assert!(message.contains("INDEPENDENT_FILTERING needs INDEPENDENT_MAPPING"), "{message}");
 }
 

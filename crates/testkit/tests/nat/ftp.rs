@@ -201,7 +201,7 @@ fn mappers_say_what_is_wrong() {
             "in :: Idle; {config} rw [0] -> Discard; rw [1] -> Discard;
              Idle -> udp :: UDPRewriter(drop) -> Discard"
         );
-        let message = Run::trace().text(&text, &[]).err().unwrap().to_string();
+        let message = TestRun::trace().text(&text, &[]).err().unwrap().to_string();
         assert!(message.contains(error), "{message}");
     }
 }

@@ -9,7 +9,7 @@ const OTHER: [u8; 4] = [10, 0, 0, 2];
 
 /// Runs packets, each with its time in milliseconds, through the gateway. Returns the outcome, and the
 /// packets that leave.
-fn run_gateway(packets: &[(i64, Vec<u8>)], handlers: &[&str]) -> (Outcome, Vec<Vec<u8>>) {
+fn run_gateway(packets: &[(i64, Vec<u8>)], handlers: &[&str]) -> (RunResults, Vec<Vec<u8>>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
     let options = capture::WriterOptions { link: wire::LinkType::Ethernet, ..Default::default() };
@@ -24,7 +24,7 @@ fn run_gateway(packets: &[(i64, Vec<u8>)], handlers: &[&str]) -> (Outcome, Vec<V
         .replace("configs/data/quickstart.pcap", &path.display().to_string())
         .replace("10.1.0.1/32", "10.0.0.0/8")
         .replace("ToDump($OUT, SNAPLEN 0, ENCAP IP)", &format!("TestSink({exchange}, 0)"));
-    let outcome = Run::trace().text(&text, handlers).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let outcome = TestRun::trace().text(&text, handlers).unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     let seen: Vec<_> = collect(exchange).into_iter().map(|seen| seen.bytes).collect();
     let is_fragment = |packet: &[u8]| packet[6] & 0x3f != 0 || packet[7] != 0;

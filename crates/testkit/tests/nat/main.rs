@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use testkit::elements::{Seen, collect, offer};
 use testkit::plain::{end, tcp, udp, write_capture};
-use testkit::{Outcome, Run, in_clicks_words};
+use testkit::{RunResults, TestRun, in_clicks_words};
 use wire::build::Builder;
 use wire::checksum;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
@@ -121,7 +121,12 @@ fn fold(mut sum: u32) -> u16 {
 
 /// Runs packets, each with its time in milliseconds, from the source `in` through a configuration with an
 /// element `rw`. Returns the outcome, and the packets that leave `rw` by its `outputs` outputs.
-fn run(config: &str, outputs: usize, packets: &[(i64, Vec<u8>)], handlers: &[&str]) -> (Outcome, Vec<Seen>) {
+fn run(
+    config: &str,
+    outputs: usize,
+    packets: &[(i64, Vec<u8>)],
+    handlers: &[&str],
+) -> (RunResults, Vec<Seen>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
     write_capture(&path, packets);
@@ -130,7 +135,7 @@ fn run(config: &str, outputs: usize, packets: &[(i64, Vec<u8>)], handlers: &[&st
     for output in 0..outputs {
         text += &format!("rw [{output}] -> TestSink({exchange}, {output});\n");
     }
-    let outcome = Run::trace().text(&text, handlers).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let outcome = TestRun::trace().text(&text, handlers).unwrap_or_else(|e| panic!("{e}\n{text}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     (outcome, collect(exchange))
 }
@@ -156,7 +161,7 @@ fn with_errors(packets: &[(i64, Vec<u8>)]) -> Vec<Seen> {
     run(config, 1, packets, &[]).1
 }
 
-fn value(outcome: &Outcome, n: usize) -> &str {
+fn value(outcome: &RunResults, n: usize) -> &str {
     outcome.values[n].as_deref().unwrap()
 }
 
@@ -236,7 +241,7 @@ fn mistakes_are_reported() {
     let text_of = |config: &str| {
         format!("Idle -> rw :: {config} -> Discard; other :: Counter; Idle -> other -> Discard")
     };
-    let error = |config: &str| Run::default().text(&text_of(config), &[]).unwrap_err();
+    let error = |config: &str| TestRun::default().text(&text_of(config), &[]).unwrap_err();
     for (config, expected) in [
         ("IPRewriter", "0 specifications for input 0: give one for each"),
         ("IPRewriter(drop, drop)", "2 specifications for input 0: give one for each"),

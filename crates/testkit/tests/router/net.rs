@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use testkit::elements::{Seen, collect, offer};
-use testkit::{Outcome, Run};
+use testkit::{RunResults, TestRun};
 use wire::build::Builder;
 use wire::neighbor;
 use wire::{MacAddr, arp, ether_type};
@@ -144,7 +144,7 @@ pub(crate) fn folded(bytes: &[u8]) -> u16 {
 
 /// The results of a run of a router: the outcome, and the frames that left.
 pub(crate) struct Routed {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: RunResults,
     pub(crate) seen: Vec<Seen>,
 }
 
@@ -296,7 +296,7 @@ pub(crate) fn run_changed(
     write_capture(&paths[1], right);
     let exchange = offer(Vec::new());
     let text = change(text_of(file, [&paths[0], &paths[1]], exchange));
-    let outcome = Run::trace().text(&text, handlers).unwrap_or_else(|e| panic!("{e}"));
+    let outcome = TestRun::trace().text(&text, handlers).unwrap_or_else(|e| panic!("{e}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     Routed { outcome, seen: collect(exchange) }
 }

@@ -6,9 +6,9 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use testkit::elements::{Input, Seen, collect, offer};
+use testkit::elements::{Seen, TestPacket, collect, offer};
 use testkit::found::{self, files};
-use testkit::{Run, corpus};
+use testkit::{TestRun, corpus};
 use wire::MacAddr;
 
 use crate::net::*;
@@ -240,7 +240,7 @@ proptest! {
 /// Sends a packet through a chain. Returns the packets that come out: at sink 0 downstream of the chain, or
 /// at `SINK1`, `SINK2` ... in it.
 pub(crate) fn through(chain: &str, packet: &[u8]) -> Vec<Seen> {
-    let input = Input {
+    let input = TestPacket {
         bytes: packet.to_vec(),
         time: element::Timestamp(1),
         annotations: [0; 48],
@@ -249,14 +249,15 @@ pub(crate) fn through(chain: &str, packet: &[u8]) -> Vec<Seen> {
     outputs(chain, vec![input], 32)
 }
 
-fn outputs(chain: &str, inputs: Vec<Input>, burst: usize) -> Vec<Seen> {
+fn outputs(chain: &str, inputs: Vec<TestPacket>, burst: usize) -> Vec<Seen> {
     let exchange = offer(vec![inputs]);
     let mut text = format!("TestSource({exchange}, 0) -> {chain} -> SINK0");
     for sink in 0..5 {
         text = text.replace(&format!("SINK{sink}"), &format!("TestSink({exchange}, {sink})"));
     }
-    let outcome =
-        Run { burst: Some(burst), ..Run::default() }.text(&text, &[]).unwrap_or_else(|e| panic!("{e}"));
+    let outcome = TestRun { burst: Some(burst), ..TestRun::default() }
+        .text(&text, &[])
+        .unwrap_or_else(|e| panic!("{e}"));
     assert!(outcome.report.balances());
     let mut seen = collect(exchange);
     // Packets at different sinks may come in any order; at each sink they keep theirs.
@@ -312,7 +313,7 @@ fn routers_send_right_checksums_on_every_capture() {
             // Both links get the same capture, with all frames addressed to the router.
             let text = text_of(file, [&capture, &capture], exchange);
             let text = text.replace("HostEtherFilter($name)", "StoreEtherAddress($name, dst)");
-            let outcome = match Run::trace().text(&text, &[]) {
+            let outcome = match TestRun::trace().text(&text, &[]) {
                 Ok(outcome) => outcome,
                 Err(error) if error.contains("not a tcpdump file") => continue,
                 Err(error) => panic!("{}: {error}", capture.display()),

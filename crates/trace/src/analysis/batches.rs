@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::Accumulator;
 use crate::flows::{entry, prefetch};
 use crate::histogram::{Histogram, ratio};
-use crate::packet::{Intact, Member, Packet};
+use crate::packet::{Intact, Member, TracePacket};
 use wire::tcp::flags;
 
 /// The lengths of the windows in which packets are collected, in microseconds. Each length is analyzed
@@ -216,7 +216,7 @@ impl Accumulator for Batches {
     }
 
     #[inline]
-    fn observe(&mut self, packet: &Packet) {
+    fn observe(&mut self, packet: &TracePacket) {
         if let Some(flow) = packet.flow.filter(|flow| flow.is_tcp()) {
             self.0.take(flow.ordinal, packet.time);
         }
@@ -281,7 +281,7 @@ impl Accumulator for Acks {
     }
 
     #[inline]
-    fn observe(&mut self, packet: &Packet) {
+    fn observe(&mut self, packet: &TracePacket) {
         let Some(flow) = packet.flow else { return };
         let Some(segment) = flow.segment().filter(|segment| segment.flags & flags::ACK != 0) else { return };
         self.all.take(flow.ordinal, packet.time);

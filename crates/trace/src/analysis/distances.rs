@@ -3,7 +3,7 @@
 use super::Accumulator;
 use crate::flows::{entry, prefetch};
 use crate::histogram::{Distribution, Histogram};
-use crate::packet::{Member, Packet};
+use crate::packet::{Member, TracePacket};
 
 /// The last packet of a flow. `place` is its index among the TCP and UDP packets, counted from 1; 0 means
 /// that the flow has no packet yet. `time` is in nanoseconds. The structure has only 16 bytes, as there is
@@ -53,7 +53,7 @@ impl Accumulator for Distances {
     }
 
     #[inline]
-    fn observe(&mut self, packet: &Packet) {
+    fn observe(&mut self, packet: &TracePacket) {
         let Some(flow) = packet.flow else { return };
         self.packets += 1;
         let last = entry(&mut self.last, flow.number);

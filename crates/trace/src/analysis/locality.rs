@@ -2,7 +2,7 @@
 
 use super::Accumulator;
 use crate::histogram::ratio;
-use crate::packet::Packet;
+use crate::packet::TracePacket;
 
 /// Counts the TCP and UDP packets and their runs. Other packets are ignored, so they do not end a run.
 #[derive(Default)]
@@ -16,7 +16,7 @@ impl Accumulator for Locality {
     type Result = f64;
 
     #[inline]
-    fn observe(&mut self, packet: &Packet) {
+    fn observe(&mut self, packet: &TracePacket) {
         let Some(flow) = packet.flow else { return };
         self.packets += 1;
         self.runs += u64::from(self.last != Some(flow.number));

@@ -12,7 +12,7 @@ pub mod switches;
 pub mod top;
 pub mod totals;
 
-use crate::packet::{Member, Packet};
+use crate::packet::{Member, TracePacket};
 
 /// The number of bytes above which a TCP flow is large: 10 MB.
 pub const LARGE: u64 = 10_000_000;
@@ -23,7 +23,7 @@ pub trait Accumulator {
     type Result;
 
     /// Adds the next packet to the measurement.
-    fn observe(&mut self, packet: &Packet);
+    fn observe(&mut self, packet: &TracePacket);
 
     /// Prefetches the state that [`observe`](Self::observe) will need for a packet of this flow. Does
     /// nothing by default.

@@ -15,7 +15,7 @@ use wire::tcp::flags;
 use super::Accumulator;
 use crate::flows::{entry, prefetch};
 use crate::histogram::{Distribution, Histogram, ratio};
-use crate::packet::{Member, Packet};
+use crate::packet::{Member, TracePacket};
 
 /// The time in nanoseconds after which a segment that fills a hole was probably lost and sent again.
 pub const LATE_NS: i64 = 3_000_000;
@@ -168,13 +168,13 @@ impl State {
 
 /// The accumulator that follows the sequence numbers of each TCP flow.
 #[derive(Default)]
-pub struct Order {
+pub struct SequenceTracker {
     flows: Vec<State>,
     result: Reordering,
     delays: Histogram,
 }
 
-impl Accumulator for Order {
+impl Accumulator for SequenceTracker {
     type Result = Reordering;
 
     #[inline]
@@ -185,7 +185,7 @@ impl Accumulator for Order {
     }
 
     #[inline]
-    fn observe(&mut self, packet: &Packet) {
+    fn observe(&mut self, packet: &TracePacket) {
         let Some(flow) = packet.flow else { return };
         let Some(segment) = flow.segment().filter(|segment| segment.flags & flags::RST == 0) else { return };
         let is_syn = segment.flags & flags::SYN != 0;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Accumulator;
 use crate::histogram::ratio;
-use crate::packet::Packet;
+use crate::packet::TracePacket;
 
 /// The smallest length in bytes of a frame that is worth slicing.
 pub const THRESHOLD: u32 = 500;
@@ -32,7 +32,7 @@ impl Accumulator for Slicing {
     type Result = Sliceable;
 
     #[inline]
-    fn observe(&mut self, packet: &Packet) {
+    fn observe(&mut self, packet: &TracePacket) {
         self.packets += 1;
         self.bytes += u64::from(packet.bytes);
         // A packet with a wrong length field may claim more payload than the frame has bytes.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Accumulator;
 use crate::flows::{entry, prefetch};
-use crate::packet::{Member, Packet};
+use crate::packet::{Member, TracePacket};
 
 /// The analyzed batch sizes, in packets.
 pub const BATCHES: [u32; 4] = [32, 64, 256, 1024];
@@ -44,7 +44,7 @@ impl Accumulator for Switches {
     }
 
     #[inline]
-    fn observe(&mut self, packet: &Packet) {
+    fn observe(&mut self, packet: &TracePacket) {
         let Some(flow) = packet.flow else { return };
         let seen = entry(&mut self.seen, flow.number);
         for ((size, count), seen) in BATCHES.iter().zip(&mut self.counts).zip(seen) {

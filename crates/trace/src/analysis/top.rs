@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::batches::{BatchSize, Batcher, CAP};
 use super::totals::Amount;
-use crate::flows::Flows;
+use crate::flows::FlowNumbers;
 use crate::histogram::{Distribution, Histogram};
-use crate::packet::Packet;
+use crate::packet::TracePacket;
 
 /// The results for one of the addresses with the most TCP flows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -50,7 +50,7 @@ pub(crate) struct Top {
 impl Top {
     /// Chooses the `count` addresses at which the most TCP flows start or end. Of addresses with equally
     /// many flows, the smaller address comes first.
-    pub(crate) fn choose(flows: &Flows, count: u16) -> Top {
+    pub(crate) fn choose(flows: &FlowNumbers, count: u16) -> Top {
         let mut ends: HashMap<IpAddr, u64> = HashMap::new();
         let tcp = || flows.iter().enumerate().filter(|(number, _)| flows.is_tcp(*number as u32));
         for (_, tuple) in tcp() {
@@ -70,7 +70,7 @@ impl Top {
     }
 
     #[inline]
-    pub(crate) fn observe(&mut self, packet: &Packet) {
+    pub(crate) fn observe(&mut self, packet: &TracePacket) {
         let Some(flow) = packet.flow else { return };
         let ends = self.of_flow.get(flow.number as usize).copied().unwrap_or_default();
         for (direction, place) in ends.into_iter().enumerate() {

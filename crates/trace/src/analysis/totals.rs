@@ -4,9 +4,9 @@
 use serde::Serialize;
 
 use super::Accumulator;
-use crate::flows::{Flows, entry, prefetch};
+use crate::flows::{FlowNumbers, entry, prefetch};
 use crate::histogram::{Distribution, Histogram, ratio};
-use crate::packet::{Kind, Member, Packet};
+use crate::packet::{FlowlessKind, Member, TracePacket};
 
 /// A number of packets and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -19,7 +19,7 @@ pub struct Amount {
 
 impl Amount {
     #[inline]
-    fn add(&mut self, packet: &Packet) {
+    fn add(&mut self, packet: &TracePacket) {
         self.packets += 1;
         self.bytes += u64::from(packet.bytes);
     }
@@ -60,7 +60,7 @@ impl Totals {
     }
 
     /// Returns the distributions of flow sizes, of TCP flows only if `tcp_only`, else of all flows.
-    pub(crate) fn flow_sizes(&self, flows: &Flows, tcp_only: bool) -> FlowSizes {
+    pub(crate) fn flow_sizes(&self, flows: &FlowNumbers, tcp_only: bool) -> FlowSizes {
         let chosen = self.flows.iter().enumerate();
         FlowSizes::of(chosen.filter(|(n, _)| !tcp_only || flows.is_tcp(*n as u32)).map(|(_, amount)| amount))
     }
@@ -77,7 +77,7 @@ impl Accumulator for Totals {
     }
 
     #[inline]
-    fn observe(&mut self, packet: &Packet) {
+    fn observe(&mut self, packet: &TracePacket) {
         self.all.add(packet);
         self.sizes.add(u64::from(packet.bytes));
         self.cut += u64::from(packet.is_cut);
@@ -91,9 +91,9 @@ impl Accumulator for Totals {
                 if flow.is_tcp() { &mut self.kinds.tcp } else { &mut self.kinds.udp }
             }
             None => match packet.kind {
-                Kind::Fragment => &mut self.kinds.fragments,
-                Kind::OtherIp => &mut self.kinds.other_ip,
-                Kind::NotIp => &mut self.kinds.not_ip,
+                FlowlessKind::Fragment => &mut self.kinds.fragments,
+                FlowlessKind::OtherIp => &mut self.kinds.other_ip,
+                FlowlessKind::NotIp => &mut self.kinds.not_ip,
             },
         };
         kind.add(packet);

@@ -10,7 +10,7 @@ use self::plot::{Axis, Bars, Plot, Series, Shape, escape};
 use crate::analysis::batches::{BatchSize, CAP};
 use crate::analysis::totals::FlowSizes;
 use crate::histogram::{Distribution, ratio};
-use crate::report::Report;
+use crate::report::TraceReport;
 use crate::text::{grouped, per_second, percent, prefixed, span};
 
 const STYLE: &str = "
@@ -44,7 +44,7 @@ td:first-child, th:first-child { text-align: left; } tr { border-bottom: 1px sol
 
 /// Returns the report as an HTML page. `origin` has the lines at the foot of the page about the source of
 /// the report: program, machine, load and captures.
-pub fn page(report: &Report, origin: &str) -> String {
+pub fn page(report: &TraceReport, origin: &str) -> String {
     let names: Vec<&str> = report.traces.iter().map(|trace| trace.name.as_str()).collect();
     let title = escape(&names.join(", "));
     let mut page = format!(
@@ -99,7 +99,7 @@ fn section(page: &mut String, title: &str, figures: &[Figure]) {
     page.push_str("</div>\n");
 }
 
-fn facts(page: &mut String, r: &Report) {
+fn facts(page: &mut String, r: &TraceReport) {
     page.push_str("<table>");
     let mut row = |what: &str, value: String| {
         let _ = write!(page, "<tr><td>{what}</td><td>{}</td></tr>", escape(&value));
@@ -176,7 +176,7 @@ fn cdf(
     Plot { x, y: Axis::share(y), series }.svg(title)
 }
 
-fn flow_sizes(r: &Report) -> Figure {
+fn flow_sizes(r: &TraceReport) -> Figure {
     let sizes: &FlowSizes = &r.tcp_flow_sizes;
     let series = |name, value: fn(&crate::analysis::totals::SizeStep) -> f64| Series {
         name,
@@ -193,7 +193,7 @@ fn flow_sizes(r: &Report) -> Figure {
     Figure { svg: plot.svg(TITLE), title: TITLE, caption: caption.into() }
 }
 
-fn packet_sizes(r: &Report) -> Figure {
+fn packet_sizes(r: &TraceReport) -> Figure {
     const TITLE: &str = "Packet sizes";
     let svg =
         cdf(TITLE, &[("packets", &r.packet_bytes)], "bytes on the wire", "packets up to this size", tick);
@@ -206,7 +206,7 @@ fn packet_sizes(r: &Report) -> Figure {
     Figure { svg, title: TITLE, caption }
 }
 
-fn concurrency(r: &Report) -> Figure {
+fn concurrency(r: &TraceReport) -> Figure {
     let both =
         [("all TCP flows", &r.concurrent_flows_150us), ("over 10 MB", &r.concurrent_large_flows_150us)];
     const TITLE: &str = "Concurrent flows";
@@ -218,7 +218,7 @@ fn concurrency(r: &Report) -> Figure {
     Figure { svg, title: TITLE, caption }
 }
 
-fn spatial(r: &Report) -> Figure {
+fn spatial(r: &TraceReport) -> Figure {
     let d = &r.spatial_distance;
     const TITLE: &str = "Spatial distance";
     let svg = cdf(
@@ -237,7 +237,7 @@ fn spatial(r: &Report) -> Figure {
     Figure { svg, title: TITLE, caption }
 }
 
-fn temporal(r: &Report) -> Figure {
+fn temporal(r: &TraceReport) -> Figure {
     let d = &r.temporal_distance_ns;
     const TITLE: &str = "Temporal distance";
     let svg = cdf(
@@ -254,7 +254,7 @@ fn temporal(r: &Report) -> Figure {
     Figure { svg, title: TITLE, caption }
 }
 
-fn switches(r: &Report) -> Figure {
+fn switches(r: &TraceReport) -> Figure {
     let packets = (r.kinds.tcp.packets + r.kinds.udp.packets) as f64;
     let share = |count: u64| ratio(count as f64, packets);
     let groups = r.switches.iter();
@@ -296,7 +296,7 @@ fn batch(batches: &BTreeMap<u32, BatchSize>, title: &'static str, caption: &str)
     Figure { svg: windows(title, &rows, "packets per batch"), title, caption: caption.into() }
 }
 
-fn acks(r: &Report) -> Figure {
+fn acks(r: &TraceReport) -> Figure {
     let rows: Vec<(u32, BatchSize)> =
         r.ack_coalescing.iter().map(|(window, acks)| (*window, acks.all)).collect();
     let most = r.ack_coalescing.last_key_value().map(|(_, acks)| *acks).unwrap_or_default();
@@ -310,7 +310,7 @@ fn acks(r: &Report) -> Figure {
     Figure { svg: windows(TITLE, &rows, "packets with ACK per batch"), title: TITLE, caption }
 }
 
-fn reordering(r: &Report) -> Figure {
+fn reordering(r: &TraceReport) -> Figure {
     let order = &r.tcp_reordering;
     const TITLE: &str = "Reordered segments";
     let svg = cdf(
@@ -329,7 +329,7 @@ fn reordering(r: &Report) -> Figure {
     Figure { svg, title: TITLE, caption }
 }
 
-fn addresses(page: &mut String, r: &Report) {
+fn addresses(page: &mut String, r: &TraceReport) {
     if r.top_ips.is_empty() {
         return;
     }

@@ -9,19 +9,19 @@ use capture::{LinkType, Reader, Record};
 use proptest::prelude::*;
 use trace::analysis::batches::BatchSize;
 use trace::histogram::Distribution;
-use trace::{Analyzer, Options, Report};
+use trace::{Analyzer, Options, TraceReport};
 use wire::MacAddr;
 use wire::build::Builder;
 
 use crate::slow::{self, Raw, Slow, Values};
 
 /// Returns the crate's report for a capture in memory, with both passes.
-pub(crate) fn analyze(raws: &[Raw]) -> Report {
+pub(crate) fn analyze(raws: &[Raw]) -> TraceReport {
     analyze_captures(&[raws])
 }
 
 /// Returns the crate's report for several captures as one trace, with both passes.
-pub(crate) fn analyze_captures(captures: &[&[Raw]]) -> Report {
+pub(crate) fn analyze_captures(captures: &[&[Raw]]) -> TraceReport {
     fn each(raws: &[Raw], mut take: impl FnMut(&Record<'_>)) {
         for (number, raw) in (1..).zip(raws) {
             let (data, link) = (&raw.frame[..], LinkType::from_number(raw.link));
@@ -71,7 +71,7 @@ fn same_batches(what: &str, ours: &BTreeMap<u32, BatchSize>, slow: &BTreeMap<u32
     }
 }
 
-pub(crate) fn same(ours: &Report, slow: &Slow) {
+pub(crate) fn same(ours: &TraceReport, slow: &Slow) {
     assert_eq!(
         [ours.packets, ours.bytes, ours.flows, ours.tcp_flows],
         [slow.packets, slow.bytes, slow.flows, slow.tcp_flows]

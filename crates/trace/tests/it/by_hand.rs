@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use trace::Report;
+use trace::TraceReport;
 use wire::MacAddr;
 use wire::build::Builder;
 use wire::tcp::flags;
@@ -170,7 +170,7 @@ fn large_flows_are_counted_from_their_first_packet() {
     assert_eq!((all.count, all.max, large.count, large.max), (167, 2, 167, 1));
 }
 
-fn order_of(segments: &[(u32, usize)]) -> Report {
+fn order_of(segments: &[(u32, usize)]) -> TraceReport {
     let raws: Vec<Raw> =
         segments.iter().zip(0..).map(|(&(at, length), n)| tcp(1000 * n, 1, flags::ACK, at, length)).collect();
     analyze(&raws)

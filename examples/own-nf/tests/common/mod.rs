@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use element::Timestamp;
 use element::steering::Spreading;
-use sprayer::{Policy, Settings};
-use testkit::elements::Input;
-use testkit::{Outcome, Run};
+use sprayer::{Policy, SpreadSettings};
+use testkit::elements::TestPacket;
+use testkit::{RunResults, TestRun};
 use wire::build::Builder;
 
 /// A function that makes the rule by which packets of a flow are spread over workers.
@@ -17,24 +17,27 @@ type Way = fn() -> Arc<dyn Spreading>;
 /// and spread packet by packet with their order kept.
 pub(crate) const WAYS: [Option<Way>; 4] = [
     None,
-    Some(|| Settings::default().spreading()),
-    Some(|| Settings { policy: Policy::Flowlets(Timestamp(500_000)), ..Settings::default() }.spreading()),
-    Some(|| Settings { keeps_order: true, ..Settings::default() }.spreading()),
+    Some(|| SpreadSettings::default().spreading()),
+    Some(|| {
+        SpreadSettings { policy: Policy::Flowlets(Timestamp(500_000)), ..SpreadSettings::default() }
+            .spreading()
+    }),
+    Some(|| SpreadSettings { keeps_order: true, ..SpreadSettings::default() }.spreading()),
 ];
 
 /// Returns runs on one, two and four workers, with each of [`WAYS`], on the trace clock and on the real
 /// clock.
-pub(crate) fn runs() -> impl Iterator<Item = Run> {
-    [Run::trace(), Run::real()].into_iter().flat_map(|clock| {
+pub(crate) fn runs() -> impl Iterator<Item = TestRun> {
+    [TestRun::trace(), TestRun::real()].into_iter().flat_map(|clock| {
         [1, 2, 4].into_iter().flat_map(move |workers| {
-            WAYS.map(|spreading| Run { spreading, ..clock.on(workers).with(own_nf::CLASSES) })
+            WAYS.map(|spreading| TestRun { spreading, ..clock.on(workers).with(own_nf::CLASSES) })
         })
     })
 }
 
 /// Runs a configuration to its end, and checks that every packet is accounted for and that there were no
 /// errors.
-pub(crate) fn run(how: Run, text: &str, handlers: &[&str]) -> Outcome {
+pub(crate) fn run(how: TestRun, text: &str, handlers: &[&str]) -> RunResults {
     let outcome = how.text(text, handlers).unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     assert_eq!(outcome.errors, Vec::<String>::new());
@@ -51,22 +54,22 @@ pub(crate) const SERVER: ([u8; 4], u16) = ([198, 51, 100, 7], 80);
 
 /// Makes a segment from the client of a connection to the server. Its payload has the numbers of the
 /// connection and of the segment.
-pub(crate) fn segment(connection: u32, number: u32, flags: u8, time: Timestamp) -> Input {
+pub(crate) fn segment(connection: u32, number: u32, flags: u8, time: Timestamp) -> TestPacket {
     between((client(connection), SERVER), connection, number, flags, time)
 }
 
 /// Makes a segment from the server to the client of a connection, as [`segment`] does for the other
 /// direction.
-pub(crate) fn answer(connection: u32, number: u32, flags: u8, time: Timestamp) -> Input {
+pub(crate) fn answer(connection: u32, number: u32, flags: u8, time: Timestamp) -> TestPacket {
     between((SERVER, client(connection)), connection, number, flags, time)
 }
 
 type End = ([u8; 4], u16);
 
-fn between((from, to): (End, End), connection: u32, number: u32, flags: u8, time: Timestamp) -> Input {
+fn between((from, to): (End, End), connection: u32, number: u32, flags: u8, time: Timestamp) -> TestPacket {
     let payload = [connection.to_be_bytes(), number.to_be_bytes()].concat();
     let bytes = Builder::tcp(from.into(), to.into(), flags).build(&payload).unwrap();
-    Input { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
+    TestPacket { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
 }
 
 /// Returns the numbers of the connection and of the segment in a segment's payload.
@@ -80,7 +83,7 @@ pub(crate) fn told(bytes: &[u8]) -> (u32, u32) {
 
 /// Writes a capture of packets without link headers, and returns its file. Under the trace clock, the time
 /// stamps are the time of the run.
-pub(crate) fn capture(packets: &[Input]) -> tempfile::NamedTempFile {
+pub(crate) fn capture(packets: &[TestPacket]) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
     let mut writer = capture::Writer::new(file.reopen().unwrap(), options);

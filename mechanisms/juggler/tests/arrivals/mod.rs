@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use element::Timestamp;
 use testkit::elements::{Seen, collect, offer};
-use testkit::{Outcome, Run};
+use testkit::{RunResults, TestRun};
 use wire::MacAddr;
 use wire::build::Builder;
 
@@ -41,7 +41,7 @@ fn frame(builder: Builder, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The outcome of a run, and for each sink its packets with the times at which they arrived there.
-pub(crate) type Ran = (Outcome, Vec<Vec<Timed>>);
+pub(crate) type Ran = (RunResults, Vec<Vec<Timed>>);
 
 /// Sends packets at their times to `in`, and records the packets that are pushed into `[0]out`, `[1]out`
 /// and so on. `text` is the configuration in between; `script` are the arguments of a Script that runs
@@ -65,7 +65,7 @@ pub(crate) fn through(text: &str, outputs: usize, packets: &[Timed], script: &st
          Script({script})",
         file.display()
     );
-    let outcome = Run::trace().text(&text, handlers).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = TestRun::trace().text(&text, handlers).unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     let mut seen = vec![Vec::new(); outputs];
     for Seen { sink, time: Timestamp(time), bytes, .. } in collect(number) {
@@ -75,6 +75,6 @@ pub(crate) fn through(text: &str, outputs: usize, packets: &[Timed], script: &st
 }
 
 /// Returns the handler values of a run, which must be without errors.
-pub(crate) fn values(outcome: &Outcome) -> Vec<&str> {
+pub(crate) fn values(outcome: &RunResults) -> Vec<&str> {
     outcome.values.iter().map(|value| value.as_deref().unwrap()).collect()
 }

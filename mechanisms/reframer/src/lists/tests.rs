@@ -53,7 +53,7 @@ fn figure_10(timers: bool, priority: Priority) -> Vec<(i64, u32, usize)> {
         }
         let now = Timestamp(time);
         if lists.hold(flow, time as u32, now) == 4 {
-            lists.release(flow, Reason::Full, priority);
+            lists.release(flow, ReleaseReason::Full, priority);
         }
         lists.release_due(now, priority);
         events.extend(gone(&mut lists).iter().map(|(flow, all)| (time, *flow, all.len())));
@@ -91,13 +91,13 @@ fn priorities() {
             for _ in 0..n {
                 lists.hold(flow, 0, Timestamp(9));
             }
-            lists.release(flow, Reason::Full, priority);
+            lists.release(flow, ReleaseReason::Full, priority);
             gone(&mut lists);
         }
         for (time, flow) in [(10, 2), (11, 0), (12, 1), (13, 2)] {
             lists.hold(flow, 0, Timestamp(time));
         }
-        lists.release_all(Reason::Drain, priority);
+        lists.release_all(ReleaseReason::Drain, priority);
         gone(&mut lists).iter().map(|(flow, _)| *flow).collect::<Vec<_>>()
     };
     assert_eq!(order(Priority::ShortestFlow), [0, 2, 1]);
@@ -113,7 +113,7 @@ fn one_that_waits_does_not_keep_the_places_of_all_that_have_left() {
     lists.hold(0, 0, Timestamp(0));
     for time in 1..20 {
         lists.hold(1, 1, Timestamp(time));
-        lists.release(1, Reason::Full, Priority::LongestWait);
+        lists.release(1, ReleaseReason::Full, Priority::LongestWait);
         lists.release_due(Timestamp(time), Priority::LongestWait);
         assert_eq!(gone(&mut lists), [(1, vec![1])]);
     }
@@ -134,18 +134,18 @@ fn those_apart_leave_last_and_never_early() {
         // Flow 1 has sent more values than the others; even so it leaves before flow 0 of class
         // UNKNOWN_FLOWS.
         (0..3).for_each(|value| _ = lists.hold(1, value, Timestamp(0)));
-        lists.release(1, Reason::Full, priority);
+        lists.release(1, ReleaseReason::Full, priority);
         gone(&mut lists);
         lists.hold(1, 3, Timestamp(1));
         (10..20).for_each(|value| _ = lists.hold(0, value, Timestamp(1)));
         assert!(lists.holds_unknown() && lists.holds(0) && !lists.holds(2));
         // A flow of class UNKNOWN_FLOWS is released neither because of its number of values nor because of
         // the length of its ring.
-        lists.release_long(2, Reason::Full, priority);
+        lists.release_long(2, ReleaseReason::Full, priority);
         lists.release_due(Timestamp(2), priority);
         assert_eq!(gone(&mut lists), []);
         lists.hold(2, 4, Timestamp(2));
-        lists.release(2, Reason::Full, priority);
+        lists.release(2, ReleaseReason::Full, priority);
         lists.release_due(Timestamp(11), priority);
         let mut left = gone(&mut lists);
         assert_eq!(left.pop(), Some((0, (10..20).collect())), "{priority:?}");
@@ -153,7 +153,7 @@ fn those_apart_leave_last_and_never_early() {
         // Of flows whose values arrived at the same time, the flow of class UNKNOWN_FLOWS is released last.
         lists.hold(0, 1, Timestamp(12));
         lists.hold(2, 2, Timestamp(12));
-        lists.release_oldest(Reason::Capacity, priority);
+        lists.release_oldest(ReleaseReason::Capacity, priority);
         assert_eq!(gone(&mut lists), [(2, vec![2])]);
     }
 }
@@ -277,7 +277,7 @@ proptest! {
                     prop_assert_eq!(length, slow.lists[place].2.len());
                 }
                 Op::Release(flow) => {
-                    lists.release(flow, Reason::Full, priority);
+                    lists.release(flow, ReleaseReason::Full, priority);
                     slow.release_those(priority, |list| list.0 == flow);
                 }
                 Op::Due => {
@@ -285,11 +285,11 @@ proptest! {
                     slow.release_those(priority, |list| list.1 + DELAYS[delay_class(list.0)] <= now);
                 }
                 Op::Long(length) => {
-                    lists.release_long(length, Reason::Full, priority);
+                    lists.release_long(length, ReleaseReason::Full, priority);
                     slow.release_those(priority, |list| list.2.len() >= length);
                 }
                 Op::Oldest => {
-                    lists.release_oldest(Reason::Capacity, priority);
+                    lists.release_oldest(ReleaseReason::Capacity, priority);
                     // The oldest list of each delay class; at equal times, the flow with the lower index,
                     // as in [`Lists`].
                     let front = |class| slow.lists.iter().find(|list| delay_class(list.0) == class);
@@ -297,7 +297,7 @@ proptest! {
                     slow.release_those(priority, |list| Some((list.1, list.0)) == oldest);
                 }
                 Op::All => {
-                    lists.release_all(Reason::Drain, priority);
+                    lists.release_all(ReleaseReason::Drain, priority);
                     slow.release_those(priority, |_| true);
                 }
                 Op::LetGo | Op::LetGoDue => {

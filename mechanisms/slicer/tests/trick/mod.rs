@@ -4,8 +4,8 @@
 
 use element::class::ArgInfo;
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp};
-use testkit::elements::{Input, Seen, collect, offer};
-use testkit::{Outcome, Run};
+use testkit::elements::{Seen, TestPacket, collect, offer};
+use testkit::{RunResults, TestRun};
 use wire::build::Builder;
 use wire::checksum::{PseudoHeader, fill_ipv4, fill_tcp, fill_udp};
 use wire::{FromBytes, MacAddr, ipv4};
@@ -190,7 +190,7 @@ impl Element for Trick {
 }
 
 /// Returns the number of packets that the element of this class has dropped for a reason.
-pub(crate) fn dropped(outcome: &Outcome, class: &str, reason: DropReason) -> u64 {
+pub(crate) fn dropped(outcome: &RunResults, class: &str, reason: DropReason) -> u64 {
     let element = outcome.report.elements.iter().find(|element| element.class == class).unwrap();
     element.drops.get(reason.as_str()).copied().unwrap_or(0)
 }
@@ -203,16 +203,17 @@ pub(crate) fn through(
     function: &str,
     frames: &[Vec<u8>],
     handlers: &[&str],
-) -> (Vec<Vec<u8>>, Vec<u64>, Outcome) {
+) -> (Vec<Vec<u8>>, Vec<u64>, RunResults) {
     let time = Timestamp(1_000_000_000);
     let input =
-        |bytes: &Vec<u8>| Input { bytes: bytes.clone(), time, annotations: [0; 48], headers: [None; 3] };
+        |bytes: &Vec<u8>| TestPacket { bytes: bytes.clone(), time, annotations: [0; 48], headers: [None; 3] };
     let number = offer(vec![frames.iter().map(input).collect()]);
     let text = format!(
         "t :: PayloadTable({table});
          TestSource({number}, 0) -> Slice(t, {slice}) -> {function} -> Splice(t) -> TestSink({number}, 0)"
     );
-    let outcome = Run::trace().with(CLASSES).text(&text, handlers).unwrap_or_else(|text| panic!("{text}"));
+    let outcome =
+        TestRun::trace().with(CLASSES).text(&text, handlers).unwrap_or_else(|text| panic!("{text}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     let seen = collect(number).into_iter().map(|Seen { bytes, .. }| bytes).collect();
     let value = |value: &Result<String, String>| value.as_ref().unwrap().trim().parse().unwrap();

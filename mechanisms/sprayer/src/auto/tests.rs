@@ -18,7 +18,7 @@ const TOGETHER: usize = 10;
 struct Bench {
     pool: Pool,
     auto: Auto,
-    loads: Arc<[Load]>,
+    loads: Arc<[WorkerLoad]>,
     work: [Work; WORKERS],
     now: i64,
     /// The nanoseconds that any worker needs to process a packet.
@@ -33,7 +33,7 @@ struct Bench {
 
 impl Bench {
     fn new(cost: f64) -> Bench {
-        let loads: Arc<[Load]> = (0..WORKERS).map(|_| Load::default()).collect();
+        let loads: Arc<[WorkerLoad]> = (0..WORKERS).map(|_| WorkerLoad::default()).collect();
         let spray = Spray::new(0, WORKERS, WORKERS, Classes::default());
         Bench {
             pool: Pool::new(64 << 20).unwrap(),

@@ -1,4 +1,4 @@
-//! The flow state that functions may use: [`Flows`].
+//! The flow state that functions may use: [`FlowStates`].
 
 use element::Timestamp;
 use flow::{CoreStates, FiveTupleKey, InsertError, KeyHasher, Opened, Plain, StateId};
@@ -13,14 +13,14 @@ type Keys = ([FiveTupleKey; WINDOW], [u32; WINDOW]);
 /// The states of flows, as one worker sees them. The worker changes the state of its own flows, and reads
 /// the state of all flows. A flow is identified by its five-tuple, in one direction; the other direction of
 /// the connection is another flow, which the same worker owns.
-pub struct Flows<'a, S: Plain> {
+pub struct FlowStates<'a, S: Plain> {
     pub(super) states: &'a mut CoreStates<FiveTupleKey, S>,
     pub(super) hasher: &'a KeyHasher,
     pub(super) now: Timestamp,
     pub(super) worker_of: &'a dyn Fn(&FiveTuple) -> usize,
 }
 
-impl<S: Plain> Flows<'_, S> {
+impl<S: Plain> FlowStates<'_, S> {
     /// Returns the time of the current batch.
     pub fn now(&self) -> Timestamp {
         self.now

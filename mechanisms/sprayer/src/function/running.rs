@@ -1,6 +1,6 @@
 //! The element that runs a user-defined function on batches of packets.
 
-use element::effects::{Access, Depends, State};
+use element::effects::{Depends, State, StateAccess};
 use element::five_tuple::{READS, five_tuple};
 use element::steering::transport;
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp};
@@ -11,14 +11,14 @@ use wire::ip_protocol::TCP;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 
 use super::flows::WINDOW;
-use super::{FlowPacket, Flows, Function, Needs, Verdict, Way};
+use super::{FlowPacket, FlowStates, Function, Needs, Verdict, Way};
 use crate::classes::FLAGS;
 
 /// Returns the class of a function. The user sets name, ports, arguments, handlers and manual:
-/// `Class { name: "MyFunction", ..class::<MyFunction>() }`. The only handler is [`Running::FLOWS`], unless
+/// `Class { name: "MyFunction", ..class::<MyFunction>() }`. The only handler is [`FunctionElement::FLOWS`], unless
 /// the class has another table.
 pub const fn class<F: Function>() -> Class {
-    Class { processing: "h", table: &Running::<F>::HANDLERS, build: build::<F>, ..Class::DEFAULT }
+    Class { processing: "h", table: &FunctionElement::<F>::HANDLERS, build: build::<F>, ..Class::DEFAULT }
 }
 
 /// The minimum number of packets that a batch counts for in expiry: per batch, twice as many flows as it
@@ -34,7 +34,7 @@ fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> 
         args.error(error.to_string());
         Invalid
     })?;
-    Ok(Box::new(Running {
+    Ok(Box::new(FunctionElement {
         function,
         is_spread: args.setup.is_spread(),
         needs,
@@ -46,7 +46,7 @@ fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> 
 }
 
 /// The element of a function.
-pub struct Running<F: Function> {
+pub struct FunctionElement<F: Function> {
     function: F,
     needs: Needs,
     /// True if packets may arrive whose flows other workers own.
@@ -60,11 +60,11 @@ pub struct Running<F: Function> {
     packets: Vec<FlowPacket<F::State>>,
 }
 
-impl<F: Function> Element for Running<F> {
+impl<F: Function> Element for FunctionElement<F> {
     fn effects(&self) -> Effects {
         let mut effects = self.needs.effects.clone().depending_on(Depends::Time);
         if self.has_state() {
-            let (key, access) = (READS.to_vec(), Access::Connection);
+            let (key, access) = (READS.to_vec(), StateAccess::Connection);
             effects.state.push(State { table: "flows", key, both_directions: true, access });
             effects.finds_state = true;
         }
@@ -101,7 +101,7 @@ impl<F: Function> Element for Running<F> {
     }
 }
 
-impl<F: Function> Running<F> {
+impl<F: Function> FunctionElement<F> {
     /// The handler `flows`: the number of flows in the table.
     pub const FLOWS: Handler<Self> = Handler::<Self>::read("flows", |e, cx, _| {
         e.function(cx);
@@ -118,7 +118,7 @@ impl<F: Function> Running<F> {
     }
 }
 
-impl<F: Function> Running<F> {
+impl<F: Function> FunctionElement<F> {
     fn has_state(&self) -> bool {
         self.needs.flows > 0
     }
@@ -164,7 +164,7 @@ impl<F: Function> Running<F> {
             cx.workers().between((ends[0], flow.source_port()), (ends[1], flow.destination_port()))
         };
         let (states, hasher) = (&mut self.states, &self.hasher);
-        let mut flows = Flows { states, hasher, now: cx.now(), worker_of: &worker_of };
+        let mut flows = FlowStates { states, hasher, now: cx.now(), worker_of: &worker_of };
         for run in packets.chunk_by_mut(|one, next| one.is_connection() == next.is_connection()) {
             if has_state {
                 sort(&flows, run);
@@ -200,7 +200,7 @@ impl<S> FlowPacket<S> {
 /// Looks up the flows of packets and decides the handler of each: regular if its state is found, connection
 /// if this worker owns it, otherwise the packet is sent to its owner. The packets `run` either all have
 /// flags of connection packets, which are not looked up, or none has.
-fn sort<S: flow::Plain>(flows: &Flows<'_, S>, run: &mut [FlowPacket<S>]) {
+fn sort<S: flow::Plain>(flows: &FlowStates<'_, S>, run: &mut [FlowPacket<S>]) {
     let me = flows.states.core();
     for part in run.chunks_mut(WINDOW) {
         let found = match part[0].is_connection() {
@@ -228,7 +228,7 @@ fn sort<S: flow::Plain>(flows: &Flows<'_, S>, run: &mut [FlowPacket<S>]) {
 /// Updates a connection after its packet has been handled: FIN from both ends or RST closes it, a SYN opens
 /// it again. Does nothing if its flow is not known.
 fn close<S: flow::Plain>(
-    flows: &mut Flows<'_, S>,
+    flows: &mut FlowStates<'_, S>,
     finished: &mut Vec<Option<FlowId>>,
     packet: &FlowPacket<S>,
 ) {

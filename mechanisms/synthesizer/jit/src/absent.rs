@@ -1,14 +1,14 @@
 //! Placeholders for [`Conditions`] and [`Writes`] in builds that cannot make machine code. They have no
 //! values, so the tables are used.
 
-use crate::{Check, Constant, Exactly, Lane, ROW, Updates};
+use crate::{Constant, Exactly, Lane, ROW, RangeCheck, Updates};
 
 /// Machine code for the conditions of a trail. It cannot be made in this build, so the type has no values.
 pub enum Conditions {}
 
 impl Conditions {
     /// Returns `None`: no machine code can be made.
-    pub fn new(_: &[Exactly], _: &[Check], _: usize) -> Option<Conditions> {
+    pub fn new(_: &[Exactly], _: &[RangeCheck], _: usize) -> Option<Conditions> {
         None
     }
 

@@ -1,7 +1,7 @@
 //! Machine code for the conditions of a trail on a packet's bytes: one function tests all of them.
 
 use super::code::{Body, Code};
-use crate::{Check, Exactly};
+use crate::{Exactly, RangeCheck};
 use cranelift_codegen::ir::Value;
 
 /// The compiled conditions of a trail, which read the first `window` bytes of a packet.
@@ -13,7 +13,7 @@ pub struct Conditions {
 impl Conditions {
     /// Compiles conditions that read the first `window` bytes of a packet. Returns `None` if machine
     /// code cannot be made, or if a condition reads other bytes.
-    pub fn new(exactly: &[Exactly], checks: &[Check], window: usize) -> Option<Conditions> {
+    pub fn new(exactly: &[Exactly], checks: &[RangeCheck], window: usize) -> Option<Conditions> {
         // Instructions hold offsets as 32-bit numbers.
         i32::try_from(window).ok()?;
         // The compiled function reads exactly the bytes of its conditions, so all of them have to lie
@@ -81,7 +81,7 @@ fn exact(body: &mut Body<'_>, bytes: Value, place: usize, mask: u64, bits: u64) 
 }
 
 /// Adds a test whether the number of `check` is in its range. Returns 1 if it is outside, else 0.
-fn range(body: &mut Body<'_>, bytes: Value, check: &Check) -> Value {
+fn range(body: &mut Body<'_>, bytes: Value, check: &RangeCheck) -> Value {
     let length = 8 - usize::from(check.shift) / 8;
     // For a number of 3, 5, 6 or 7 bytes, eight bytes are read, and the bytes after the number are shifted
     // out.

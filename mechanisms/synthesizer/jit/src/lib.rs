@@ -29,7 +29,7 @@ pub use absent::{Conditions, Writes};
 #[cfg(all(feature = "machine-code", target_arch = "x86_64", unix))]
 pub use conditions::Conditions;
 pub use later::{Later, prepare};
-pub use tables::{Check, Constant, Exactly, Lane, ROW};
+pub use tables::{Constant, Exactly, Lane, ROW, RangeCheck};
 #[cfg(all(feature = "machine-code", target_arch = "x86_64", unix))]
 pub use writes::Writes;
 

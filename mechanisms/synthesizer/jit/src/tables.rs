@@ -28,7 +28,7 @@ impl Exactly {
 /// A condition on a number of up to eight bytes in the packet: the number is in a range. Eight bytes are
 /// read as a big-endian number, which is shifted and masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Check {
+pub struct RangeCheck {
     /// The offset of the first byte from the packet's start.
     pub place: u16,
     /// The number of bits to the right of the tested number, which are shifted out.
@@ -41,7 +41,7 @@ pub struct Check {
     pub span: u64,
 }
 
-impl Check {
+impl RangeCheck {
     /// True if the number in these eight bytes is in the range. Without bytes (`None`), the number counts
     /// as zero.
     #[inline(always)]

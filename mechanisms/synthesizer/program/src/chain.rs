@@ -11,7 +11,7 @@ use element::effects::{EXTRA_LENGTH, Effects, Field, Target};
 use lang::Graph;
 
 use crate::metadata::{Metadata, metadata_of};
-use crate::unfold::{self, Forward, Passed, Unfolded};
+use crate::unfold::{self, Forward, PassedState, Unfolded};
 use crate::{CLASS_NAME, Step, text};
 
 /// The index of an element in [`Chain::nodes`], and the index of one of its inputs or outputs.
@@ -21,8 +21,8 @@ pub type Port = (usize, usize);
 #[derive(Clone)]
 pub struct Chain {
     /// The elements of the configuration, in their order, and after them the stages of its programs.
-    pub nodes: Vec<Node>,
-    order: Order,
+    pub nodes: Vec<ChainNode>,
+    order: TopologicalOrder,
     /// Class and arguments of the elements that may write handlers, sorted. They are elements without
     /// ports, and elements of the graph that have a handler call among their arguments.
     scripts: Vec<String>,
@@ -35,7 +35,7 @@ pub struct Chain {
 /// A topological order of the elements. The elements of a loop have no order among them; the loop as a
 /// whole is ordered.
 #[derive(Clone, Debug, Default)]
-pub struct Order {
+pub struct TopologicalOrder {
     /// The index of each element in the order, by its index in the chain.
     places: Vec<usize>,
     /// For each element, the number of the loop (strongly connected component) that it is on, so that
@@ -43,7 +43,7 @@ pub struct Order {
     loops: Vec<Option<usize>>,
 }
 
-impl Order {
+impl TopologicalOrder {
     /// Returns the index of an element in the order: packets pass elements with lower indices first.
     pub fn rank(&self, node: usize) -> usize {
         self.places[node]
@@ -62,7 +62,7 @@ const FIRST_PASSAGE: usize = 1 << 32;
 /// The region that a program replaces: the packets that the program accepts, and the replaced elements. The
 /// fields are those of [`Program`](crate::Program).
 #[derive(Clone)]
-pub struct Region {
+pub struct ReplacedRegion {
     /// The offsets of the link, network and transport header, from the packet's start, that a packet must
     /// be marked with for the program to accept it; `None` for a header that must not be marked.
     pub layout: [Option<i32>; 3],
@@ -91,7 +91,7 @@ struct Passage {
 
 /// An element of a chain.
 #[derive(Clone)]
-pub struct Node {
+pub struct ChainNode {
     /// The name of the element.
     pub name: String,
     /// The class.
@@ -108,7 +108,7 @@ pub struct Node {
     /// The entries for packets of programs. The entry with index `i` is the input `FIRST_PASSAGE + i`.
     passages: Vec<Passage>,
     /// The region that the program of this element replaces; `None` if the element runs no program.
-    pub region: Option<Region>,
+    pub region: Option<ReplacedRegion>,
     /// The number of inputs that have a connection.
     pub inputs: usize,
     /// The number of the loop that the element is on, so that packets which leave it may come back; `None`
@@ -137,17 +137,17 @@ pub fn is_exit(effects: &Effects) -> bool {
 /// declarations are more precise than the single declaration of the program. The first stage keeps the
 /// element's index; the others are appended to `nodes`. Nothing changes if the program cannot be read or
 /// expressed.
-fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
+fn unfold(nodes: &mut Vec<ChainNode>, number: usize, config: &str) {
     let lines: Vec<String> = lang::args::split(config).into_iter().map(|arg| arg.text).collect();
     let Ok(program) = text::read(&lines, nodes[number].forward.len()) else { return };
-    let place = |nodes: &[Node], step: &Step| {
+    let place = |nodes: &[ChainNode], step: &Step| {
         let name = program.elements.get(step.element as usize)?;
         nodes.iter().position(|node| node.name == *name)
     };
     let passed = |step: &Step| {
         let node = &nodes[place(nodes, step)?];
         let (case, excluded) = (node.effects.cases.get(step.case)?, node.effects.support.leases.as_ref()?);
-        Some(Passed { case: case.clone(), excluded: excluded.clone(), outputs: node.forward.len() })
+        Some(PassedState { case: case.clone(), excluded: excluded.clone(), outputs: node.forward.len() })
     };
     let Some(Unfolded { stages, passages }) = unfold::unfold(&program, &passed) else { return };
     let elements: Option<Vec<usize>> =
@@ -155,7 +155,7 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
     let Some(elements) = elements else { return };
     let outputs = std::mem::take(&mut nodes[number].forward);
     let otherwise = outputs.get(program.otherwise).cloned().unwrap_or_default();
-    nodes[number].region = Some(Region {
+    nodes[number].region = Some(ReplacedRegion {
         layout: program.layout,
         needs_link: program.needs_link,
         is_certain: program.is_certain,
@@ -188,7 +188,7 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
             continue;
         }
         let name = format!("{}/{step}", nodes[number].name);
-        nodes.push(Node {
+        nodes.push(ChainNode {
             key: name.clone(),
             name,
             class: CLASS_NAME.to_string(),
@@ -203,7 +203,7 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
     }
 }
 
-impl Node {
+impl ChainNode {
     /// Returns the fields of packets that the element reads or shows to users.
     pub fn looks_at(&self) -> Vec<Field> {
         let mut fields = self.effects.observes.clone();
@@ -250,7 +250,7 @@ impl Chain {
     /// opaque, so that it may read any metadata.
     pub fn observed_metadata(&self) -> Option<BTreeSet<Metadata>> {
         let is_known = self.nodes.iter().all(|node| node.effects.opaque.is_none());
-        let fields = self.nodes.iter().flat_map(Node::looks_at);
+        let fields = self.nodes.iter().flat_map(ChainNode::looks_at);
         let sides = fields.filter_map(|field| metadata_of(&field));
         is_known.then(|| sides.flat_map(|(first, length)| first..first.saturating_add(length)).collect())
     }
@@ -259,7 +259,7 @@ impl Chain {
     /// the class that it was found under; `None` for an element of unknown class.
     pub fn new(graph: &Graph, effects: &[Option<(&Class, &Effects)>]) -> Chain {
         let counts = graph.port_counts();
-        let mut nodes: Vec<Node> = graph
+        let mut nodes: Vec<ChainNode> = graph
             .elements
             .iter()
             .zip(effects)
@@ -269,7 +269,7 @@ impl Chain {
                 // names are equal.
                 let class = effects.map_or(element.class.as_str(), |(class, _)| class.name);
                 let unknown = || Effects { opaque: Some("its class is not known"), ..Effects::default() };
-                Node {
+                ChainNode {
                     name: element.name.clone(),
                     class: class.to_string(),
                     effects: effects.map_or_else(unknown, |(_, effects)| effects.clone()),
@@ -291,7 +291,8 @@ impl Chain {
                 unfold(&mut nodes, number, &graph.elements[number].config);
             }
         }
-        let says = |(node, ports): (&Node, &(usize, usize))| (*ports == (0, 0)).then(|| node.key.clone());
+        let says =
+            |(node, ports): (&ChainNode, &(usize, usize))| (*ports == (0, 0)).then(|| node.key.clone());
         let mut names: Vec<String> = nodes.iter().zip(&counts).filter_map(says).collect();
         names.sort();
         for node in &mut nodes {
@@ -309,8 +310,13 @@ impl Chain {
             in_graph.filter_map(|((element, effects), _)| Some(((*effects)?.0, element.config.as_str())));
         let scripts: Vec<(&Class, &str)> = known.filter(|(class, config)| calls(class, config)).collect();
         let calls = !scripts.is_empty();
-        let mut chain =
-            Chain { nodes, order: Order::default(), scripts: Vec::new(), calls, upstream: Vec::new() };
+        let mut chain = Chain {
+            nodes,
+            order: TopologicalOrder::default(),
+            scripts: Vec::new(),
+            calls,
+            upstream: Vec::new(),
+        };
         chain.arrange();
         chain.add_scripts(scripts);
         chain
@@ -401,7 +407,7 @@ impl Chain {
     }
 
     /// Returns the order of all elements, as [`arrange`](Self::arrange) has computed it.
-    pub fn order(&self) -> &Order {
+    pub fn order(&self) -> &TopologicalOrder {
         &self.order
     }
 
@@ -409,7 +415,7 @@ impl Chain {
     /// Loops are strongly connected components by Tarjan's algorithm, without recursion. The component that
     /// is finished last comes first in the order. So roots and outputs are visited from last to first:
     /// where the graph leaves the order open, the order follows the numbers of the outputs.
-    pub fn order_of(&self, is_followed: &dyn Fn(usize) -> bool) -> Order {
+    pub fn order_of(&self, is_followed: &dyn Fn(usize) -> bool) -> TopologicalOrder {
         let n = self.nodes.len();
         let next: Vec<Vec<usize>> = self
             .nodes
@@ -470,7 +476,7 @@ impl Chain {
         finished.reverse();
         let mut places = vec![0; n];
         finished.into_iter().enumerate().for_each(|(place, node)| places[node] = place);
-        Order { places, loops }
+        TopologicalOrder { places, loops }
     }
 
     /// Returns the index of an element in the order in which packets pass all elements.
@@ -481,7 +487,7 @@ impl Chain {
     /// Returns the entries of the chain: elements that may emit packets of their own, and have a connected
     /// output.
     pub fn entries(&self) -> Vec<usize> {
-        let leads = |node: &Node| node.forward.iter().any(|to| !to.is_empty());
+        let leads = |node: &ChainNode| node.forward.iter().any(|to| !to.is_empty());
         let is_silent = |effects: &Effects| {
             let ends = effects.cases.iter().all(|case| matches!(case.to, Target::Drop(_)));
             effects.emits.is_empty() && effects.opaque.is_none() && !effects.cases.is_empty() && ends
@@ -489,8 +495,8 @@ impl Chain {
         // Some elements with inputs also emit packets that do not depend on input packets, for example
         // router advertisements.
         let makes = |effects: &Effects| effects.emits.iter().any(|e| !e.is_copy() && e.reads.is_empty());
-        let starts = |node: &Node| node.inputs == 0 || makes(&node.effects);
-        let gives = |node: &Node| starts(node) && leads(node) && !is_silent(&node.effects);
+        let starts = |node: &ChainNode| node.inputs == 0 || makes(&node.effects);
+        let gives = |node: &ChainNode| starts(node) && leads(node) && !is_silent(&node.effects);
         (0..self.nodes.len()).filter(|&n| gives(&self.nodes[n])).collect()
     }
 

@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn long_ways_pay_and_translators_need_longer_ones() {
         let program = |path: usize| Program {
-            start: Next::Class(0),
+            start: Next::TrafficClass(0),
             classes: vec![class(path), class(2)],
             ..Program::default()
         };

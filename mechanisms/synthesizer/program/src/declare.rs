@@ -10,9 +10,11 @@ use element::effects::{
     Action, Case, Checksum as Declared, Effects, Field, Filter, Header, Number, Target, Value as Set,
 };
 
-use super::question::{Question, Sum};
-use super::{Checksum, Class, Exit, List, Next, Node, Program, TransportChecksum, Value};
-use crate::location::{IPV4, IPV4_SUM, Location};
+use super::question::{AnswerSum, Question};
+use super::{
+    ChecksumOperation, Class, Exit, Next, Node, OrderedRules, Program, TransportChecksum, WrittenValue,
+};
+use crate::location::{ByteLocation, IPV4, IPV4_SUM};
 
 /// The maximum number of cases of a declaration. A program with more paths than this is declared with
 /// opaque conditions, one case per class.
@@ -89,7 +91,7 @@ fn target(class: &Class) -> Target {
 fn add_paths(program: &Program, next: Next, path: &mut Vec<Filter>, cases: &mut Vec<Case>) -> bool {
     let node = match next {
         Next::Node(number) => &program.nodes[number as usize],
-        Next::Class(number) => {
+        Next::TrafficClass(number) => {
             let class = &program.classes[number as usize];
             cases.push(alone(program, class, Filter::All(path.clone())));
             return cases.len() <= MOST_CASES;
@@ -115,7 +117,7 @@ fn add_paths(program: &Program, next: Next, path: &mut Vec<Filter>, cases: &mut 
 
 /// Returns the nodes and classes that the rules of a list lead to, each with the filter of the packets that
 /// are sent there.
-fn outcomes(list: &List, node: &Node) -> Vec<(Next, Filter)> {
+fn outcomes(list: &OrderedRules, node: &Node) -> Vec<(Next, Filter)> {
     let mut nexts: Vec<Next> = list.rules.iter().map(|rule| node.next(rule.outcome.into())).collect();
     nexts.sort_unstable();
     nexts.dedup();
@@ -170,13 +172,13 @@ pub(crate) fn laid_out(program: &Program) -> Filter {
     Filter::All(headers.skip(needed).map(header).collect())
 }
 
-pub(crate) fn field(place: Location, length: u16) -> Field {
+pub(crate) fn field(place: ByteLocation, length: u16) -> Field {
     match place {
-        Location::Byte(offset) => Field::Bytes { base: Base::Data, offset, length },
-        Location::Annotation(offset) => Field::Annotation { offset, length: length.min(48) as u8 },
+        ByteLocation::ByteValue(offset) => Field::Bytes { base: Base::Data, offset, length },
+        ByteLocation::Annotation(offset) => Field::Annotation { offset, length: length.min(48) as u8 },
         // A leased value is not part of the packet, and no filter reads it as a field; the result is only a
         // placeholder.
-        Location::Leased(..) => Field::Payload,
+        ByteLocation::Leased(..) => Field::Payload,
     }
 }
 
@@ -184,16 +186,16 @@ fn field_of(question: &Question) -> Option<Field> {
     Some(match *question {
         Question::Length => Field::Length,
         Question::Kind => Field::Kind,
-        Question::Bytes { offset, length } => field(Location::Byte(offset), length.into()),
-        Question::Annotation { offset, length } => field(Location::Annotation(offset), length.into()),
+        Question::Bytes { offset, length } => field(ByteLocation::ByteValue(offset), length.into()),
+        Question::Annotation { offset, length } => field(ByteLocation::Annotation(offset), length.into()),
         Question::AtLeastZero(_)
         | Question::RightChecksum { .. }
         | Question::List(_)
-        | Question::Leased { .. } => return None,
+        | Question::LeasedProperty { .. } => return None,
     })
 }
 
-fn number(sum: &Sum) -> Number {
+fn number(sum: &AnswerSum) -> Number {
     let terms =
         sum.terms.iter().filter_map(|(factor, question, mask)| Some((*factor, field_of(question)?, *mask)));
     Number { constant: sum.constant, terms: terms.collect() }
@@ -270,7 +272,7 @@ fn behind(field: Field, mask: u128, set: &IntervalSet, header: Behind) -> Filter
 
 /// Returns the condition of a rule of `list` as a filter. `header` is the reference point for bytes after
 /// the IPv4 header.
-pub(crate) fn condition(tree: &Condition, list: &List, header: Behind) -> Filter {
+pub(crate) fn condition(tree: &Condition, list: &OrderedRules, header: Behind) -> Filter {
     let all = |parts: &[Condition]| parts.iter().map(|part| condition(part, list, header)).collect();
     match tree {
         Tree::Constant(true) => Filter::Any,
@@ -286,7 +288,7 @@ pub(crate) fn condition(tree: &Condition, list: &List, header: Behind) -> Filter
     }
 }
 
-fn of_test(test: &Test, list: &List, header: Behind) -> Filter {
+fn of_test(test: &Test, list: &OrderedRules, header: Behind) -> Filter {
     let [network, transport] = list.headers;
     let start = match test.header {
         Part::Mac => 0,
@@ -296,7 +298,8 @@ fn of_test(test: &Test, list: &List, header: Behind) -> Filter {
     let inside = IntervalSet::one(test.low.into(), test.high.into());
     let set = if test.outside { inside.complement(8 * u32::from(test.length)) } else { inside };
     let first = start + i32::from(test.offset);
-    let inside = behind(field(Location::Byte(first), test.length.into()), test.mask.into(), &set, header);
+    let inside =
+        behind(field(ByteLocation::ByteValue(first), test.length.into()), test.mask.into(), &set, header);
     match &list.end {
         None => inside,
         Some(end) => {
@@ -317,25 +320,25 @@ pub(crate) fn operation(class: &Class, when: Filter, to: Target, transport: Opti
     if front < 0 {
         case = case.with(Action::Strip(front));
     }
-    let at = |place: Location| match place {
-        Location::Byte(offset) => Location::Byte(offset - front),
+    let at = |place: ByteLocation| match place {
+        ByteLocation::ByteValue(offset) => ByteLocation::ByteValue(offset - front),
         annotation => annotation,
     };
     for write in &class.writes {
         let length = write.value.length() as u16;
         let value = match &write.value {
-            Value::Constant(bytes) => Set::Constant(bytes.clone()),
-            Value::Copy(Location::Leased(..), _)
-            | Value::Plus(Location::Leased(..), ..)
-            | Value::Masked(Location::Leased(..), ..) => {
+            WrittenValue::Constant(bytes) => Set::Constant(bytes.clone()),
+            WrittenValue::Copy(ByteLocation::Leased(..), _)
+            | WrittenValue::Plus(ByteLocation::Leased(..), ..)
+            | WrittenValue::Masked(ByteLocation::Leased(..), ..) => {
                 Set::Choose { set: IntervalSet::full(8 * u32::from(length)), key: Vec::new() }
             }
-            Value::Copy(from, _) => Set::Copy(field(*from, length)),
-            Value::Plus(from, _, plus) => Set::Plus(field(*from, length), *plus),
-            Value::Masked(from, and, or) if *from == write.place => {
+            WrittenValue::Copy(from, _) => Set::Copy(field(*from, length)),
+            WrittenValue::Plus(from, _, plus) => Set::Plus(field(*from, length), *plus),
+            WrittenValue::Masked(from, and, or) if *from == write.place => {
                 Set::Bits { mask: vec![!and], value: vec![*or] }
             }
-            Value::Masked(from, ..) => {
+            WrittenValue::Masked(from, ..) => {
                 Set::Pure { name: "bits of another byte", reads: vec![field(*from, 1)] }
             }
         };
@@ -364,17 +367,19 @@ pub(crate) fn operation(class: &Class, when: Filter, to: Target, transport: Opti
     }
     match &class.checksum {
         None => {}
-        Some(Checksum::Updated { header, words }) if !accounts_for_all(class, *header, words) => {
+        Some(ChecksumOperation::Updated { header, words }) if !accounts_for_all(class, *header, words) => {
             case = pure_sum(case, class, *header, "a sum over other words");
         }
         // A checksum can only be declared as such if its header is marked; this class removes the mark.
-        Some(Checksum::Updated { header, .. } | Checksum::Recomputed { header })
+        Some(ChecksumOperation::Updated { header, .. } | ChecksumOperation::Recomputed { header })
             if !matches!(class.headers[1], None | Some(Some(_))) =>
         {
             case = pure_sum(case, class, *header, "a sum");
         }
-        Some(Checksum::Updated { .. }) => case.checksum = Declared::Updated(vec![Header::Ipv4]),
-        Some(Checksum::Recomputed { .. }) => case.checksum = Declared::Recomputed(vec![Header::Ipv4]),
+        Some(ChecksumOperation::Updated { .. }) => case.checksum = Declared::Updated(vec![Header::Ipv4]),
+        Some(ChecksumOperation::Recomputed { .. }) => {
+            case.checksum = Declared::Recomputed(vec![Header::Ipv4])
+        }
     }
     let Some(sum) = &class.transport_checksum else { return case };
     let accounts = accounts_for_covered(class, sum.header - IPV4, sum);
@@ -384,8 +389,8 @@ pub(crate) fn operation(class: &Class, when: Filter, to: Target, transport: Opti
             case.checksum = Declared::Updated(vec![sum.protocol]);
         }
         _ => {
-            let reads = sum.words.iter().map(|word| field(Location::Byte(*word), 2)).collect();
-            let place = field(Location::Byte(sum.place() - class.start), 2);
+            let reads = sum.words.iter().map(|word| field(ByteLocation::ByteValue(*word), 2)).collect();
+            let place = field(ByteLocation::ByteValue(sum.place() - class.start), 2);
             case = case.with(Action::Set(place, Set::Pure { name: "a transport sum", reads }));
         }
     }
@@ -399,7 +404,7 @@ pub fn written(class: &Class) -> impl Iterator<Item = i32> {
         more.map(|more| write.place.after(more))
     });
     places.filter_map(|place| match place {
-        Location::Byte(place) => Some(place),
+        ByteLocation::ByteValue(place) => Some(place),
         _ => None,
     })
 }
@@ -424,8 +429,8 @@ pub(crate) fn covered_words(class: &Class, network: i32, transport: i32) -> impl
 }
 
 fn pure_sum(case: Case, class: &Class, header: i32, name: &'static str) -> Case {
-    let sum = field(Location::Byte(header + IPV4_SUM - class.start), 2);
-    let reads = vec![field(Location::Byte(header), IPV4 as u16)];
+    let sum = field(ByteLocation::ByteValue(header + IPV4_SUM - class.start), 2);
+    let reads = vec![field(ByteLocation::ByteValue(header), IPV4 as u16)];
     case.with(Action::Set(sum, Set::Pure { name, reads }))
 }
 

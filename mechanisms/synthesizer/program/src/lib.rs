@@ -2,9 +2,9 @@
 //! function"): one classifier, then one write per field.
 //!
 //! A [`Program`] is a decision graph over questions about the input packet ([`question`]), whose leaves are
-//! classes. A [`Class`] is the paper's traffic class with its operation: the difference between the input
+//! classes. A [`TrafficClass`] is the paper's traffic class with its operation: the difference between the input
 //! packet and the output packet, and the output or drop reason. A large rule set is a single question of
-//! the graph: its answer is the outcome of a [`List`]. The effects of all stateful elements on a packet's
+//! the graph: its answer is the outcome of a [`OrderedRules`]. The effects of all stateful elements on a packet's
 //! flow are one mapping, found by one look-up (Properties 1 and 2 of the paper); questions ask for parts of
 //! the mapping ([`Step`]).
 //!
@@ -36,9 +36,9 @@ use classify::filter::Condition;
 use element::DropReason;
 use element::effects::Header;
 
-use crate::location::Location;
+use crate::location::ByteLocation;
 use machine_code::MachineCode;
-use question::{Question, Sum};
+use question::{AnswerSum, Question};
 
 pub use valid::validate;
 
@@ -64,12 +64,12 @@ pub struct Program {
     pub nodes: Vec<Node>,
     /// The node at which each packet starts; a class if the program asks no question.
     pub start: Next,
-    /// The rule sets. [`Question::List`] holds an index in this table.
-    pub lists: Vec<List>,
+    /// The rule sets. [`Question::OrderedRules`] holds an index in this table.
+    pub lists: Vec<OrderedRules>,
     /// The points at which the program uses what a stateful element has leased for a flow. The previous
     /// step on a path has a lower index.
     pub steps: Vec<Step>,
-    /// The classes: the leaves of the decision graph, which [`Next::Class`] names by their index.
+    /// The classes: the leaves of the decision graph, which [`Next::TrafficClass`] names by their index.
     pub classes: Vec<Class>,
     /// The names of the elements that the program replaces, and which its packets bypass.
     pub elements: Vec<String>,
@@ -88,12 +88,12 @@ pub enum Next {
     /// The index of a node in [`Program::nodes`].
     Node(u32),
     /// The index of a class in [`Program::classes`].
-    Class(u32),
+    TrafficClass(u32),
 }
 
 impl Default for Next {
     fn default() -> Next {
-        Next::Class(0)
+        Next::TrafficClass(0)
     }
 }
 
@@ -110,7 +110,7 @@ pub struct Node {
 
 /// An ordered list of rules: the first rule that matches a packet decides the outcome.
 #[derive(Clone, Debug, PartialEq)]
-pub struct List {
+pub struct OrderedRules {
     /// The element that has the rules: an index in [`Program::elements`].
     pub element: u32,
     /// The input of the element at which the packets would arrive.
@@ -120,7 +120,7 @@ pub struct List {
     pub headers: [i32; 2],
     /// The offset at which the packet ends when it would reach the element; `None` if the end is still that
     /// of the input packet. A test of bytes beyond this end is false.
-    pub end: Option<Sum>,
+    pub end: Option<AnswerSum>,
     /// The rules in the order of precedence. At least one rule always matches, so each packet has an
     /// outcome.
     pub rules: Vec<Rule>,
@@ -131,7 +131,7 @@ pub struct List {
 pub struct Rule {
     /// The condition on the packet under which the rule matches.
     pub condition: Condition,
-    /// The outcome of the list if this rule decides: the answer to [`Question::List`]. Rules with the same
+    /// The outcome of the list if this rule decides: the answer to [`Question::OrderedRules`]. Rules with the same
     /// effect share an outcome.
     pub outcome: u32,
     /// The case that the rule is in the element's declaration: an index in its `cases`, for the element's
@@ -166,7 +166,7 @@ pub struct Class {
     /// The offset at which the output packet starts.
     pub start: i32,
     /// The offset at which the output packet ends; `None` if it ends where the input packet ends.
-    pub end: Option<Sum>,
+    pub end: Option<AnswerSum>,
     /// The offsets of the link, network and transport header that are marked on the output packet; `None`
     /// for a header whose mark does not change, `Some(None)` for a header whose mark is removed.
     pub headers: [Option<Option<i32>>; 3],
@@ -182,7 +182,7 @@ pub struct Class {
     /// packet, and no two writes overlap, so the order of the writes does not matter.
     pub writes: Vec<Write>,
     /// The operation on the checksum of the IPv4 header; `None` if that checksum is not changed.
-    pub checksum: Option<Checksum>,
+    pub checksum: Option<ChecksumOperation>,
     /// The operation on the checksum of the TCP or UDP header; `None` if that checksum is not changed.
     pub transport_checksum: Option<TransportChecksum>,
     /// The output by which packets of the class leave, or the reason for which they are dropped.
@@ -196,29 +196,29 @@ pub struct Class {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Write {
     /// The location of the first byte that is written.
-    pub place: Location,
+    pub place: ByteLocation,
     /// The value that is written.
-    pub value: Value,
+    pub value: WrittenValue,
 }
 
 /// A value that a class writes, computed from the input packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Value {
+pub enum WrittenValue {
     /// Constant bytes.
     Constant(Vec<u8>),
     /// A copy of bytes of the input: the location of the first byte, and the number of bytes.
-    Copy(Location, u8),
+    Copy(ByteLocation, u8),
     /// A big-endian number of the input plus a constant: the location of the number, its length of 1 to 8
     /// bytes, and the constant. The sum wraps around.
-    Plus(Location, u8, i64),
+    Plus(ByteLocation, u8, i64),
     /// The byte of the input at a location, with some bits changed: the location, the mask of the bits that
     /// are kept, and the bits that are set.
-    Masked(Location, u8, u8),
+    Masked(ByteLocation, u8, u8),
 }
 
 /// The operation on the checksum of an IPv4 header without options.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Checksum {
+pub enum ChecksumOperation {
     /// The checksum is updated incrementally (RFC 1624) for the change of these 16-bit words.
     Updated {
         /// The offset of the IPv4 header.
@@ -267,7 +267,7 @@ pub struct Passed {
     /// The offset at which the packet would start on arrival at the element. The element's byte counter
     /// needs the length of the packet there.
     pub start: i32,
-    /// True if the packet would already be cut to the end of the output packet ([`Class::end`]) on arrival
+    /// True if the packet would already be cut to the end of the output packet ([`TrafficClass::end`]) on arrival
     /// at the element; false if it would still have the end of the input packet.
     pub cut: bool,
 }
@@ -279,31 +279,33 @@ impl TransportChecksum {
     }
 }
 
-impl Checksum {
+impl ChecksumOperation {
     /// Returns the offset of the IPv4 header whose checksum is changed.
     pub fn header(&self) -> i32 {
-        let (Checksum::Updated { header, .. } | Checksum::Recomputed { header }) = self;
+        let (ChecksumOperation::Updated { header, .. } | ChecksumOperation::Recomputed { header }) = self;
         *header
     }
 }
 
-impl Value {
+impl WrittenValue {
     /// Returns the number of bytes that are written.
     pub fn length(&self) -> usize {
         match self {
-            Value::Constant(bytes) => bytes.len(),
-            Value::Copy(_, length) | Value::Plus(_, length, _) => usize::from(*length),
-            Value::Masked(..) => 1,
+            WrittenValue::Constant(bytes) => bytes.len(),
+            WrittenValue::Copy(_, length) | WrittenValue::Plus(_, length, _) => usize::from(*length),
+            WrittenValue::Masked(..) => 1,
         }
     }
 
     /// Returns the location of the input bytes that the value is computed from, and their number; `None`
     /// for a constant.
-    pub fn from(&self) -> Option<(Location, usize)> {
+    pub fn from(&self) -> Option<(ByteLocation, usize)> {
         match self {
-            Value::Constant(_) => None,
-            Value::Copy(from, length) | Value::Plus(from, length, _) => Some((*from, usize::from(*length))),
-            Value::Masked(from, ..) => Some((*from, 1)),
+            WrittenValue::Constant(_) => None,
+            WrittenValue::Copy(from, length) | WrittenValue::Plus(from, length, _) => {
+                Some((*from, usize::from(*length)))
+            }
+            WrittenValue::Masked(from, ..) => Some((*from, 1)),
         }
     }
 }
@@ -314,8 +316,8 @@ impl Class {
     /// written offsets. Written bytes that are stripped afterwards count, too.
     pub fn front(&self) -> i32 {
         let written = self.writes.iter().map(|write| match write.place {
-            Location::Byte(place) => place,
-            Location::Annotation(_) | Location::Leased(..) => 0,
+            ByteLocation::ByteValue(place) => place,
+            ByteLocation::Annotation(_) | ByteLocation::Leased(..) => 0,
         });
         let passed = self.path.iter().map(|passed| passed.start);
         written.chain(passed).chain([self.start, 0]).min().unwrap_or_default()

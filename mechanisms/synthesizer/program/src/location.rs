@@ -6,9 +6,9 @@
 
 /// The location of one byte that a program reads from its input, or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Location {
+pub enum ByteLocation {
     /// A byte of the packet, at an offset from the start of the input packet.
-    Byte(i32),
+    ByteValue(i32),
     /// An annotation byte, at an offset in the annotations (0 to 47).
     Annotation(u8),
     /// A byte of the values that a stateful element writes to packets of the flow, such as new addresses:
@@ -16,17 +16,17 @@ pub enum Location {
     Leased(u16, u8),
 }
 
-impl Location {
+impl ByteLocation {
     /// Returns the location that is `more` bytes after this location. An offset that is out of range
     /// becomes the nearest offset in range.
-    pub fn after(self, more: i32) -> Location {
+    pub fn after(self, more: i32) -> ByteLocation {
         match self {
-            Location::Byte(place) => Location::Byte(place.saturating_add(more)),
-            Location::Annotation(place) => {
-                Location::Annotation((i32::from(place) + more).clamp(0, 255) as u8)
+            ByteLocation::ByteValue(place) => ByteLocation::ByteValue(place.saturating_add(more)),
+            ByteLocation::Annotation(place) => {
+                ByteLocation::Annotation((i32::from(place) + more).clamp(0, 255) as u8)
             }
-            Location::Leased(step, place) => {
-                Location::Leased(step, (i32::from(place) + more).clamp(0, 255) as u8)
+            ByteLocation::Leased(step, place) => {
+                ByteLocation::Leased(step, (i32::from(place) + more).clamp(0, 255) as u8)
             }
         }
     }
@@ -38,11 +38,11 @@ pub enum Byte {
     /// A constant.
     Constant(u8),
     /// The byte that the input has at a location.
-    Came(Location),
+    Came(ByteLocation),
     /// The byte that the input has at a location, with some bits changed.
     Masked {
         /// The location of the byte.
-        place: Location,
+        place: ByteLocation,
         /// The bits that are kept.
         and: u8,
         /// The bits that are set.
@@ -51,7 +51,7 @@ pub enum Byte {
     /// A byte of a sum: a big-endian number of the input plus a constant.
     Plus {
         /// The location of the number's first byte.
-        place: Location,
+        place: ByteLocation,
         /// The length of the number in bytes.
         length: u8,
         /// The constant that is added to the number.

@@ -32,7 +32,7 @@ pub enum Question {
         length: u8,
     },
     /// True (1) if a sum of other answers is zero or more, else 0.
-    AtLeastZero(Sum),
+    AtLeastZero(AnswerSum),
     /// True (1) if the checksum of the IPv4 header is correct, else 0.
     RightChecksum {
         /// The offset of the IPv4 header.
@@ -42,7 +42,7 @@ pub enum Question {
     /// in the program.
     List(u32),
     /// A property of the packet's flow that a stateful element has leased to the program ([`super::Step`]).
-    Leased {
+    LeasedProperty {
         /// The index of the step in the program.
         step: u16,
         /// The property of the flow.
@@ -67,7 +67,7 @@ pub enum Leased {
 }
 
 /// A linear combination of answers: a constant plus multiples of (parts of) answers.
-pub type Sum = Linear<Question>;
+pub type AnswerSum = Linear<Question>;
 
 impl Question {
     /// Returns the number of bits of the answer, at most 128.
@@ -78,8 +78,8 @@ impl Question {
             Question::Kind => 8,
             Question::AtLeastZero(_) | Question::RightChecksum { .. } => 1,
             Question::List(_) => 32,
-            Question::Leased { what: Leased::Output, .. } => 16,
-            Question::Leased { what: Leased::Bytes { length, .. }, .. } => 8 * u32::from(*length),
+            Question::LeasedProperty { what: Leased::Output, .. } => 16,
+            Question::LeasedProperty { what: Leased::Bytes { length, .. }, .. } => 8 * u32::from(*length),
         }
     }
 
@@ -189,8 +189,8 @@ impl fmt::Display for Question {
             Question::AtLeastZero(sum) => write!(f, "0<={sum}"),
             Question::RightChecksum { offset } => write!(f, "ipsum{offset}"),
             Question::List(number) => write!(f, "list{number}"),
-            Question::Leased { step, what: Leased::Output } => write!(f, "step{step}"),
-            Question::Leased { step, what: Leased::Bytes { offset, length } } => {
+            Question::LeasedProperty { step, what: Leased::Output } => write!(f, "step{step}"),
+            Question::LeasedProperty { step, what: Leased::Bytes { offset, length } } => {
                 write!(f, "step{step}.{offset}/{length}")
             }
         }

@@ -19,7 +19,7 @@
 //!   or `-`; the operation on the packet until it arrives at the element
 //! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; from 0; frame; stamp; put 0 0001..; add 22 22/1 -1;
 //!   copy 5/2 7; mask 15 0f 10; copy 26 step0.0/4; sum 14 22 26; tcp 34 26 28 36; out 0; via 0.0.1@14`: a
-//!   class, with the fields of [`Class`] that are set: start, end, header marks, packet type, input port,
+//!   class, with the fields of [`TrafficClass`] that are set: start, end, header marks, packet type, input port,
 //!   Ethernet frame, new time stamp; four kinds of writes; the updates of the IPv4 checksum (header, words)
 //!   and of a TCP or UDP checksum; the output (or `drop` and the reason); and the bypassed elements
 //!   (element, input, case, start)
@@ -30,11 +30,12 @@ use classify::filter::{Condition, Header, Test, Tree};
 use element::DropReason;
 use element::effects::Header as Protocol;
 
-use super::question::{Leased, Question, Sum};
+use super::question::{AnswerSum, Leased, Question};
 use super::{
-    Checksum, Class, Exit, List, Next, Node, Passed, Program, Rule, Step, TransportChecksum, Value, Write,
+    ChecksumOperation, Class, Exit, Next, Node, OrderedRules, Passed, Program, Rule, Step, TransportChecksum,
+    Write, WrittenValue,
 };
-use crate::location::Location;
+use crate::location::ByteLocation;
 use crate::machine_code::MachineCode;
 
 /// The maximum nesting depth of conditions that the parser accepts, so that its recursion is bounded.
@@ -97,7 +98,7 @@ pub fn write(program: &Program) -> String {
 fn next(next: Next) -> String {
     match next {
         Next::Node(number) => format!("n{number}"),
-        Next::Class(number) => format!("c{number}"),
+        Next::TrafficClass(number) => format!("c{number}"),
     }
 }
 
@@ -147,11 +148,11 @@ fn condition(line: &mut String, tree: &Condition) {
     }
 }
 
-fn place(place: Location) -> String {
+fn place(place: ByteLocation) -> String {
     match place {
-        Location::Byte(offset) => offset.to_string(),
-        Location::Annotation(offset) => format!("anno{offset}"),
-        Location::Leased(step, offset) => format!("step{step}.{offset}"),
+        ByteLocation::ByteValue(offset) => offset.to_string(),
+        ByteLocation::Annotation(offset) => format!("anno{offset}"),
+        ByteLocation::Leased(step, offset) => format!("step{step}.{offset}"),
     }
 }
 
@@ -179,16 +180,16 @@ pub fn of_class(class: &Class) -> String {
     for write in &class.writes {
         let to = place(write.place);
         parts.push(match &write.value {
-            Value::Constant(bytes) => format!("put {to} {}", crate::hex::digits(bytes)),
-            Value::Copy(from, length) => format!("copy {to} {}/{length}", place(*from)),
-            Value::Plus(from, length, plus) => format!("add {to} {}/{length} {plus}", place(*from)),
-            Value::Masked(from, and, or) => format!("mask {to} {} {and:02x} {or:02x}", place(*from)),
+            WrittenValue::Constant(bytes) => format!("put {to} {}", crate::hex::digits(bytes)),
+            WrittenValue::Copy(from, length) => format!("copy {to} {}/{length}", place(*from)),
+            WrittenValue::Plus(from, length, plus) => format!("add {to} {}/{length} {plus}", place(*from)),
+            WrittenValue::Masked(from, and, or) => format!("mask {to} {} {and:02x} {or:02x}", place(*from)),
         });
     }
     match &class.checksum {
         None => {}
-        Some(Checksum::Recomputed { header }) => parts.push(format!("sum {header} all")),
-        Some(Checksum::Updated { header, words }) => {
+        Some(ChecksumOperation::Recomputed { header }) => parts.push(format!("sum {header} all")),
+        Some(ChecksumOperation::Updated { header, words }) => {
             let words: Vec<String> = words.iter().map(i32::to_string).collect();
             parts.push(format!("sum {header} {}", words.join(" ")));
         }
@@ -297,7 +298,7 @@ fn read_next(word: &str) -> Option<Next> {
     let number = number.parse().ok()?;
     match kind {
         "n" => Some(Next::Node(number)),
-        "c" => Some(Next::Class(number)),
+        "c" => Some(Next::TrafficClass(number)),
         _ => None,
     }
 }
@@ -341,7 +342,7 @@ fn read_question(word: &str) -> Option<Question> {
         _ if word.starts_with("ipsum") => Question::RightChecksum { offset: word[5..].parse().ok()? },
         _ if word.starts_with("list") => Question::List(word[4..].parse().ok()?),
         _ if word.starts_with("step") && !word.contains('.') => {
-            Question::Leased { step: word[4..].parse().ok()?, what: Leased::Output }
+            Question::LeasedProperty { step: word[4..].parse().ok()?, what: Leased::Output }
         }
         _ => {
             let (first, length) = slash(word)?;
@@ -349,26 +350,26 @@ fn read_question(word: &str) -> Option<Question> {
                 return None;
             }
             match read_place(first)? {
-                Location::Byte(offset) => Question::Bytes { offset, length },
-                Location::Annotation(offset) => Question::Annotation { offset, length },
-                Location::Leased(step, offset) => {
-                    Question::Leased { step, what: Leased::Bytes { offset, length } }
+                ByteLocation::ByteValue(offset) => Question::Bytes { offset, length },
+                ByteLocation::Annotation(offset) => Question::Annotation { offset, length },
+                ByteLocation::Leased(step, offset) => {
+                    Question::LeasedProperty { step, what: Leased::Bytes { offset, length } }
                 }
             }
         }
     })
 }
 
-fn read_place(word: &str) -> Option<Location> {
+fn read_place(word: &str) -> Option<ByteLocation> {
     if let Some(offset) = word.strip_prefix("anno") {
-        return offset.parse().ok().filter(|offset| *offset < 48).map(Location::Annotation);
+        return offset.parse().ok().filter(|offset| *offset < 48).map(ByteLocation::Annotation);
     }
     match word.strip_prefix("step") {
         Some(place) => {
             let (step, offset) = place.split_once('.')?;
-            Some(Location::Leased(step.parse().ok()?, offset.parse().ok()?))
+            Some(ByteLocation::Leased(step.parse().ok()?, offset.parse().ok()?))
         }
-        None => read_offset(word).map(Location::Byte),
+        None => read_offset(word).map(ByteLocation::ByteValue),
     }
 }
 
@@ -381,7 +382,7 @@ fn read_offset(word: &str) -> Option<i32> {
 /// `factor*offset/length&mask`: the bytes at the offset, as a number, masked and multiplied.
 /// `14+1*16/2-4*14/1&0xf` is 14, plus the two bytes at 16, minus four times the low four bits of the byte
 /// at 14.
-fn read_sum(text: &str) -> Option<Sum> {
+fn read_sum(text: &str) -> Option<AnswerSum> {
     let mut pieces: Vec<&str> = Vec::new();
     let mut from = 0;
     for (at, sign) in text.char_indices() {
@@ -396,7 +397,7 @@ fn read_sum(text: &str) -> Option<Sum> {
         }
     }
     pieces.push(&text[from..]);
-    let mut sum = Sum::constant(pieces.first()?.parse().ok()?);
+    let mut sum = AnswerSum::constant(pieces.first()?.parse().ok()?);
     for piece in &pieces[1..] {
         let (factor, rest) = piece.split_once('*')?;
         let (question, mask) = match rest.split_once('&') {
@@ -407,13 +408,13 @@ fn read_sum(text: &str) -> Option<Sum> {
         if matches!(question, Question::AtLeastZero(_) | Question::List(_)) {
             return None;
         }
-        let term = Sum { constant: 0, terms: vec![(1, question, mask)] };
+        let term = AnswerSum { constant: 0, terms: vec![(1, question, mask)] };
         sum = sum.plus_times(factor.strip_prefix('+').unwrap_or(factor).parse().ok()?, &term);
     }
     Some(sum)
 }
 
-fn read_list(words: &mut Words<'_>) -> Option<List> {
+fn read_list(words: &mut Words<'_>) -> Option<OrderedRules> {
     (words.next()? == "of").then_some(())?;
     let (element, input) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     (words.next()? == "at").then_some(())?;
@@ -423,7 +424,7 @@ fn read_list(words: &mut Words<'_>) -> Option<List> {
         Some("end") => Some(read_sum(words.next()?)?),
         Some(_) => return None,
     };
-    Some(List { element, input, headers, end, rules: Vec::new() })
+    Some(OrderedRules { element, input, headers, end, rules: Vec::new() })
 }
 
 fn read_step(words: &mut Words<'_>) -> Option<Step> {
@@ -529,7 +530,7 @@ fn read_part(class: &mut Class, words: &mut Words<'_>) -> Option<()> {
         "put" => {
             let place = read_place(words.next()?)?;
             let bytes = crate::hex::bytes(words.next()?).filter(|bytes| !bytes.is_empty())?;
-            class.writes.push(Write { place, value: Value::Constant(bytes) });
+            class.writes.push(Write { place, value: WrittenValue::Constant(bytes) });
         }
         word @ ("copy" | "add") => {
             let place = read_place(words.next()?)?;
@@ -540,8 +541,8 @@ fn read_part(class: &mut Class, words: &mut Words<'_>) -> Option<()> {
                 return None;
             }
             let value = match word {
-                "copy" => Value::Copy(from, length),
-                _ => Value::Plus(from, length, words.next()?.parse().ok()?),
+                "copy" => WrittenValue::Copy(from, length),
+                _ => WrittenValue::Plus(from, length, words.next()?.parse().ok()?),
             };
             class.writes.push(Write { place, value });
         }
@@ -549,16 +550,16 @@ fn read_part(class: &mut Class, words: &mut Words<'_>) -> Option<()> {
             let place = read_place(words.next()?)?;
             let from = read_place(words.next()?)?;
             let [and, or] = [words.next()?, words.next()?].map(|bits| u8::from_str_radix(bits, 16).ok());
-            class.writes.push(Write { place, value: Value::Masked(from, and?, or?) });
+            class.writes.push(Write { place, value: WrittenValue::Masked(from, and?, or?) });
         }
         "sum" => {
             let header = read_offset(words.next()?)?;
             let words: Vec<&str> = words.by_ref().collect();
             class.checksum = Some(match words[..] {
-                ["all"] => Checksum::Recomputed { header },
+                ["all"] => ChecksumOperation::Recomputed { header },
                 _ => {
                     let words = words.iter().map(|word| read_offset(word)).collect::<Option<Vec<i32>>>()?;
-                    Checksum::Updated { header, words }
+                    ChecksumOperation::Updated { header, words }
                 }
             });
         }
@@ -596,7 +597,7 @@ fn read_part(class: &mut Class, words: &mut Words<'_>) -> Option<()> {
 fn sound(program: &Program) -> Result<(), String> {
     let (nodes, classes) = (program.nodes.len(), program.classes.len());
     let leads = |from: Option<usize>, next: Next| match next {
-        Next::Class(class) => (class as usize) < classes,
+        Next::TrafficClass(class) => (class as usize) < classes,
         Next::Node(node) => (node as usize) < nodes && from.is_none_or(|from| from < node as usize),
     };
     if !leads(None, program.start) {
@@ -616,7 +617,7 @@ fn sound(program: &Program) -> Result<(), String> {
         {
             return Err(format!("n{number}: there is no list {list}"));
         }
-        if let Question::Leased { step, .. } = &node.question
+        if let Question::LeasedProperty { step, .. } = &node.question
             && usize::from(*step) >= program.steps.len()
         {
             return Err(format!("n{number}: there is no step {step}"));

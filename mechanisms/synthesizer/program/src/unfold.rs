@@ -22,9 +22,11 @@ use super::declare::{
     Behind, accounts_for_all, accounts_for_covered, by_next, condition, covered_words, field, is_plain,
     laid_out, lies_in, mark, operation, written,
 };
-use super::question::{Leased, Question, Sum};
-use super::{Checksum, Class, Exit, List, Next, Program, Step, TransportChecksum, Value, Write};
-use crate::location::{Byte, IPV4, IPV4_SUM, Location};
+use super::question::{AnswerSum, Leased, Question};
+use super::{
+    ChecksumOperation, Class, Exit, Next, OrderedRules, Program, Step, TransportChecksum, Write, WrittenValue,
+};
+use crate::location::{Byte, ByteLocation, IPV4, IPV4_SUM};
 
 /// A program as a graph of elements, in the form that [`Chain`](crate::chain::Chain) takes.
 pub struct Unfolded {
@@ -63,7 +65,7 @@ pub enum Forward {
 }
 
 /// The declaration of a step's stateful element, as far as the unfolding needs it.
-pub struct Passed {
+pub struct PassedState {
     /// The case of the element's declaration that applies to packets of known flows.
     pub case: Case,
     /// The filter of packets of known flows for which the element does not lease the flow.
@@ -75,7 +77,7 @@ pub struct Passed {
 /// Returns a program as elements. `passed` looks up the stateful element of a step, `None` if there is no
 /// such element. Returns `None` if a part of the program cannot be expressed; the verifier then has only
 /// the declaration of the program as one element.
-pub fn unfold(program: &Program, passed: &dyn Fn(&Step) -> Option<Passed>) -> Option<Unfolded> {
+pub fn unfold(program: &Program, passed: &dyn Fn(&Step) -> Option<PassedState>) -> Option<Unfolded> {
     let header = header_of(program);
     let mut unfolding = Unfolding {
         program,
@@ -92,13 +94,13 @@ pub fn unfold(program: &Program, passed: &dyn Fn(&Step) -> Option<Passed>) -> Op
         let stage = match (next, behind) {
             (Next::Node(number), None) => unfolding.question(number as usize)?,
             (Next::Node(number), Some(step)) => unfolding.question_behind(number as usize, step)?,
-            (Next::Class(number), None) => {
+            (Next::TrafficClass(number), None) => {
                 let class = program.classes.get(number as usize)?;
                 let (to, forward) = leading(class);
                 let how = unfolding.found(next);
                 unfolding.operate(class, how, unfolding.marked_first(), to, forward)
             }
-            (Next::Class(number), Some(step)) => unfolding.rest_of(number as usize, step)?,
+            (Next::TrafficClass(number), Some(step)) => unfolding.rest_of(number as usize, step)?,
         };
         unfolding.stages[place] = Some(stage);
     }
@@ -125,7 +127,7 @@ type Marked = [Option<Option<i32>>; 3];
 
 struct Unfolding<'p> {
     program: &'p Program,
-    passed: &'p dyn Fn(&Step) -> Option<Passed>,
+    passed: &'p dyn Fn(&Step) -> Option<PassedState>,
     header: Option<i32>,
     plain: Option<BTreeSet<Next>>,
     stages: Vec<Option<Stage>>,
@@ -206,7 +208,7 @@ impl Unfolding<'_> {
         let program = self.program;
         let node = program.nodes.get(number)?;
         let how = self.found(Next::Node(number as u32));
-        if let Question::Leased { step, what } = node.question {
+        if let Question::LeasedProperty { step, what } = node.question {
             if what != Leased::Output {
                 return None;
             }
@@ -229,7 +231,7 @@ impl Unfolding<'_> {
             Question::List(number) => {
                 let list = program.lists.get(*number as usize);
                 let rules = list.into_iter().flat_map(|list| list.rules.iter().map(move |rule| (rule, list)));
-                let case = |(rule, list): (&super::Rule, &List)| {
+                let case = |(rule, list): (&super::Rule, &OrderedRules)| {
                     let when = condition(&rule.condition, list, how);
                     Case::new(when, Target::Output(output(node.next(rule.outcome.into()))))
                 };
@@ -251,7 +253,7 @@ impl Unfolding<'_> {
     /// element of the step `behind`. Returns `None` if it is not a question about leases.
     fn question_behind(&mut self, number: usize, behind: u16) -> Option<Stage> {
         let node = self.program.nodes.get(number)?;
-        let Question::Leased { step, what } = node.question else { return None };
+        let Question::LeasedProperty { step, what } = node.question else { return None };
         match what {
             Leased::Output => {
                 let enters = self.enter(number, step, Some(behind))?;
@@ -260,9 +262,10 @@ impl Unfolding<'_> {
             }
             Leased::Bytes { offset, length } => {
                 let shape = self.behind(behind)?;
-                let first = shape.find(&Byte::Came(Location::Leased(step, offset)))?;
+                let first = shape.find(&Byte::Came(ByteLocation::Leased(step, offset)))?;
                 let is_there = |more: u8| {
-                    shape.byte(first.after(more.into())) == Byte::Came(Location::Leased(step, offset + more))
+                    shape.byte(first.after(more.into()))
+                        == Byte::Came(ByteLocation::Leased(step, offset + more))
                 };
                 if !(0..length).all(is_there) {
                     return None;
@@ -270,7 +273,7 @@ impl Unfolding<'_> {
                 // A field after the IPv4 header is read relative to the transport header, as elements read
                 // it.
                 let field = match (first, shape.headers[2]) {
-                    (Location::Byte(place), Some(transport)) if place >= transport => Field::Bytes {
+                    (ByteLocation::ByteValue(place), Some(transport)) if place >= transport => Field::Bytes {
                         base: Base::Transport,
                         offset: place - transport,
                         length: length.into(),
@@ -298,7 +301,7 @@ impl Unfolding<'_> {
         if here.after != behind {
             return None;
         }
-        let Passed { case, excluded, outputs } = (self.passed)(here)?;
+        let PassedState { case, excluded, outputs } = (self.passed)(here)?;
         let forward =
             (0..outputs).map(|output| self.stage(node.next(output as u128 + 1), Some(step))).collect();
         self.passages.push(Passage { step, forward });
@@ -339,8 +342,8 @@ impl Unfolding<'_> {
         // so its checksum update has to account for them, too. If it does not, its checksum is declared as
         // an unknown function, so that the proof fails.
         for (sum, name) in self.wrong_sums(class, behind)? {
-            let sum = field(Location::Byte(sum - class.start), 2);
-            let all = vec![field(Location::Byte(0), IPV4 as u16)];
+            let sum = field(ByteLocation::ByteValue(sum - class.start), 2);
+            let all = vec![field(ByteLocation::ByteValue(0), IPV4 as u16)];
             for case in &mut stage.effects.cases {
                 // An update in the remaining part of the operation would hide the error.
                 case.checksum = Declared::Untouched;
@@ -362,15 +365,15 @@ impl Unfolding<'_> {
         let in_header = |place: &i32| (network..network + IPV4).contains(place);
         let is_right = |class: &Class| match &class.checksum {
             None => !written(class).any(|place| in_header(&place)),
-            Some(Checksum::Updated { header, words }) => {
+            Some(ChecksumOperation::Updated { header, words }) => {
                 *header == network && accounts_for_all(class, *header, words)
             }
-            Some(Checksum::Recomputed { header }) => *header == network,
+            Some(ChecksumOperation::Recomputed { header }) => *header == network,
         };
         // The class updates a checksum once, for the difference from the input packet. This is only correct
         // if the operations before the steps account for their writes, too.
         let before = self.befores(behind);
-        let is_computed = matches!(class.checksum, Some(Checksum::Recomputed { .. }));
+        let is_computed = matches!(class.checksum, Some(ChecksumOperation::Recomputed { .. }));
         if !is_right(class) || !is_computed && !before.iter().all(|before| is_right(before)) {
             wrong.push((network + IPV4_SUM, "a sum over other words"));
         }
@@ -433,7 +436,7 @@ impl Unfolding<'_> {
         let network_after = headers[1].unwrap_or(network);
         // A checksum can only be declared for a header that is marked. If another header is marked, or
         // none, the operation marks the summed header, and a further stage sets the right mark.
-        let summed = class.checksum.as_ref().map(Checksum::header);
+        let summed = class.checksum.as_ref().map(ChecksumOperation::header);
         let hidden = summed.filter(|summed| network_after != Some(*summed));
         let class = match hidden {
             Some(summed) => Class { headers: [headers[0], Some(Some(summed)), headers[2]], ..class },
@@ -482,7 +485,7 @@ fn leading(class: &Class) -> (Target, Vec<Forward>) {
 struct Shape {
     class: Class,
     headers: [Option<i32>; 3],
-    bytes: BTreeMap<Location, Byte>,
+    bytes: BTreeMap<ByteLocation, Byte>,
 }
 
 impl Shape {
@@ -490,14 +493,14 @@ impl Shape {
         let mut bytes = BTreeMap::new();
         for Write { place, value } in &class.writes {
             let parts: Vec<Byte> = match value {
-                Value::Constant(bytes) => bytes.iter().map(|byte| Byte::Constant(*byte)).collect(),
-                Value::Copy(from, length) => {
+                WrittenValue::Constant(bytes) => bytes.iter().map(|byte| Byte::Constant(*byte)).collect(),
+                WrittenValue::Copy(from, length) => {
                     (0..*length).map(|more| Byte::Came(from.after(more.into()))).collect()
                 }
-                &Value::Plus(place, length, plus) => {
+                &WrittenValue::Plus(place, length, plus) => {
                     (0..length).map(|index| Byte::Plus { place, length, plus, index }).collect()
                 }
-                &Value::Masked(place, and, or) => vec![Byte::Masked { place, and, or }],
+                &WrittenValue::Masked(place, and, or) => vec![Byte::Masked { place, and, or }],
             };
             bytes.extend((0..).zip(parts).map(|(more, byte)| (place.after(more), byte)));
         }
@@ -510,7 +513,7 @@ impl Shape {
     /// write.
     fn after(mut self, case: &Case, step: u16) -> Option<Shape> {
         let before = self.bytes.clone();
-        let mut chosen = Location::Leased(step, 0);
+        let mut chosen = ByteLocation::Leased(step, 0);
         for action in &case.actions {
             let Action::Set(field, value) = action else { return None };
             let (first, length) = self.place(field)?;
@@ -532,7 +535,7 @@ impl Shape {
         Some(self)
     }
 
-    fn place(&self, field: &Field) -> Option<(Location, i32)> {
+    fn place(&self, field: &Field) -> Option<(ByteLocation, i32)> {
         match *field {
             Field::Bytes { base, offset, length } => {
                 let start = match base {
@@ -541,21 +544,21 @@ impl Shape {
                     Base::Network => self.headers[1]?,
                     Base::Transport => self.headers[2]?,
                 };
-                Some((Location::Byte(start + offset), length.into()))
+                Some((ByteLocation::ByteValue(start + offset), length.into()))
             }
-            Field::Annotation { offset, length } => Some((Location::Annotation(offset), length.into())),
+            Field::Annotation { offset, length } => Some((ByteLocation::Annotation(offset), length.into())),
             _ => None,
         }
     }
 
-    fn byte(&self, place: Location) -> Byte {
+    fn byte(&self, place: ByteLocation) -> Byte {
         self.bytes.get(&place).cloned().unwrap_or(Byte::Came(place))
     }
 
     /// Returns a location of this packet that holds the value `byte`; `None` if there is none.
-    fn find(&self, byte: &Byte) -> Option<Location> {
+    fn find(&self, byte: &Byte) -> Option<ByteLocation> {
         match byte {
-            Byte::Came(place) if self.byte(*place) == *byte && !matches!(place, Location::Leased(..)) => {
+            Byte::Came(place) if self.byte(*place) == *byte && !matches!(place, ByteLocation::Leased(..)) => {
                 Some(*place)
             }
             byte => self.bytes.iter().find(|(_, other)| *other == byte).map(|(place, _)| *place),
@@ -564,9 +567,9 @@ impl Shape {
 
     /// Converts an offset from the start of the input packet to an offset from the packet's start at this
     /// point. Other locations stay the same.
-    fn since_start(&self, place: Location) -> Location {
+    fn since_start(&self, place: ByteLocation) -> ByteLocation {
         match place {
-            Location::Byte(place) => Location::Byte(place - self.class.start),
+            ByteLocation::ByteValue(place) => ByteLocation::ByteValue(place - self.class.start),
             other => other,
         }
     }
@@ -584,7 +587,7 @@ impl Shape {
         let start = self.class.start;
         let mut writes: Vec<Write> = Vec::new();
         let mut skip = 0;
-        let places: BTreeSet<Location> = self.bytes.keys().chain(other.bytes.keys()).copied().collect();
+        let places: BTreeSet<ByteLocation> = self.bytes.keys().chain(other.bytes.keys()).copied().collect();
         for place in places {
             if skip > 0 {
                 skip -= 1;
@@ -595,10 +598,12 @@ impl Shape {
                 continue;
             }
             let value = match byte {
-                Byte::Constant(byte) => Value::Constant(vec![byte]),
-                Byte::Came(_) => Value::Copy(self.since_start(self.find(&byte)?), 1),
+                Byte::Constant(byte) => WrittenValue::Constant(vec![byte]),
+                Byte::Came(_) => WrittenValue::Copy(self.since_start(self.find(&byte)?), 1),
                 Byte::Masked { place: from, and, or } => match self.byte(from) {
-                    Byte::Came(there) if there == from => Value::Masked(self.since_start(from), and, or),
+                    Byte::Came(there) if there == from => {
+                        WrittenValue::Masked(self.since_start(from), and, or)
+                    }
                     _ => return None,
                 },
                 Byte::Plus { place: from, length, plus, index: 0 } => {
@@ -615,12 +620,12 @@ impl Shape {
                         _ => None,
                     });
                     match (untouched, earlier) {
-                        (true, _) => Value::Plus(self.since_start(from), length, plus),
+                        (true, _) => WrittenValue::Plus(self.since_start(from), length, plus),
                         (false, Some((at, before))) => {
                             let whole = (0..length)
                                 .all(|index| self.byte(at.after(index.into())) == part(index, before));
                             whole.then_some(())?;
-                            Value::Plus(self.since_start(at), length, plus.checked_sub(before)?)
+                            WrittenValue::Plus(self.since_start(at), length, plus.checked_sub(before)?)
                         }
                         _ => return None,
                     }
@@ -639,21 +644,23 @@ impl Shape {
             _ => return None,
         };
         let checksum = match &other.class.checksum {
-            Some(Checksum::Recomputed { header }) => Some(Checksum::Recomputed { header: header - start }),
+            Some(ChecksumOperation::Recomputed { header }) => {
+                Some(ChecksumOperation::Recomputed { header: header - start })
+            }
             _ => {
                 let network = self.headers[1]? - start;
                 let mut words: Vec<i32> = writes
                     .iter()
                     .flat_map(|write| (0..write.value.length() as i32).map(|more| write.place.after(more)))
                     .filter_map(|place| match place {
-                        Location::Byte(place) if (network..network + IPV4).contains(&place) => {
+                        ByteLocation::ByteValue(place) if (network..network + IPV4).contains(&place) => {
                             Some(network + (place - network) / 2 * 2)
                         }
                         _ => None,
                     })
                     .collect();
                 words.dedup();
-                (!words.is_empty()).then_some(Checksum::Updated { header: network, words })
+                (!words.is_empty()).then_some(ChecksumOperation::Updated { header: network, words })
             }
         };
         let mut class = Class {
@@ -682,17 +689,20 @@ impl Shape {
 
     /// Converts a sum over the input packet into a sum over this packet. Returns `None` if bytes that the
     /// sum reads have been written since, or if the sum has other terms than bytes and the length.
-    fn shifted(&self, sum: &Sum) -> Option<Sum> {
+    fn shifted(&self, sum: &AnswerSum) -> Option<AnswerSum> {
         let start = self.class.start;
-        let mut shifted = Sum::constant(sum.constant).plus_constant(-i64::from(start));
+        let mut shifted = AnswerSum::constant(sum.constant).plus_constant(-i64::from(start));
         for (factor, question, mask) in &sum.terms {
             let term = match *question {
-                Question::Length => Sum { constant: start.into(), terms: vec![(1, Question::Length, *mask)] },
+                Question::Length => {
+                    AnswerSum { constant: start.into(), terms: vec![(1, Question::Length, *mask)] }
+                }
                 Question::Bytes { offset, length } => {
-                    let mut places = (0..i32::from(length)).map(|more| Location::Byte(offset + more));
+                    let mut places =
+                        (0..i32::from(length)).map(|more| ByteLocation::ByteValue(offset + more));
                     places.all(|place| !self.bytes.contains_key(&place)).then_some(())?;
                     let question = Question::Bytes { offset: offset - start, length };
-                    Sum { constant: 0, terms: vec![(1, question, *mask)] }
+                    AnswerSum { constant: 0, terms: vec![(1, question, *mask)] }
                 }
                 _ => return None,
             };
@@ -718,7 +728,7 @@ fn only_plain(program: &Program, place: i32) -> BTreeSet<Next> {
             mixed.extend(by_next(node).into_iter().filter(|(_, set)| may(set)).map(|(next, _)| next));
         }
     }
-    all.chain((0..program.classes.len() as u32).map(Next::Class))
+    all.chain((0..program.classes.len() as u32).map(Next::TrafficClass))
         .filter(|next| !mixed.contains(next))
         .collect()
 }

@@ -2,9 +2,9 @@
 
 use packet::Annotations;
 
-use crate::location::{IPV4, Location};
+use crate::location::{ByteLocation, IPV4};
 use crate::question::Question;
-use crate::{Checksum, Class, Program};
+use crate::{ChecksumOperation, Class, Program};
 
 /// Checks that no question, list or operation of a program reads or writes bytes that no packet has, such
 /// as bytes before the start of the packet.
@@ -28,21 +28,23 @@ pub fn validate(program: &Program) -> Result<(), String> {
 /// updates.
 fn operation(class: &Class) -> Result<(), &'static str> {
     for write in &class.writes {
-        if matches!(write.value.from(), Some((Location::Byte(offset), _)) if offset < 0) {
+        if matches!(write.value.from(), Some((ByteLocation::ByteValue(offset), _)) if offset < 0) {
             return Err("it reads before the start of the packet");
         }
         match write.place {
-            Location::Annotation(first) if usize::from(first) + write.value.length() > Annotations::SIZE => {
+            ByteLocation::Annotation(first)
+                if usize::from(first) + write.value.length() > Annotations::SIZE =>
+            {
                 return Err("it writes past the end of the annotations");
             }
-            Location::Leased(..) => return Err("it writes what is not in the packet"),
-            Location::Annotation(_) | Location::Byte(_) => {}
+            ByteLocation::Leased(..) => return Err("it writes what is not in the packet"),
+            ByteLocation::Annotation(_) | ByteLocation::ByteValue(_) => {}
         }
     }
     if class.checksum.as_ref().is_some_and(|checksum| checksum.header() < class.front()) {
         return Err("it sums up what is not in the packet");
     }
-    if let Some(Checksum::Updated { header, words }) = &class.checksum {
+    if let Some(ChecksumOperation::Updated { header, words }) = &class.checksum {
         let is_outside =
             |word: &i32| *word < 0 || !(0..IPV4).contains(&(word - header)) || (word - header) % 2 != 0;
         if words.iter().any(is_outside) {

@@ -5,7 +5,7 @@ use wire::FromBytes;
 use wire::checksum::{ipv4_plain_valid, ipv4_valid};
 use wire::ipv4;
 
-use program::question::{Question, Sum};
+use program::question::{AnswerSum, Question};
 
 /// The compiled form of a question. `Byte`, `Half` and `Word` read 1, 2 or 4 bytes at an offset; `List` has
 /// the index of a rule list.
@@ -116,11 +116,11 @@ pub(super) fn answer(question: &Question, packet: &Packet) -> u128 {
             let header = usize::try_from(*offset).ok().and_then(|start| packet.data().get(start..));
             u128::from(header.is_some_and(is_right))
         }
-        Question::List(_) | Question::Leased { .. } => 0,
+        Question::List(_) | Question::LeasedProperty { .. } => 0,
     }
 }
 
-pub(super) fn value(sum: &Sum, packet: &Packet) -> i64 {
+pub(super) fn value(sum: &AnswerSum, packet: &Packet) -> i64 {
     sum.value(|question| answer(question, packet))
 }
 

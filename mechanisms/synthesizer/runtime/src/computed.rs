@@ -4,7 +4,7 @@
 use element::Packet;
 
 use crate::ask::{Ask, answer, is_right, plain, value};
-use program::question::{Question, Sum};
+use program::question::{AnswerSum, Question};
 
 /// A compiled question that needs computation or several reads.
 pub(super) enum Computed {
@@ -22,7 +22,7 @@ pub(super) enum Total {
     /// A sum whose terms are all answered by a single read each.
     Plain(Plain),
     /// A sum with any other terms; it is evaluated by its definition.
-    Other(Sum),
+    Other(AnswerSum),
 }
 
 /// A sum whose terms are all answered by a single read of at most 32 bits each.
@@ -84,7 +84,7 @@ impl Computed {
 }
 
 impl Total {
-    pub(super) fn new(sum: &Sum) -> Total {
+    pub(super) fn new(sum: &AnswerSum) -> Total {
         let term = |(factor, question, mask): &(i64, Question, u128)| {
             let (ask, mask) = (Ask::plain(question)?, *mask as u64);
             Some(Term { factor: *factor, ask, mask, shift: mask.trailing_zeros() & 63 })
@@ -190,7 +190,7 @@ mod tests {
             let byte = |offset| Question::Bytes { offset, length: 1 };
             let terms = known.iter().map(|&(factor, offset, mask)| (factor, byte(offset), u128::from(mask)));
             let open = (factor, byte(9), 0xff);
-            let sum = Sum { constant, terms: terms.chain([open]).collect() };
+            let sum = AnswerSum { constant, terms: terms.chain([open]).collect() };
             let Total::Plain(plain) = Total::new(&sum) else { panic!("bytes are plain") };
             let decided = plain.decided_by(at_least_zero, |place| match bytes.get(place) {
                 Some(byte) => (0xff, *byte),
@@ -230,7 +230,7 @@ mod tests {
             let mut pool = Pool::new(64 << 20).unwrap();
             let mut packet = pool.packet(&bytes).unwrap();
             packet.annotations_mut().set_u8(7, 200);
-            let at_least = Question::AtLeastZero(Sum { constant, terms });
+            let at_least = Question::AtLeastZero(AnswerSum { constant, terms });
             let computed = |question| u128::from(Computed::new(question).answer(packet.data(), &packet));
             prop_assert_eq!(computed(&at_least), answer(&at_least, &packet), "{}", at_least);
             let header = bytes.get(start as usize..).unwrap_or_default();

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use classify::filter::{Headers, Matcher};
+use classify::filter::{HeaderSlices, Matcher};
 use element::{Base, Packet};
 use foldhash::fast::RandomState;
 
@@ -23,7 +23,7 @@ const MOST_NODES: usize = 1 << 20;
 pub const OTHERWISE: u32 = u32::MAX;
 
 /// A compiled decision graph.
-pub struct Graph {
+pub struct CompiledGraph {
     layout: [Option<isize>; 3],
     needs_link: bool,
     is_certain: bool,
@@ -88,10 +88,10 @@ impl RuleList {
     }
 }
 
-impl Graph {
+impl CompiledGraph {
     /// Compiles the decision graph of a valid program ([`program::validate`]).
-    pub(super) fn new(program: &Program) -> Graph {
-        let mut graph = Graph {
+    pub(super) fn new(program: &Program) -> CompiledGraph {
+        let mut graph = CompiledGraph {
             layout: program.layout.map(|place| place.map(|place| place as isize)),
             needs_link: program.needs_link,
             is_certain: program.is_certain,
@@ -212,7 +212,7 @@ impl Graph {
         let data = packet.data();
         loop {
             let number = match next {
-                Next::Class(class) => return Ok(class),
+                Next::TrafficClass(class) => return Ok(class),
                 Next::Node(number) => number,
             };
             let node = &self.nodes[number as usize];
@@ -361,12 +361,12 @@ impl Graph {
 /// Returns the headers of a packet for the rules of a list: at the list's offsets, and without the bytes
 /// after the packet's end at the list.
 #[inline]
-fn split<'p>(packet: &'p Packet, headers: [usize; 2], end: Option<&Total>) -> Headers<'p> {
+fn split<'p>(packet: &'p Packet, headers: [usize; 2], end: Option<&Total>) -> HeaderSlices<'p> {
     let mut data = packet.data();
     if let Some(end) = end {
         let end = usize::try_from(end.value(data, packet)).unwrap_or(0);
         data = &data[..end.min(data.len())];
     }
     let [network, transport] = headers.map(|start| data.get(start..).unwrap_or_default());
-    Headers { mac: data, network, transport }
+    HeaderSlices { mac: data, network, transport }
 }

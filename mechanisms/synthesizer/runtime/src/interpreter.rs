@@ -7,7 +7,7 @@ use element::Packet;
 use packet::BATCH_CAPACITY;
 
 use crate::flow_cache::{FlowCache, RowLayout, count};
-use crate::graph::{Graph, OTHERWISE};
+use crate::graph::{CompiledGraph, OTHERWISE};
 use crate::groups::Groups;
 use crate::operation::Operation;
 use crate::trail::{Found, Trails};
@@ -18,7 +18,7 @@ use program::{Exit, Program};
 /// classes.
 pub struct Interpreter {
     /// The decision graph that finds the classes, with the residual programs of flows.
-    pub(super) graph: Graph,
+    pub(super) graph: CompiledGraph,
     /// The compiled operation of each class.
     operations: Vec<Operation>,
     machine_code: MachineCode,
@@ -71,7 +71,7 @@ impl Interpreter {
             };
             operations.push(Operation::new(class, &is_seen, &leased));
         }
-        Ok(Interpreter { graph: Graph::new(program), operations, machine_code: program.machine_code })
+        Ok(Interpreter { graph: CompiledGraph::new(program), operations, machine_code: program.machine_code })
     }
 
     /// Writes the class of each packet to `scratch.classes`, and the rules of lists that matched to

@@ -15,8 +15,8 @@ use element::Packet;
 use wire::checksum::Delta;
 
 use jit::{Constant, Lane, ROW, Updates, Writes};
-use program::location::Location;
-use program::{Value, Write};
+use program::location::ByteLocation;
+use program::{Write, WrittenValue};
 
 /// The maximum number of lanes of a class whose values are gathered.
 const MOST_GATHERED: usize = 16;
@@ -31,7 +31,7 @@ pub(super) type Gathered = [u8; 8 * MOST_GATHERED];
 /// Consecutive bytes of a value that a lane needs, and their place among the gathered values.
 #[derive(Clone, Debug)]
 struct Part {
-    value: Value,
+    value: WrittenValue,
     /// The index, within the value, of the part's first byte.
     first: usize,
     /// The index, within the value, after the part's last byte.
@@ -56,7 +56,7 @@ impl Lanes {
     pub(super) fn new(writes: &[Write], words: [&[i32]; 2], front: i32) -> Option<Lanes> {
         let mut bytes = BTreeMap::new();
         for (number, write) in writes.iter().enumerate() {
-            if let Location::Byte(place) = write.place {
+            if let ByteLocation::ByteValue(place) = write.place {
                 let length = write.value.length() as i32;
                 bytes.extend((place..place.saturating_add(length)).map(|byte| (byte, number)));
             }
@@ -100,19 +100,19 @@ impl Lanes {
         // the index of the byte within the write's value.
         let mut values = Vec::new();
         for (&byte, &number) in bytes {
-            let Write { place: Location::Byte(first), value } = &writes[number] else { continue };
+            let Write { place: ByteLocation::ByteValue(first), value } = &writes[number] else { continue };
             let within = (byte - first) as usize;
             let bits = 0xff << shift(byte);
             lane.keep &= !bits;
             match value {
-                Value::Constant(constant) => lane.put |= u64::from(constant[within]) << shift(byte),
-                Value::Masked(from, and, or) if *from == Location::Byte(*first) => {
+                WrittenValue::Constant(constant) => lane.put |= u64::from(constant[within]) << shift(byte),
+                WrittenValue::Masked(from, and, or) if *from == ByteLocation::ByteValue(*first) => {
                     lane.keep |= u64::from(and & !or) << shift(byte);
                     lane.put |= u64::from(*or) << shift(byte);
                 }
                 value if is_sum_in_place(&writes[number]) => {
                     lane.sum |= bits;
-                    if let Value::Plus(_, length, plus) = value {
+                    if let WrittenValue::Plus(_, length, plus) = value {
                         let last = first + i32::from(*length) - 1;
                         lane.add = (*plus as u64) << shift(last);
                     }
@@ -154,7 +154,7 @@ impl Lanes {
         // Returns the index in the row that corresponds to the first byte of the lane, if this byte of the
         // value lies in the row; `None` if the value is not a copy of leased bytes.
         let origin = |byte: i32, number: usize, within: usize| match writes[number].value {
-            Value::Copy(Location::Leased(_, from), _) => {
+            WrittenValue::Copy(ByteLocation::Leased(_, from), _) => {
                 Some(i32::from(from) + within as i32 - (byte - start))
             }
             _ => None,
@@ -190,7 +190,7 @@ impl Lanes {
         for Part { value, first, last, to } in &self.parts {
             let to = &mut gathered[*to..to + last - first];
             match value {
-                Value::Copy(from, _) => copy(packet, leased, from.after(*first as i32), to),
+                WrittenValue::Copy(from, _) => copy(packet, leased, from.after(*first as i32), to),
                 value => {
                     let mut whole = [0; 8];
                     gather(value, packet, leased, &mut whole);
@@ -295,7 +295,7 @@ fn cut(bytes: &BTreeMap<i32, usize>, writes: &[Write], stop: i32) -> i32 {
 /// True if a write adds a constant to a number and stores the sum where the number was, and the number is
 /// short enough for a lane.
 fn is_sum_in_place(write: &Write) -> bool {
-    matches!(write.value, Value::Plus(from, length, _) if from == write.place && usize::from(length) <= LONGEST_SUM)
+    matches!(write.value, WrittenValue::Plus(from, length, _) if from == write.place && usize::from(length) <= LONGEST_SUM)
 }
 
 /// Returns the 16-bit word at an offset from the packet's start; `None` if the packet does not have it.
@@ -306,15 +306,15 @@ pub(super) fn word_mut(packet: &mut Packet, place: i32) -> Option<&mut [u8; 2]> 
 
 /// Computes a value into `to`, and returns the number of its bytes. For a constant, writes nothing and
 /// returns zero. `leased` is the row of the flow.
-pub(super) fn gather(value: &Value, packet: &Packet, leased: &[u8; ROW], to: &mut [u8]) -> usize {
+pub(super) fn gather(value: &WrittenValue, packet: &Packet, leased: &[u8; ROW], to: &mut [u8]) -> usize {
     match value {
-        Value::Constant(_) => 0,
-        Value::Copy(from, length) => {
+        WrittenValue::Constant(_) => 0,
+        WrittenValue::Copy(from, length) => {
             let length = usize::from(*length);
             copy(packet, leased, *from, &mut to[..length]);
             length
         }
-        Value::Plus(from, length, plus) => {
+        WrittenValue::Plus(from, length, plus) => {
             let length = usize::from(*length).min(8);
             let mut number = [0; 8];
             copy(packet, leased, *from, &mut number[8 - length..]);
@@ -322,7 +322,7 @@ pub(super) fn gather(value: &Value, packet: &Packet, leased: &[u8; ROW], to: &mu
             to[..length].copy_from_slice(&sum[8 - length..]);
             length
         }
-        Value::Masked(from, and, or) => {
+        WrittenValue::Masked(from, and, or) => {
             copy(packet, leased, *from, &mut to[..1]);
             to[0] = to[0] & and | or;
             1
@@ -332,11 +332,11 @@ pub(super) fn gather(value: &Value, packet: &Packet, leased: &[u8; ROW], to: &mu
 
 /// Copies bytes from the packet, its annotations, or the row of its flow. Leaves `to` unchanged if the
 /// source does not have all of the bytes.
-fn copy(packet: &Packet, leased: &[u8; ROW], place: Location, to: &mut [u8]) {
+fn copy(packet: &Packet, leased: &[u8; ROW], place: ByteLocation, to: &mut [u8]) {
     let (from, place) = match place {
-        Location::Byte(place) => (packet.data(), usize::try_from(place).unwrap_or(usize::MAX)),
-        Location::Annotation(place) => (&packet.annotations().bytes()[..], place.into()),
-        Location::Leased(_, place) => (&leased[..], place.into()),
+        ByteLocation::ByteValue(place) => (packet.data(), usize::try_from(place).unwrap_or(usize::MAX)),
+        ByteLocation::Annotation(place) => (&packet.annotations().bytes()[..], place.into()),
+        ByteLocation::Leased(_, place) => (&leased[..], place.into()),
     };
     if let Some(from) = from.get(place..).and_then(|from| from.get(..to.len())) {
         to.copy_from_slice(from);

@@ -14,9 +14,9 @@ use crate::computed::Total;
 use crate::flow_cache::{FlowCache, NO_ROW};
 use crate::lane::{Gathered, Lanes, gather, word_mut};
 use jit::{Later, ROW, Writes};
-use program::location::{IPV4, IPV4_SUM, Location};
+use program::location::{ByteLocation, IPV4, IPV4_SUM};
 use program::machine_code::MachineCode;
-use program::{Checksum, Class, TransportChecksum, Value, Write};
+use program::{ChecksumOperation, Class, TransportChecksum, Write, WrittenValue};
 
 /// The maximum number of packets that are written together, lane by lane.
 const AT_ONCE: usize = 16;
@@ -42,7 +42,7 @@ pub struct Operation {
     /// True if annotations get values that depend on the packet, so that the values are computed before any
     /// write.
     moves: bool,
-    checksum: Option<Checksum>,
+    checksum: Option<ChecksumOperation>,
     transport_checksum: Option<TransportChecksum>,
     /// True if `headers` or `annotations` is not empty, so that each packet needs this additional work.
     has_more: bool,
@@ -87,9 +87,9 @@ impl Operation {
         operation.end = class.end.as_ref().map(Total::new);
         operation.checksum.clone_from(&class.checksum);
         operation.transport_checksum.clone_from(&class.transport_checksum);
-        let reach = |place: Location, length: usize| match place {
-            Location::Byte(place) => i64::from(place) + length as i64,
-            Location::Annotation(_) | Location::Leased(..) => 0,
+        let reach = |place: ByteLocation, length: usize| match place {
+            ByteLocation::ByteValue(place) => i64::from(place) + length as i64,
+            ByteLocation::Annotation(_) | ByteLocation::Leased(..) => 0,
         };
         // Elements only strip bytes that are in the first slot, so packets that are too short there are
         // refused.
@@ -104,12 +104,12 @@ impl Operation {
                 needs = needs.max(reach(from, length));
             }
             match write.place {
-                Location::Byte(_) => writes.push(write),
-                Location::Annotation(place) => {
+                ByteLocation::ByteValue(_) => writes.push(write),
+                ByteLocation::Annotation(place) => {
                     let places = place..place.saturating_add(write.value.length() as u8);
                     match &write.value {
                         // Annotations that no element downstream reads are not written.
-                        Value::Constant(bytes) => {
+                        WrittenValue::Constant(bytes) => {
                             let read = places.zip(bytes).filter(|(place, _)| is_seen(*place));
                             for (place, byte) in read {
                                 add_byte(&mut operation.annotations, place, *byte);
@@ -122,18 +122,20 @@ impl Operation {
                         _ => {}
                     }
                 }
-                Location::Leased(..) => return Operation::none(),
+                ByteLocation::Leased(..) => return Operation::none(),
             }
         }
         operation.moves = moved > 0;
         if moved > MOST_MOVED {
             return Operation::none();
         }
-        if let Some(Checksum::Updated { header, .. } | Checksum::Recomputed { header }) = &class.checksum {
+        if let Some(ChecksumOperation::Updated { header, .. } | ChecksumOperation::Recomputed { header }) =
+            &class.checksum
+        {
             needs = needs.max(i64::from(header + IPV4));
         }
         let mut words: [&[i32]; 2] = [&[], &[]];
-        if let Some(Checksum::Updated { words: of_header, .. }) = &class.checksum {
+        if let Some(ChecksumOperation::Updated { words: of_header, .. }) = &class.checksum {
             words[0] = of_header;
         }
         if let Some(sum) = &class.transport_checksum {
@@ -166,7 +168,7 @@ impl Operation {
         let Operation { code, lanes, checksum, transport_checksum, front, .. } = self;
         // No machine code is made for values that are computed packet by packet, for checksums that are
         // computed from scratch, and for operations that change nothing.
-        let is_computed = matches!(checksum, Some(Checksum::Recomputed { .. }));
+        let is_computed = matches!(checksum, Some(ChecksumOperation::Recomputed { .. }));
         if self.is_single || self.is_nothing || is_computed || self.needs == usize::MAX {
             return;
         }
@@ -351,14 +353,14 @@ impl Operation {
         let gathered = single.and_then(|single| single.gathered.as_ref());
         self.lanes.write(packets, places, row, gathered, &mut changes);
         match checksum {
-            Some(Checksum::Updated { header, .. }) => {
+            Some(ChecksumOperation::Updated { header, .. }) => {
                 for (&place, [change, _]) in places.iter().zip(&changes) {
                     if let Some(sum) = word_mut(&mut packets[usize::from(place)], header + IPV4_SUM - front) {
                         *sum = change.apply(u16::from_be_bytes(*sum)).to_be_bytes();
                     }
                 }
             }
-            Some(Checksum::Recomputed { header }) => {
+            Some(ChecksumOperation::Recomputed { header }) => {
                 for &place in places {
                     let first = (header - front) as usize;
                     let Some(header) =
@@ -391,11 +393,11 @@ impl Operation {
     fn annotate(&self, packet: &mut Packet, noted: Option<&[u8; MOST_MOVED]>) {
         let mut used = 0;
         for Write { place, value } in &self.annotations {
-            let Location::Annotation(place) = place else { continue };
+            let ByteLocation::Annotation(place) = place else { continue };
             let place = usize::from(*place);
             let to = &mut packet.annotations_mut().bytes_mut()[place..place + value.length()];
             match value {
-                Value::Constant(bytes) => to.copy_from_slice(bytes),
+                WrittenValue::Constant(bytes) => to.copy_from_slice(bytes),
                 value => {
                     if let Some(noted) = noted {
                         to.copy_from_slice(&noted[used..used + value.length()]);
@@ -443,22 +445,22 @@ impl Single {
 /// Returns a copy of a write in which leased values are given by their index in the row of the flow.
 /// Returns `None` if the row does not have them, or not one after the other.
 fn found(write: &Write, leased: &dyn Fn(u16, u8) -> Option<u8>) -> Option<Write> {
-    let find = |place: Location, length: u8| match place {
-        Location::Leased(step, offset) => {
+    let find = |place: ByteLocation, length: u8| match place {
+        ByteLocation::Leased(step, offset) => {
             let first = leased(step, offset)?;
             let mut more = 1..length;
             // The bytes of a value must be consecutive in the row, because they are copied together.
             let next =
                 |more: u8| leased(step, offset.checked_add(more)?).filter(|next| *next == first + more);
-            more.all(|more| next(more).is_some()).then_some(Location::Leased(0, first))
+            more.all(|more| next(more).is_some()).then_some(ByteLocation::Leased(0, first))
         }
         other => Some(other),
     };
     let value = match &write.value {
-        Value::Constant(bytes) => Value::Constant(bytes.clone()),
-        Value::Copy(from, length) => Value::Copy(find(*from, *length)?, *length),
-        Value::Plus(from, length, plus) => Value::Plus(find(*from, *length)?, *length, *plus),
-        Value::Masked(from, and, or) => Value::Masked(find(*from, 1)?, *and, *or),
+        WrittenValue::Constant(bytes) => WrittenValue::Constant(bytes.clone()),
+        WrittenValue::Copy(from, length) => WrittenValue::Copy(find(*from, *length)?, *length),
+        WrittenValue::Plus(from, length, plus) => WrittenValue::Plus(find(*from, *length)?, *length, *plus),
+        WrittenValue::Masked(from, and, or) => WrittenValue::Masked(find(*from, 1)?, *and, *or),
     };
     Some(Write { place: write.place, value })
 }
@@ -466,13 +468,13 @@ fn found(write: &Write, leased: &dyn Fn(u16, u8) -> Option<u8>) -> Option<Write>
 /// Adds a constant byte at an annotation offset to the writes. Extends the last write if the byte follows
 /// it.
 fn add_byte(writes: &mut Vec<Write>, place: u8, byte: u8) {
-    if let Some(Write { place: Location::Annotation(first), value: Value::Constant(bytes) }) =
+    if let Some(Write { place: ByteLocation::Annotation(first), value: WrittenValue::Constant(bytes) }) =
         writes.last_mut()
         && usize::from(*first) + bytes.len() == usize::from(place)
     {
         return bytes.push(byte);
     }
-    writes.push(Write { place: Location::Annotation(place), value: Value::Constant(vec![byte]) });
+    writes.push(Write { place: ByteLocation::Annotation(place), value: WrittenValue::Constant(vec![byte]) });
 }
 
 #[cfg(test)]
@@ -482,7 +484,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use program::{Exit, Value};
+    use program::{Exit, WrittenValue};
 
     /// The locations of test writes, by offset and length in bytes. Some are short enough for a sum that is
     /// added in place, others are longer.
@@ -502,24 +504,24 @@ mod tests {
         (41, 5),
     ];
 
-    fn value(place: i32, length: u8) -> impl Strategy<Value = Value> {
-        let elsewhere = (0i32..32).prop_map(Location::Byte);
-        let leased = (0..ROW as u8 - length).prop_map(|at| Location::Leased(0, at));
-        let annotation = (0..48 - length).prop_map(Location::Annotation);
-        let here = Just(Location::Byte(place.max(0)));
+    fn value(place: i32, length: u8) -> impl Strategy<Value = WrittenValue> {
+        let elsewhere = (0i32..32).prop_map(ByteLocation::ByteValue);
+        let leased = (0..ROW as u8 - length).prop_map(|at| ByteLocation::Leased(0, at));
+        let annotation = (0..48 - length).prop_map(ByteLocation::Annotation);
+        let here = Just(ByteLocation::ByteValue(place.max(0)));
         let in_place = match length {
-            1..=4 => Value::Plus(Location::Byte(place.max(0)), length, -1),
-            _ => Value::Copy(Location::Byte(place.max(0)), length),
+            1..=4 => WrittenValue::Plus(ByteLocation::ByteValue(place.max(0)), length, -1),
+            _ => WrittenValue::Copy(ByteLocation::ByteValue(place.max(0)), length),
         };
         let from = prop_oneof![here, elsewhere, leased, annotation].boxed();
         prop_oneof![
-            vec(any::<u8>(), usize::from(length)).prop_map(Value::Constant),
-            from.clone().prop_map(move |from| Value::Copy(from, length)),
+            vec(any::<u8>(), usize::from(length)).prop_map(WrittenValue::Constant),
+            from.clone().prop_map(move |from| WrittenValue::Copy(from, length)),
             (from, -300i64..300, any::<u8>(), any::<u8>()).prop_map(
                 move |(from, plus, and, or)| match length {
-                    1 => Value::Masked(from, and, or),
-                    length if length <= 8 => Value::Plus(from, length, plus),
-                    _ => Value::Copy(from, length),
+                    1 => WrittenValue::Masked(from, and, or),
+                    length if length <= 8 => WrittenValue::Plus(from, length, plus),
+                    _ => WrittenValue::Copy(from, length),
                 }
             ),
             Just(in_place),
@@ -528,8 +530,9 @@ mod tests {
 
     fn writes() -> impl Strategy<Value = Vec<Write>> {
         let one = |(place, length)| {
-            proptest::option::of(value(place, length))
-                .prop_map(move |value| value.map(|value| Write { place: Location::Byte(place), value }))
+            proptest::option::of(value(place, length)).prop_map(move |value| {
+                value.map(|value| Write { place: ByteLocation::ByteValue(place), value })
+            })
         };
         Vec::from(PLACES.map(one))
             .prop_map(|writes: Vec<Option<Write>>| writes.into_iter().flatten().collect())
@@ -540,29 +543,29 @@ mod tests {
     fn expected(class: &Class, came: &[u8], annotations: &[u8], leased: &[u8]) -> Vec<u8> {
         let front = class.front();
         let mut bytes = [vec![0; front.unsigned_abs() as usize], came.to_vec()].concat();
-        let at = |place: Location, length: usize| -> Vec<u8> {
+        let at = |place: ByteLocation, length: usize| -> Vec<u8> {
             match place {
-                Location::Byte(place) => came[place as usize..place as usize + length].to_vec(),
-                Location::Annotation(place) => {
+                ByteLocation::ByteValue(place) => came[place as usize..place as usize + length].to_vec(),
+                ByteLocation::Annotation(place) => {
                     annotations[place.into()..usize::from(place) + length].to_vec()
                 }
-                Location::Leased(_, place) => leased[place.into()..usize::from(place) + length].to_vec(),
+                ByteLocation::Leased(_, place) => leased[place.into()..usize::from(place) + length].to_vec(),
             }
         };
         let before = bytes.clone();
         for Write { place, value } in &class.writes {
-            let Location::Byte(place) = *place else { continue };
+            let ByteLocation::ByteValue(place) = *place else { continue };
             let made = match value {
-                Value::Constant(bytes) => bytes.clone(),
-                Value::Copy(from, length) => at(*from, (*length).into()),
-                Value::Plus(from, length, plus) => {
+                WrittenValue::Constant(bytes) => bytes.clone(),
+                WrittenValue::Copy(from, length) => at(*from, (*length).into()),
+                WrittenValue::Plus(from, length, plus) => {
                     let old = at(*from, (*length).into())
                         .iter()
                         .fold(0u64, |old, byte| old << 8 | u64::from(*byte));
                     let new = old.wrapping_add(*plus as u64).to_be_bytes();
                     new[8 - usize::from(*length)..].to_vec()
                 }
-                Value::Masked(from, and, or) => vec![at(*from, 1)[0] & and | or],
+                WrittenValue::Masked(from, and, or) => vec![at(*from, 1)[0] & and | or],
             };
             let place = (place - front) as usize;
             bytes[place..place + made.len()].copy_from_slice(&made);
@@ -576,7 +579,7 @@ mod tests {
                 sum + Delta::u16(word(&before, place), word(bytes, place))
             })
         };
-        if let Some(Checksum::Updated { header, words }) = &class.checksum {
+        if let Some(ChecksumOperation::Updated { header, words }) = &class.checksum {
             let (change, place) = (change(words, &bytes), header + IPV4_SUM);
             let old = word(&bytes, place);
             let new = change.apply(old);
@@ -604,7 +607,7 @@ mod tests {
             let protocol = if protocol { Header::Tcp } else { Header::Udp };
             let words = |from: std::ops::Range<i32>| {
                 let is_written = |word: &i32| writes.iter().any(|write| {
-                    let Location::Byte(first) = write.place else { return false };
+                    let ByteLocation::ByteValue(first) = write.place else { return false };
                     (first..first + write.value.length() as i32).contains(word)
                 });
                 from.step_by(2).filter(|word| is_written(word) || is_written(&(word + 1))).collect::<Vec<_>>()
@@ -618,7 +621,7 @@ mod tests {
                 port: None,
                 framed: false,
                 stamped: false,
-                checksum: sums[0].then(|| Checksum::Updated { header: ip, words: words(ip..ip + 10) }),
+                checksum: sums[0].then(|| ChecksumOperation::Updated { header: ip, words: words(ip..ip + 10) }),
                 transport_checksum: sums[1].then_some(transport),
                 exit: Exit::Output(0),
                 path: Vec::new(),
@@ -650,7 +653,7 @@ mod tests {
                 prop_assert!(refused.is_empty(), "{:?}", refused);
                 // Prepended bytes that the class does not write have arbitrary values, so they are not
                 // compared.
-                let is_in_front = class.writes.iter().any(|write| write.place == Location::Byte(class.front()));
+                let is_in_front = class.writes.iter().any(|write| write.place == ByteLocation::ByteValue(class.front()));
                 let first = if is_in_front { 0 } else { front };
                 for (made, came) in made.iter().zip(&frames) {
                     let expected = expected(&class, came, &annotations, &leased);

@@ -55,7 +55,7 @@ use std::sync::Arc;
 
 use element::args::Raw;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::Counts;
+use element::effects::Counting;
 use element::lease::Leasing;
 use element::{
     Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, Packet, Tally, Timestamp, manual,
@@ -310,7 +310,7 @@ impl Synthesized {
 impl Element for Synthesized {
     fn effects(&self) -> Effects {
         let replaces = self.elements.iter().flatten().copied().collect();
-        Effects { replaces, ..declare::effects(&self.program) }.counting(Counts::Own)
+        Effects { replaces, ..declare::effects(&self.program) }.counting(Counting::Own)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

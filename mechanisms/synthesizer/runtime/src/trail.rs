@@ -15,8 +15,8 @@ use packet::BATCH_CAPACITY;
 
 use crate::ask::Ask;
 use crate::flow_cache::{FlowCache, count};
-use crate::graph::{Compiled, Graph};
-use jit::{Check, Conditions, Exactly, Later};
+use crate::graph::{Compiled, CompiledGraph};
+use jit::{Conditions, Exactly, Later, RangeCheck};
 use program::Next;
 use program::machine_code::MachineCode;
 
@@ -54,7 +54,7 @@ struct Trail {
     /// The set of packet types on the path: bit `n` is set for type `n`.
     kinds: u64,
     exactly: Vec<Exactly>,
-    checks: Vec<Check>,
+    checks: Vec<RangeCheck>,
     /// The conditions on annotation bytes: the offset, the lowest value, and the difference between the
     /// highest and the lowest value.
     annotations: Vec<(u8, u8, u8)>,
@@ -92,7 +92,7 @@ impl Trail {
     /// Tests the packets with the indices `places` for the trail. The element of `leave` at the same
     /// position becomes zero if the packet is on the trail, and another number if not. Each condition is
     /// tested for all packets before the next condition.
-    fn leave(&self, graph: &Graph, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
+    fn leave(&self, graph: &CompiledGraph, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
         let of = |place: &u8| &packets[usize::from(*place)];
         if let Some(conditions) = self.conditions.get() {
             for (leaves, place) in leave.iter_mut().zip(places) {
@@ -205,7 +205,7 @@ pub(super) struct Found<'f> {
 impl Found<'_> {
     /// Asks a packet questions one by one, from `from` up to its class or a list of rules, and stores the
     /// result.
-    fn follow(&mut self, graph: &Graph, from: Next, place: u8) {
+    fn follow(&mut self, graph: &CompiledGraph, from: Next, place: u8) {
         let known = self.flows.and_then(|flows| flows.known(place.into()));
         let held = &mut *self.held;
         let mut counted = |list| count(known, list, &mut |list, rule| held.push((place, list, rule)));
@@ -218,7 +218,7 @@ impl Found<'_> {
     /// Takes a packet to the end of a trail if it is on the trail (`leaves` is false). Returns `leaves`, so
     /// that the caller keeps packets that are not on the trail for the next trail.
     #[inline(always)]
-    fn arrive_unless(&mut self, leaves: bool, graph: &Graph, trail: &Trail, place: u8) -> bool {
+    fn arrive_unless(&mut self, leaves: bool, graph: &CompiledGraph, trail: &Trail, place: u8) -> bool {
         if leaves {
             return true;
         }
@@ -226,7 +226,7 @@ impl Found<'_> {
             self.count(list, place);
         }
         match trail.end {
-            Next::Class(class) => self.classes[usize::from(place)] = class,
+            Next::TrafficClass(class) => self.classes[usize::from(place)] = class,
             Next::Node(_) => self.follow(graph, trail.end, place),
         }
         false
@@ -279,7 +279,7 @@ impl Trails {
 
     /// Finds, for the packets that were added, the class or the list at which they wait. The lists of
     /// packets are empty afterwards.
-    pub(super) fn follow(&mut self, graph: &Graph, found: &mut Found<'_>) {
+    pub(super) fn follow(&mut self, graph: &CompiledGraph, found: &mut Found<'_>) {
         for (at, place) in self.elsewhere.drain(..) {
             found.follow(graph, at, place);
         }
@@ -292,7 +292,7 @@ impl Trails {
 impl Start {
     /// Tests the packets at this start for each trail, then asks the packets on no trail question by
     /// question. `leave` is working memory.
-    fn follow(&mut self, graph: &Graph, found: &mut Found<'_>, leave: &mut [u64]) {
+    fn follow(&mut self, graph: &CompiledGraph, found: &mut Found<'_>, leave: &mut [u64]) {
         let Start { at, trails, here, .. } = self;
         self.packets += here.len() as u32;
         for trail in trails {
@@ -360,7 +360,7 @@ impl Start {
     /// Records the path of a packet as a trail, up to the first question that a trail cannot test. Does
     /// nothing if that is the first question.
     #[cold]
-    fn record(&mut self, graph: &Graph, packet: &Packet) {
+    fn record(&mut self, graph: &CompiledGraph, packet: &Packet) {
         self.astray = 0;
         self.patience = self.patience.max(PATIENCE);
         let mut recording = Recording::default();
@@ -409,7 +409,7 @@ impl Recording {
     /// Adds the condition that the answer to the question of `node` leads where this packet's answer leads.
     /// Returns the node or class there; `None` if a trail cannot test the question, so that it has to end
     /// before it.
-    fn pass(&mut self, graph: &Graph, node: &Compiled, data: &[u8], packet: &Packet) -> Option<Next> {
+    fn pass(&mut self, graph: &CompiledGraph, node: &Compiled, data: &[u8], packet: &Packet) -> Option<Next> {
         if let Ask::Counted(list) = node.ask {
             self.counted.push(list);
             return Some(graph.parts(node).1[0]);
@@ -491,7 +491,7 @@ impl Recording {
         let mut checks = Vec::new();
         for (place, length, mask, low, high) in self.ranges {
             let shift = ((8 - length) * 8) as u8;
-            checks.push(Check { place: u16::try_from(place).ok()?, shift, mask, low, span: high - low });
+            checks.push(RangeCheck { place: u16::try_from(place).ok()?, shift, mask, low, span: high - low });
         }
         let ends = exactly.iter().map(|exactly: &Exactly| exactly.place + 16);
         let window = ends.chain(checks.iter().map(|check| usize::from(check.place) + 8)).max().unwrap_or(0);
@@ -577,14 +577,16 @@ mod tests {
             let mut ends: Vec<u64> = parts.iter().map(|(end, _)| *end).chain([all_of(bits)]).collect();
             ends.sort_unstable();
             ends.dedup();
-            let nexts = (0..ends.len()).map(|n| Next::Class(parts.get(n).map_or(0, |(_, class)| *class)));
+            let nexts =
+                (0..ends.len()).map(|n| Next::TrafficClass(parts.get(n).map_or(0, |(_, class)| *class)));
             let nexts = nexts.collect();
             (ends, nexts)
         });
         // Ranges whose successors depend on some of the bits only.
         let masked = (any::<u64>(), 0u64..4).prop_map(move |(mask, classes)| {
-            let class =
-                |number: u64| Next::Class(((number & mask).count_ones() as u64 % (classes + 1)) as u32);
+            let class = |number: u64| {
+                Next::TrafficClass(((number & mask).count_ones() as u64 % (classes + 1)) as u32)
+            };
             let ends: Vec<u64> = (0..=all_of(bits)).collect();
             let nexts = ends.iter().map(|number| class(*number)).collect();
             (ends, nexts)
@@ -611,7 +613,7 @@ mod tests {
         fn bits_that_do_not_count_are_found(mask in 0u64..256, class in 0u32..2) {
             let ends: Vec<u64> = (0..256).collect();
             let nexts: Vec<Next> =
-                ends.iter().map(|number| Next::Class(u32::from(number & mask == 0) ^ class)).collect();
+                ends.iter().map(|number| Next::TrafficClass(u32::from(number & mask == 0) ^ class)).collect();
             prop_assert_eq!(relevant(&ends, &nexts, 8), mask);
         }
 
@@ -643,10 +645,10 @@ mod tests {
                 expected &= (low..=high).contains(&number(&second));
                 recording.bytes(place, length, mask, low, high);
             }
-            let trail = recording.trail(Next::Class(0)).unwrap();
+            let trail = recording.trail(Next::TrafficClass(0)).unwrap();
             let is_on = |bytes: &[u8]| {
                 let differs = |exactly: &Exactly| exactly.differs(bytes[exactly.place..].first_chunk());
-                let holds = |check: &Check| check.holds(bytes[usize::from(check.place)..].first_chunk());
+                let holds = |check: &RangeCheck| check.holds(bytes[usize::from(check.place)..].first_chunk());
                 trail.exactly.iter().all(|exactly| differs(exactly) == 0) && trail.checks.iter().all(holds)
             };
             prop_assert!(is_on(&first));

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use classify::IntervalSet;
 use classify::linear::masked;
 
-use program::question::{Question, Sum, preimage};
+use program::question::{AnswerSum, Question, preimage};
 
 /// The maximum size of a set of answers that is enumerated to find equal bits.
 const MOST_LOOKED_THROUGH: u128 = 256;
@@ -31,9 +31,9 @@ pub enum Formula {
 /// The path condition (in the paper: the packet filter): the answers that are still possible for packets on
 /// a path, for each question that is restricted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Known(BTreeMap<Question, Rc<IntervalSet>>);
+pub struct PathCondition(BTreeMap<Question, Rc<IntervalSet>>);
 
-impl Known {
+impl PathCondition {
     /// Returns the answers to a question that are still possible; all answers if it is not restricted.
     pub fn of(&self, question: &Question) -> Rc<IntervalSet> {
         self.0.get(question).cloned().unwrap_or_else(|| Rc::new(question.all()))
@@ -41,7 +41,7 @@ impl Known {
 
     /// Returns the path condition in which the possible answers to a question are replaced by `answers`.
     #[must_use]
-    pub fn with(&self, question: &Question, answers: IntervalSet) -> Known {
+    pub fn with(&self, question: &Question, answers: IntervalSet) -> PathCondition {
         let mut more = self.clone();
         more.0.insert(question.clone(), Rc::new(answers));
         more
@@ -68,12 +68,12 @@ impl Known {
     }
 
     /// Returns a sum in which the terms whose value is known are replaced by constants.
-    pub fn substitute(&self, sum: &Sum) -> Sum {
-        let mut rest = Sum::constant(sum.constant);
+    pub fn substitute(&self, sum: &AnswerSum) -> AnswerSum {
+        let mut rest = AnswerSum::constant(sum.constant);
         for (factor, question, mask) in &sum.terms {
             let term = match self.bits(question, *mask).and_then(|value| i64::try_from(value).ok()) {
-                Some(value) => Sum::constant(value),
-                None => Sum { constant: 0, terms: vec![(1, question.clone(), *mask)] },
+                Some(value) => AnswerSum::constant(value),
+                None => AnswerSum { constant: 0, terms: vec![(1, question.clone(), *mask)] },
             };
             rest = rest.plus_times(*factor, &term);
         }
@@ -97,7 +97,7 @@ impl Formula {
 
     /// Returns the condition that a sum is zero or more. A sum of a single answer becomes a set of answers
     /// to that question.
-    pub fn at_least_zero(sum: Sum) -> Formula {
+    pub fn at_least_zero(sum: AnswerSum) -> Formula {
         match &sum.terms[..] {
             [] => Formula::Constant(sum.constant >= 0),
             [(factor, question, mask)] => {
@@ -174,7 +174,7 @@ impl Formula {
 
     /// Returns what remains of the condition for packets that meet a path condition.
     #[must_use]
-    pub fn under(&self, known: &Known) -> Formula {
+    pub fn under(&self, known: &PathCondition) -> Formula {
         match self {
             Formula::Constant(_) | Formula::Unknown => self.clone(),
             Formula::Is(Question::AtLeastZero(sum), set) => {
@@ -232,7 +232,7 @@ impl Formula {
 
 /// Returns the condition that an answer is in a set; a constant if all possible answers or none are in the
 /// set.
-fn narrowed(question: Question, set: &Rc<IntervalSet>, known: &Known) -> Formula {
+fn narrowed(question: Question, set: &Rc<IntervalSet>, known: &PathCondition) -> Formula {
     let Some(possible) = known.0.get(&question) else { return Formula::Is(question, set.clone()) };
     let both = possible.intersection(set);
     if both.is_empty() {
@@ -245,7 +245,7 @@ fn narrowed(question: Question, set: &Rc<IntervalSet>, known: &Known) -> Formula
 }
 
 /// Returns a lower and an upper bound of a sum for packets that meet a path condition.
-fn bounds(sum: &Sum, known: &Known) -> (i128, i128) {
+fn bounds(sum: &AnswerSum, known: &PathCondition) -> (i128, i128) {
     let mut bounds = (i128::from(sum.constant), i128::from(sum.constant));
     for (factor, question, mask) in &sum.terms {
         let set = known.of(question);
@@ -273,30 +273,31 @@ mod tests {
     #[test]
     fn sums_of_one_answer_are_intervals() {
         // The condition length - 34 >= 0.
-        let enough = Formula::at_least_zero(Sum::of(LENGTH).plus_constant(-34));
+        let enough = Formula::at_least_zero(AnswerSum::of(LENGTH).plus_constant(-34));
         assert_eq!(enough, Formula::Is(LENGTH, Rc::new(IntervalSet::one(34, u32::MAX.into()))));
         // The condition 1500 - total length >= 0.
-        let fits = Formula::at_least_zero(Sum::constant(1500).plus_times(-1, &Sum::of(TOTAL)));
+        let fits = Formula::at_least_zero(AnswerSum::constant(1500).plus_times(-1, &AnswerSum::of(TOTAL)));
         assert_eq!(fits, Formula::Is(TOTAL, Rc::new(IntervalSet::one(0, 1500))));
-        assert_eq!(Formula::at_least_zero(Sum::constant(-1)), Formula::Constant(false));
+        assert_eq!(Formula::at_least_zero(AnswerSum::constant(-1)), Formula::Constant(false));
         // The condition that four times the low four bits of a byte are 20 or more.
-        let header = Sum { constant: -20, terms: vec![(4, Question::Bytes { offset: 14, length: 1 }, 0x0f)] };
+        let header =
+            AnswerSum { constant: -20, terms: vec![(4, Question::Bytes { offset: 14, length: 1 }, 0x0f)] };
         let Formula::Is(_, set) = Formula::at_least_zero(header) else { panic!("a question") };
         assert!(set.contains(0x45) && set.contains(0x4f) && !set.contains(0x44));
     }
 
     #[test]
     fn what_is_known_decides() {
-        let sum = Sum::of(LENGTH).plus_times(-1, &Sum::of(TOTAL)).plus_constant(-14);
+        let sum = AnswerSum::of(LENGTH).plus_times(-1, &AnswerSum::of(TOTAL)).plus_constant(-14);
         let agrees = Formula::at_least_zero(sum);
         assert!(matches!(agrees, Formula::Is(Question::AtLeastZero(_), _)));
-        let long = Known::default().with(&LENGTH, IntervalSet::one(2000, 3000));
+        let long = PathCondition::default().with(&LENGTH, IntervalSet::one(2000, 3000));
         assert!(matches!(agrees.under(&long), Formula::Is(Question::AtLeastZero(_), _)));
         let small = long.with(&TOTAL, IntervalSet::one(20, 1500));
         assert_eq!(agrees.under(&small), Formula::Constant(true));
-        let exact = Known::default().with(&LENGTH, IntervalSet::one(60, 60));
+        let exact = PathCondition::default().with(&LENGTH, IntervalSet::one(60, 60));
         assert_eq!(agrees.under(&exact), Formula::Is(TOTAL, Rc::new(IntervalSet::one(0, 46))));
-        let known = Known::default().with(&Question::Kind, IntervalSet::one(0x45, 0x45));
+        let known = PathCondition::default().with(&Question::Kind, IntervalSet::one(0x45, 0x45));
         assert_eq!(known.bits(&Question::Kind, 0x0f), Some(5));
     }
 }

@@ -5,16 +5,16 @@ use std::collections::HashMap;
 
 use element::DropReason;
 
-use super::packet::{Packet, Summed};
+use super::packet::{Summed, SymbolicPacket};
 
 use program::chain::Port;
-use program::location::{Byte, IPV4_SUM, Location};
-use program::question::{Question, Sum};
-use program::{Checksum, TransportChecksum, Value, Write};
+use program::location::{Byte, ByteLocation, IPV4_SUM};
+use program::question::{AnswerSum, Question};
+use program::{ChecksumOperation, TransportChecksum, Write, WrittenValue};
 
 /// An element on a path, which packets bypass, and what its counters need to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Passed {
+pub struct PathElement {
     /// The index of the element in the chain.
     pub node: usize,
     /// The input at which packets would arrive.
@@ -42,11 +42,11 @@ pub enum Destination {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ExitState {
     /// The symbolic packet at the end of the path.
-    pub packet: Packet,
+    pub packet: SymbolicPacket,
     /// The destination of the packets.
     pub to: Destination,
     /// The elements that packets on the path bypass, in order.
-    pub path: Vec<Passed>,
+    pub path: Vec<PathElement>,
 }
 
 /// The exit states of a region, without duplicates, with consecutive numbers.
@@ -88,14 +88,14 @@ impl ExitStates {
 }
 
 /// Returns the offset at which a symbolic packet ends; `None` if it ends where the input packet ends.
-pub fn end(packet: &Packet) -> Option<Sum> {
-    (packet.end != Sum::of(Question::Length)).then(|| packet.end.clone())
+pub fn end(packet: &SymbolicPacket) -> Option<AnswerSum> {
+    (packet.end != AnswerSum::of(Question::Length)).then(|| packet.end.clone())
 }
 
 /// Returns the writes that turn the input packet `incoming` into this packet. Consecutive constants and
 /// copies are one write.
-pub fn writes(packet: &Packet, incoming: &Packet) -> Vec<Write> {
-    let bytes = packet.bytes.iter().map(|(place, byte)| (Location::Byte(*place), byte));
+pub fn writes(packet: &SymbolicPacket, incoming: &SymbolicPacket) -> Vec<Write> {
+    let bytes = packet.bytes.iter().map(|(place, byte)| (ByteLocation::ByteValue(*place), byte));
     // An annotation that already has its value in the input packet needs no write. Annotations that a
     // stateful element writes are listed even then: in the equivalence proof, packets pass the element,
     // which writes them.
@@ -103,7 +103,7 @@ pub fn writes(packet: &Packet, incoming: &Packet) -> Vec<Write> {
         incoming.annotations.get(place) != Some(byte) || packet.rewritten.contains(place)
     };
     let annotations = packet.annotations.iter().filter(is_new);
-    let annotations = annotations.map(|(place, byte)| (Location::Annotation(*place), byte));
+    let annotations = annotations.map(|(place, byte)| (ByteLocation::Annotation(*place), byte));
     let mut writes: Vec<Write> = Vec::new();
     let mut skip = 0;
     for (place, byte) in bytes.chain(annotations) {
@@ -113,20 +113,22 @@ pub fn writes(packet: &Packet, incoming: &Packet) -> Vec<Write> {
         }
         let is_next = writes.last().is_some_and(|last| last.place.after(last.value.length() as i32) == place);
         match (byte, writes.last_mut().map(|write| &mut write.value)) {
-            (Byte::Constant(byte), Some(Value::Constant(bytes))) if is_next => bytes.push(*byte),
-            (Byte::Constant(byte), _) => writes.push(Write { place, value: Value::Constant(vec![*byte]) }),
-            (Byte::Came(from), Some(Value::Copy(first, length)))
+            (Byte::Constant(byte), Some(WrittenValue::Constant(bytes))) if is_next => bytes.push(*byte),
+            (Byte::Constant(byte), _) => {
+                writes.push(Write { place, value: WrittenValue::Constant(vec![*byte]) })
+            }
+            (Byte::Came(from), Some(WrittenValue::Copy(first, length)))
                 if is_next && first.after((*length).into()) == *from && *length < 64 =>
             {
                 *length += 1;
             }
-            (Byte::Came(from), _) => writes.push(Write { place, value: Value::Copy(*from, 1) }),
+            (Byte::Came(from), _) => writes.push(Write { place, value: WrittenValue::Copy(*from, 1) }),
             (Byte::Masked { place: from, and, or }, _) => {
-                writes.push(Write { place, value: Value::Masked(*from, *and, *or) });
+                writes.push(Write { place, value: WrittenValue::Masked(*from, *and, *or) });
             }
             (Byte::Plus { place: from, length, plus, .. }, _) => {
                 skip = usize::from(*length) - 1;
-                writes.push(Write { place, value: Value::Plus(*from, *length, *plus) });
+                writes.push(Write { place, value: WrittenValue::Plus(*from, *length, *plus) });
             }
         }
     }
@@ -134,10 +136,10 @@ pub fn writes(packet: &Packet, incoming: &Packet) -> Vec<Write> {
 }
 
 /// Returns the operation on the IPv4 checksum; `None` if the program does not update it.
-pub fn checksum(packet: &Packet) -> Option<Checksum> {
+pub fn checksum(packet: &SymbolicPacket) -> Option<ChecksumOperation> {
     match &packet.summed {
         Summed::Not => None,
-        Summed::Recomputed(header) => Some(Checksum::Recomputed { header: *header }),
+        Summed::Recomputed(header) => Some(ChecksumOperation::Recomputed { header: *header }),
         Summed::Updated(header, places) => {
             let written = places.iter().filter(|place| packet.bytes.contains_key(place));
             let mut words: Vec<i32> = written.map(|place| header + (place - header) / 2 * 2).collect();
@@ -145,14 +147,14 @@ pub fn checksum(packet: &Packet) -> Option<Checksum> {
             words.dedup();
             // An update is needed even if no word changes: it may turn the checksum ffff into 0000, as the
             // elements do.
-            Some(Checksum::Updated { header: *header, words })
+            Some(ChecksumOperation::Updated { header: *header, words })
         }
     }
 }
 
 /// Returns the operation on the checksum of the TCP or UDP header; `None` if the program does not update
 /// it.
-pub fn transport_checksum(packet: &Packet) -> Option<TransportChecksum> {
+pub fn transport_checksum(packet: &SymbolicPacket) -> Option<TransportChecksum> {
     let summed = packet.transport_summed.as_ref()?;
     let written = summed.places.iter().filter(|place| packet.bytes.contains_key(place));
     let mut words: Vec<i32> = written

@@ -30,13 +30,13 @@ use element::Base;
 use element::effects::{Action, Effects, Field, Value};
 
 use leaf::Destination;
-use packet::Packet;
+use packet::SymbolicPacket;
 use program::chain::{Chain, Port};
-use program::location::{Byte, IPV4, Location};
+use program::location::{Byte, ByteLocation, IPV4};
 use program::machine_code::MachineCode;
 use program::metadata::headers_of;
-use program::{Class, Exit, List, Passed, Program, Step, cost, text};
-use walk::{Handed, Limits, TooMany, Walked, walk};
+use program::{Class, Exit, OrderedRules, Passed, Program, Step, cost, text};
+use walk::{Handed, PathLimits, TooMany, Walked, walk};
 
 /// A region of a chain, and the program that replaces it.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl Synthesis {
 
 /// Finds the regions of a chain and composes their programs. `is_pushed` returns true if packets are pushed
 /// out of an output. Where packets are pulled, elements stay, because a program cannot pull.
-pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bool) -> Synthesis {
+pub fn synthesize(chain: &Chain, limits: &PathLimits, is_pushed: &dyn Fn(Port) -> bool) -> Synthesis {
     let mut alone = limits.alone.clone();
     let mut synthesis = Synthesis::default();
     let mut work: Vec<Start> = Vec::new();
@@ -116,7 +116,8 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
     let mut next = 0;
     while next < work.len() {
         let Start { from, packet, is_certain, leases } = work[next].clone();
-        let mut limits = Limits { leases: leases && limits.leases, alone: alone.clone(), ..limits.clone() };
+        let mut limits =
+            PathLimits { leases: leases && limits.leases, alone: alone.clone(), ..limits.clone() };
         next += 1;
         let Some(&[to]) = chain.nodes[from.0].forward.get(from.1).map(Vec::as_slice) else { continue };
         let walked = loop {
@@ -208,7 +209,7 @@ fn behind(
 #[derive(Clone)]
 struct Start {
     from: Port,
-    packet: Packet,
+    packet: SymbolicPacket,
     /// True if all packets that enter have the headers of `packet`.
     is_certain: bool,
     /// True if flows may be leased in this region.
@@ -219,14 +220,14 @@ impl Start {
     /// Makes the start of a region at an element's output, for packets with headers at these offsets. Other
     /// packets may arrive there, too.
     fn behind(from: Port, headers: Layout, leases: bool) -> Start {
-        Start { from, packet: Packet::incoming(headers), is_certain: false, leases }
+        Start { from, packet: SymbolicPacket::incoming(headers), is_certain: false, leases }
     }
 }
 
 /// Returns the symbolic packet that a source emits, according to its declaration. Returns `None` if only
 /// the source knows the offsets of its headers.
-pub(crate) fn given(source: &Effects) -> Option<Packet> {
-    let mut packet = Packet::incoming(headers_of(source.emits.first().and_then(|emit| emit.starts)));
+pub(crate) fn given(source: &Effects) -> Option<SymbolicPacket> {
+    let mut packet = SymbolicPacket::incoming(headers_of(source.emits.first().and_then(|emit| emit.starts)));
     packet.annotations = (0..48).map(|place| (place, Byte::Constant(0))).collect();
     for action in source.cases.iter().flat_map(|case| &case.actions) {
         match action {
@@ -239,9 +240,9 @@ pub(crate) fn given(source: &Effects) -> Option<Packet> {
                 for (index, place) in (*offset..offset.saturating_add(*length)).enumerate() {
                     let byte = match value {
                         Value::Constant(bytes) => Byte::Constant(*bytes.get(index)?),
-                        _ => Byte::Came(Location::Annotation(place)),
+                        _ => Byte::Came(ByteLocation::Annotation(place)),
                     };
-                    packet.write(Location::Annotation(place), [byte]);
+                    packet.write(ByteLocation::Annotation(place), [byte]);
                 }
             }
             _ => {}
@@ -274,7 +275,7 @@ fn moved(layout: Layout, effects: &Effects, output: usize) -> Option<Layout> {
     }
     let mut all = BTreeSet::new();
     for case in effects.cases.iter().filter(|case| leads_to(case.to, output)) {
-        let mut packet = Packet::incoming(layout);
+        let mut packet = SymbolicPacket::incoming(layout);
         for action in &case.actions {
             match action {
                 Action::Strip(n) => packet.start += n,
@@ -307,10 +308,10 @@ pub(crate) fn leads_to(target: element::effects::Target, output: usize) -> bool 
 
 /// Returns the result of a walk that hands over all packets at the entry, for a region that cannot be
 /// explored.
-fn walk_nowhere(to: Port, packet: &Packet) -> Walked {
+fn walk_nowhere(to: Port, packet: &SymbolicPacket) -> Walked {
     let mut walked = Walked::default();
     let leaf = leaf::ExitState { packet: packet.clone(), to: Destination::Port(to), path: Vec::new() };
-    walked.start = program::Next::Class(walked.leaves.add(leaf));
+    walked.start = program::Next::TrafficClass(walked.leaves.add(leaf));
     walked
 }
 
@@ -331,7 +332,7 @@ fn region(
     chain: &Chain,
     from: Port,
     to: Port,
-    incoming: &Packet,
+    incoming: &SymbolicPacket,
     is_certain: bool,
     mut walked: Walked,
 ) -> Option<Region> {
@@ -342,7 +343,7 @@ fn region(
         .flat_map(|node| node.parts.iter().map(|(_, next)| *next))
         .chain([start])
         .filter_map(|next| match next {
-            program::Next::Class(class) => Some(class),
+            program::Next::TrafficClass(class) => Some(class),
             program::Next::Node(_) => None,
         })
         .collect();
@@ -379,8 +380,8 @@ fn region(
         return None;
     }
     let renumber = |next| match next {
-        program::Next::Class(class) => {
-            program::Next::Class(used.binary_search(&class).unwrap_or_default() as u32)
+        program::Next::TrafficClass(class) => {
+            program::Next::TrafficClass(used.binary_search(&class).unwrap_or_default() as u32)
         }
         node => node,
     };
@@ -388,10 +389,10 @@ fn region(
         node.parts.iter_mut().for_each(|(_, next)| *next = renumber(*next));
         node
     });
-    let lists: Vec<List> = walked
+    let lists: Vec<OrderedRules> = walked
         .lists
         .into_iter()
-        .map(|list| List { element: elements.number(list.element as usize), ..list })
+        .map(|list| OrderedRules { element: elements.number(list.element as usize), ..list })
         .collect();
     let steps: Vec<Step> = walked
         .steps
@@ -444,7 +445,7 @@ impl Names<'_> {
 
 fn class_of(
     leaf: &leaf::ExitState,
-    incoming: &Packet,
+    incoming: &SymbolicPacket,
     is_certain: bool,
     outputs: &[Port],
     elements: &mut Names,

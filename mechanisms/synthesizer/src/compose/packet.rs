@@ -14,20 +14,20 @@ use element::Base;
 use element::effects::{Field, Filter, Header, Number};
 
 use super::formula::Formula;
-use program::location::{Byte, IPV4, IPV4_SUM, Location};
-use program::question::{Leased, Question, Sum, preimage, shifted};
+use program::location::{Byte, ByteLocation, IPV4, IPV4_SUM};
+use program::question::{AnswerSum, Leased, Question, preimage, shifted};
 
 /// The value of consecutive bytes, as an expression over the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum InputExpression {
     /// A constant.
     Constant(Vec<u8>),
     /// A big-endian number of the input plus a constant: the location, the length in bytes, and the
     /// constant.
-    Came(Location, u8, i64),
+    Came(ByteLocation, u8, i64),
     /// An input byte with some bits changed: the location, the mask of the bits that are kept, and the bits
     /// that are set.
-    Masked(Location, u8, u8),
+    Masked(ByteLocation, u8, u8),
     /// Bytes that no single expression describes, or that are not known.
     Mixed,
 }
@@ -105,7 +105,7 @@ impl Hash for LinkAsked {
 /// The symbolic packet at one point of a path. Packets are equal if their contents are; `link_asked` does
 /// not count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Packet {
+pub struct SymbolicPacket {
     /// The offset at which the packet starts, from the start of the input packet.
     pub start: i32,
     /// The offsets at which the link, network and transport header are marked; `None` for a header without
@@ -117,7 +117,7 @@ pub struct Packet {
     /// The flag that is set if a path depends on the offset of the link header in the input.
     link_asked: LinkAsked,
     /// The offset at which the packet ends, as a sum over the input.
-    pub end: Sum,
+    pub end: AnswerSum,
     /// The values of the bytes that differ from the input, by their offset.
     pub bytes: BTreeMap<i32, Byte>,
     /// The values of the annotations that differ from the input, by their offset.
@@ -140,15 +140,15 @@ pub struct Packet {
     pub transport_summed: Option<TransportSummed>,
 }
 
-impl Packet {
+impl SymbolicPacket {
     /// Returns an unmodified input packet with headers marked at these offsets.
-    pub fn incoming(headers: [Option<i32>; 3]) -> Packet {
-        Packet {
+    pub fn incoming(headers: [Option<i32>; 3]) -> SymbolicPacket {
+        SymbolicPacket {
             start: 0,
             headers,
             link_marked: false,
             link_asked: LinkAsked::default(),
-            end: Sum::of(Question::Length),
+            end: AnswerSum::of(Question::Length),
             bytes: BTreeMap::new(),
             annotations: BTreeMap::new(),
             rewritten: BTreeSet::new(),
@@ -202,11 +202,11 @@ impl Packet {
     }
 
     /// Returns the value of the byte at a location.
-    pub fn byte(&self, place: Location) -> Byte {
+    pub fn byte(&self, place: ByteLocation) -> Byte {
         let written = match place {
-            Location::Byte(place) => self.bytes.get(&place),
-            Location::Annotation(place) => self.annotations.get(&place),
-            Location::Leased(..) => None,
+            ByteLocation::ByteValue(place) => self.bytes.get(&place),
+            ByteLocation::Annotation(place) => self.annotations.get(&place),
+            ByteLocation::Leased(..) => None,
         };
         written.cloned().unwrap_or(Byte::Came(place))
     }
@@ -214,8 +214,9 @@ impl Packet {
     /// True if every sum of several bytes is complete at its location. If a write has replaced a part of a
     /// sum, the rest cannot be expressed as a write.
     pub fn is_whole(&self) -> bool {
-        let bytes = self.bytes.iter().map(|(place, byte)| (Location::Byte(*place), byte));
-        let annotations = self.annotations.iter().map(|(place, byte)| (Location::Annotation(*place), byte));
+        let bytes = self.bytes.iter().map(|(place, byte)| (ByteLocation::ByteValue(*place), byte));
+        let annotations =
+            self.annotations.iter().map(|(place, byte)| (ByteLocation::Annotation(*place), byte));
         bytes.chain(annotations).all(|(at, byte)| match *byte {
             Byte::Plus { place, length, plus, index } => {
                 let first = at.after(-i32::from(index));
@@ -227,18 +228,18 @@ impl Packet {
     }
 
     /// Returns the value of `length` consecutive bytes.
-    pub fn value(&self, first: Location, length: u8) -> Value {
+    pub fn value(&self, first: ByteLocation, length: u8) -> InputExpression {
         // Offsets before the input packet have unknown bytes, unless the program has written them.
-        if matches!(first, Location::Byte(place) if (place..place.saturating_add(length.into()).min(0)).any(|p| !self.bytes.contains_key(&p)))
+        if matches!(first, ByteLocation::ByteValue(place) if (place..place.saturating_add(length.into()).min(0)).any(|p| !self.bytes.contains_key(&p)))
         {
-            return Value::Mixed;
+            return InputExpression::Mixed;
         }
         // The value of a checksum that elements update is not known: the program updates it as a whole at
         // the end.
-        if let Location::Byte(place) = first
+        if let ByteLocation::ByteValue(place) = first
             && self.sums().any(|sum| place < sum + 2 && sum < place.saturating_add(length.into()))
         {
-            return Value::Mixed;
+            return InputExpression::Mixed;
         }
         let bytes: Vec<Byte> = (0..i32::from(length)).map(|more| self.byte(first.after(more))).collect();
         let constant = bytes.iter().map(|byte| match byte {
@@ -246,13 +247,13 @@ impl Packet {
             _ => None,
         });
         if let Some(constant) = constant.collect::<Option<Vec<u8>>>() {
-            return Value::Constant(constant);
+            return InputExpression::Constant(constant);
         }
         match &bytes[0] {
             Byte::Came(place) => {
                 let together = |(more, byte): (usize, &Byte)| *byte == Byte::Came(place.after(more as i32));
                 if bytes.iter().enumerate().all(together) {
-                    return Value::Came(*place, length, 0);
+                    return InputExpression::Came(*place, length, 0);
                 }
             }
             Byte::Plus { place, length: whole, plus, .. } if *whole == length => {
@@ -260,13 +261,15 @@ impl Packet {
                     *byte == Byte::Plus { place: *place, length, plus: *plus, index: index as u8 }
                 };
                 if bytes.iter().enumerate().all(is_part) {
-                    return Value::Came(*place, length, *plus);
+                    return InputExpression::Came(*place, length, *plus);
                 }
             }
-            Byte::Masked { place, and, or } if length == 1 => return Value::Masked(*place, *and, *or),
+            Byte::Masked { place, and, or } if length == 1 => {
+                return InputExpression::Masked(*place, *and, *or);
+            }
             _ => {}
         }
-        Value::Mixed
+        InputExpression::Mixed
     }
 
     /// Returns the offsets of the checksum fields that elements have updated or computed.
@@ -277,60 +280,60 @@ impl Packet {
 
     /// Returns the location and the length of a field of bytes or annotations; `None` for other fields, and
     /// if the field's header is not marked.
-    pub fn whereabouts(&self, field: &Field) -> Option<(Location, u8)> {
+    pub fn whereabouts(&self, field: &Field) -> Option<(ByteLocation, u8)> {
         match *field {
             Field::Bytes { base, offset, length } => {
                 let place = self.place(base)?.checked_add(offset)?;
-                Some((Location::Byte(place), u8::try_from(length).ok()?))
+                Some((ByteLocation::ByteValue(place), u8::try_from(length).ok()?))
             }
-            Field::Annotation { offset, length } => Some((Location::Annotation(offset), length)),
+            Field::Annotation { offset, length } => Some((ByteLocation::Annotation(offset), length)),
             _ => None,
         }
     }
 
     /// Writes bytes to consecutive locations from `first` on.
-    pub fn write(&mut self, first: Location, bytes: impl IntoIterator<Item = Byte>) {
+    pub fn write(&mut self, first: ByteLocation, bytes: impl IntoIterator<Item = Byte>) {
         for (more, byte) in (0..).zip(bytes) {
             let place = first.after(more);
             let is_old = byte == Byte::Came(place);
             match place {
-                Location::Byte(place) => put(&mut self.bytes, place, byte, is_old),
-                Location::Annotation(place) => put(&mut self.annotations, place, byte, is_old),
+                ByteLocation::ByteValue(place) => put(&mut self.bytes, place, byte, is_old),
+                ByteLocation::Annotation(place) => put(&mut self.annotations, place, byte, is_old),
                 // Leased values are read-only.
-                Location::Leased(..) => {}
+                ByteLocation::Leased(..) => {}
             }
         }
     }
 
     /// Returns a number of a declaration as a sum over the input, and the condition that the packet has the
     /// fields that the number reads. Returns `None` if it cannot be expressed.
-    pub fn number(&self, number: &Number) -> Option<(Sum, Formula)> {
-        let mut sum = Sum::constant(number.constant);
+    pub fn number(&self, number: &Number) -> Option<(AnswerSum, Formula)> {
+        let mut sum = AnswerSum::constant(number.constant);
         let mut there = Vec::new();
         for (factor, field, mask) in &number.terms {
             let term = match field {
                 Field::Length => self.end.clone().plus_constant(-i64::from(self.start)),
                 Field::HeaderOffset(base) => match self.place(*base) {
-                    Some(place) => Sum::constant(i64::from(place) - i64::from(self.start)),
-                    None => return Some((Sum::constant(0), Formula::Constant(false))),
+                    Some(place) => AnswerSum::constant(i64::from(place) - i64::from(self.start)),
+                    None => return Some((AnswerSum::constant(0), Formula::Constant(false))),
                 },
                 field => {
                     let Some((place, length)) = self.whereabouts(field) else {
                         // A header that is not marked has no fields, so conditions on them are false.
                         let is_bytes = matches!(field, Field::Bytes { .. });
-                        return is_bytes.then(|| (Sum::constant(0), Formula::Constant(false)));
+                        return is_bytes.then(|| (AnswerSum::constant(0), Formula::Constant(false)));
                     };
                     there.push(self.has(place, length));
                     match self.value(place, length) {
-                        Value::Constant(bytes) => {
+                        InputExpression::Constant(bytes) => {
                             let value =
                                 classify::linear::masked(big_endian(&bytes), effective(*mask, length));
-                            Sum::constant(i64::try_from(value).ok()?)
+                            AnswerSum::constant(i64::try_from(value).ok()?)
                         }
-                        Value::Came(place, length, 0) => {
+                        InputExpression::Came(place, length, 0) => {
                             let mask = effective(*mask, length);
                             let mask = if mask == all_ones(length) { u128::MAX } else { mask };
-                            Sum { constant: 0, terms: vec![(1, asking(place, length), mask)] }
+                            AnswerSum { constant: 0, terms: vec![(1, asking(place, length), mask)] }
                         }
                         _ => return None,
                     }
@@ -341,10 +344,10 @@ impl Packet {
         Some((sum, Formula::all(there)))
     }
 
-    fn has(&self, place: Location, length: u8) -> Formula {
+    fn has(&self, place: ByteLocation, length: u8) -> Formula {
         match place {
-            Location::Byte(first) => self.reaches(first.saturating_add(length.into())),
-            Location::Annotation(_) | Location::Leased(..) => Formula::Constant(true),
+            ByteLocation::ByteValue(first) => self.reaches(first.saturating_add(length.into())),
+            ByteLocation::Annotation(_) | ByteLocation::Leased(..) => Formula::Constant(true),
         }
     }
 
@@ -439,20 +442,20 @@ impl Packet {
         }
     }
 
-    fn value_lies_in(&self, place: Location, length: u8, mask: u128, set: &IntervalSet) -> Formula {
+    fn value_lies_in(&self, place: ByteLocation, length: u8, mask: u128, set: &IntervalSet) -> Formula {
         let bits = 8 * u32::from(length);
         match self.value(place, length) {
-            Value::Constant(bytes) => Formula::Constant(set.contains(big_endian(&bytes) & mask)),
-            Value::Came(place, length, plus) => match preimage(mask, set, bits) {
+            InputExpression::Constant(bytes) => Formula::Constant(set.contains(big_endian(&bytes) & mask)),
+            InputExpression::Came(place, length, plus) => match preimage(mask, set, bits) {
                 Some(set) => Formula::is(asking(place, length), shifted(&set, plus, bits)),
                 None => Formula::Unknown,
             },
-            Value::Masked(place, and, or) => {
+            InputExpression::Masked(place, and, or) => {
                 let is_in = |byte: &u8| set.contains(u128::from(byte & and | or) & mask);
                 let bytes = (0..=u8::MAX).filter(is_in).map(|byte| (u128::from(byte), u128::from(byte)));
                 Formula::is(asking(place, 1), bytes.collect())
             }
-            Value::Mixed => Formula::Unknown,
+            InputExpression::Mixed => Formula::Unknown,
         }
     }
 
@@ -518,24 +521,26 @@ fn preimage_of(mask: u128, set: &IntervalSet, bits: u32) -> IntervalSet {
 }
 
 /// Returns the condition that a sum is in a set of 24-bit numbers.
-fn in_any(sum: &Sum, set: &IntervalSet) -> Formula {
+fn in_any(sum: &AnswerSum, set: &IntervalSet) -> Formula {
     let bound = |value: u128| i64::try_from(value).unwrap_or(i64::MAX);
     Formula::one(set.intervals().iter().map(|&(low, high)| {
         let above = Formula::at_least_zero(sum.clone().plus_constant(-bound(low)));
         let below = match high >= 0xff_ffff {
             true => Formula::Constant(true),
-            false => Formula::at_least_zero(Sum::constant(bound(high)).plus_times(-1, sum)),
+            false => Formula::at_least_zero(AnswerSum::constant(bound(high)).plus_times(-1, sum)),
         };
         Formula::all([above, below])
     }))
 }
 
 /// Returns the question for `length` consecutive bytes of the input.
-pub fn asking(place: Location, length: u8) -> Question {
+pub fn asking(place: ByteLocation, length: u8) -> Question {
     match place {
-        Location::Byte(offset) => Question::Bytes { offset, length },
-        Location::Annotation(offset) => Question::Annotation { offset, length },
-        Location::Leased(step, offset) => Question::Leased { step, what: Leased::Bytes { offset, length } },
+        ByteLocation::ByteValue(offset) => Question::Bytes { offset, length },
+        ByteLocation::Annotation(offset) => Question::Annotation { offset, length },
+        ByteLocation::Leased(step, offset) => {
+            Question::LeasedProperty { step, what: Leased::Bytes { offset, length } }
+        }
     }
 }
 

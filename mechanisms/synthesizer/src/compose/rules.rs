@@ -5,14 +5,14 @@ use classify::IntervalSet;
 use classify::filter::{Condition, Header, Test, Tree};
 use element::effects::{Field, Filter};
 
-use super::packet::{Packet, Value, big_endian};
+use super::packet::{InputExpression, SymbolicPacket, big_endian};
 
-use program::location::Location;
+use program::location::ByteLocation;
 use program::question::shifted;
 
 /// Returns the offsets of a packet's network and transport header, to which the rules' conditions will
 /// refer. Returns `None` if one of them is not known, or if they do not lie in order in the input packet.
-pub fn headers(packet: &Packet) -> Option<[i32; 2]> {
+pub fn headers(packet: &SymbolicPacket) -> Option<[i32; 2]> {
     let [_, network, transport] = packet.headers;
     let (network, transport) = (network?, transport?);
     (0 <= network && network <= transport).then_some([network, transport])
@@ -20,7 +20,7 @@ pub fn headers(packet: &Packet) -> Option<[i32; 2]> {
 
 /// Returns a filter as a condition over header bytes of the input packet. `headers` are the offsets of the
 /// network and transport header. Returns `None` if the filter cannot be expressed in this way.
-pub fn condition(filter: &Filter, packet: &Packet, headers: [i32; 2]) -> Option<Condition> {
+pub fn condition(filter: &Filter, packet: &SymbolicPacket, headers: [i32; 2]) -> Option<Condition> {
     let all = |parts: &[Filter]| {
         parts.iter().map(|part| condition(part, packet, headers)).collect::<Option<Vec<Condition>>>()
     };
@@ -35,7 +35,7 @@ pub fn condition(filter: &Filter, packet: &Packet, headers: [i32; 2]) -> Option<
 }
 
 fn tests(
-    packet: &Packet,
+    packet: &SymbolicPacket,
     field: &Field,
     mask: u128,
     set: &IntervalSet,
@@ -49,11 +49,11 @@ fn tests(
     let bits = 8 * u32::from(length);
     let all = u128::from(u32::MAX) >> (32 - bits);
     match packet.value(place, length) {
-        Value::Constant(bytes) => {
+        InputExpression::Constant(bytes) => {
             // The field was set to a constant, so the packet has it, and the test is decided.
             Some(Tree::Constant(set.contains(big_endian(&bytes) & mask)))
         }
-        Value::Came(Location::Byte(offset), length, plus) => {
+        InputExpression::Came(ByteLocation::ByteValue(offset), length, plus) => {
             let (mask, set) = match plus {
                 0 => (mask & all, set.clone()),
                 _ if mask & all == all => (all, shifted(set, plus, bits)),

@@ -7,9 +7,9 @@ use element::Base;
 use element::effects::{Action, Case, Checksum, Field, Header, Value as Set};
 use packet::HEADROOM;
 
-use super::formula::{Formula, Known};
-use super::packet::{Packet, Summed, TransportSummed, Value};
-use program::location::{Byte, IPV4, IPV4_SUM, Location};
+use super::formula::{Formula, PathCondition};
+use super::packet::{InputExpression, Summed, SymbolicPacket, TransportSummed};
+use program::location::{Byte, ByteLocation, IPV4, IPV4_SUM};
 
 /// The reason why a case cannot be applied to a symbolic packet.
 pub enum Stop {
@@ -22,10 +22,15 @@ pub enum Stop {
 
 /// Returns the packet after a case, for packets that meet the path condition `known`. With a `step`, values
 /// that the element chooses become leased values of that step.
-pub fn carry_out(before: &Packet, case: &Case, known: &Known, step: Option<u16>) -> Result<Packet, Stop> {
+pub fn carry_out(
+    before: &SymbolicPacket,
+    case: &Case,
+    known: &PathCondition,
+    step: Option<u16>,
+) -> Result<SymbolicPacket, Stop> {
     let mut packet = before.clone();
     let mut written: Vec<i32> = Vec::new();
-    let mut chosen = step.map(|step| Location::Leased(step, 0));
+    let mut chosen = step.map(|step| ByteLocation::Leased(step, 0));
     for action in &case.actions {
         act(before, &mut packet, action, known, &mut chosen, &mut written)?;
     }
@@ -40,11 +45,11 @@ pub fn carry_out(before: &Packet, case: &Case, known: &Known, step: Option<u16>)
 }
 
 fn act(
-    before: &Packet,
-    packet: &mut Packet,
+    before: &SymbolicPacket,
+    packet: &mut SymbolicPacket,
     action: &Action,
-    known: &Known,
-    chosen: &mut Option<Location>,
+    known: &PathCondition,
+    chosen: &mut Option<ByteLocation>,
     written: &mut Vec<i32>,
 ) -> Result<(), Stop> {
     match action {
@@ -129,7 +134,7 @@ fn act(
                 }
                 _ => value_of(before, packet, first, length, value, known)?,
             };
-            if let Location::Byte(place) = first {
+            if let ByteLocation::ByteValue(place) = first {
                 written.extend((0..i32::from(length)).map(|more| place.saturating_add(more)));
             }
             packet.write(first, bytes);
@@ -141,7 +146,7 @@ fn act(
 
 /// Returns `Ok` if a condition holds for all packets that meet the path condition, and otherwise the reason
 /// to stop.
-fn holds(condition: Formula, known: &Known) -> Result<(), Stop> {
+fn holds(condition: Formula, known: &PathCondition) -> Result<(), Stop> {
     match condition.under(known) {
         Formula::Constant(true) => Ok(()),
         Formula::Constant(false) | Formula::Unknown => Err(Stop::Alone),
@@ -151,7 +156,11 @@ fn holds(condition: Formula, known: &Known) -> Result<(), Stop> {
 
 /// Returns the value of a number that has to be constant, as a distance in bytes. If it depends on the
 /// length of an IPv4 header, the result is a fork that selects headers without options.
-fn place(packet: &Packet, number: &element::effects::Number, known: &Known) -> Result<i32, Stop> {
+fn place(
+    packet: &SymbolicPacket,
+    number: &element::effects::Number,
+    known: &PathCondition,
+) -> Result<i32, Stop> {
     let (sum, there) = packet.number(number).ok_or(Stop::Alone)?;
     holds(there, known)?;
     let sum = known.substitute(&sum);
@@ -169,12 +178,12 @@ fn place(packet: &Packet, number: &element::effects::Number, known: &Known) -> R
 /// Returns the new value of a field, byte by byte. `before` is the packet before the case, `packet` the
 /// packet after the earlier actions of the case.
 fn value_of(
-    before: &Packet,
-    packet: &Packet,
-    first: Location,
+    before: &SymbolicPacket,
+    packet: &SymbolicPacket,
+    first: ByteLocation,
     length: u8,
     value: &Set,
-    known: &Known,
+    known: &PathCondition,
 ) -> Result<Vec<Byte>, Stop> {
     let constant = |bytes: &[u8]| bytes.iter().map(|byte| Byte::Constant(*byte)).collect::<Vec<_>>();
     let from = |field: &Field, plus: i64| {
@@ -200,10 +209,10 @@ fn value_of(
                 let (and, or) = (!mask, mask & value);
                 Ok(match packet.value(place, 1) {
                     _ if *mask == 0xff => Byte::Constant(*value),
-                    Value::Constant(old) => Byte::Constant(old[0] & and | or),
-                    Value::Came(place, 1, 0) if *mask == 0 => Byte::Came(place),
-                    Value::Came(place, 1, 0) => Byte::Masked { place, and, or },
-                    Value::Masked(place, old_and, old_or) => {
+                    InputExpression::Constant(old) => Byte::Constant(old[0] & and | or),
+                    InputExpression::Came(place, 1, 0) if *mask == 0 => Byte::Came(place),
+                    InputExpression::Came(place, 1, 0) => Byte::Masked { place, and, or },
+                    InputExpression::Masked(place, old_and, old_or) => {
                         Byte::Masked { place, and: old_and & and, or: old_or & and | or }
                     }
                     _ => return Err(Stop::Alone),
@@ -217,23 +226,23 @@ fn value_of(
 
 /// Returns a value plus a constant, byte by byte. The sum wraps around at the width of the field. Returns
 /// `None` if it cannot be expressed.
-fn moved(value: Value, plus: i64) -> Option<Vec<Byte>> {
+fn moved(value: InputExpression, plus: i64) -> Option<Vec<Byte>> {
     Some(match value {
-        Value::Constant(bytes) if plus == 0 => bytes.into_iter().map(Byte::Constant).collect(),
-        Value::Constant(bytes) => {
+        InputExpression::Constant(bytes) if plus == 0 => bytes.into_iter().map(Byte::Constant).collect(),
+        InputExpression::Constant(bytes) => {
             let number = super::packet::big_endian(&bytes).wrapping_add(plus as i128 as u128);
             let digits = number.to_be_bytes();
             digits[16 - bytes.len().min(16)..].iter().map(|byte| Byte::Constant(*byte)).collect()
         }
-        Value::Came(place, length, old) => match old.checked_add(plus)? {
+        InputExpression::Came(place, length, old) => match old.checked_add(plus)? {
             0 => (0..i32::from(length)).map(|more| Byte::Came(place.after(more))).collect(),
             plus if length <= 8 => {
                 (0..length).map(|index| Byte::Plus { place, length, plus, index }).collect()
             }
             _ => return None,
         },
-        Value::Masked(place, and, or) if plus == 0 => vec![Byte::Masked { place, and, or }],
-        Value::Masked(..) | Value::Mixed => return None,
+        InputExpression::Masked(place, and, or) if plus == 0 => vec![Byte::Masked { place, and, or }],
+        InputExpression::Masked(..) | InputExpression::Mixed => return None,
     })
 }
 
@@ -245,11 +254,11 @@ fn moved(value: Value, plus: i64) -> Option<Vec<Byte>> {
 /// was written without an update is not part of the difference that the elements count, even if another
 /// element writes it again. An element that overwrites a whole checksum ends the record of updates.
 fn sum_up(
-    before: &Packet,
-    packet: &mut Packet,
+    before: &SymbolicPacket,
+    packet: &mut SymbolicPacket,
     checksum: &Checksum,
     written: &[i32],
-    known: &Known,
+    known: &PathCondition,
 ) -> Result<(), Stop> {
     let network = packet.headers[1];
     let (headers, afresh): (&[Header], _) = match checksum {
@@ -298,7 +307,7 @@ fn sum_up(
 
 /// Forgets the updates of a header's checksum if an element has overwritten the whole checksum. Refuses a
 /// case that writes to other bytes of the header, because the checksum would not account for them.
-fn end_where_overwritten(packet: &mut Packet, header: i32, written: &[i32]) -> Result<(), Stop> {
+fn end_where_overwritten(packet: &mut SymbolicPacket, header: i32, written: &[i32]) -> Result<(), Stop> {
     if [0, 1].iter().all(|byte| written.contains(&(header + IPV4_SUM + byte))) {
         packet.summed = Summed::Not;
         return Ok(());
@@ -310,8 +319,8 @@ fn end_where_overwritten(packet: &mut Packet, header: i32, written: &[i32]) -> R
 /// Records the update of a TCP or UDP checksum by a case, if `updated` names the protocol. Refuses cases
 /// after which a single update could not give the right checksum.
 fn sum_up_transport(
-    before: &Packet,
-    packet: &mut Packet,
+    before: &SymbolicPacket,
+    packet: &mut SymbolicPacket,
     updated: Option<Header>,
     written: &[i32],
 ) -> Result<(), Stop> {

@@ -11,9 +11,9 @@ use wire::{ether_type, ethernet, ipv4};
 
 use super::{Division, REST};
 use crate::compose::diagram::Diagram;
-use program::location::Location;
+use program::location::ByteLocation;
 use program::question::Question;
-use program::{Exit, Next, Program, Value, Write};
+use program::{Exit, Next, Program, Write, WrittenValue};
 
 /// The class of the element that removes VLAN tags.
 const DECAP: &str = "VLANDecap";
@@ -49,13 +49,13 @@ impl Division {
             // annotation.
             class.headers[1].get_or_insert(None);
             for place in
-                [Annotations::VLAN_TCI as u8, Annotations::VLAN_TCI as u8 + 1].map(Location::Annotation)
+                [Annotations::VLAN_TCI as u8, Annotations::VLAN_TCI as u8 + 1].map(ByteLocation::Annotation)
             {
                 let is_there = |write: &Write| {
                     (0..write.value.length() as i32).any(|byte| write.place.after(byte) == place)
                 };
                 if !class.writes.iter().any(is_there) {
-                    class.writes.push(Write { place, value: Value::Constant(vec![0]) });
+                    class.writes.push(Write { place, value: WrittenValue::Constant(vec![0]) });
                 }
             }
         }

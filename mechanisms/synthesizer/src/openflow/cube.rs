@@ -16,7 +16,7 @@ const MOST_CUBES: usize = 64;
 
 /// A field that OpenFlow 1.3 matches (OpenFlow Switch Specification 1.3, 7.2.3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Field {
+pub enum MatchField {
     /// The type of service byte, which consists of DSCP and ECN.
     TypeOfService,
     /// The protocol number of the IPv4 header.
@@ -31,47 +31,47 @@ pub enum Field {
     DestinationPort,
 }
 
-impl Field {
+impl MatchField {
     /// All fields, in the order in which [`Cube::sets`] has them.
-    pub const ALL: [Field; 6] = [
-        Field::TypeOfService,
-        Field::Protocol,
-        Field::Source,
-        Field::Destination,
-        Field::SourcePort,
-        Field::DestinationPort,
+    pub const ALL: [MatchField; 6] = [
+        MatchField::TypeOfService,
+        MatchField::Protocol,
+        MatchField::Source,
+        MatchField::Destination,
+        MatchField::SourcePort,
+        MatchField::DestinationPort,
     ];
 
     /// Returns the width of the field in bits.
     pub fn bits(self) -> u32 {
         match self {
-            Field::TypeOfService | Field::Protocol => 8,
-            Field::Source | Field::Destination => 32,
-            Field::SourcePort | Field::DestinationPort => 16,
+            MatchField::TypeOfService | MatchField::Protocol => 8,
+            MatchField::Source | MatchField::Destination => 32,
+            MatchField::SourcePort | MatchField::DestinationPort => 16,
         }
     }
 
     /// True if only packets of some protocols have the field.
     pub fn is_port(self) -> bool {
-        matches!(self, Field::SourcePort | Field::DestinationPort)
+        matches!(self, MatchField::SourcePort | MatchField::DestinationPort)
     }
 
     /// Returns the header that has the field, and the offset of the field in bytes from the header's start.
     fn place(self) -> (Header, u32) {
         match self {
-            Field::TypeOfService => (Header::Network, 1),
-            Field::Protocol => (Header::Network, 9),
-            Field::Source => (Header::Network, 12),
-            Field::Destination => (Header::Network, 16),
-            Field::SourcePort => (Header::Transport, 0),
-            Field::DestinationPort => (Header::Transport, 2),
+            MatchField::TypeOfService => (Header::Network, 1),
+            MatchField::Protocol => (Header::Network, 9),
+            MatchField::Source => (Header::Network, 12),
+            MatchField::Destination => (Header::Network, 16),
+            MatchField::SourcePort => (Header::Transport, 0),
+            MatchField::DestinationPort => (Header::Transport, 2),
         }
     }
 
     /// Returns the field that contains all of some bytes of a header, and the number of the field's bits
     /// after them; `None` if no field does.
-    fn of(header: Header, offset: u32, length: u32) -> Option<(Field, u32)> {
-        Field::ALL.into_iter().find_map(|field| {
+    fn of(header: Header, offset: u32, length: u32) -> Option<(MatchField, u32)> {
+        MatchField::ALL.into_iter().find_map(|field| {
             let (own, first) = field.place();
             let end = (first * 8 + field.bits()).checked_sub((offset + length) * 8)?;
             (own == header && first <= offset).then_some((field, end))
@@ -88,8 +88,8 @@ pub fn values(
     length: u32,
     mask: u128,
     set: &IntervalSet,
-) -> Option<(Field, IntervalSet)> {
-    let (field, shift) = Field::of(header, offset, length)?;
+) -> Option<(MatchField, IntervalSet)> {
+    let (field, shift) = MatchField::of(header, offset, length)?;
     let moved =
         set.intervals().iter().map(|&(low, high)| (low << shift, (high << shift) | ((1 << shift) - 1)));
     let mask = (mask & ((1 << (8 * length)) - 1)) << shift;
@@ -99,7 +99,7 @@ pub fn values(
 /// A set of packets that a conjunction describes: for each field, the values that it may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cube {
-    /// The possible values of each field, in the order of [`Field::ALL`].
+    /// The possible values of each field, in the order of [`MatchField::ALL`].
     pub sets: [IntervalSet; 6],
     /// True if the condition holds for all packets of the cube; false if it may hold for some.
     pub is_certain: bool,
@@ -108,22 +108,22 @@ pub struct Cube {
 impl Cube {
     /// Returns the cube of all packets; `is_certain` says if the condition holds for them or only may hold.
     pub fn all(is_certain: bool) -> Cube {
-        Cube { sets: Field::ALL.map(|field| IntervalSet::full(field.bits())), is_certain }
+        Cube { sets: MatchField::ALL.map(|field| IntervalSet::full(field.bits())), is_certain }
     }
 
     /// Returns the possible values of a field.
-    pub fn set(&self, field: Field) -> &IntervalSet {
+    pub fn set(&self, field: MatchField) -> &IntervalSet {
         &self.sets[field as usize]
     }
 
     /// True if the cube excludes any value of a field.
-    pub fn asks(&self, field: Field) -> bool {
+    pub fn asks(&self, field: MatchField) -> bool {
         *self.set(field) != IntervalSet::full(field.bits())
     }
 
     /// Returns the cube with the possible values of a field replaced.
     #[must_use]
-    pub fn with(mut self, field: Field, set: IntervalSet) -> Cube {
+    pub fn with(mut self, field: MatchField, set: IntervalSet) -> Cube {
         self.sets[field as usize] = set;
         self
     }
@@ -252,14 +252,14 @@ pub const WITH_PORTS: [u8; 3] = [ip_protocol::TCP, ip_protocol::UDP, ip_protocol
 /// Splits a cube that restricts ports: one cube for each protocol with ports, and one for all other
 /// protocols. For these, the switch knows no bytes after the IP header, so that cube is not certain.
 fn by_protocol(cube: Cube) -> Vec<Cube> {
-    if !Field::ALL.into_iter().any(|field| field.is_port() && cube.asks(field)) {
+    if !MatchField::ALL.into_iter().any(|field| field.is_port() && cube.asks(field)) {
         return vec![cube];
     }
-    let protocols = cube.set(Field::Protocol).clone();
+    let protocols = cube.set(MatchField::Protocol).clone();
     let with = WITH_PORTS.into_iter().filter(|protocol| protocols.contains((*protocol).into()));
     let mut cubes: Vec<Cube> = with
         .map(|protocol| {
-            cube.clone().with(Field::Protocol, IntervalSet::one(protocol.into(), protocol.into()))
+            cube.clone().with(MatchField::Protocol, IntervalSet::one(protocol.into(), protocol.into()))
         })
         .collect();
     let with: IntervalSet =
@@ -267,10 +267,10 @@ fn by_protocol(cube: Cube) -> Vec<Cube> {
     let others = protocols.intersection(&with.complement(8));
     if !others.is_empty() {
         let mut rest = Cube::all(false);
-        for field in [Field::TypeOfService, Field::Source, Field::Destination] {
+        for field in [MatchField::TypeOfService, MatchField::Source, MatchField::Destination] {
             rest = rest.with(field, cube.set(field).clone());
         }
-        cubes.push(rest.with(Field::Protocol, others));
+        cubes.push(rest.with(MatchField::Protocol, others));
     }
     cubes
 }

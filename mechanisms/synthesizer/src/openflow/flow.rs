@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use classify::IntervalSet;
 use wire::ip_protocol;
 
-use super::cube::{Cube, Field};
+use super::cube::{Cube, MatchField};
 use super::ranges::{Ranges, prefixes};
 
 /// The maximum number of flow entries for one cube.
@@ -44,33 +44,33 @@ impl Part {
 
 /// A match on the metadata: a value under a mask. The default matches everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Metadata {
+pub struct MetadataMatch {
     value: u64,
     mask: u64,
 }
 
-impl Metadata {
+impl MetadataMatch {
     /// Returns the match that also requires a value of a part.
     #[must_use]
-    pub fn with(self, part: Part, value: u64) -> Metadata {
+    pub fn with(self, part: Part, value: u64) -> MetadataMatch {
         self.with_bits(value << part.shift(), 0xffff << part.shift())
     }
 
     /// Returns the match that also requires a set bit of a part.
     #[must_use]
-    pub fn with_bit(self, part: Part, bit: usize) -> Metadata {
+    pub fn with_bit(self, part: Part, bit: usize) -> MetadataMatch {
         let bit = 1 << (part.shift() as usize + bit);
         self.with_bits(bit, bit)
     }
 
-    fn with_bits(self, value: u64, mask: u64) -> Metadata {
-        Metadata { value: self.value | value, mask: self.mask | mask }
+    fn with_bits(self, value: u64, mask: u64) -> MetadataMatch {
+        MetadataMatch { value: self.value | value, mask: self.mask | mask }
     }
 }
 
 /// A flow entry of a switch; formatted as a line for `ovs-ofctl`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub struct FlowEntry {
     /// The number of the table that the entry is in.
     pub table: u8,
     /// The priority. In a table, the matching entry with the highest priority applies.
@@ -81,7 +81,7 @@ pub struct Flow {
     pub instructions: String,
 }
 
-impl fmt::Display for Flow {
+impl fmt::Display for FlowEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "table={},priority={}", self.table, self.priority)?;
         if !self.matched.is_empty() {
@@ -104,16 +104,21 @@ pub fn with_tag() -> String {
 /// Returns the matches for the IPv4 packets of a cube whose metadata matches, too; one flow entry is needed
 /// for each. Sets of ports that are in `ranges` are matched by their bits in the metadata. Returns `None`
 /// if there are too many.
-pub fn matches(cube: &Cube, metadata: Metadata, ranges: &[Ranges; 2]) -> Option<Vec<String>> {
+pub fn matches(cube: &Cube, metadata: MetadataMatch, ranges: &[Ranges; 2]) -> Option<Vec<String>> {
     let mut all = vec![(metadata, String::new())];
-    let ports = [(Part::SourceRanges, Field::SourcePort), (Part::DestinationRanges, Field::DestinationPort)];
+    let ports = [
+        (Part::SourceRanges, MatchField::SourcePort),
+        (Part::DestinationRanges, MatchField::DestinationPort),
+    ];
     for ((part, field), ranges) in ports.into_iter().zip(ranges) {
         if let Some(bit) = ranges.bit(cube.set(field)) {
             all[0].0 = all[0].0.with_bit(part, bit);
         }
     }
-    for field in Field::ALL.into_iter().filter(|field| cube.asks(*field) && *field != Field::Protocol) {
-        let side = &ranges[usize::from(field == Field::DestinationPort)];
+    for field in
+        MatchField::ALL.into_iter().filter(|field| cube.asks(*field) && *field != MatchField::Protocol)
+    {
+        let side = &ranges[usize::from(field == MatchField::DestinationPort)];
         if field.is_port() && side.bit(cube.set(field)).is_some() {
             continue;
         }
@@ -131,7 +136,7 @@ pub fn matches(cube: &Cube, metadata: Metadata, ranges: &[Ranges; 2]) -> Option<
         return None;
     }
     let all = protocols.iter().flat_map(|protocol| {
-        all.iter().map(move |(Metadata { value, mask }, text)| {
+        all.iter().map(move |(MetadataMatch { value, mask }, text)| {
             let metadata = if *mask == 0 { String::new() } else { format!(",metadata={value:#x}/{mask:#x}") };
             format!("{protocol}{metadata}{text}")
         })
@@ -140,11 +145,11 @@ pub fn matches(cube: &Cube, metadata: Metadata, ranges: &[Ranges; 2]) -> Option<
 }
 
 fn protocols(cube: &Cube) -> Vec<String> {
-    if !cube.asks(Field::Protocol) {
+    if !cube.asks(MatchField::Protocol) {
         return vec!["ip".into()];
     }
     let numbers =
-        cube.set(Field::Protocol).intervals().iter().flat_map(|&(low, high)| low as u8..=high as u8);
+        cube.set(MatchField::Protocol).intervals().iter().flat_map(|&(low, high)| low as u8..=high as u8);
     numbers.map(protocol).collect()
 }
 
@@ -159,7 +164,7 @@ pub fn protocol(number: u8) -> String {
 }
 
 /// Returns the matches for a set of values of a field, one for each prefix.
-fn values(field: Field, set: &IntervalSet) -> Vec<String> {
+fn values(field: MatchField, set: &IntervalSet) -> Vec<String> {
     let prefixes = prefixes(set, field.bits()).into_iter().map(|(value, mask)| (value as u32, mask as u32));
     let masked = |name: &'static str| {
         move |(value, mask): (u32, u32)| match mask {
@@ -174,12 +179,12 @@ fn values(field: Field, set: &IntervalSet) -> Vec<String> {
         }
     };
     match field {
-        Field::TypeOfService => prefixes.flat_map(types_of_service).collect(),
-        Field::Protocol => Vec::new(),
-        Field::Source => prefixes.map(address("nw_src")).collect(),
-        Field::Destination => prefixes.map(address("nw_dst")).collect(),
-        Field::SourcePort => prefixes.map(masked("tp_src")).collect(),
-        Field::DestinationPort => prefixes.map(masked("tp_dst")).collect(),
+        MatchField::TypeOfService => prefixes.flat_map(types_of_service).collect(),
+        MatchField::Protocol => Vec::new(),
+        MatchField::Source => prefixes.map(address("nw_src")).collect(),
+        MatchField::Destination => prefixes.map(address("nw_dst")).collect(),
+        MatchField::SourcePort => prefixes.map(masked("tp_src")).collect(),
+        MatchField::DestinationPort => prefixes.map(masked("tp_dst")).collect(),
     }
 }
 

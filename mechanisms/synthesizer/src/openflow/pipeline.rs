@@ -14,13 +14,13 @@ use classify::IntervalSet;
 use classify::filter::Header;
 use wire::{ethernet, ipv4};
 
-use super::cube::{Cube, Field, WITH_PORTS, cubes, known_byte, values};
-use super::flow::{Flow, Metadata, Part, matches, protocol, with_tag};
+use super::cube::{Cube, MatchField, WITH_PORTS, cubes, known_byte, values};
+use super::flow::{FlowEntry, MetadataMatch, Part, matches, protocol, with_tag};
 use super::ranges::{Ranges, prefixes};
 use super::{Options, REST, Refusal};
 use crate::compose::diagram::Diagram;
 use program::question::{Question, preimage};
-use program::{Class, Exit, List, Next, Passed, Program};
+use program::{Class, Exit, Next, OrderedRules, Passed, Program};
 
 /// The maximum number of flows for one question; a question that needs more is left to the software.
 const MOST_FLOWS: usize = 1 << 18;
@@ -36,7 +36,7 @@ const UNKNOWN: u64 = 0xffff;
 /// The flows of a switch, and the residual programs that the software runs for its classes.
 pub struct Pipeline {
     /// The flows, in the order of their tables and then of descending priority.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<FlowEntry>,
     /// For each class from [`REST`] + 1 on, the start of its residual program.
     pub classes: Vec<Next>,
     /// Comments about the flows, for the head of the output.
@@ -156,7 +156,7 @@ struct SwitchRule {
 
 /// Returns the rules of a list for a switch. Returns `None` if they apply to packets of another layout, or
 /// if there are too many outcomes.
-fn rules_of(list: &List) -> Option<Vec<SwitchRule>> {
+fn rules_of(list: &OrderedRules) -> Option<Vec<SwitchRule>> {
     if list.headers != [NETWORK, TRANSPORT]
         || list.rules.iter().any(|rule| u64::from(rule.outcome) >= UNKNOWN)
     {
@@ -179,7 +179,7 @@ struct Build<'b> {
     most_classes: usize,
     /// The number of the table to which flows are added.
     table: u8,
-    flows: Vec<Flow>,
+    flows: Vec<FlowEntry>,
     notes: Vec<String>,
     /// The number of each state that exists, by the start of its residual program.
     states: BTreeMap<Next, u16>,
@@ -191,7 +191,7 @@ struct Build<'b> {
 
 impl Build<'_> {
     fn add(&mut self, priority: u16, matched: String, instructions: String) {
-        self.flows.push(Flow { table: self.table, priority, matched, instructions });
+        self.flows.push(FlowEntry { table: self.table, priority, matched, instructions });
     }
 
     /// Returns the instruction that continues with the next table.
@@ -231,11 +231,13 @@ impl Build<'_> {
         let mut asked: [BTreeMap<IntervalSet, usize>; 2] = Default::default();
         let mut protocols = BTreeSet::new();
         for cube in rules.flat_map(|rule| &rule.cubes) {
-            for (asked, field) in asked.iter_mut().zip([Field::SourcePort, Field::DestinationPort]) {
+            for (asked, field) in asked.iter_mut().zip([MatchField::SourcePort, MatchField::DestinationPort])
+            {
                 let set = cube.set(field);
                 if cube.asks(field) && prefixes(set, 16).len() > 1 {
                     *asked.entry(set.clone()).or_default() += 1;
-                    protocols.extend(cube.set(Field::Protocol).intervals().iter().map(|range| range.0 as u8));
+                    protocols
+                        .extend(cube.set(MatchField::Protocol).intervals().iter().map(|range| range.0 as u8));
                 }
             }
         }
@@ -334,7 +336,7 @@ impl Build<'_> {
                 reached.insert(state);
                 continue;
             }
-            let in_state = Metadata::default().with(Part::State, self.number(state));
+            let in_state = MetadataMatch::default().with(Part::State, self.number(state));
             let mut ways = Vec::new();
             for (answers, left) in self.parts(state, question) {
                 let Some((field, set)) = values(header, offset, length.into(), u128::MAX, &answers) else {
@@ -364,8 +366,8 @@ impl Build<'_> {
                 for number in &protocols {
                     let mut cube = Cube::all(true).with(field, set.clone());
                     if let Some(number) = number {
-                        cube =
-                            cube.with(Field::Protocol, IntervalSet::one((*number).into(), (*number).into()));
+                        cube = cube
+                            .with(MatchField::Protocol, IntervalSet::one((*number).into(), (*number).into()));
                     }
                     let Some(matched) = matches(&cube, in_state, &Default::default()) else {
                         return Ok(self.give_up(question, before, "too many values"));
@@ -399,7 +401,7 @@ impl Build<'_> {
         let mut outcomes = BTreeSet::new();
         for (number, rule) in rules.iter().enumerate() {
             for cube in &rule.cubes {
-                let matched = matches(cube, Metadata::default(), &self.ranges);
+                let matched = matches(cube, MetadataMatch::default(), &self.ranges);
                 let is_certain = cube.is_certain && matched.is_some();
                 // If the rule needs too many flows, it gets one flow for all IPv4 packets, for which the
                 // software has to decide.
@@ -429,7 +431,7 @@ impl Build<'_> {
             current.difference(&asking.iter().copied().collect()).copied().collect();
         let mut done: BTreeMap<(u32, u64), u32> = BTreeMap::new();
         for state in asking {
-            let here = Metadata::default().with(Part::State, self.number(state));
+            let here = MetadataMatch::default().with(Part::State, self.number(state));
             for &outcome in &outcomes {
                 let matched =
                     matches(&Cube::all(true), here.with(Part::Outcome, outcome), &Default::default());
@@ -468,7 +470,7 @@ impl Build<'_> {
     fn send(mut self, options: &Options, asked: usize) -> Result<Pipeline, Refusal> {
         let mut classes = Vec::new();
         for (class, state) in (REST + 1..).zip(self.current.clone()) {
-            let here = Metadata::default().with(Part::State, self.number(state));
+            let here = MetadataMatch::default().with(Part::State, self.number(state));
             let instructions = match options.discards && self.is_dropped(state) {
                 true => "drop".into(),
                 false => options.sending(class),
@@ -491,7 +493,7 @@ impl Build<'_> {
         let mut ends = nodes.iter().flat_map(|node| node.parts.iter().map(|(_, next)| *next)).chain([start]);
         ends.all(|next| match next {
             Next::Node(_) => true,
-            Next::Class(class) => {
+            Next::TrafficClass(class) => {
                 let class = self.program.classes.get(class as usize);
                 class.is_some_and(|class| matches!(class.exit, Exit::Drop(_)))
             }

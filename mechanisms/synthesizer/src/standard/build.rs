@@ -21,7 +21,7 @@ use super::{State, Why, filter};
 use program::declare::by_next;
 use program::location::IPV4;
 use program::question::Question;
-use program::{Exit, List, Next, Node, Program};
+use program::{Exit, Next, Node, OrderedRules, Program};
 
 /// The index of an element in the graph, and one of its inputs.
 type Spot = (usize, usize);
@@ -115,7 +115,7 @@ impl<'b> Builder<'b> {
         let mut classes = BTreeSet::new();
         while let Some(next) = work.pop() {
             match next {
-                Next::Class(class) => {
+                Next::TrafficClass(class) => {
                     classes.insert(class);
                 }
                 Next::Node(number) if seen.insert(number) => {
@@ -132,7 +132,7 @@ impl<'b> Builder<'b> {
     /// the original elements; in another state, the error leads back to an earlier question.
     fn spot(&mut self, next: Next, state: State) -> Result<Spot, Why> {
         let class = match next {
-            Next::Class(number) => self.program.classes.get(number as usize),
+            Next::TrafficClass(number) => self.program.classes.get(number as usize),
             Next::Node(_) => None,
         };
         // A drop does not depend on the state of the packet, so all packets with it share one element.
@@ -142,7 +142,7 @@ impl<'b> Builder<'b> {
             return *known;
         }
         let made = match next {
-            Next::Class(number) => self.class(number, state),
+            Next::TrafficClass(number) => self.class(number, state),
             Next::Node(number) => self.question(number, state),
         };
         let spot = match made {
@@ -173,7 +173,7 @@ impl<'b> Builder<'b> {
     fn class(&mut self, number: u32, state: State) -> Result<Spot, Why> {
         let class = self.program.classes.get(number as usize).ok_or(Why::Question)?;
         let Exit::Output(output) = class.exit else { return Ok(self.add("Discard", "", &[])) };
-        let known = self.facts.at(Next::Class(number));
+        let known = self.facts.at(Next::TrafficClass(number));
         let steps = operation::steps(class, self.program, known, state, self.metadata)?;
         let exit = self.outputs.get(output).copied().flatten().ok_or(Why::Question)?;
         Ok(steps.into_iter().rev().fold(exit, |to, (class, config)| self.add(class, &config, &[to])))
@@ -195,7 +195,7 @@ impl<'b> Builder<'b> {
                 let list = program.lists.get(*list as usize).ok_or(Why::Question)?;
                 self.rules(number, node, list, state)
             }
-            Question::Leased { .. } => Err(Why::Leased),
+            Question::LeasedProperty { .. } => Err(Why::Leased),
         }
     }
 
@@ -375,7 +375,7 @@ impl<'b> Builder<'b> {
         Ok(self.add("CheckIPHeader", &config, &[good, bad]))
     }
 
-    fn rules(&mut self, number: u32, node: &Node, list: &List, state: State) -> Result<Spot, Why> {
+    fn rules(&mut self, number: u32, node: &Node, list: &OrderedRules, state: State) -> Result<Spot, Why> {
         let [network, transport] = list.headers;
         let is_plain = self.facts.at(Next::Node(number)).is_plain(network);
         if list.end != state.end() || network < 0 || transport != network + IPV4 || !is_plain {

@@ -1,7 +1,7 @@
 //! The questions about an IPv4 header that one CheckIPHeader answers at once: its checksum, and its
 //! lengths.
 
-use program::question::{Question, Sum};
+use program::question::{AnswerSum, Question};
 use program::{Next, Program};
 
 /// Consecutive questions about one IPv4 header whose negative answers have the same successor.
@@ -67,14 +67,15 @@ impl Check {
 
 /// Returns the sum that is zero or more if the packet has all bytes up to the total length of the IPv4
 /// header at this offset.
-pub(super) fn within(header: i32) -> Sum {
-    let total = Sum::of(Question::Bytes { offset: header + 2, length: 2 });
-    Sum::of(Question::Length).plus_constant(-i64::from(header)).plus_times(-1, &total)
+pub(super) fn within(header: i32) -> AnswerSum {
+    let total = AnswerSum::of(Question::Bytes { offset: header + 2, length: 2 });
+    AnswerSum::of(Question::Length).plus_constant(-i64::from(header)).plus_times(-1, &total)
 }
 
 /// Returns the sum that is zero or more if the total length of the IPv4 header at this offset includes the
 /// header.
-pub(super) fn covering(header: i32) -> Sum {
-    let words = Sum { constant: 0, terms: vec![(1, Question::Bytes { offset: header, length: 1 }, 0x0f)] };
-    Sum::of(Question::Bytes { offset: header + 2, length: 2 }).plus_times(-4, &words)
+pub(super) fn covering(header: i32) -> AnswerSum {
+    let words =
+        AnswerSum { constant: 0, terms: vec![(1, Question::Bytes { offset: header, length: 1 }, 0x0f)] };
+    AnswerSum::of(Question::Bytes { offset: header + 2, length: 2 }).plus_times(-4, &words)
 }

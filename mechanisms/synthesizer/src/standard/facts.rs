@@ -7,7 +7,7 @@ use classify::IntervalSet;
 
 use program::declare::by_next;
 use program::location::IPV4;
-use program::question::{Question, Sum};
+use program::question::{AnswerSum, Question};
 use program::{Next, Program};
 
 /// The answers that packets may have at one node or class. Questions that are not in the map may have any
@@ -32,7 +32,7 @@ impl Known {
 
     /// True if a sum is zero or more for all possible answers. A masked answer may be any number that the
     /// mask permits.
-    pub(super) fn is_at_least_zero(&self, sum: &Sum) -> bool {
+    pub(super) fn is_at_least_zero(&self, sum: &AnswerSum) -> bool {
         let term = |(factor, question, mask): &(i64, Question, u128)| {
             let bound = match (*factor < 0, *mask == u128::MAX) {
                 (false, true) => self.least(question),
@@ -111,7 +111,7 @@ impl Facts {
     fn arrive(&mut self, next: Next, known: Known) {
         let place = match next {
             Next::Node(number) => self.nodes.get_mut(number as usize),
-            Next::Class(number) => self.classes.get_mut(number as usize),
+            Next::TrafficClass(number) => self.classes.get_mut(number as usize),
         };
         match place {
             Some(Some(before)) => before.join(&known),
@@ -124,7 +124,7 @@ impl Facts {
     pub(super) fn at(&self, next: Next) -> Known {
         let known = match next {
             Next::Node(number) => self.nodes.get(number as usize),
-            Next::Class(number) => self.classes.get(number as usize),
+            Next::TrafficClass(number) => self.classes.get(number as usize),
         };
         known.cloned().flatten().unwrap_or_default()
     }

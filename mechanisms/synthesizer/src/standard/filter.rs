@@ -179,12 +179,12 @@ fn is_with_ports(condition: &Condition) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use classify::filter::{self, Headers, Names};
+    use classify::filter::{self, HeaderSlices, NameLookup};
     use proptest::prelude::*;
 
     struct Plain;
 
-    impl Names for Plain {
+    impl NameLookup for Plain {
         fn integer(&self, word: &str) -> Option<i128> {
             match word.strip_prefix("0x") {
                 Some(digits) => i128::from_str_radix(digits, 16).ok(),
@@ -284,7 +284,7 @@ mod tests {
             let Some(printed) = pattern(&condition) else { return Ok(()) };
             let again = condition_of(&printed);
             for (network, transport) in &packets {
-                let headers = Headers { mac: &[], network, transport };
+                let headers = HeaderSlices { mac: &[], network, transport };
                 let holds = |condition: &Condition| condition.holds(&|test: &Test| test.holds(&headers));
                 prop_assert_eq!(holds(&condition), holds(&again), "{} on {:?}", printed, headers);
             }

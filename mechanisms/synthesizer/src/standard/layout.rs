@@ -10,7 +10,7 @@ use element::Base;
 use element::effects::{Action, Case, Field, Number, Value};
 
 use crate::compose::{Region, given, leads_to};
-use program::chain::{Chain, Node};
+use program::chain::{Chain, ChainNode};
 use program::location::IPV4;
 
 /// The test that packets have to pass before they enter the elements of a program; other packets go to the
@@ -54,7 +54,7 @@ impl Layouts {
             // analysis does not know.
             return Layouts(Vec::new());
         }
-        let outputs = |node: &Node| vec![None; node.forward.len()];
+        let outputs = |node: &ChainNode| vec![None; node.forward.len()];
         let mut layouts = Layouts(chain.nodes.iter().map(outputs).collect());
         let mut incoming: Vec<BTreeMap<usize, Marks>> = vec![BTreeMap::new(); chain.nodes.len()];
         let mut work: Vec<usize> =
@@ -114,7 +114,7 @@ fn joined(a: Marks, b: Marks) -> Marks {
 
 /// Returns the marks of packets that leave an element by an output; `None` if no packets do. `incoming` has
 /// the marks on arrival, by input.
-fn leaving(node: &Node, incoming: &BTreeMap<usize, Marks>, output: usize) -> Option<Marks> {
+fn leaving(node: &ChainNode, incoming: &BTreeMap<usize, Marks>, output: usize) -> Option<Marks> {
     let effects = &node.effects;
     if effects.opaque.is_some() || effects.emits.iter().any(|emit| emit.output == Some(output)) {
         return Some(UNKNOWN);

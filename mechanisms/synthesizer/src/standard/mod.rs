@@ -36,7 +36,7 @@ use layout::Layouts;
 use operation::MetadataFacts;
 use program::chain::Chain;
 use program::location::Byte;
-use program::question::{Question, Sum};
+use program::question::{AnswerSum, Question};
 use program::{Class, Exit, Next, Program};
 
 /// The classes of the elements that this back end inserts. Click has them with the same arguments, except
@@ -71,12 +71,12 @@ pub struct Standard {
     pub graph: Graph,
     /// For each region of which some packets are left to the original elements, their number of classes and
     /// the reasons.
-    pub left: Vec<Left>,
+    pub left: Vec<LeftPackets>,
 }
 
 /// A report of the packets of a region that are left to the original elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct LeftPackets {
     /// The name of the element at whose output the region begins.
     pub from: String,
     /// The number of classes of which at least some packets are left.
@@ -135,9 +135,9 @@ impl fmt::Display for Why {
     }
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for LeftPackets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Left { from, classes, of, why } = self;
+        let LeftPackets { from, classes, of, why } = self;
         let why: Vec<String> = why.iter().map(Why::to_string).collect();
         write!(f, "after {from}, {classes} of {of} classes are left to the elements: {}", why.join("; "))
     }
@@ -172,9 +172,9 @@ struct State {
 impl State {
     /// Returns the offset at which the packet ends in this state; `None` if it ends where the input packet
     /// ends.
-    fn end(self) -> Option<Sum> {
+    fn end(self) -> Option<AnswerSum> {
         self.cut.map(|header| {
-            Sum::of(Question::Bytes { offset: header + 2, length: 2 }).plus_constant(header.into())
+            AnswerSum::of(Question::Bytes { offset: header + 2, length: 2 }).plus_constant(header.into())
         })
     }
 }
@@ -187,7 +187,7 @@ fn insert_region(
     region: &Region,
     layouts: &Layouts,
     only_gains: bool,
-) -> Option<Left> {
+) -> Option<LeftPackets> {
     let port =
         |graph: &Graph, (node, port): (usize, usize)| Some((graph.find(&chain.nodes[node].name)?, port));
     let from = port(graph, region.from)?;
@@ -196,7 +196,7 @@ fn insert_region(
     let rest = graph.connections[place].to;
     let outputs: Vec<_> = region.outputs.iter().map(|to| port(graph, *to)).collect();
     let program = reduced(&region.program);
-    let left = |classes: usize, why: BTreeSet<Why>| Left {
+    let left = |classes: usize, why: BTreeSet<Why>| LeftPackets {
         from: chain.nodes[region.from.0].title().to_string(),
         classes,
         of: program.classes.len(),
@@ -260,7 +260,9 @@ fn reduced(program: &Program) -> Program {
     };
     let numbers: Vec<u32> = program.classes.iter().map(&mut number).collect();
     let to = |next: Next| match next {
-        Next::Class(class) => Next::Class(numbers.get(class as usize).copied().unwrap_or_default()),
+        Next::TrafficClass(class) => {
+            Next::TrafficClass(numbers.get(class as usize).copied().unwrap_or_default())
+        }
         node => node,
     };
     let mut nodes = program.nodes.clone();

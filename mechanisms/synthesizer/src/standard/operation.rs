@@ -12,10 +12,10 @@ use super::facts::Known;
 use super::{State, Why};
 use program::declare::{accounts_for_all, written};
 use program::hex::digits;
-use program::location::{IPV4, IPV4_SUM, Location};
+use program::location::{ByteLocation, IPV4, IPV4_SUM};
 use program::metadata::{INPUT, KIND, Metadata, TIME};
 use program::question::Question;
-use program::{Checksum, Class, Program, Value, Write};
+use program::{ChecksumOperation, Class, Program, Write, WrittenValue};
 
 /// An element to insert: its class and its arguments.
 pub(super) type Step = (&'static str, String);
@@ -129,17 +129,18 @@ impl Operation<'_> {
 
     /// Adds the elements that set annotations, for those annotations that any element reads.
     fn annotate(&mut self, state: State, metadata: &MetadataFacts) -> Result<(), Why> {
-        let mut values: BTreeMap<u8, Value> = BTreeMap::new();
+        let mut values: BTreeMap<u8, WrittenValue> = BTreeMap::new();
         for Write { place, value } in &self.class.writes {
-            let Location::Annotation(first) = *place else { continue };
+            let ByteLocation::Annotation(first) = *place else { continue };
             match value {
-                Value::Constant(bytes) => {
-                    let bytes = bytes.iter().map(|byte| Value::Constant(vec![*byte]));
+                WrittenValue::Constant(bytes) => {
+                    let bytes = bytes.iter().map(|byte| WrittenValue::Constant(vec![*byte]));
                     values.extend((first..=u8::MAX).zip(bytes));
                 }
-                Value::Copy(Location::Byte(from), length) => {
-                    let bytes =
-                        (*from..).take((*length).into()).map(|from| Value::Copy(Location::Byte(from), 1));
+                WrittenValue::Copy(ByteLocation::ByteValue(from), length) => {
+                    let bytes = (*from..)
+                        .take((*length).into())
+                        .map(|from| WrittenValue::Copy(ByteLocation::ByteValue(from), 1));
                     values.extend((first..=u8::MAX).zip(bytes));
                 }
                 value => {
@@ -155,13 +156,13 @@ impl Operation<'_> {
                 (DST_IP..DST_IP + 4).zip(destination..).filter(|(place, _)| metadata.is_looked_at(*place))
             {
                 match values.get(&place) {
-                    Some(Value::Copy(Location::Byte(other), 1)) if *other == from => {
+                    Some(WrittenValue::Copy(ByteLocation::ByteValue(other), 1)) if *other == from => {
                         values.remove(&place);
                     }
                     Some(_) => {}
                     None => {
                         let came = metadata.came.get(&place).ok_or(Why::Annotation)?;
-                        values.insert(place, Value::Constant(vec![*came]));
+                        values.insert(place, WrittenValue::Constant(vec![*came]));
                     }
                 }
             }
@@ -172,21 +173,21 @@ impl Operation<'_> {
             let is_first = place % 4 == 0;
             let step = match four {
                 [
-                    Some(Value::Constant(a)),
-                    Some(Value::Constant(b)),
-                    Some(Value::Constant(c)),
-                    Some(Value::Constant(d)),
+                    Some(WrittenValue::Constant(a)),
+                    Some(WrittenValue::Constant(b)),
+                    Some(WrittenValue::Constant(c)),
+                    Some(WrittenValue::Constant(d)),
                 ] if is_first => {
                     let bytes: Vec<String> = [a, b, c, d].into_iter().flatten().map(u8::to_string).collect();
                     ("SetIPAddress", format!("{}, ANNO {place}", bytes.join(".")))
                 }
-                [Some(Value::Constant(byte)), ..] => {
+                [Some(WrittenValue::Constant(byte)), ..] => {
                     self.steps.extend(byte.iter().map(|byte| ("Paint", format!("{byte}, {place}"))));
                     continue;
                 }
-                [Some(Value::Copy(Location::Byte(from @ 0..), 1)), b, c, d] if is_first => {
-                    let goes_on = |(more, value): (i32, Option<&Value>)| {
-                        value == Some(&Value::Copy(Location::Byte(from + more), 1))
+                [Some(WrittenValue::Copy(ByteLocation::ByteValue(from @ 0..), 1)), b, c, d] if is_first => {
+                    let goes_on = |(more, value): (i32, Option<&WrittenValue>)| {
+                        value == Some(&WrittenValue::Copy(ByteLocation::ByteValue(from + more), 1))
                     };
                     if !(1..).zip([b, c, d]).all(goes_on) {
                         return Err(Why::Annotation);
@@ -209,9 +210,9 @@ impl Operation<'_> {
         let mut hops = 0;
         let mut writes = Vec::new();
         for Write { place, value } in &class.writes {
-            let Location::Byte(first) = *place else { continue };
+            let ByteLocation::ByteValue(first) = *place else { continue };
             match value {
-                Value::Constant(bytes) => {
+                WrittenValue::Constant(bytes) => {
                     // EtherEncap writes the bytes of the Ethernet header.
                     let covered = match &frame {
                         Some((at, _)) if *at <= first => (at + FRAME - first).clamp(0, bytes.len() as i32),
@@ -222,10 +223,10 @@ impl Operation<'_> {
                         writes.push((first + covered, format!("\\<{}>", digits(rest))));
                     }
                 }
-                Value::Masked(Location::Byte(from), and, or) if *from == first => {
+                WrittenValue::Masked(ByteLocation::ByteValue(from), and, or) if *from == first => {
                     writes.push((first, format!("\\<{or:02x}>, \\<{:02x}>", !and)));
                 }
-                &Value::Plus(Location::Byte(from), 1, plus)
+                &WrittenValue::Plus(ByteLocation::ByteValue(from), 1, plus)
                     if from == first && self.is_time_to_live(from) && (-MOST_HOPS..0).contains(&plus) =>
                 {
                     let question = Question::Bytes { offset: from, length: 1 };
@@ -249,7 +250,7 @@ impl Operation<'_> {
         for (place, data) in writes {
             self.add("StoreData", format!("{}, {data}", place - self.start));
         }
-        if let Some(header) = class.checksum.as_ref().map(Checksum::header) {
+        if let Some(header) = class.checksum.as_ref().map(ChecksumOperation::header) {
             if hops > 0 || is_computed {
                 self.mark_header(header)?;
             }
@@ -289,11 +290,11 @@ impl Operation<'_> {
         let class = self.class;
         match &class.checksum {
             None => Ok(false),
-            Some(Checksum::Recomputed { header }) => match self.known.is_plain(*header) {
+            Some(ChecksumOperation::Recomputed { header }) => match self.known.is_plain(*header) {
                 true => Ok(true),
                 false => Err(Why::Checksum),
             },
-            Some(Checksum::Updated { header, words }) => {
+            Some(ChecksumOperation::Updated { header, words }) => {
                 if is_kept && words[..] == [header + TTL] {
                     return Ok(false);
                 }
@@ -315,7 +316,9 @@ impl Operation<'_> {
         let at = class.headers[0].unwrap_or(program.layout[0]).unwrap_or(class.start);
         let mut header = [None; FRAME as usize];
         for Write { place, value } in &class.writes {
-            let (Location::Byte(first), Value::Constant(bytes)) = (*place, value) else { continue };
+            let (ByteLocation::ByteValue(first), WrittenValue::Constant(bytes)) = (*place, value) else {
+                continue;
+            };
             for (place, byte) in (first..).zip(bytes) {
                 let index = usize::try_from(place - at).ok();
                 if let Some(there) = index.and_then(|index| header.get_mut(index)) {

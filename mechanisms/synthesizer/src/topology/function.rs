@@ -3,7 +3,7 @@
 use element::Registry;
 use element::class::ArgKind;
 use element::ports::ranges;
-use lang::{Element, Graph};
+use lang::{Graph, GraphElement};
 
 use super::prop::Word;
 
@@ -65,7 +65,7 @@ impl Function {
 
 /// Returns the elements of a graph that send to interfaces or receive from them, in the order of the graph.
 pub(super) fn devices(graph: &Graph, registry: &Registry) -> Vec<Device> {
-    let device = |(number, element): (usize, &Element)| {
+    let device = |(number, element): (usize, &GraphElement)| {
         let sends = sends(&element.class, registry)?;
         let interface = interface(element, registry)?;
         Some(Device { element: number, interface, sends })
@@ -91,7 +91,7 @@ fn sends(class: &str, registry: &Registry) -> Option<bool> {
 
 /// Returns the name of the interface that an element receives from or sends to: its first argument, by
 /// position or by keyword. Returns `None` if it is empty.
-fn interface(element: &Element, registry: &Registry) -> Option<String> {
+fn interface(element: &GraphElement, registry: &Registry) -> Option<String> {
     let args = lang::args::split(&element.config);
     let keyword = registry.get(&element.class).and_then(|class| class.args.first()).map(|arg| arg.name);
     let named = args.iter().find_map(|arg| {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use element::Registry;
 use element::ports::{Processing, flows, processing};
-use lang::{Connection, Element, Graph, Span};
+use lang::{Connection, Graph, GraphElement, Span};
 
 use super::function::Function;
 use super::wiring::{ElementOfFunction, Wiring};
@@ -53,7 +53,7 @@ pub(super) struct Removed {
 }
 
 impl Removed {
-    fn add(&mut self, element: &Element) {
+    fn add(&mut self, element: &GraphElement) {
         self.names.push(element.name.clone());
         self.place.get_or_insert(element.span);
     }

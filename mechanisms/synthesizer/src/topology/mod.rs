@@ -36,7 +36,7 @@ use wiring::listed;
 ///
 /// # Errors
 /// If there is no such file. The error is the reason as text for people.
-pub type Files<'a> = &'a dyn Fn(&str, &str) -> Result<(String, String), String>;
+pub type FindFile<'a> = &'a dyn Fn(&str, &str) -> Result<(String, String), String>;
 
 /// The inputs of linking, besides the text of the `.prop` file.
 #[derive(Clone, Copy)]
@@ -48,7 +48,7 @@ pub struct Options<'a> {
     /// True if an element of unknown class is an error.
     pub checks_classes: bool,
     /// The function that finds configurations and libraries.
-    pub files: Files<'a>,
+    pub files: FindFile<'a>,
 }
 
 /// Reads a chain: parses the `.prop` file `source`, and all configurations that it names, and links them.

@@ -2,12 +2,12 @@
 //! that runs a program on a frame.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use classify::filter::{Condition, Header, Headers, Test, Tree};
+use classify::filter::{Condition, Header, HeaderSlices, Test, Tree};
 use element::{Base, Packet, Timestamp};
 use packet::{Annotations, Pool};
 use program::machine_code::MachineCode;
 use program::question::Question;
-use program::{Exit, List, Program};
+use program::{Exit, OrderedRules, Program};
 use runtime::graph::OTHERWISE;
 use runtime::interpreter::{Interpreter, Scratch};
 use wire::checksum::Sum;
@@ -66,7 +66,7 @@ pub(crate) fn at_borders(program: &Program, random: &mut fastrand::Rng) -> Vec<u
 
 /// Returns a frame for which a rule of a list is the first one that holds; `None` if 400 attempts find no
 /// such frame.
-pub(crate) fn of_rule(list: &List, rule: usize, random: &mut fastrand::Rng) -> Option<Vec<u8>> {
+pub(crate) fn of_rule(list: &OrderedRules, rule: usize, random: &mut fastrand::Rng) -> Option<Vec<u8>> {
     for _ in 0..400 {
         let mut frame = random_frame(random);
         let condition = &list.rules[rule].condition;
@@ -86,13 +86,13 @@ pub(crate) fn of_rule(list: &List, rule: usize, random: &mut fastrand::Rng) -> O
 
 /// Returns the index of the first rule of a list that holds for a frame, by testing one rule after the
 /// other.
-pub(crate) fn first(list: &List, frame: &[u8]) -> Option<usize> {
+pub(crate) fn first(list: &OrderedRules, frame: &[u8]) -> Option<usize> {
     list.rules.iter().position(|rule| holds(&rule.condition, frame))
 }
 
 fn holds(condition: &Condition, frame: &[u8]) -> bool {
     let from = |start: usize| frame.get(start..).unwrap_or_default();
-    let headers = Headers { mac: frame, network: from(NETWORK), transport: from(TRANSPORT) };
+    let headers = HeaderSlices { mac: frame, network: from(NETWORK), transport: from(TRANSPORT) };
     condition.holds(&|test: &Test| test.holds(&headers))
 }
 

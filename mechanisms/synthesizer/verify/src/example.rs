@@ -5,7 +5,7 @@ use element::effects::Header;
 use packet::Annotations;
 use wire::checksum;
 
-use crate::model::diagrams::{Bit, Diagrams, Example as Choices, Symbol, Term};
+use crate::model::diagrams::{Assignment as Choices, Bit, Diagrams, Symbol, Term};
 use crate::model::offsets::{ETHERNET, behind_ipv4, byte_region_of, in_byte_region, real, start_of};
 use program::metadata::{KIND, TIME};
 

@@ -9,7 +9,7 @@ use element::{Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invali
 use lang::Graph;
 use packet::PacketKind;
 
-use program::chain::{Chain, Node};
+use program::chain::{Chain, ChainNode};
 use program::hex::{bytes, digits};
 
 use crate::example::Example;
@@ -27,7 +27,7 @@ pub const PACKETS: &str = "packets";
 pub struct Came {
     /// The bytes of the packet.
     pub bytes: Vec<u8>,
-    /// The values of the annotation bytes that the exit reads, in the order of [`Exit::annotations`].
+    /// The values of the annotation bytes that the exit reads, in the order of [`ChainExit::annotations`].
     pub annotations: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ impl Came {
 
 /// An exit of a chain, as it is recorded and compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exit {
+pub struct ChainExit {
     /// The name in reports. Corresponding exits of two chains have equal names; all other names differ.
     pub name: String,
     /// The indices of the annotation bytes that this exit, or its counterpart in the other chain, reads.
@@ -50,16 +50,16 @@ pub struct Exit {
 
 /// Returns the exits of each of two chains, by the number of the element. Exits are paired, so that
 /// corresponding exits have the same name and record the same annotations.
-pub fn exits(chains: [&Chain; 2]) -> [BTreeMap<usize, Exit>; 2] {
+pub fn exits(chains: [&Chain; 2]) -> [BTreeMap<usize, ChainExit>; 2] {
     let [a, b] = chains;
     let of = |chain: &Chain| (0..chain.nodes.len()).filter(|&n| chain.is_exit(n)).collect::<Vec<_>>();
     let (pairs, only_a, only_b) = a.pair(&of(a), b, &of(b));
-    let mut exits: [BTreeMap<usize, Exit>; 2] = Default::default();
-    let mut add = |chain: usize, node: usize, name: &str, nodes: &[&Node]| {
+    let mut exits: [BTreeMap<usize, ChainExit>; 2] = Default::default();
+    let mut add = |chain: usize, node: usize, name: &str, nodes: &[&ChainNode]| {
         // Exits without a name of their own may have equal titles; the second is called "TITLE #2".
         let same = exits[chain].values().filter(|other| other.name.split(" #").next() == Some(name)).count();
         let name = if same == 0 { name.to_string() } else { format!("{name} #{}", same + 1) };
-        exits[chain].insert(node, Exit { name, annotations: annotations(nodes) });
+        exits[chain].insert(node, ChainExit { name, annotations: annotations(nodes) });
     };
     for (x, y) in pairs {
         let both = [&a.nodes[x], &b.nodes[y]];
@@ -73,7 +73,7 @@ pub fn exits(chains: [&Chain; 2]) -> [BTreeMap<usize, Exit>; 2] {
 
 /// Returns the indices of the annotation bytes that at least one of these elements reads, in ascending
 /// order.
-fn annotations(nodes: &[&Node]) -> Vec<u8> {
+fn annotations(nodes: &[&ChainNode]) -> Vec<u8> {
     let fields = nodes.iter().flat_map(|node| node.looks_at());
     let places = fields.flat_map(|field| match field {
         Field::Annotation { offset, length } => offset..offset.saturating_add(length),
@@ -130,7 +130,7 @@ pub fn prepare(
     chain: &Chain,
     entry: usize,
     example: &Example,
-    exits: &BTreeMap<usize, Exit>,
+    exits: &BTreeMap<usize, ChainExit>,
 ) -> Graph {
     let mut graph = graph.clone();
     let entries = chain.entries();

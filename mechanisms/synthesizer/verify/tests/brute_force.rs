@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use element::Timestamp;
 use fastrand::Rng;
 use testkit::chains::{compare_within, read};
-use testkit::elements::{Input, collect, offer};
+use testkit::elements::{TestPacket, collect, offer};
 use testkit::samples::PATTERNS;
-use testkit::{Run, corpus};
-use verify::equivalence::{Difference, Verdict};
+use testkit::{TestRun, corpus};
+use verify::equivalence::{Conclusion, Difference};
 
 /// The number of bits that vary between the packets of a set; the set has two to the power of this number.
 const VARIED: usize = 8;
@@ -323,7 +323,7 @@ impl Network {
     /// Runs packets through the chain. Returns for each input packet, by its number, the packets that
     /// arrived, as sink and bytes, sorted.
     fn run(&self, packets: &[Vec<u8>]) -> BTreeMap<u32, Vec<(usize, Vec<u8>)>> {
-        let inputs = packets.iter().map(|bytes| Input {
+        let inputs = packets.iter().map(|bytes| TestPacket {
             bytes: bytes.clone(),
             time: Timestamp(1),
             annotations: [0; 48],
@@ -331,7 +331,7 @@ impl Network {
         });
         let number = offer(vec![inputs.collect()]);
         let text = self.text(&format!("TestSource({number}, 0)"), &format!("TestSink({number}, $)"));
-        Run::default().text(&text, &[]).map_err(|wrong| format!("{text}{wrong}")).unwrap();
+        TestRun::default().text(&text, &[]).map_err(|wrong| format!("{text}{wrong}")).unwrap();
         let mut by_packet: BTreeMap<u32, Vec<(usize, Vec<u8>)>> = BTreeMap::new();
         for seen in collect(number) {
             by_packet.entry(seen.id).or_default().push((seen.sink, seen.bytes));
@@ -451,18 +451,18 @@ fn check(seed: u64, tally: &mut Tally) {
     let packet = told_apart.map(|id| &packets[id as usize - 1]);
     let case = || format!("seed {seed}\n{left}---\n{right}---\n{packet:02x?}\n{verdict:?}");
     match &verdict {
-        Verdict::Equivalent => {
+        Conclusion::Equivalent => {
             tally.equivalent += 1;
             assert!(told_apart.is_none(), "a packet differs: {}", case());
         }
-        Verdict::Different(Difference::Packet { example, .. }) => {
+        Conclusion::Different(Difference::Packet { example, .. }) => {
             tally.different += 1;
             tally.seen += usize::from(told_apart.is_some());
             let one = std::slice::from_ref(&example.bytes);
             assert_ne!(a.run(one), b.run(one), "the example does not differ: {}", case());
         }
-        Verdict::Different(entry) => panic!("{entry:?}: {}", case()),
-        Verdict::Undecided { .. } => {
+        Conclusion::Different(entry) => panic!("{entry:?}: {}", case()),
+        Conclusion::Undecided { .. } => {
             tally.undecided += 1;
             println!("undecided: {}", case());
         }

@@ -2,7 +2,7 @@
 //! and changes elsewhere are proven or found as usual.
 
 use testkit::chains::{compare, read};
-use verify::equivalence::{Difference, Verdict};
+use verify::equivalence::{Conclusion, Difference};
 
 /// A loop that packets leave when their time to live is used up, after more rounds than the verifier
 /// follows them. They leave by two paths.
@@ -22,18 +22,18 @@ in -> MarkIPHeader(14) -> [0] rw; back -> MarkIPHeader(14) -> [1] rw;
 rw[0] -> here :: IPClassifier(dst host 11.0.0.1, -); here[0] -> [1] rw; here[1] -> SetIPDSCP(1) -> out;
 rw[1] -> errors :: ICMPRewriter(rw) -> DecIPTTL -> out;";
 
-fn verdict(a: &str, b: &str) -> Verdict {
+fn verdict(a: &str, b: &str) -> Conclusion {
     compare(&read(a), &read(b)).verdict
 }
 
 fn same(a: &str, b: &str) {
     let verdict = verdict(a, b);
-    assert!(matches!(verdict, Verdict::Equivalent), "{a}\n{b}\n{verdict:?}");
+    assert!(matches!(verdict, Conclusion::Equivalent), "{a}\n{b}\n{verdict:?}");
 }
 
 fn not_proven(a: &str, b: &str) {
     let verdict = verdict(a, b);
-    assert!(!matches!(verdict, Verdict::Equivalent), "{a}\n{b}");
+    assert!(!matches!(verdict, Conclusion::Equivalent), "{a}\n{b}");
 }
 
 /// Returns the chain text with one part, which has to exist, replaced.
@@ -186,5 +186,5 @@ fn who_uses_the_state_of_others_depends_on_what_comes_to_them() {
 fn differences_are_still_found() {
     let changed = with(ROUND, "SetIPDSCP(5)", "SetIPDSCP(6)");
     let verdict = verdict(ROUND, &changed);
-    assert!(matches!(verdict, Verdict::Different(Difference::Packet { .. })), "{verdict:?}");
+    assert!(matches!(verdict, Conclusion::Different(Difference::Packet { .. })), "{verdict:?}");
 }

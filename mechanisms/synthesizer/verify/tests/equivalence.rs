@@ -2,7 +2,7 @@
 //! other change an example packet shows the difference.
 
 use testkit::chains::{compare, read};
-use verify::equivalence::{Difference, Verdict};
+use verify::equivalence::{Conclusion, Difference};
 
 /// A small router: a firewall, then a route look-up, then Ethernet headers.
 const BASE: &str = "
@@ -21,7 +21,7 @@ r [0] -> DecIPTTL -> EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> out0;
 r [1] -> DecIPTTL -> EtherEncap(0x0800, 3:3:3:3:3:3, 4:4:4:4:4:4) -> out1;
 ";
 
-fn verdict(a: &str, b: &str) -> Verdict {
+fn verdict(a: &str, b: &str) -> Conclusion {
     let outcome = compare(&read(a), &read(b));
     println!("{} nodes, {:?}", outcome.nodes, outcome.assumptions);
     outcome.verdict
@@ -29,12 +29,12 @@ fn verdict(a: &str, b: &str) -> Verdict {
 
 fn same(a: &str, b: &str) {
     let verdict = verdict(a, b);
-    assert!(matches!(verdict, Verdict::Equivalent), "{verdict:?}");
+    assert!(matches!(verdict, Conclusion::Equivalent), "{verdict:?}");
 }
 
 fn different(a: &str, b: &str) -> String {
     match verdict(a, b) {
-        Verdict::Different(Difference::Packet { what, .. }) => what,
+        Conclusion::Different(Difference::Packet { what, .. }) => what,
         verdict => panic!("{verdict:?}"),
     }
 }
@@ -110,11 +110,11 @@ fn reasons_are_those_of_the_elements() {
     ];
     for (a, b) in equal {
         let verdict = reasons(a, b);
-        assert!(matches!(verdict, Verdict::Equivalent), "{a}, {b}: {verdict:?}");
+        assert!(matches!(verdict, Conclusion::Equivalent), "{a}, {b}: {verdict:?}");
     }
     // The element drops with its own reason (too long, or no pattern matches), Discard with another.
     let verdict = reasons("CheckLength(60)", "l :: CheckLength(60); l[1] -> Discard; l");
-    assert!(matches!(verdict, Verdict::Different(_)), "{verdict:?}");
+    assert!(matches!(verdict, Conclusion::Different(_)), "{verdict:?}");
 }
 
 /// An example packet of a difference is a usual frame of 60 bytes with an IPv4 header, although the chain
@@ -129,7 +129,7 @@ fn examples_are_usual_frames() {
         )
     };
     let outcome = compare(&read(&chain(25)), &read(&chain(26)));
-    let Verdict::Different(Difference::Packet { example, .. }) = outcome.verdict else {
+    let Conclusion::Different(Difference::Packet { example, .. }) = outcome.verdict else {
         panic!("{outcome:?}")
     };
     assert_eq!((example.bytes.len(), &example.bytes[12..15]), (60, &[8, 0, 0x45][..]), "{example:?}");

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use testkit::chains::{compare_within, outputs, read};
-use verify::equivalence::Verdict;
+use verify::equivalence::Conclusion;
 use verify::example::Example;
 
 const CASES: u64 = 60;
@@ -110,7 +110,7 @@ fn verdicts_agree_with_running_packets() {
                 Example { bytes: bytes.to_vec(), kind: 0, annotations: Vec::new(), depends: Vec::new() };
             outputs(&a, 0, &example) != outputs(&b, 0, &example)
         });
-        let is_equivalent = matches!(verdict, Verdict::Equivalent);
+        let is_equivalent = matches!(verdict, Conclusion::Equivalent);
         equivalent += u64::from(is_equivalent);
         told_apart += u64::from(different.is_some());
         assert!(

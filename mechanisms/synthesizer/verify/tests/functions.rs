@@ -2,10 +2,10 @@
 //! writes by which they became equal.
 
 use testkit::chains::{compare, read};
-use verify::equivalence::Verdict;
+use verify::equivalence::Conclusion;
 
 /// Compares two chains, each with one entry `in` and the exits `out_a` and `out_b`.
-fn verdict(a: &str, b: &str) -> Verdict {
+fn verdict(a: &str, b: &str) -> Conclusion {
     let chain = |body: &str| {
         read(&format!("in :: FromDump(x.pcap); out_a :: ToDump(a.pcap); out_b :: ToDump(b.pcap); {body}"))
     };
@@ -14,12 +14,12 @@ fn verdict(a: &str, b: &str) -> Verdict {
 
 fn same(a: &str, b: &str) {
     let verdict = verdict(a, b);
-    assert!(matches!(verdict, Verdict::Equivalent), "{a}\n{b}\n{verdict:?}");
+    assert!(matches!(verdict, Conclusion::Equivalent), "{a}\n{b}\n{verdict:?}");
 }
 
 fn not_proven(a: &str, b: &str) {
     let verdict = verdict(a, b);
-    assert!(!matches!(verdict, Verdict::Equivalent), "{a}\n{b}");
+    assert!(!matches!(verdict, Conclusion::Equivalent), "{a}\n{b}");
 }
 
 /// Elements that decide, write, truncate or make packets by functions that the declaration does not give.

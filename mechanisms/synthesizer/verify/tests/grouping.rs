@@ -2,9 +2,9 @@
 //! element: streams are equal if their packets are.
 
 use testkit::chains::{compare, read};
-use verify::equivalence::Verdict;
+use verify::equivalence::Conclusion;
 
-fn verdict(a: &str, b: &str) -> Verdict {
+fn verdict(a: &str, b: &str) -> Conclusion {
     let chain = |body: &str| {
         format!(
             "rw :: IPRewriter(pattern 11.0.0.1 - - - 0 0); in :: FromDump(x.pcap); out :: ToDump(y.pcap);
@@ -16,12 +16,12 @@ fn verdict(a: &str, b: &str) -> Verdict {
 
 fn same(a: &str, b: &str) {
     let verdict = verdict(a, b);
-    assert!(matches!(verdict, Verdict::Equivalent), "{a}\n{b}\n{verdict:?}");
+    assert!(matches!(verdict, Conclusion::Equivalent), "{a}\n{b}\n{verdict:?}");
 }
 
 fn not_proven(a: &str, b: &str) {
     let verdict = verdict(a, b);
-    assert!(!matches!(verdict, Verdict::Equivalent), "{a}\n{b}");
+    assert!(!matches!(verdict, Conclusion::Equivalent), "{a}\n{b}");
 }
 
 const PLAIN: &str = "MarkIPHeader -> rw -> out";

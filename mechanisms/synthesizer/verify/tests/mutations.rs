@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use fastrand::Rng;
 use testkit::chains::{compare, read};
-use verify::equivalence::{Difference, Verdict};
+use verify::equivalence::{Conclusion, Difference};
 
 /// The number of random routers on which each change is tried.
 const ROUTERS: u64 = 6;
@@ -106,7 +106,7 @@ fn address(bytes: [u8; 6]) -> String {
     bytes.map(|byte| format!("{byte:02X}")).join(":")
 }
 
-fn verdict(a: &str, b: &str) -> Verdict {
+fn verdict(a: &str, b: &str) -> Conclusion {
     compare(&read(a), &read(b)).verdict
 }
 
@@ -120,9 +120,9 @@ fn try_out(change: impl Fn(&Router, &mut Rng) -> String, equal: bool) {
         assert_ne!(before, after, "nothing was changed");
         let verdict = verdict(&before, &after);
         let is_right = match verdict {
-            Verdict::Equivalent => equal,
+            Conclusion::Equivalent => equal,
             // A run of both chains on the example packet has confirmed the difference.
-            Verdict::Different(Difference::Packet { .. }) => !equal,
+            Conclusion::Different(Difference::Packet { .. }) => !equal,
             _ => false,
         };
         assert!(is_right, "{before}---\n{after}---\n{verdict:?}");
@@ -278,7 +278,7 @@ fn disjoint_rules_exchanged() {
             router.text()
         });
         let verdict = verdict(&first, &second);
-        assert!(matches!(verdict, Verdict::Equivalent), "{verdict:?}");
+        assert!(matches!(verdict, Conclusion::Equivalent), "{verdict:?}");
     }
 }
 
@@ -315,7 +315,7 @@ fn other_names() {
     for seed in 0..ROUTERS {
         let router = Router::random(&mut Rng::with_seed(seed));
         let verdict = verdict(&counted(&router, "Counter"), &counted(&router, "CounterMP"));
-        assert!(matches!(verdict, Verdict::Equivalent), "{verdict:?}");
+        assert!(matches!(verdict, Conclusion::Equivalent), "{verdict:?}");
     }
 }
 
@@ -376,7 +376,7 @@ fn arguments_in_other_words() {
             let text = Router::random(&mut Rng::with_seed(seed)).text();
             if text.contains(from) {
                 let verdict = verdict(&text, &text.replace(from, to));
-                assert!(matches!(verdict, Verdict::Equivalent), "{from} -> {to}: {verdict:?}");
+                assert!(matches!(verdict, Conclusion::Equivalent), "{from} -> {to}: {verdict:?}");
             }
         }
     }

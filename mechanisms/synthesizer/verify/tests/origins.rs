@@ -2,10 +2,10 @@
 //! a stateful element, or at two elements that share state. Their order must be proven equal.
 
 use testkit::chains::{compare, read};
-use verify::equivalence::Verdict;
+use verify::equivalence::Conclusion;
 
 /// Compares two chains, each with an entry whose packets reach `check`, and the exits `out_a` and `out_b`.
-fn verdict(a: &str, b: &str) -> Verdict {
+fn verdict(a: &str, b: &str) -> Conclusion {
     let chain = |body: &str| {
         read(&format!(
             "in :: FromDump(x.pcap); out_a :: ToDump(a.pcap); out_b :: ToDump(b.pcap);
@@ -17,12 +17,12 @@ fn verdict(a: &str, b: &str) -> Verdict {
 
 fn same(a: &str, b: &str) {
     let verdict = verdict(a, b);
-    assert!(matches!(verdict, Verdict::Equivalent), "{a}\n{b}\n{verdict:?}");
+    assert!(matches!(verdict, Conclusion::Equivalent), "{a}\n{b}\n{verdict:?}");
 }
 
 fn not_proven(a: &str, b: &str) {
     let verdict = verdict(a, b);
-    assert!(!matches!(verdict, Verdict::Equivalent), "{a}\n{b}");
+    assert!(!matches!(verdict, Conclusion::Equivalent), "{a}\n{b}");
 }
 
 /// Exchanges the outputs 0 and 1 of an element in a text.

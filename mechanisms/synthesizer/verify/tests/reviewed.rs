@@ -2,19 +2,19 @@
 //! they are not. Each pair has another reason.
 
 use testkit::chains::{compare, outputs, read};
-use verify::equivalence::Verdict;
+use verify::equivalence::Conclusion;
 use verify::example::Example;
 
 #[track_caller]
 fn are_not_equivalent(a: &str, b: &str) {
     let outcome = compare(&read(a), &read(b));
-    assert!(!matches!(outcome.verdict, Verdict::Equivalent), "{a}\n{b}\n{outcome:?}");
+    assert!(!matches!(outcome.verdict, Conclusion::Equivalent), "{a}\n{b}\n{outcome:?}");
 }
 
 #[track_caller]
 fn are_equivalent(a: &str, b: &str) {
     let outcome = compare(&read(a), &read(b));
-    assert!(matches!(outcome.verdict, Verdict::Equivalent), "{a}\n{b}\n{outcome:?}");
+    assert!(matches!(outcome.verdict, Conclusion::Equivalent), "{a}\n{b}\n{outcome:?}");
 }
 
 /// An ICMP error has a destination annotation, so a route look-up downstream may send it by any output.
@@ -92,7 +92,7 @@ fn the_two_zeros_are_an_assumption() {
         &read("FromDump(x) -> CheckIPHeader(14) -> out :: ToDump(y);"),
         &read("FromDump(x) -> CheckIPHeader(14) -> SetIPChecksum -> out :: ToDump(y);"),
     );
-    assert!(matches!(outcome.verdict, Verdict::Equivalent), "{outcome:?}");
+    assert!(matches!(outcome.verdict, Conclusion::Equivalent), "{outcome:?}");
     assert!(outcome.assumptions.iter().any(|text| text.contains("ffff")), "{outcome:?}");
 }
 
@@ -108,7 +108,7 @@ fn updates_may_turn_one_zero_into_the_other() {
     };
     let says_so = |a: &str, b: &str| {
         let outcome = compare(&chain(a), &chain(b));
-        assert!(matches!(outcome.verdict, Verdict::Equivalent), "{a}, {b}: {outcome:?}");
+        assert!(matches!(outcome.verdict, Conclusion::Equivalent), "{a}, {b}: {outcome:?}");
         outcome.assumptions.iter().any(|text| text.contains("ffff"))
     };
     assert!(says_so("SetIPDSCP(0) ->", ""));
@@ -159,7 +159,7 @@ fn a_router_that_fragments_is_itself() {
          r[1] -> IPFragmenter(600) -> EtherEncap(0x0800, 2:0:0:0:1:1, 2:0:0:0:1:2) -> b :: ToDump(z);",
     );
     let outcome = compare(&router, &router);
-    assert!(matches!(outcome.verdict, Verdict::Equivalent), "{outcome:?}");
+    assert!(matches!(outcome.verdict, Conclusion::Equivalent), "{outcome:?}");
 }
 
 /// Pull switches and schedulers decide which packets are pulled. Packets that are not pulled do not arrive,
@@ -288,7 +288,7 @@ fn copies_come_in_an_order() {
     are_not_equivalent(&chain(0), &chain(1));
     let same = read(&chain(0));
     let outcome = compare(&same, &same);
-    assert!(matches!(outcome.verdict, Verdict::Equivalent), "{outcome:?}");
+    assert!(matches!(outcome.verdict, Conclusion::Equivalent), "{outcome:?}");
 }
 
 /// A Counter calls a handler of a Switch after some packets; with different counts the chains are not
@@ -314,7 +314,7 @@ fn reasons_are_run_too() {
     );
     let options = verify::equivalence::Options { reasons: true, ..Default::default() };
     let outcome = testkit::chains::compare_with(options, &read(&a), &read(&b));
-    assert!(!matches!(outcome.verdict, Verdict::Different(_)), "{outcome:?}");
+    assert!(!matches!(outcome.verdict, Conclusion::Different(_)), "{outcome:?}");
 }
 
 /// An exit that prints IP addresses depends on the offset at which the IP header was marked.
@@ -344,7 +344,7 @@ fn switches_that_learn_nothing_send_elsewhere() {
             are_not_equivalent(&chain(a), &chain(b));
         }
         let outcome = compare(&read(&chain(0)), &read(&chain(0)));
-        assert!(matches!(outcome.verdict, Verdict::Equivalent), "{class} {ports}: {outcome:?}");
+        assert!(matches!(outcome.verdict, Conclusion::Equivalent), "{class} {ports}: {outcome:?}");
     }
     // A Hub with three ports of which only one output is used equals a wire.
     are_equivalent(

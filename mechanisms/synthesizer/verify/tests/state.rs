@@ -2,7 +2,7 @@
 //! packets), and packets that elements make.
 
 use testkit::chains::{compare, read};
-use verify::equivalence::{Difference, Verdict};
+use verify::equivalence::{Conclusion, Difference};
 
 /// Returns the text of a chain with one entry `in` and three exits.
 fn chain(body: &str) -> String {
@@ -15,24 +15,24 @@ fn chain(body: &str) -> String {
     text + body
 }
 
-fn verdict(a: &str, b: &str) -> Verdict {
+fn verdict(a: &str, b: &str) -> Conclusion {
     compare(&read(&chain(a)), &read(&chain(b))).verdict
 }
 
 fn same(a: &str, b: &str) {
     let verdict = verdict(a, b);
-    assert!(matches!(verdict, Verdict::Equivalent), "{a}\n{b}\n{verdict:?}");
+    assert!(matches!(verdict, Conclusion::Equivalent), "{a}\n{b}\n{verdict:?}");
 }
 
 /// Asserts that two chains are not proven equivalent: the verdict is "different" or "undecided".
 fn not_proven(a: &str, b: &str) {
     let verdict = verdict(a, b);
-    assert!(!matches!(verdict, Verdict::Equivalent), "{a}\n{b}");
+    assert!(!matches!(verdict, Conclusion::Equivalent), "{a}\n{b}");
 }
 
 fn different(a: &str, b: &str) {
     let verdict = verdict(a, b);
-    assert!(matches!(verdict, Verdict::Different(Difference::Packet { .. })), "{a}\n{b}\n{verdict:?}");
+    assert!(matches!(verdict, Conclusion::Different(Difference::Packet { .. })), "{a}\n{b}\n{verdict:?}");
 }
 
 /// Stateful elements with two outputs, each with an element that behaves differently.
@@ -230,7 +230,7 @@ fn circles_that_are_left_are_followed() {
     // Each round decrements the time to live, so no packet stays on the loop; DecIPTTL drops packets before
     // that.
     let verdict = verdict(circle, circle);
-    assert!(!matches!(verdict, Verdict::Different(_)), "{verdict:?}");
+    assert!(!matches!(verdict, Conclusion::Different(_)), "{verdict:?}");
     let painted = "in -> p :: CheckPaint(3); p [0] -> out_a; p [1] -> Strip(2) -> Paint(3) -> p;";
     same(painted, painted);
     same(painted, "in -> Strip(2) -> out_a;");
@@ -242,7 +242,7 @@ fn endless_circles_are_the_same_or_not_decided() {
     let endless = "in -> p :: CheckPaint(3); p [0] -> out_a; p [1] -> StoreData(0, \\<07>) -> Null -> p;";
     same(endless, endless);
     let verdict = verdict(endless, &endless.replace("Null", "Counter"));
-    assert!(matches!(verdict, Verdict::Undecided { .. }), "{verdict:?}");
+    assert!(matches!(verdict, Conclusion::Undecided { .. }), "{verdict:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::devices::Calling;
 use crate::evaluation::figures::panels;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::{median, quartiles};
 
 /// Returns the latency within which a fraction `part` of the calls was answered, in microseconds; NaN
@@ -20,14 +20,14 @@ fn micros(answered: &Answered, part: f64) -> f64 {
 }
 
 /// Returns the time for which calls are sent: `seconds`, or less in a small run.
-fn time(run: &Run<'_>, seconds: u64) -> Duration {
+fn time(run: &FigureRun<'_>, seconds: u64) -> Duration {
     if run.is_small() { Duration::from_millis(400) } else { Duration::from_secs(seconds) }
 }
 
 /// Measures all cases (name, network, kinds of calls) in turns, so that disturbances affect all of them. A
 /// case that fails is tried once more. Returns the results by case, kind of calls and round.
 fn in_turns(
-    run: &Run<'_>,
+    run: &FigureRun<'_>,
     figure: &str,
     cases: &[(String, String, Vec<Calls>)],
     time: Duration,
@@ -56,7 +56,7 @@ fn point(x: f64, all: &[Answered], part: f64) -> Point {
 }
 
 /// Measures section 5.1.2: the latency of small calls without other load, with and without Juggler.
-pub(in super::super) fn alone(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn alone(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const VARIANTS: [(&str, &str); 2] =
         [("the kernel alone", "Null"), ("Juggler", "Juggler(LINE_RATE 1Gbps)")];
     let kinds = vec![Calls { bytes: 150, per_second: 1000.0, connections: 1 }];
@@ -87,12 +87,12 @@ pub(in super::super) fn alone(run: &Run<'_>) -> Result<Outcome, String> {
         y: Axis::linear("latency, µs").less_is_better(),
         series: vec![Series::new("median", half), Series::new("99th percentile", most)],
     };
-    Ok(Outcome { table, panels: vec![panel], finding })
+    Ok(FigureResults { table, panels: vec![panel], finding })
 }
 
 /// Measures Figure 14: the latency of calls of 10 KB over the time for which segments wait after a gap
 /// (OFO_TIMEOUT). One packet in 1000 is lost.
-pub(in super::super) fn with_losses(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn with_losses(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const TIMES: [u64; 6] = [0, 200, 400, 600, 1000, 2000];
     let kinds = [Calls { bytes: 10_000, per_second: 1500.0, connections: 8 }];
     let mut cases = Vec::new();
@@ -156,12 +156,12 @@ pub(in super::super) fn with_losses(run: &Run<'_>) -> Result<Outcome, String> {
         ("99th percentile", Axis::log("latency, µs").less_is_better()),
         ("99.9th percentile", Axis::log("latency, µs").less_is_better()),
     ];
-    Ok(Outcome { table, panels: panels(&Axis::linear("OFO_TIMEOUT, µs"), titles, series), finding })
+    Ok(FigureResults { table, panels: panels(&Axis::linear("OFO_TIMEOUT, µs"), titles, series), finding })
 }
 
 /// Measures Figure 20: the latency of small calls while large calls load two links. Load is balanced per
 /// flow, per block or per packet.
-pub(in super::super) fn balanced(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn balanced(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     /// The bits per second of each link; below, the bytes of large and of small calls.
     const LINK: f64 = 500e6;
     const LARGE: usize = 1 << 20;
@@ -266,5 +266,9 @@ pub(in super::super) fn balanced(run: &Run<'_>) -> Result<Outcome, String> {
         ),
     ];
     series.push(gain);
-    Ok(Outcome { table, panels: panels(&Axis::linear("load, % of both links"), titles, series), finding })
+    Ok(FigureResults {
+        table,
+        panels: panels(&Axis::linear("load, % of both links"), titles, series),
+        finding,
+    })
 }

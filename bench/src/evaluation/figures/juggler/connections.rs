@@ -1,14 +1,14 @@
 //! Juggler's figures of the kernel's TCP over paths that differ: many connections, and the effect of both
 //! timeouts.
 
-use lab::Flows;
+use lab::Connections;
 
 use super::{DELAYS, behind_gap_of_paper, throughput_of_paper};
 use crate::devices::{Front, Receiving, Reordering};
 use crate::evaluation::figures::panels;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::quartiles;
 
 /// A case to be measured, with the series and the x of its point in plots.
@@ -23,9 +23,9 @@ struct Case {
 /// Measures all cases in turns, so that disturbances affect all of them. Returns the results of all rounds
 /// for each case; an error if a case has none.
 fn in_turns(
-    run: &Run<'_>,
+    run: &FigureRun<'_>,
     figure: &str,
-    flows: &Flows<'_>,
+    flows: &Connections<'_>,
     cases: &[Case],
 ) -> Result<Vec<Vec<Receiving>>, String> {
     let reordering = Reordering::new(run.settings.window).map_err(|error| error.to_string())?;
@@ -114,7 +114,7 @@ fn outcome(
 }
 
 /// Measures Figure 10: many connections, over paths without and with a difference of delays.
-pub(in super::super) fn many(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn many(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let count = if run.is_small() { 16 } else { 256 };
     let of = |series: &str, merges, elements: &dyn Fn(u64) -> String| {
         let case = |delay: u64| Case {
@@ -133,7 +133,7 @@ pub(in super::super) fn many(run: &Run<'_>) -> Result<Outcome, String> {
             .into_iter()
             .flatten()
             .collect();
-    let all = in_turns(run, "juggler-10", &Flows::new(count), &cases)?;
+    let all = in_turns(run, "juggler-10", &Connections::new(count), &cases)?;
     let shown = ["gbps", "delivered_per_1000", "behind_gap_per_1000", "receiver_s_per_gb"];
     let (table, mut panels, series) =
         outcome(("delay_us", Axis::linear("difference of paths, µs")), &shown, &cases, &all);
@@ -157,12 +157,12 @@ pub(in super::super) fn many(run: &Run<'_>) -> Result<Outcome, String> {
                 overflow."
             .into(),
     };
-    Ok(Outcome { table, panels, finding })
+    Ok(FigureResults { table, panels, finding })
 }
 
 /// Returns a case for each difference of delays in `DELAYS` and each time. `elements` returns the elements
 /// for both.
-fn over(run: &Run<'_>, times: &[u64], elements: &dyn Fn(u64, u64) -> String) -> Vec<Case> {
+fn over(run: &FigureRun<'_>, times: &[u64], elements: &dyn Fn(u64, u64) -> String) -> Vec<Case> {
     let mut cases = Vec::new();
     for delay in DELAYS {
         for time in run.some(times) {
@@ -180,11 +180,11 @@ fn over(run: &Run<'_>, times: &[u64], elements: &dyn Fn(u64, u64) -> String) -> 
 
 /// Measures Figure 13: the throughput of one connection over the time for which segments wait after a gap
 /// (OFO_TIMEOUT).
-pub(in super::super) fn waiting(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn waiting(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let cases = over(run, &[0, 100, 200, 300, 500, 800, 1100], &|_, time| {
         format!("Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT {time}us) ->")
     });
-    let all = in_turns(run, "juggler-13-tcp", &Flows::new(1), &cases)?;
+    let all = in_turns(run, "juggler-13-tcp", &Connections::new(1), &cases)?;
     let shown = ["gbps", "behind_gap_per_1000", "acks_per_1000", "receiver_s_per_gb"];
     let (table, panels, series) =
         outcome(("ofo_timeout_us", Axis::linear("OFO_TIMEOUT, µs")), &shown, &cases, &all);
@@ -202,16 +202,16 @@ pub(in super::super) fn waiting(run: &Run<'_>) -> Result<Outcome, String> {
         bound: "this kernel's TCP tolerates more reordering than the paper's (RACK-TLP, RFC 8985); the link has 1 \
                 Gb/s.".into(),
     };
-    Ok(Outcome { table, panels, finding })
+    Ok(FigureResults { table, panels, finding })
 }
 
 /// Measures Figure 12: the number of segments delivered to TCP, and the cost of receiving them, over the
 /// time for which segments in sequence wait to be merged (INSEQ_TIMEOUT).
-pub(in super::super) fn merging(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn merging(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let cases = over(run, &[0, 50, 150, 300, 524, 1000], &|delay, time| {
         format!("Juggler(INSEQ_TIMEOUT {time}us, OFO_TIMEOUT {}us) ->", delay + 50)
     });
-    let all = in_turns(run, "juggler-12-tcp", &Flows::new(1), &cases)?;
+    let all = in_turns(run, "juggler-12-tcp", &Connections::new(1), &cases)?;
     let shown = ["gbps", "delivered_per_1000", "receiver_s_per_gb", "soft_interrupts_s_per_gb"];
     let (table, panels, series) =
         outcome(("inseq_timeout_us", Axis::linear("INSEQ_TIMEOUT, µs")), &shown, &cases, &all);
@@ -237,5 +237,5 @@ pub(in super::super) fn merging(run: &Run<'_>) -> Result<Outcome, String> {
         ),
         bound: "the link has 1 Gb/s, a tenth of the paper's, so that the times are ten times as long.".into(),
     };
-    Ok(Outcome { table, panels, finding })
+    Ok(FigureResults { table, panels, finding })
 }

@@ -4,7 +4,7 @@
 use crate::devices::Guarantee;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::Table;
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::{median, quartiles};
 
 /// The variants of the receiver: the name, and true if a Juggler restores the order upstream of it.
@@ -13,7 +13,7 @@ const VARIANTS: [(&str, bool); 2] = [("the kernel alone", false), ("Juggler", tr
 const INTERVALS: [usize; 2] = [4, 20];
 
 /// Measures Figure 18: the throughput of one connection over its guaranteed bandwidth.
-pub(in super::super) fn guarantees(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn guarantees(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const TARGETS: [u64; 3] = [250, 500, 750];
     let guarantee = Guarantee::new().map_err(|error| error.to_string())?;
     let (targets, runs) = (run.some(&TARGETS), runs(run, 30));
@@ -77,11 +77,11 @@ pub(in super::super) fn guarantees(run: &Run<'_>) -> Result<Outcome, String> {
         y: Axis::linear("throughput, Gb/s").more_is_better(),
         series,
     };
-    Ok(Outcome { table, panels: vec![panel], finding })
+    Ok(FigureResults { table, panels: vec![panel], finding })
 }
 
 /// Measures Figure 1: how the rate of one connection rises when half of the link is guaranteed to it.
-pub(in super::super) fn step(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn step(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const TARGET: u64 = 500;
     let guarantee = Guarantee::new().map_err(|error| error.to_string())?;
     let runs = runs(run, 10);
@@ -136,10 +136,10 @@ pub(in super::super) fn step(run: &Run<'_>) -> Result<Outcome, String> {
         y: Axis::linear("throughput, Gb/s").more_is_better(),
         series,
     };
-    Ok(Outcome { table, panels: vec![panel], finding })
+    Ok(FigureResults { table, panels: vec![panel], finding })
 }
 
-fn runs(run: &Run<'_>, usual: usize) -> usize {
+fn runs(run: &FigureRun<'_>, usual: usize) -> usize {
     if run.is_small() { 1 } else { usual }
 }
 

@@ -16,14 +16,14 @@ use super::{first, relative, series, value, word};
 use crate::devices::Receiving;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run, trace_time};
+use crate::evaluation::{FigureResults, FigureRun, Finding, trace_time};
 use crate::{Row, devices, juggling};
 
 /// The microseconds by which the second path is slower than the first.
 const DELAYS: [u64; 3] = [250, 500, 750];
 
 /// Measures Figure 9: one connection of the kernel's TCP, with each variant of the receiver.
-pub(super) fn one_connection(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn one_connection(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     run.step("TCP over paths that differ by up to 750 µs")?;
     let rows = devices::run_reordering(&run.settings)?;
     let columns = [
@@ -115,14 +115,14 @@ pub(super) fn one_connection(run: &Run<'_>) -> Result<Outcome, String> {
         ),
         bound: "the link has 1 Gb/s, and sender, network and receiver share two cores.".into(),
     };
-    Ok(Outcome { table, panels, finding })
+    Ok(FigureResults { table, panels, finding })
 }
 
 /// Runs a capture of `flows` flows through two paths and a Juggler with `arguments`, on the trace clock.
 /// The second path is slower by `delay` microseconds. Returns the values of Juggler's `handlers` at the
 /// end.
 fn behind_paths(
-    run: &Run<'_>,
+    run: &FigureRun<'_>,
     flows: usize,
     delay: u64,
     arguments: &str,
@@ -173,7 +173,7 @@ fn number(text: &str) -> f64 {
 
 /// Measures Figure 12 on the trace clock: the mean number of segments that Juggler merges into one packet,
 /// over the time for which segments in sequence wait for more (INSEQ_TIMEOUT).
-pub(super) fn batching(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn batching(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const TIMES: [u64; 8] = [0, 5, 10, 20, 35, 52, 75, 100];
     let mut table = Table::new(&["delay_us", "inseq_timeout_us", "segments_per_packet"]);
     let mut all: Vec<Series> = Vec::new();
@@ -218,12 +218,12 @@ pub(super) fn batching(run: &Run<'_>) -> Result<Outcome, String> {
                 short for them; in the time of a capture, merging has no cost: `bench juggler` measures it."
             .into(),
     };
-    Ok(Outcome { table, panels: vec![panel], finding })
+    Ok(FigureResults { table, panels: vec![panel], finding })
 }
 
 /// Measures Figure 13 on the trace clock: the segments that leave Juggler out of order, over the time for
 /// which segments wait after a gap (OFO_TIMEOUT).
-pub(super) fn late(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn late(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const TIMES: [u64; 9] = [0, 100, 200, 300, 400, 500, 600, 800, 1000];
     let mut table =
         Table::new(&["delay_us", "ofo_timeout_us", "out_of_order_per_1000", "came_out_of_order_per_1000"]);
@@ -264,12 +264,12 @@ pub(super) fn late(run: &Run<'_>) -> Result<Outcome, String> {
                 OFO_TIMEOUT 50 µs longer than the difference of the paths."
                 .into(),
     };
-    Ok(Outcome { table, panels: vec![panel], finding })
+    Ok(FigureResults { table, panels: vec![panel], finding })
 }
 
 /// Measures Figures 15 and 16: the length of Juggler's list of active flows at the ends of batches. The
 /// value is the bound below which the length is in 99 of 100 cases.
-pub(super) fn lists(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn lists(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const FLOWS: [usize; 5] = [64, 128, 256, 512, 1024];
     let mut table = Table::new(&["delay_us", "flows", "active_p50_below", "active_p99_below"]);
     let mut all: Vec<Series> = Vec::new();
@@ -298,7 +298,7 @@ pub(super) fn lists(run: &Run<'_>) -> Result<Outcome, String> {
         here: format!("never more than {most:.0} in 99 of 100 cases, with 64 to 1024 connections and paths that differ by up to 1 ms."),
         bound: "eight flows send 64 KiB at a time; the measured bounds are powers of two.".into(),
     };
-    Ok(Outcome { table, panels: vec![panel], finding })
+    Ok(FigureResults { table, panels: vec![panel], finding })
 }
 
 /// Returns the bound below which the length of the list of active flows is in a fraction `part` of the

@@ -7,7 +7,7 @@ use super::workload::Workload;
 use crate::evaluation::figures::panels;
 use crate::evaluation::plot::{Axis, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::frames::Start;
 use crate::functions::functions;
 use crate::median;
@@ -15,7 +15,7 @@ use crate::open_loop::OpenLoop;
 
 /// Measures the latency of small and of large flows if no packets are held, all packets, or only packets of
 /// large flows.
-pub(in super::super) fn differentiated(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn differentiated(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const MICROS: u64 = 128;
     let workload = Workload::new(run)?;
     let chain = functions();
@@ -88,5 +88,9 @@ pub(in super::super) fn differentiated(run: &Run<'_>) -> Result<Outcome, String>
         ("Mean latency of small flows", Axis::log("latency, µs").less_is_better()),
         ("Mean latency of large flows", Axis::log("latency, µs").less_is_better()),
     ];
-    Ok(Outcome { table, panels: panels(&Axis::linear("windows at the same time"), titles, all), finding })
+    Ok(FigureResults {
+        table,
+        panels: panels(&Axis::linear("windows at the same time"), titles, all),
+        finding,
+    })
 }

@@ -8,14 +8,14 @@ use super::captures::{held, reframer};
 use super::workload::Workload;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::functions::functions;
 use crate::median;
 use crate::runner::{Silence, configured, registry};
 
 /// Measures the highest rates on one worker and on two: of the chain in the original order and in
 /// Reframer's order, and of a Reframer without a chain.
-pub(in super::super) fn rate_per_core(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn rate_per_core(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const MICROS: u64 = 128;
     let workload = Workload::new(run)?;
     run.step("traffic")?;
@@ -86,13 +86,13 @@ pub(in super::super) fn rate_per_core(run: &Run<'_>) -> Result<Outcome, String> 
         y: Axis::linear("throughput, Gb/s").more_is_better(),
         series: all,
     };
-    Ok(Outcome { table, panels: vec![panel], finding })
+    Ok(FigureResults { table, panels: vec![panel], finding })
 }
 
 /// Returns the highest rate, in packets per second, at which at most one packet of a hundred is missed; and
 /// the rate at which packets are taken if they do not arrive at a rate. The search begins at 1.2 times the
 /// second rate and lowers the rate in steps.
-fn highest(run: &Run<'_>, capture: &Path, chain: &str, threads: usize) -> Result<[f64; 2], String> {
+fn highest(run: &FigureRun<'_>, capture: &Path, chain: &str, threads: usize) -> Result<[f64; 2], String> {
     let arriving = |rate: f64| {
         let nic = format!("InMemoryNic({}, LOOPS -1, RATE {rate:.0}, RING 4096)", capture.display());
         settled(

@@ -6,7 +6,7 @@ use super::{FRAME, SLF, amount};
 use crate::evaluation::figures::{find, floor, series, value, word};
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::frames::Start;
 use crate::open_loop::OpenLoop;
 use crate::runner::{measure_in_turns, worker_with};
@@ -30,7 +30,7 @@ fn all() -> [(&'static str, String); 4] {
     ]
 }
 
-pub(in super::super) fn functions(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn functions(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let (packets, flows) = amount(run);
     let settings = Settings { packets, ..run.settings.clone() };
     let mut rows = Vec::new();
@@ -95,7 +95,7 @@ pub(in super::super) fn functions(run: &Run<'_>) -> Result<Outcome, String> {
     };
     let mut table = Table::of_costs(&rows);
     table.join(latencies, &["function", "slf"]);
-    Ok(Outcome { table, panels: vec![cost, latency], finding })
+    Ok(FigureResults { table, panels: vec![cost, latency], finding })
 }
 
 /// Returns the chain with an element `latency :: BenchmarkLatency` upstream of its last Discard.
@@ -108,7 +108,7 @@ pub(super) fn metered_last(chain: &str) -> String {
 
 /// Returns the mean, the median and the 99th percentile of the latency in microseconds, with packets that
 /// arrive at `rate` per second. Each is the median of several runs.
-fn latencies_of(run: &Run<'_>, frames: &str, chain: &str, rate: f64) -> Result<[f64; 3], String> {
+fn latencies_of(run: &FigureRun<'_>, frames: &str, chain: &str, rate: f64) -> Result<[f64; 3], String> {
     let time = Duration::from_millis(if run.is_small() { 5 } else { 200 });
     let mut open_loop = OpenLoop::new(frames, Start::Ethernet, 32, chain)?;
     let mut all = [(); 3].map(|()| Vec::new());

@@ -9,7 +9,7 @@ use crate::Settings;
 use crate::evaluation::figures::{first, floor, panels, relative, value};
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::frames::Start;
 use crate::functions::functions;
 use crate::open_loop::{Latencies, OpenLoop};
@@ -41,7 +41,7 @@ struct Measured {
 const PAPER: [f64; 4] = [0.0, 16.0, 64.0, 128.0];
 
 /// Measures Figure 12: packets are held upstream of the chain, on another machine.
-pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn outside(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let workload = Workload::new(run)?;
     let columns =
         ["windows", "held_us", "offered_gbps", "slf", "taken_gbps", "mean_us", "median_us", "p99_us"];
@@ -121,11 +121,16 @@ pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
         Series::new("measured here", runs),
         [1.2, 1.9, 2.9, 3.3],
     ));
-    Ok(Outcome { table: costs, panels, finding })
+    Ok(FigureResults { table: costs, panels, finding })
 }
 
 /// Measures the chain with each hold time at one load.
-fn at_load(run: &Run<'_>, workload: &Workload, load: &Load, ways: &[u64]) -> Result<Vec<Measured>, String> {
+fn at_load(
+    run: &FigureRun<'_>,
+    workload: &Workload,
+    load: &Load,
+    ways: &[u64],
+) -> Result<Vec<Measured>, String> {
     let mut orders = Vec::new();
     for &micros in ways {
         orders.push(match micros {
@@ -157,7 +162,7 @@ fn at_load(run: &Run<'_>, workload: &Workload, load: &Load, ways: &[u64]) -> Res
 
 /// Lets packets arrive at `rate` per second, in several runs. Returns the million packets per second that
 /// were taken and their latencies, of the run with the median throughput.
-fn offered(run: &Run<'_>, open_loop: &mut OpenLoop, rate: f64) -> Result<(f64, Latencies), String> {
+fn offered(run: &FigureRun<'_>, open_loop: &mut OpenLoop, rate: f64) -> Result<(f64, Latencies), String> {
     let time = Duration::from_millis(if run.is_small() { 5 } else { 200 });
     let mut all = Vec::new();
     for _ in 0..run.settings.repeats.min(5) {
@@ -169,7 +174,7 @@ fn offered(run: &Run<'_>, open_loop: &mut OpenLoop, rate: f64) -> Result<(f64, L
 }
 
 /// Measures Figures 15 and 16: packets are held in the chain itself, per flow or in batches of mixed flows.
-pub(in super::super) fn in_chain(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn in_chain(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     /// The number of windows that fully loads the chain.
     const FULL: usize = 24;
     let workload = Workload::new(run)?;
@@ -276,5 +281,5 @@ pub(in super::super) fn in_chain(run: &Run<'_>) -> Result<Outcome, String> {
     let x = Axis::log("held, µs");
     let mut panels = panels(&x, titles, all);
     panels.extend(gains.map(|(title, y, series)| Panel { title: title.into(), x: x.clone(), y, series }));
-    Ok(Outcome { table, panels, finding })
+    Ok(FigureResults { table, panels, finding })
 }

@@ -12,7 +12,7 @@ use super::{FRAME, SLF};
 use crate::evaluation::figures::reframer::FLOWS;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::translation::NAT;
 use crate::{classify, source};
 
@@ -29,7 +29,7 @@ struct Counts {
     last_level: f64,
 }
 
-pub(in super::super) fn misses(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn misses(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let rules = classify::mostly_permitting(&classify::made(if run.is_small() { 50 } else { RULES }));
     let functions =
@@ -79,7 +79,7 @@ pub(in super::super) fn misses(run: &Run<'_>) -> Result<Outcome, String> {
                 included."
             .into(),
     };
-    Ok(Outcome { table, panels: panels.collect(), finding })
+    Ok(FigureResults { table, panels: panels.collect(), finding })
 }
 
 fn write(path: &Path, packets: usize, flows: usize, slf: usize) -> std::io::Result<()> {

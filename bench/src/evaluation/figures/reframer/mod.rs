@@ -34,7 +34,7 @@ const FLOWS: usize = 10_000;
 
 /// Returns the number of packets in memory and the number of their flows. There are enough packets for all
 /// flows to occur at every SLF.
-fn amount(run: &super::super::Run<'_>) -> (usize, usize) {
+fn amount(run: &super::super::FigureRun<'_>) -> (usize, usize) {
     let most = SLF[SLF.len() - 1];
     let packets = if run.is_small() { run.settings.packets } else { FLOWS * most };
     (packets, packets.div_ceil(most).min(FLOWS))

@@ -6,13 +6,13 @@ use super::captures::{held, read_after, reframer};
 use super::workload::Workload;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::functions::functions;
 use crate::{median, workers};
 
 /// Measures throughput and SLF over the number of receive queues, and with a single queue in Reframer's
 /// order.
-pub(in super::super) fn queues(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn queues(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const QUEUES: [usize; 5] = [1, 8, 32, 128, 500];
     const MICROS: u64 = 128;
     let workload = Workload::new(run)?;
@@ -101,5 +101,5 @@ pub(in super::super) fn queues(run: &Run<'_>) -> Result<Outcome, String> {
         panel("Throughput on one core", "throughput, Gb/s", rates),
         panel("Packets of a flow in a row", "packets of a flow in a row (SLF)", slf),
     ];
-    Ok(Outcome { table, panels, finding })
+    Ok(FigureResults { table, panels, finding })
 }

@@ -8,12 +8,12 @@ use crate::devices::{Taken, Turns};
 use crate::evaluation::figures::{first, panels, relative};
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::{median, quartiles};
 
 const VARIANTS: [(&str, bool); 2] = [("without GRO", false), ("with GRO", true)];
 
-pub(in super::super) fn receiver(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn receiver(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let turns = Turns::new().map_err(|error| error.to_string())?;
     let time = if run.is_small() { Duration::from_millis(300) } else { Duration::from_secs(3) };
     let lengths = run.some(&SLF);
@@ -99,5 +99,5 @@ pub(in super::super) fn receiver(run: &Run<'_>) -> Result<Outcome, String> {
         series: shares,
     };
     panels.insert(1, share);
-    Ok(Outcome { table, panels, finding })
+    Ok(FigureResults { table, panels, finding })
 }

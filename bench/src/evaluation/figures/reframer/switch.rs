@@ -9,7 +9,7 @@ use crate::devices::{Passed, Switching};
 use crate::evaluation::figures::{first, panels, relative};
 use crate::evaluation::plot::{Axis, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::{median, source};
 
 /// The numbers of rules in the flow table of the switch.
@@ -36,7 +36,7 @@ fn rules(count: usize) -> String {
     text + "priority=65000,ip,in_port=1,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,nw_src=10.0.0.0/8,nw_dst=11.0.0.0/8,actions=output:2\n"
 }
 
-pub(in super::super) fn switch(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn switch(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let failed = |error: std::io::Error| error.to_string();
     let switching = Switching::new().map_err(failed)?;
     let folder = tempfile::tempdir().map_err(failed)?;
@@ -123,5 +123,5 @@ pub(in super::super) fn switch(run: &Run<'_>) -> Result<Outcome, String> {
     ));
     let [medians, tails] = all;
     let x = Axis::log("packets of a flow in a row (SLF)");
-    Ok(Outcome { table, panels: panels(&x, titles, [medians, tails, shares]), finding })
+    Ok(FigureResults { table, panels: panels(&x, titles, [medians, tails, shares]), finding })
 }

@@ -6,7 +6,7 @@ use crate::devices::{Served, Web};
 use crate::evaluation::figures::panels;
 use crate::evaluation::plot::{Axis, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::{median, quartiles};
 
 /// The variants: the name, and the elements under test, each followed by an arrow.
@@ -16,7 +16,7 @@ const VARIANTS: [(&str, &str); 3] = [
     ("Reframer with COMPRESS", "Reframer(128us, CAPACITY 100000, REORDER true, COMPRESS true) ->"),
 ];
 
-pub(in super::super) fn web(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn web(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let web = Web::new().map_err(|error| error.to_string())?;
     let connections = if run.is_small() { vec![16] } else { vec![64, 256, 1024, 4096] };
     // In this time, each connection can fetch a file on machines such as these, and all cases take about
@@ -121,5 +121,5 @@ pub(in super::super) fn web(run: &Run<'_>) -> Result<Outcome, String> {
             Axis::linear("packets of a flow in a row (SLF)").more_is_better(),
         ),
     ];
-    Ok(Outcome { table, panels: panels(&Axis::log("connections"), titles, all), finding })
+    Ok(FigureResults { table, panels: panels(&Axis::log("connections"), titles, all), finding })
 }

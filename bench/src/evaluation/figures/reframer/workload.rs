@@ -16,7 +16,7 @@ use trace::multiply::Windows;
 
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 
 /// The number of windows into which a trace is cut.
 pub(super) const WINDOWS: usize = 32;
@@ -55,7 +55,7 @@ impl Load {
 }
 
 impl Workload {
-    pub(in super::super) fn new(run: &Run<'_>) -> Result<Workload, String> {
+    pub(in super::super) fn new(run: &FigureRun<'_>) -> Result<Workload, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         if let Some(trace) = &run.trace {
             // The whole capture is used, in windows of equal length.
@@ -175,7 +175,7 @@ fn total(path: &Path) -> Result<(usize, u64), String> {
 
 /// Measures Figure 11: load, number of flows and SLF over the number of windows that are played at the same
 /// time.
-pub(in super::super) fn characteristics(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn characteristics(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let workload = Workload::new(run)?;
     let mut table = Table::new(&["windows", "packets", "gbps", "flows", "slf"]);
     let mut all: [Vec<Point>; 3] = Default::default();
@@ -221,5 +221,5 @@ pub(in super::super) fn characteristics(run: &Run<'_>) -> Result<Outcome, String
         here,
         bound: "the trace is made (`--trace FILE` uses another one), and windows are as long as memory allows.".into(),
     };
-    Ok(Outcome { table, panels, finding })
+    Ok(FigureResults { table, panels, finding })
 }

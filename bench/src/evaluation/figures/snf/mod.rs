@@ -9,7 +9,7 @@ pub(super) use offload::offloaded;
 use super::{find, floor, series, value, word};
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::open_loop::{Latencies, OpenLoop};
 use crate::runner::measure_in_turns;
 use crate::serde_params::Param;
@@ -41,7 +41,7 @@ fn compared(before: &Row, after: &Row) -> String {
 }
 
 /// Measures Figures 5 and 6: the motivating chain of translator, firewall and balancer.
-pub(super) fn motivating(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn motivating(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     run.step("as it is and synthesized")?;
     let case = Case::motivating();
     let rows = measure(&run.settings, &case, &[])?;
@@ -96,11 +96,11 @@ pub(super) fn motivating(run: &Run<'_>) -> Result<Outcome, String> {
                 costs only a tenth of the paper's to begin with."
             .into(),
     };
-    Ok(Outcome { table: Table::of_costs(&rows), panels: vec![cost, share, operations], finding })
+    Ok(FigureResults { table: Table::of_costs(&rows), panels: vec![cost, share, operations], finding })
 }
 
 /// Measures Figure 7: one to ten functions in a row, with both burst sizes.
-pub(super) fn in_a_row(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn in_a_row(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const BURSTS: [usize; 2] = [32, 128];
     let mut rows = Vec::new();
     for kind in KINDS {
@@ -156,11 +156,11 @@ pub(super) fn in_a_row(run: &Run<'_>) -> Result<Outcome, String> {
         here: format!("{}; {}.", routers?, translators?),
         bound: String::new(),
     };
-    Ok(Outcome { table: Table::of_costs(&rows), panels: panels.into(), finding })
+    Ok(FigureResults { table: Table::of_costs(&rows), panels: panels.into(), finding })
 }
 
 /// Measures Figure 8: ten functions in a row over the size of frames.
-pub(super) fn sizes(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn sizes(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let mut rows = Vec::new();
     for kind in KINDS {
         for frame in run.some(&[60, 128, 256, 512, 1024, 1500]) {
@@ -200,12 +200,12 @@ pub(super) fn sizes(run: &Run<'_>) -> Result<Outcome, String> {
         ),
         bound: "packets come from memory instead of the paper's interfaces, so there is no line rate to reach.".into(),
     };
-    Ok(Outcome { table: Table::of_costs(&rows), panels: vec![rates], finding })
+    Ok(FigureResults { table: Table::of_costs(&rows), panels: vec![rates], finding })
 }
 
 /// Measures Figure 10: cost and latency of the provider's chain over the number of rules and the size of
 /// frames.
-pub(super) fn provider(run: &Run<'_>) -> Result<Outcome, String> {
+pub(super) fn provider(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     /// The load for latency, as a fraction of the highest rate of the original.
     const LOAD: f64 = 0.7;
     let mut rows = Vec::new();
@@ -296,7 +296,7 @@ pub(super) fn provider(run: &Run<'_>) -> Result<Outcome, String> {
     let mut costs = Table::of_costs(&rows);
     // One file holds costs and latencies; cells without a value stay empty.
     costs.join(table, &["rules", "frame", "form"]);
-    Ok(Outcome { table: costs, panels, finding })
+    Ok(FigureResults { table: costs, panels, finding })
 }
 
 /// Returns the throughput of synthesized chains divided by the throughput of the original: a series for
@@ -319,7 +319,7 @@ fn gains(rows: &[Row]) -> Vec<Series> {
 
 /// Measures the latencies of both forms in turns, with packets that arrive at `rate` per second. Each
 /// result is the run with the median latency.
-fn latencies(run: &Run<'_>, case: &Case, rate: f64) -> Result<[Latencies; 2], String> {
+fn latencies(run: &FigureRun<'_>, case: &Case, rate: f64) -> Result<[Latencies; 2], String> {
     let time = if run.is_small() { Duration::from_millis(5) } else { Duration::from_millis(300) };
     let rounds = run.settings.repeats.min(5);
     let forms = case.metered(run.settings.packets)?;

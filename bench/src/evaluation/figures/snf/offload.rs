@@ -8,7 +8,7 @@ use crate::devices::{Passed, READY, Switching};
 use crate::evaluation::figures::panels;
 use crate::evaluation::plot::{Axis, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run};
+use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::synthesis::Case;
 use crate::{classify, median};
 
@@ -67,7 +67,7 @@ impl Files {
 /// Returns all configurations of the figure: for each flow table, with software that only forwards and with
 /// the rest of the chain; and a switch with four rules, with forwarding software and with a whole
 /// synthesized chain.
-fn settings(run: &Run<'_>, switching: &Switching, files: &Files) -> Result<Vec<Setting>, String> {
+fn settings(run: &FigureRun<'_>, switching: &Switching, files: &Files) -> Result<Vec<Setting>, String> {
     let failed = |error: std::io::Error| error.to_string();
     let receive = switching.receive("nf0");
     let forward = format!("{receive} -> VLANDecap -> Queue(4000) -> ToDevice(nf1); {READY}");
@@ -121,7 +121,7 @@ fn measure(
     frames.iter().map(of).collect()
 }
 
-pub(in super::super) fn offloaded(run: &Run<'_>) -> Result<Outcome, String> {
+pub(in super::super) fn offloaded(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let failed = |error: std::io::Error| error.to_string();
     let switching = Switching::new().map_err(failed)?;
     let files = Files { folder: tempfile::tempdir().map_err(failed)? };
@@ -195,5 +195,5 @@ pub(in super::super) fn offloaded(run: &Run<'_>) -> Result<Outcome, String> {
         ("Throughput", Axis::linear("throughput, thousand packets/s").more_is_better()),
         ("Latency, median and quartiles", Axis::log("latency, µs").less_is_better()),
     ];
-    Ok(Outcome { table, panels: panels(&Axis::log("bytes per frame"), titles, series), finding })
+    Ok(FigureResults { table, panels: panels(&Axis::log("bytes per frame"), titles, series), finding })
 }

@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use packet::{DeviceId, MAX_PACKET, Packet, Pool, SLOT_STRIDE, Span};
+use packet::{BufferSpan, DeviceId, MAX_PACKET, Packet, Pool, SLOT_STRIDE};
 
 /// The largest number of packets per call that receives or sends; the shim's arrays have this length.
 pub(in crate::dpdk) const BURST: usize = 256;
@@ -372,7 +372,7 @@ pub(in crate::dpdk) struct TxQueue {
     /// DPDK's own pool, into which packets are copied if the device cannot read the packet pool.
     own: Option<Arc<OwnPool>>,
     /// The packets that the port has not taken yet, in order: their slots, which are marked as DPDK's.
-    waiting: VecDeque<Span>,
+    waiting: VecDeque<BufferSpan>,
     /// The number of packets that were copied before they were sent.
     pub(in crate::dpdk) copied: u64,
 }
@@ -479,7 +479,7 @@ impl TxQueue {
         (sent, sent == n)
     }
 
-    fn base_of(&self, span: &Span) -> *const u8 {
+    fn base_of(&self, span: &BufferSpan) -> *const u8 {
         (self.memory.base + span.slot as usize * SLOT_STRIDE + usize::from(span.start)) as *const u8
     }
 

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::c_int;
 
-use flow::rss::Key;
+use flow::rss::ToeplitzKey;
 
 use crate::interface::steering::Steering;
 use crate::interface::sys::bpf::{
@@ -85,7 +85,9 @@ impl Program {
     /// Loads the program into the kernel; [`attach`](Self::attach) makes it run. With `shared`, each queue
     /// has a socket for each of the given number of workers, and the program chooses the worker by the
     /// steering and the key. On an error, returns the name of the step that failed and the reason.
-    pub(crate) fn load(shared: Option<(Steering, usize, Key)>) -> Result<Program, (&'static str, io::Error)> {
+    pub(crate) fn load(
+        shared: Option<(Steering, usize, ToeplitzKey)>,
+    ) -> Result<Program, (&'static str, io::Error)> {
         let of_queue = shared.map_or(1, |(_, workers, _)| workers as u32);
         let entries = MOST_QUEUES.saturating_mul(of_queue);
         let create = MapCreate { kind: KIND_XSKMAP, key_size: 4, value_size: 4, entries };

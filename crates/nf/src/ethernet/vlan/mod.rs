@@ -8,7 +8,7 @@ pub mod vlan_decap;
 pub mod vlan_encap;
 
 use crate::editing::within;
-use element::args::{Place, Raw, out_of_range, read_value};
+use element::args::{Raw, Scope, out_of_range, read_value};
 use element::effects::{Field, Filter};
 use element::{Args, Complaint, Cx, DefaultValue, Invalid, Packet};
 use packet::Annotations;
@@ -60,7 +60,7 @@ pub(super) struct TagChoice {
 fn bounded(
     name: &str,
     text: Option<&String>,
-    place: &Place<'_>,
+    place: &Scope<'_>,
     (least, most): (i32, i32),
 ) -> Result<i32, Complaint> {
     let Some(text) = text else { return Ok(0) };
@@ -93,7 +93,7 @@ impl TagChoice {
         })
     }
 
-    fn new(texts: [Option<String>; 4], given: [bool; 4], place: &Place<'_>) -> Result<TagChoice, Complaint> {
+    fn new(texts: [Option<String>; 4], given: [bool; 4], place: &Scope<'_>) -> Result<TagChoice, Complaint> {
         let [tci, pcp, id, native] = &texts;
         let annotated = tci.as_deref() == Some("ANNO");
         let pcp = bounded("VLAN_PCP", pcp.as_ref(), place, (0, 7))?;

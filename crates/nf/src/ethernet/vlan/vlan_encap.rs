@@ -26,7 +26,7 @@
 //! ## See also
 //! VLANDecap, EtherVLANEncap, SetVLANAnno
 
-use element::args::{Place, Raw, read_value};
+use element::args::{Raw, Scope, read_value};
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Filter, Target, Value};
 use element::{Base, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Packet, manual};
@@ -62,7 +62,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-fn parse_type(text: &str, place: &Place<'_>) -> Result<u16, Complaint> {
+fn parse_type(text: &str, place: &Scope<'_>) -> Result<u16, Complaint> {
     read_value("ETHERTYPE", text, place)
 }
 

@@ -64,7 +64,7 @@
 
 use std::sync::Arc;
 
-use element::args::{Place, PlaceNames, filter_condition};
+use element::args::{PlaceNames, Scope, filter_condition};
 use element::class::{Access, ArgInfo};
 use element::effects::Written;
 use element::{Batch, Class, Complaint, Cx, Effects, Element, Handler, Tally, manual};
@@ -116,7 +116,7 @@ pub static CLASS: Class = Class {
 
 /// Compiles one pattern per output. Each complaint comes with the index of its pattern, and true if it is
 /// only a warning.
-fn compile(patterns: &[String], place: Place<'_>, tables: &Tables) -> (Rules, Vec<(usize, Complaint, bool)>) {
+fn compile(patterns: &[String], place: Scope<'_>, tables: &Tables) -> (Rules, Vec<(usize, Complaint, bool)>) {
     let names = PlaceNames(place);
     let mut complaints = Vec::new();
     let mut rules = Vec::with_capacity(patterns.len());

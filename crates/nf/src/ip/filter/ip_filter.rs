@@ -50,7 +50,7 @@ use std::path::PathBuf;
 use classify::filter::{Recent, Shadows, action, is_classbench, shadows};
 use element::args::{PlaceNames, filter_condition, parse_integer};
 use element::class::ArgInfo;
-use element::effects::{Access, Counts, State, Written, wire_field};
+use element::effects::{Counting, State, StateAccess, Written, wire_field};
 use element::{Args, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Tally, manual};
 use lang::args::unquote;
 
@@ -291,12 +291,12 @@ impl Element for IpFilter {
             wire_field::IP_PROTOCOL,
         ];
         // Only the counts of the cache depend on these fields, not the outcome for packets.
-        let mut effects = effects.observing(&key).counting(Counts::Own);
+        let mut effects = effects.observing(&key).counting(Counting::Own);
         effects.state.push(State {
             table: "cache",
             key: Vec::new(),
             both_directions: false,
-            access: Access::Soft,
+            access: StateAccess::Soft,
         });
         effects
     }

@@ -8,12 +8,14 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use classify::IntervalSet;
-use classify::filter::{Condition, Header, Headers, Listing, Matcher, Recent, Test, Tree};
-use element::effects::{Access, Case, Counts, Field, Filter, Marks, State, Support, Target, Written};
+use classify::filter::{Condition, Header, HeaderSlices, Listing, Matcher, Recent, Test, Tree};
+use element::effects::{
+    Case, Counting, Field, Filter, FlowMarks, State, StateAccess, Support, Target, Written,
+};
 use element::setup::Same;
 use element::{Base, Batch, Cx, DropReason, Effects, Packet, Tally};
 
-use flow::Notes;
+use flow::FlowNotes;
 use packet::BATCH_CAPACITY;
 
 use crate::sorting::{Fate, Sorter};
@@ -56,7 +58,7 @@ struct Rules {
     /// For each flow mark that was seen, the index of the rule that decides about the flow's packets.
     /// `unknown` has the indexes of the packets in a batch that have no mark or whose mark was not seen
     /// before.
-    notes: Notes<u32>,
+    notes: FlowNotes<u32>,
     unknown: Vec<u8>,
 }
 
@@ -85,14 +87,14 @@ impl Rules {
         let counts = vec![0; rules.len() + 1];
         let table = tables.get_or_make(rules, |table, rules| table.rules == *rules, Table::new);
         let found = Vec::with_capacity(BATCH_CAPACITY);
-        let (notes, unknown) = (Notes::default(), Vec::with_capacity(BATCH_CAPACITY));
+        let (notes, unknown) = (FlowNotes::default(), Vec::with_capacity(BATCH_CAPACITY));
         Rules { table, sorter: Sorter::new(outputs), found, counts, notes, unknown }
     }
 
-    /// Returns [`Marks::Takes`] if the rules read only fields that all packets of a flow have in common, so
+    /// Returns [`FlowMarks::Takes`] if the rules read only fields that all packets of a flow have in common, so
     /// that the result for a flow can be remembered by its mark.
-    fn marks(&self) -> Marks {
-        if self.table.matcher.is_by_flow() { Marks::Takes } else { Marks::None }
+    fn marks(&self) -> FlowMarks {
+        if self.table.matcher.is_by_flow() { FlowMarks::Takes } else { FlowMarks::None }
     }
 
     /// Sends each packet of a batch to its output, or drops it. With `recent`, packets of the same flow as
@@ -198,13 +200,17 @@ impl Rules {
             cases.push(Case::new(filter_of(&rule.condition), to).written(rule.written));
         }
         cases.push(Case::new(Filter::Any, Target::Drop(DropReason::NoMatch)));
-        let counts =
-            State { table: "rule counts", key: Vec::new(), both_directions: false, access: Access::Soft };
+        let counts = State {
+            table: "rule counts",
+            key: Vec::new(),
+            both_directions: false,
+            access: StateAccess::Soft,
+        };
         let (state, marks) = (vec![counts], self.marks());
         Effects {
             state,
             support: Support { marks, ..Support::default() },
-            counts: Counts::Tallied,
+            counts: Counting::Tallied,
             ..Effects::cases(cases)
         }
     }
@@ -214,10 +220,10 @@ impl Rules {
 /// them. A header without an annotation is empty. The link header is returned only if `with_mac` is true,
 /// because few rules read it.
 #[inline]
-fn headers(packet: &Packet, with_mac: bool) -> Headers<'_> {
+fn headers(packet: &Packet, with_mac: bool) -> HeaderSlices<'_> {
     let of = |base| packet.header(base).unwrap_or_default();
     let mac = if with_mac { of(Base::Mac) } else { &[] };
-    Headers { mac, network: of(Base::Network), transport: of(Base::Transport) }
+    HeaderSlices { mac, network: of(Base::Network), transport: of(Base::Transport) }
 }
 
 /// Converts the condition of a rule to a filter of a declaration.

@@ -30,9 +30,9 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use classify::prefixes::Prefix;
-use element::args::{Arg, Ipv6Prefix, Place};
+use element::args::{ArgType, Ipv6Prefix, Scope};
 use element::class::ArgInfo;
-use element::effects::{Case, Counts, DST_IP6, Depends, Filter, Target};
+use element::effects::{Case, Counting, DST_IP6, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use packet::{Annotations, BATCH_CAPACITY};
 
@@ -82,7 +82,7 @@ pub static CLASS: Class = Class {
 };
 
 /// Parses a route from its words: prefix, optional gateway, output. `None` if they are not well formed.
-fn parse(words: &[String], place: &Place<'_>) -> Option<Route> {
+fn parse(words: &[String], place: &Scope<'_>) -> Option<Route> {
     let (prefix, gateway, output) = match words {
         [prefix, output] => (prefix, None, output),
         [prefix, gateway, output] => (prefix, Some(gateway), output),
@@ -93,7 +93,7 @@ fn parse(words: &[String], place: &Place<'_>) -> Option<Route> {
     Some(Route { prefix: parse_prefix(prefix, place)?, hop })
 }
 
-fn parse_prefix(word: &str, place: &Place<'_>) -> Option<Prefix<u128>> {
+fn parse_prefix(word: &str, place: &Scope<'_>) -> Option<Prefix<u128>> {
     let Ipv6Prefix { address, length } = Ipv6Prefix::parse(word, place).ok()?;
     Some(Prefix::new(address.to_bits(), length))
 }
@@ -165,7 +165,7 @@ impl Element for LookupIp6Route {
         // never leave it out, and routes that are added later find it.
         let other = Filter::In { field: DST_IP6, mask: 0, set: classify::IntervalSet::one(0, 0) };
         let lost = Case::new(other, Target::Drop(DropReason::NoRoute));
-        let effects = Effects::cases(cases.chain([lost]).collect()).counting(Counts::Tallied);
+        let effects = Effects::cases(cases.chain([lost]).collect()).counting(Counting::Tallied);
         effects.depending_on(Depends::Handler)
     }
 

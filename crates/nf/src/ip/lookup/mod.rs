@@ -19,9 +19,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use classify::prefixes::Address;
-use element::args::Arg;
+use element::args::ArgType;
 use element::class::ArgInfo;
-use element::effects::{Case, Counts, DST_IP, Depends, Filter, Target};
+use element::effects::{Case, Counting, DST_IP, Depends, Filter, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Severity};
 use packet::{Annotations, BATCH_CAPACITY};
 
@@ -265,7 +265,7 @@ impl Element for RouteLookup {
         let other = Filter::In { field: DST_IP, mask: 0, set: classify::IntervalSet::one(0, 0) };
         let lost = Case::new(other, Target::Drop(DropReason::NoRoute));
         cases.push(if self.kind.complaint.is_some() { lost.shown() } else { lost });
-        let effects = Effects::cases(cases).counting(Counts::Tallied);
+        let effects = Effects::cases(cases).counting(Counting::Tallied);
         if self.kind.changes { effects.depending_on(Depends::Handler) } else { effects }
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use classify::prefixes::Prefix;
-use element::args::{Arg, Ipv4Prefix, Place};
+use element::args::{ArgType, Ipv4Prefix, Scope};
 use lang::args::split_spaces;
 
 /// A route for a prefix of addresses of type `A`, with gateways of type `G`.
@@ -37,7 +37,7 @@ pub(super) fn words(text: &str) -> Vec<String> {
 }
 
 /// Parses an IPv4 prefix. `None` if it is not well formed, or if its mask has a one after a zero.
-pub(super) fn prefix(word: &str, place: &Place<'_>) -> Option<Prefix> {
+pub(super) fn prefix(word: &str, place: &Scope<'_>) -> Option<Prefix> {
     let given = Ipv4Prefix::parse(word, place).ok()?;
     let mask = given.mask.to_bits();
     let whole = mask.leading_ones() + mask.trailing_zeros() >= 32;
@@ -48,7 +48,7 @@ impl Route {
     /// Parses a route from its words. `None` if they are not well formed. With `or_any`, for requests to
     /// remove a route, the output can be left out, and so can the gateway; the output is then
     /// [`Hop::ANY_OUTPUT`].
-    pub(super) fn parse(words: &[String], place: &Place<'_>, or_any: bool) -> Option<Route> {
+    pub(super) fn parse(words: &[String], place: &Scope<'_>, or_any: bool) -> Option<Route> {
         let (first, mut rest) = words.split_first()?;
         let prefix = prefix(first, place)?;
         let mut gateway = Ipv4Addr::UNSPECIFIED;
@@ -101,7 +101,7 @@ mod tests {
 
     fn read(text: &str, or_any: bool) -> Option<String> {
         let setup = Setup::default();
-        Route::parse(&words(text), &Place::new(&setup, 0), or_any).map(|route| route.to_string())
+        Route::parse(&words(text), &Scope::new(&setup, 0), or_any).map(|route| route.to_string())
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn lines_stand_in_columns() {
         let setup = Setup::default();
-        let line = |text: &str| Route::parse(&words(text), &Place::new(&setup, 0), false).unwrap().line();
+        let line = |text: &str| Route::parse(&words(text), &Scope::new(&setup, 0), false).unwrap().line();
         assert_eq!(line("10/8 0"), "10.0.0.0/8\t\t-\t\t0\n");
         // A text of 16 characters and a tab reach the third tab stop; 15 characters and a tab do not.
         assert_eq!(line("100.100.200.0/24 1.2.3.4 1"), "100.100.200.0/24\t1.2.3.4\t\t1\n");

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use classify::IntervalSet;
-use classify::prefixes::{Address, Entry, MAX_VALUE, Prefix, PrefixTable};
+use classify::prefixes::{Address, MAX_VALUE, Prefix, PrefixEntry, PrefixTable};
 use element::Args;
 use element::setup::Same;
 
@@ -117,7 +117,7 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
             Some(entry) if self.listing == Listing::FirstFree => entry.note,
             _ => self.free.pop_first().map_or(self.lines.len() as u32, |(_, line)| line),
         };
-        let replaced = self.prefixes.insert(route.prefix, Entry { value, note: line });
+        let replaced = self.prefixes.insert(route.prefix, PrefixEntry { value, note: line });
         if let Some(entry) = replaced {
             self.release(entry.value);
             if entry.note != line {

@@ -6,8 +6,8 @@ use flow::Ipv4FlowKey;
 use wire::{ip_protocol, ipv4};
 
 use program::location::IPV4;
-use program::question::{Question, Sum};
-use program::{List, Program};
+use program::question::{AnswerSum, Question};
+use program::{OrderedRules, Program};
 
 /// The number of bytes of headers that every packet with a key has: an IPv4 header without options, and the
 /// first 8 bytes of a transport header.
@@ -59,7 +59,7 @@ pub(super) fn kept_bits(place: i32) -> u8 {
 
 /// Returns the offset of the IPv4 header from which keys of flows are read. It is the offset at which the
 /// first stateful element on each path ([`program::Step`]) finds the header; in a program without one, the
-/// offset that all rule lists ([`program::List`]) use. Returns `None` if these offsets differ, or if the
+/// offset that all rule lists ([`program::OrderedRules`]) use. Returns `None` if these offsets differ, or if the
 /// transport header does not follow an IPv4 header without options.
 pub(super) fn network_of(program: &Program) -> Option<i32> {
     let of_steps = program
@@ -79,14 +79,14 @@ pub(super) fn network_of(program: &Program) -> Option<i32> {
 
 /// True if all packets with one key match the same rule of a list, so that the rule can be cached.
 /// `network` is the offset of the IPv4 header.
-pub(super) fn is_constant(list: &List, network: i32) -> bool {
+pub(super) fn is_constant(list: &OrderedRules, network: i32) -> bool {
     let ends_with_packet = match &list.end {
         None => true,
         // The list may see the packet cut to the IPv4 header's total length. All bytes that the rules read
         // are still there: a packet with a shorter total length has no key.
         Some(end) => {
             let length = Question::Bytes { offset: network + 2, length: 2 };
-            *end == Sum::of(length).plus_constant(network.into())
+            *end == AnswerSum::of(length).plus_constant(network.into())
         }
     };
     let laid_out = list.headers == [network, network + IPV4];

@@ -4,7 +4,7 @@ use element::Packet;
 
 use super::Residual;
 use crate::ask::Ask;
-use crate::graph::{Graph, OTHERWISE};
+use crate::graph::{CompiledGraph, OTHERWISE};
 use program::Next;
 
 /// The facts that hold for all packets of one flow: the residual program, and the rules that match.
@@ -44,7 +44,7 @@ pub fn count(known: Option<KnownFlow<'_>>, list: u32, hold: &mut impl FnMut(u32,
 /// Returns the class of one packet. `known` is what is known about its flow; `hold` is called with list and
 /// rule for each rule that matches.
 pub(super) fn class_of(
-    graph: &Graph,
+    graph: &CompiledGraph,
     packet: &Packet,
     known: Option<KnownFlow<'_>>,
     hold: &mut impl FnMut(u32, u32),

@@ -12,10 +12,10 @@ use zerocopy::IntoBytes;
 use super::row::HEAD_LENGTH;
 use super::{FlowCache, LeasedFlow, MOST_REMEMBERED, NEVER_IDLE};
 use crate::ask::answer;
-use crate::graph::Graph;
-use program::location::Location;
+use crate::graph::CompiledGraph;
+use program::location::ByteLocation;
 use program::question::{Leased, Question};
-use program::{Class, Next, Value};
+use program::{Class, Next, WrittenValue};
 
 impl FlowCache {
     /// Leases the flow of a packet from all stateful elements that the packet would pass, and inserts it
@@ -24,7 +24,7 @@ impl FlowCache {
     #[cold]
     pub(super) fn lease(
         &mut self,
-        graph: &mut Graph,
+        graph: &mut CompiledGraph,
         packet: &Packet,
         key: Ipv4FlowKey,
         hash: u32,
@@ -75,7 +75,13 @@ impl FlowCache {
     /// Caches the flow of a packet without a lease. `place` is the index of the packet in the batch. Does
     /// nothing if there is no room.
     #[cold]
-    pub(super) fn remember(&mut self, graph: &mut Graph, packet: &Packet, place: usize, now: Timestamp) {
+    pub(super) fn remember(
+        &mut self,
+        graph: &mut CompiledGraph,
+        packet: &Packet,
+        place: usize,
+        now: Timestamp,
+    ) {
         if self.remembered() >= MOST_REMEMBERED {
             return;
         }
@@ -93,7 +99,7 @@ impl FlowCache {
     /// back.
     fn terms(
         &self,
-        graph: &Graph,
+        graph: &CompiledGraph,
         packet: &Packet,
         place: u32,
         now: Timestamp,
@@ -105,7 +111,7 @@ impl FlowCache {
         while let Next::Node(number) = next {
             let node = program.nodes.get(number as usize)?;
             let answer = match node.question {
-                Question::Leased { step, what: Leased::Output } => {
+                Question::LeasedProperty { step, what: Leased::Output } => {
                     let flow = self.flow_at(step, packet, &all)?;
                     let lease = self.leases.begin(place, now);
                     let input = program.steps[usize::from(step)].input;
@@ -115,7 +121,7 @@ impl FlowCache {
                     all[usize::from(step)] = Some(terms);
                     output
                 }
-                Question::Leased { step, what: Leased::Bytes { offset, length } } => {
+                Question::LeasedProperty { step, what: Leased::Bytes { offset, length } } => {
                     bytes_of(all[usize::from(step)].as_ref()?, offset, length)?
                 }
                 Question::List(list) => graph.rule_of(list, packet)?.1.into(),
@@ -146,26 +152,26 @@ impl FlowCache {
 /// Returns the value that a byte of the packet would have on its arrival at a step. `before` has the writes
 /// until then.
 fn byte_of(before: &Class, place: i32, packet: &Packet, terms: &[Option<Terms>]) -> Option<u8> {
-    let came = |place: Location| match place {
-        Location::Byte(place) => packet.data().get(usize::try_from(place).ok()?).copied(),
-        Location::Leased(step, offset) => {
+    let came = |place: ByteLocation| match place {
+        ByteLocation::ByteValue(place) => packet.data().get(usize::try_from(place).ok()?).copied(),
+        ByteLocation::Leased(step, offset) => {
             terms.get(usize::from(step))?.as_ref()?.values.get(usize::from(offset)).copied()
         }
-        Location::Annotation(_) => None,
+        ByteLocation::Annotation(_) => None,
     };
     for write in &before.writes {
-        let Location::Byte(first) = write.place else { continue };
+        let ByteLocation::ByteValue(first) = write.place else { continue };
         let within = place - first;
         if !(0..write.value.length() as i32).contains(&within) {
             continue;
         }
         return match &write.value {
-            Value::Constant(bytes) => bytes.get(within as usize).copied(),
-            Value::Copy(from, _) => came(from.after(within)),
-            Value::Plus(..) | Value::Masked(..) => None,
+            WrittenValue::Constant(bytes) => bytes.get(within as usize).copied(),
+            WrittenValue::Copy(from, _) => came(from.after(within)),
+            WrittenValue::Plus(..) | WrittenValue::Masked(..) => None,
         };
     }
-    came(Location::Byte(place))
+    came(ByteLocation::ByteValue(place))
 }
 
 pub(super) fn bytes_of(terms: &Terms, offset: u8, length: u8) -> Option<u128> {

@@ -44,7 +44,7 @@ use jit::ROW;
 use packet::BATCH_CAPACITY;
 use zerocopy::IntoBytes;
 
-use crate::graph::Graph;
+use crate::graph::CompiledGraph;
 use doorkeeper::Doorkeeper;
 use key::{addresses_of, has_ports, is_between, is_constant, key_of, network_of};
 use known::class_of;
@@ -286,12 +286,12 @@ impl FlowCache {
         let is_first =
             |step: u16| program.steps.get(usize::from(step)).is_some_and(|step| step.after.is_none());
         let leads_to_waiting = program.nodes.iter().filter_map(|node| match node.question {
-            Question::Leased { step, what: Leased::Output } if is_first(step) => Some(node.next(0)),
+            Question::LeasedProperty { step, what: Leased::Output } if is_first(step) => Some(node.next(0)),
             _ => None,
         });
         let mut waiting = vec![false; program.classes.len()];
         for next in leads_to_waiting {
-            if let Next::Class(class) = next {
+            if let Next::TrafficClass(class) = next {
                 waiting[class as usize] = !lessors.is_empty();
             }
         }
@@ -357,7 +357,7 @@ impl FlowCache {
 
     /// Looks up the flows of all packets of a batch. Before that, ends leases that elements have ended, and
     /// removes expired flows. The results stay valid until the next call.
-    pub fn find(&mut self, graph: &mut Graph, packets: &[Packet], now: Timestamp) {
+    pub fn find(&mut self, graph: &mut CompiledGraph, packets: &[Packet], now: Timestamp) {
         if now >= self.next_catch_up {
             self.next_catch_up =
                 self.lessors.iter().map(|lessor| lessor.catch_up(now)).min().unwrap_or(Timestamp(i64::MAX));
@@ -430,7 +430,7 @@ impl FlowCache {
     /// sample, also inserts flows that last. Returns the number of list look-ups that were saved.
     pub fn settle(
         &mut self,
-        graph: &mut Graph,
+        graph: &mut CompiledGraph,
         packets: &[Packet],
         classes: &mut [u32],
         held: &mut Vec<(u8, u32, u32)>,
@@ -591,7 +591,7 @@ impl FlowCache {
     /// and residual programs. Only possible between batches, because packets of a batch refer to flows by
     /// their index.
     #[cold]
-    fn clear_up(&mut self, graph: &mut Graph) {
+    fn clear_up(&mut self, graph: &mut CompiledGraph) {
         while let Some(place) = self.misfits.pop() {
             self.forget(place as usize);
         }

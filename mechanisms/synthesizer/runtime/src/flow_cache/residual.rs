@@ -12,7 +12,7 @@ use super::known::{KnownFlow, class_of};
 use super::leasing::bytes_of;
 use super::{FlowCache, MOST_RESIDUALS, Residual, RowHead, UsualFates};
 use crate::ask::answer;
-use crate::graph::{Graph, OTHERWISE};
+use crate::graph::{CompiledGraph, OTHERWISE};
 use program::Next;
 use program::question::{Leased, Question};
 
@@ -88,7 +88,7 @@ impl Residuals {
     fn place(&self, next: Next) -> Next {
         match next {
             Next::Node(number) if self.seen[number as usize] == self.flow => self.left[number as usize],
-            Next::Node(_) => Next::Class(OTHERWISE),
+            Next::Node(_) => Next::TrafficClass(OTHERWISE),
             class => class,
         }
     }
@@ -100,7 +100,7 @@ impl FlowCache {
     /// would become too large, or if packets on lease would not pass a leasing element.
     pub(super) fn residual_of(
         &mut self,
-        graph: &mut Graph,
+        graph: &mut CompiledGraph,
         packet: &Packet,
         terms: &[Option<Terms>],
     ) -> Option<RowHead> {
@@ -152,7 +152,7 @@ impl FlowCache {
     fn start_of(
         &mut self,
         makes: &mut Residuals,
-        graph: &mut Graph,
+        graph: &mut CompiledGraph,
         packet: &Packet,
         terms: &[Option<Terms>],
     ) -> Option<Next> {
@@ -212,7 +212,7 @@ impl FlowCache {
     /// any packet of the flow; `asked` stores the lists that were evaluated.
     fn fixed(
         &self,
-        graph: &Graph,
+        graph: &CompiledGraph,
         number: u32,
         packet: &Packet,
         terms: &[Option<Terms>],
@@ -221,7 +221,7 @@ impl FlowCache {
         let node = &self.program.nodes[number as usize];
         let network = self.network as i32;
         match node.question {
-            Question::Leased { step, what } => {
+            Question::LeasedProperty { step, what } => {
                 let about = terms.get(usize::from(step)).and_then(Option::as_ref);
                 let answer = about.and_then(|terms| match what {
                     Leased::Output => Some(terms.output as u128 + 1),
@@ -231,7 +231,7 @@ impl FlowCache {
                 match answer {
                     Some(answer) => Fixed::To(node.next(answer)),
                     None if first && what == Leased::Output => Fixed::To(node.next(0)),
-                    None => Fixed::To(Next::Class(OTHERWISE)),
+                    None => Fixed::To(Next::TrafficClass(OTHERWISE)),
                 }
             }
             Question::List(list) if self.constant_lists.get(list as usize) == Some(&true) => {

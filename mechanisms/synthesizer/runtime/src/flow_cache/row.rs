@@ -2,7 +2,7 @@
 //! values that stateful elements give to packets of a leased flow.
 
 use jit::ROW;
-use program::location::Location;
+use program::location::ByteLocation;
 use program::{Class, Program};
 
 /// The number of bytes of the row head, which precede the values.
@@ -55,7 +55,7 @@ impl RowLayout {
 fn values_of(program: &Program, class: &Class) -> Vec<(usize, u8)> {
     let mut used = Vec::new();
     for write in &class.writes {
-        if let Some((Location::Leased(step, offset), length)) = write.value.from() {
+        if let Some((ByteLocation::Leased(step, offset), length)) = write.value.from() {
             let depth = depth(program, step);
             used.extend((0..length).map(|more| (depth, offset.saturating_add(more as u8))));
         }

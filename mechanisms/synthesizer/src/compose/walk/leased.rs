@@ -1,18 +1,18 @@
 //! Leases during path exploration. Packets of flows that a stateful element knows get values, such as new
 //! addresses, which the compiler does not know. Each of these values has a location of its own
-//! ([`Location::Leased`]). The decision of the element becomes a single question, whose answer belongs to
+//! ([`ByteLocation::LeasedStep`]). The decision of the element becomes a single question, whose answer belongs to
 //! the flow (Properties 1 and 2 of the paper).
 
 use classify::IntervalSet;
 use element::effects::{Action, Field, Filter, Target, wire_field};
 
 use super::{Full, Path, Walk};
-use crate::compose::formula::{Formula, Known};
-use crate::compose::packet::Packet;
+use crate::compose::formula::{Formula, PathCondition};
+use crate::compose::packet::SymbolicPacket;
 use crate::compose::step::{Stop, carry_out};
 use program::Next;
 use program::chain::Port;
-use program::location::{Byte, Location};
+use program::location::{Byte, ByteLocation};
 use program::question::{self, Question};
 
 /// The maximum number of steps of a program. At further stateful elements, packets are handed over.
@@ -20,7 +20,7 @@ const MOST_STEPS: usize = 64;
 
 /// A step under construction: a stateful element on a path of packets of a known flow.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Leased {
+pub struct LeasedStep {
     /// The element and the input at which packets would arrive.
     pub port: Port,
     /// The case of the element's declaration that applies to packets of known flows.
@@ -28,7 +28,7 @@ pub struct Leased {
     /// The step before this step on the path; `None` if no stateful element precedes.
     pub after: Option<u16>,
     /// The symbolic packet as it would arrive at the element.
-    pub packet: Packet,
+    pub packet: SymbolicPacket,
 }
 
 /// True if a case applies only to packets of flows that the element knows.
@@ -42,7 +42,7 @@ pub fn is_for_known_flows(when: &Filter) -> bool {
 
 /// Returns the bytes of a packet's flow key with their locations: addresses, protocol and ports, in this
 /// order. Returns `None` if a header is not marked.
-pub fn key(packet: &Packet) -> Option<Vec<(Location, Byte)>> {
+pub fn key(packet: &SymbolicPacket) -> Option<Vec<(ByteLocation, Byte)>> {
     let fields = [
         wire_field::IP_SRC,
         wire_field::IP_DST,
@@ -76,7 +76,7 @@ impl Walk<'_> {
         &mut self,
         port: Port,
         way: &Path,
-        known: &Known,
+        known: &PathCondition,
         number: usize,
     ) -> Result<Next, Full> {
         let chain = self.chain;
@@ -92,7 +92,7 @@ impl Walk<'_> {
         if !self.is_looked_up_alike(way) || self.steps.len() >= MOST_STEPS {
             return self.hand_over(port, way, why);
         }
-        let step = Leased { port, case: number, after: way.step, packet: way.packet.clone() };
+        let step = LeasedStep { port, case: number, after: way.step, packet: way.packet.clone() };
         let number_of_step = match self.steps.iter().position(|other| *other == step) {
             Some(there) => there,
             None => {
@@ -112,14 +112,20 @@ impl Walk<'_> {
         }
         let mut path = way.path.clone();
         let (start, cut) = (way.packet.start, crate::compose::leaf::end(&way.packet).is_some());
-        path.push(crate::compose::leaf::Passed { node: port.0, input: port.1, case: number, start, cut });
+        path.push(crate::compose::leaf::PathElement {
+            node: port.0,
+            input: port.1,
+            case: number,
+            start,
+            cut,
+        });
         let behind = Path { packet, path, step: Some(number_of_step), ..way.clone() };
         let outputs = match case.to {
             Target::Output(output) => output..output + 1,
             Target::SomeOutput => 0..element.forward.len(),
             _ => return self.hand_over(port, way, why),
         };
-        let question = Question::Leased { step: number_of_step, what: question::Leased::Output };
+        let question = Question::LeasedProperty { step: number_of_step, what: question::Leased::Output };
         let mut nexts = Vec::with_capacity(outputs.len() + 1);
         if way.step.is_none() {
             nexts.push((IntervalSet::one(0, 0), self.hand_over(port, way, why)?));
@@ -139,14 +145,17 @@ impl Walk<'_> {
     fn is_looked_up_alike(&self, way: &Path) -> bool {
         let Some(here) = key(&way.packet) else { return false };
         let known = |byte: &Byte| {
-            matches!(byte, Byte::Constant(_) | Byte::Came(Location::Byte(_) | Location::Leased(..)))
+            matches!(
+                byte,
+                Byte::Constant(_) | Byte::Came(ByteLocation::ByteValue(_) | ByteLocation::Leased(..))
+            )
         };
         if way.step.is_some() {
             return here.iter().all(|(_, byte)| known(byte));
         }
-        let came = here
-            .iter()
-            .all(|(place, byte)| *byte == Byte::Came(*place) && matches!(place, Location::Byte(0..)));
+        let came = here.iter().all(|(place, byte)| {
+            *byte == Byte::Came(*place) && matches!(place, ByteLocation::ByteValue(0..))
+        });
         let mut firsts = self.steps.iter().filter(|step| step.after.is_none());
         came && firsts.all(|first| key(&first.packet).as_ref() == Some(&here))
     }

@@ -9,18 +9,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use classify::IntervalSet;
 use element::DropReason;
-use element::effects::{Access, Case, Counts, Effects, Hold, Sliced, Target};
+use element::effects::{Case, Counting, Effects, Hold, Sliced, StateAccess, Target};
 
 use crate::compose::diagram::Diagram;
-use crate::compose::formula::{Formula, Known};
+use crate::compose::formula::{Formula, PathCondition};
 use crate::compose::leaf::{ExitState, ExitStates};
-use crate::compose::packet::Packet;
+use crate::compose::packet::SymbolicPacket;
 use crate::compose::rules;
 use crate::compose::step::{Stop, carry_out};
-use leased::Leased;
+use leased::LeasedStep;
 use program::chain::{Chain, Port};
 use program::question::Question;
-use program::{List, Next, Rule};
+use program::{Next, OrderedRules, Rule};
 
 /// The maximum number of undecided rules of an element that are asked one by one. More rules stay together
 /// as a list.
@@ -28,7 +28,7 @@ const MOST_APART: usize = 16;
 
 /// The limits of path exploration.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct PathLimits {
     /// The maximum number of classes of a program.
     pub classes: usize,
     /// The elements that packets must not bypass, by index in the chain.
@@ -41,9 +41,9 @@ pub struct Limits {
     pub leases: bool,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { classes: 4096, alone: BTreeSet::new(), least: None, leases: true }
+impl Default for PathLimits {
+    fn default() -> PathLimits {
+        PathLimits { classes: 4096, alone: BTreeSet::new(), least: None, leases: true }
     }
 }
 
@@ -68,9 +68,9 @@ pub struct Walked {
     /// The exit states; a class of the graph is the number of an exit state.
     pub leaves: ExitStates,
     /// The rule sets that stay together; the graph refers to them by index.
-    pub lists: Vec<List>,
+    pub lists: Vec<OrderedRules>,
     /// The steps: stateful elements that flows are leased from; the graph refers to them by index.
-    pub steps: Vec<Leased>,
+    pub steps: Vec<LeasedStep>,
     /// The inputs at which packets are handed over, with the reasons.
     pub handed: Handed,
     /// The elements that some packets bypass and leave by an output.
@@ -91,7 +91,12 @@ impl Walked {
 ///
 /// # Errors
 /// If there are more classes than the limit.
-pub fn walk(chain: &Chain, from: Port, packet: Packet, limits: &Limits) -> Result<Walked, TooMany> {
+pub fn walk(
+    chain: &Chain,
+    from: Port,
+    packet: SymbolicPacket,
+    limits: &PathLimits,
+) -> Result<Walked, TooMany> {
     let mut walk = Walk {
         chain,
         limits,
@@ -105,7 +110,7 @@ pub fn walk(chain: &Chain, from: Port, packet: Packet, limits: &Limits) -> Resul
         seen: HashMap::new(),
     };
     let way = Path { packet, path: Vec::new(), lists: Vec::new(), step: None };
-    match walk.enter(from, &way, &Known::default()) {
+    match walk.enter(from, &way, &PathCondition::default()) {
         Ok(start) => {
             let Walk { diagram, leaves, lists, steps, handed, gone_on, .. } = walk;
             Ok(Walked { start, diagram, leaves, lists, steps, handed, gone_on })
@@ -124,8 +129,8 @@ pub(super) struct Full;
 /// The state of a path: the symbolic packet, and the elements that it has passed.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Path {
-    pub(super) packet: Packet,
-    pub(super) path: Vec<crate::compose::leaf::Passed>,
+    pub(super) packet: SymbolicPacket,
+    pub(super) path: Vec<crate::compose::leaf::PathElement>,
     /// The passed elements whose rules stay together as a list; they are not in `path`.
     pub(super) lists: Vec<usize>,
     /// The last step on the path: the last stateful element that the flow is leased from.
@@ -134,15 +139,15 @@ pub(super) struct Path {
 
 pub(super) struct Walk<'w> {
     pub(super) chain: &'w Chain,
-    pub(super) limits: &'w Limits,
+    pub(super) limits: &'w PathLimits,
     pub(super) diagram: Diagram,
     leaves: ExitStates,
-    lists: Vec<List>,
-    pub(super) steps: Vec<Leased>,
+    lists: Vec<OrderedRules>,
+    pub(super) steps: Vec<LeasedStep>,
     handed: Handed,
     gone_on: BTreeSet<usize>,
     parted: BTreeMap<usize, usize>,
-    seen: HashMap<(Port, Path, Known), Next>,
+    seen: HashMap<(Port, Path, PathCondition), Next>,
 }
 
 /// The cases of an element that may still be the first one to hold, in order, each with what remains of its
@@ -150,7 +155,7 @@ pub(super) struct Walk<'w> {
 type Open = Vec<(usize, Formula)>;
 
 impl Walk<'_> {
-    fn enter(&mut self, port: Port, way: &Path, known: &Known) -> Result<Next, Full> {
+    fn enter(&mut self, port: Port, way: &Path, known: &PathCondition) -> Result<Next, Full> {
         let chain = self.chain;
         let (node, input) = port;
         if let Some(why) = self.why_alone(node) {
@@ -205,12 +210,12 @@ impl Walk<'_> {
 
     fn leaf(&mut self, leaf: ExitState) -> Result<Next, Full> {
         let number = self.leaves.add(leaf);
-        if self.leaves.len() > self.limits.classes { Err(Full) } else { Ok(Next::Class(number)) }
+        if self.leaves.len() > self.limits.classes { Err(Full) } else { Ok(Next::TrafficClass(number)) }
     }
 
     /// Forks the path by the questions that the cases depend on, until the first case that holds is known,
     /// and continues there.
-    fn decide(&mut self, port: Port, way: &Path, known: &Known, open: Open) -> Result<Next, Full> {
+    fn decide(&mut self, port: Port, way: &Path, known: &PathCondition, open: Open) -> Result<Next, Full> {
         let open = under(open, known);
         let Some((number, first)) = open.first() else {
             return self.hand_over(port, way, "no case of its declaration holds");
@@ -246,7 +251,7 @@ impl Walk<'_> {
     }
 
     /// Continues a path after case `number` of an element.
-    fn take(&mut self, port: Port, way: &Path, known: &Known, number: usize) -> Result<Next, Full> {
+    fn take(&mut self, port: Port, way: &Path, known: &PathCondition, number: usize) -> Result<Next, Full> {
         let chain = self.chain;
         let element = &chain.nodes[port.0];
         let case = &element.effects.cases[number];
@@ -274,7 +279,7 @@ impl Walk<'_> {
                 let mut path = way.path.clone();
                 let start = way.packet.start;
                 let cut = crate::compose::leaf::end(&way.packet).is_some();
-                path.push(crate::compose::leaf::Passed {
+                path.push(crate::compose::leaf::PathElement {
                     node: port.0,
                     input: port.1,
                     case: number,
@@ -292,7 +297,7 @@ impl Walk<'_> {
         &mut self,
         port: Port,
         way: &Path,
-        known: &Known,
+        known: &PathCondition,
         number: usize,
         condition: Formula,
     ) -> Result<Next, Full> {
@@ -324,7 +329,7 @@ impl Walk<'_> {
         &mut self,
         port: Port,
         before: &Path,
-        known: &Known,
+        known: &PathCondition,
         (to, otherwise): (Target, DropReason),
         way: Path,
     ) -> Result<Next, Full> {
@@ -350,7 +355,7 @@ impl Walk<'_> {
     fn drop(&mut self, way: Path, reason: DropReason) -> Result<Next, Full> {
         // The changes of a dropped packet do not matter, except for its start and end: elements may have
         // counted its bytes, and may have lacked room for a header.
-        let mut packet = Packet::incoming([None; 3]);
+        let mut packet = SymbolicPacket::incoming([None; 3]);
         packet.start = way.packet.start;
         packet.end = way.packet.end;
         self.leaf(ExitState { packet, to: crate::compose::leaf::Destination::Drop(reason), path: way.path })
@@ -359,7 +364,13 @@ impl Walk<'_> {
     /// Makes a list of the undecided rules of an element: a single question, whose answer is the outcome.
     /// Returns `None` if the rules cannot be expressed over the headers of the input packet, or if the
     /// first case is not a rule that the user wrote ([`Case::written`]).
-    fn list(&mut self, port: Port, way: &Path, known: &Known, open: &Open) -> Result<Option<Next>, Full> {
+    fn list(
+        &mut self,
+        port: Port,
+        way: &Path,
+        known: &PathCondition,
+        open: &Open,
+    ) -> Result<Option<Next>, Full> {
         let chain = self.chain;
         let cases = &chain.nodes[port.0].effects.cases;
         let Some(headers) = rules::headers(&way.packet) else { return Ok(None) };
@@ -379,7 +390,7 @@ impl Walk<'_> {
             list.push(Rule { condition: condition.simplified(), outcome: outcome as u32, case: number });
         }
         let number = self.lists.len() as u32;
-        self.lists.push(List {
+        self.lists.push(OrderedRules {
             element: port.0 as u32,
             input: port.1,
             headers,
@@ -399,7 +410,13 @@ impl Walk<'_> {
         Ok(Some(self.diagram.switch(&question, nexts)))
     }
 
-    fn behind_list(&mut self, port: Port, way: &Path, known: &Known, number: usize) -> Result<Next, Full> {
+    fn behind_list(
+        &mut self,
+        port: Port,
+        way: &Path,
+        known: &PathCondition,
+        number: usize,
+    ) -> Result<Next, Full> {
         let element = &self.chain.nodes[port.0];
         let case = &element.effects.cases[number];
         if !element.effects.may_be_tallied(case, element.forward.len()) {
@@ -419,7 +436,7 @@ impl Walk<'_> {
 
 /// Returns the cases that may still be the first one to hold under a path condition. Cases after one that
 /// certainly holds are left out.
-fn under(open: Open, known: &Known) -> Open {
+fn under(open: Open, known: &PathCondition) -> Open {
     let mut left = Vec::with_capacity(open.len());
     for (number, formula) in open {
         let formula = formula.under(known);
@@ -436,7 +453,7 @@ fn under(open: Open, known: &Known) -> Open {
 }
 
 /// Partitions the possible answers to a question: within a part, no case distinguishes the answers.
-fn parts(question: &Question, known: &Known, open: &Open) -> Vec<IntervalSet> {
+fn parts(question: &Question, known: &PathCondition, open: &Open) -> Vec<IntervalSet> {
     let mut sets = Vec::new();
     open.iter().for_each(|(_, formula)| formula.sets(question, &mut sets));
     let mut parts = vec![(*known.of(question)).clone()];
@@ -463,13 +480,13 @@ fn obstacle(effects: &Effects) -> Option<String> {
     if effects.support.sliced != Sliced::default() {
         return Some("parks payloads".into());
     }
-    if effects.counts == Counts::Own || effects.counts == Counts::None && !effects.observes.is_empty() {
+    if effects.counts == Counting::Own || effects.counts == Counting::None && !effects.observes.is_empty() {
         return Some("shows packets to people".into());
     }
     if effects.hold != Hold::None {
         return Some("holds packets".into());
     }
-    let keeps = |access: Access| !matches!(access, Access::Read | Access::Soft);
+    let keeps = |access: StateAccess| !matches!(access, StateAccess::Read | StateAccess::Soft);
     effects
         .state
         .iter()

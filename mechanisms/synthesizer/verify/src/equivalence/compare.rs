@@ -9,8 +9,8 @@ use element::effects::Field;
 use crate::model::arrival::Arrival;
 use crate::model::diagrams::{Bit, Diagrams, Symbol};
 use crate::model::offsets::{byte_region_of, in_byte_region};
-use crate::model::packet::Packet;
-use crate::model::sums::Sum;
+use crate::model::packet::PacketModel;
+use crate::model::sums::ChecksumHistory;
 
 /// A difference between the results of two chains in the symbolic model. A run of an example packet must
 /// confirm it.
@@ -124,7 +124,7 @@ pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) 
 const SHIFTED: i32 = 8;
 
 /// Returns the name that messages use for the byte at offset `place` in the frame.
-fn name(packet: &Packet, place: i32) -> String {
+fn name(packet: &PacketModel, place: i32) -> String {
     match byte_region_of(place) {
         None => format!("byte {}", place - packet.start),
         Some((_, offset)) => format!("byte {offset} after the IP header"),
@@ -133,7 +133,13 @@ fn name(packet: &Packet, place: i32) -> String {
 
 /// Returns the differences between the packets `a` and `b`, each with the condition on the input packets
 /// for which they differ. Only input packets that satisfy `condition` count.
-fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Field]) -> Vec<Candidate> {
+fn packets(
+    d: &Diagrams,
+    condition: &Bit,
+    a: &PacketModel,
+    b: &PacketModel,
+    observed: &[Field],
+) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let mut add = |difference: &Bit, what: &dyn Fn() -> String| {
         let condition = d.and(condition, difference);
@@ -165,13 +171,13 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
         |offset: i32| d.and(&a.reaches(d, a.start + offset + 1), &b.reaches(d, b.start + offset + 1));
     if aligned {
         for &key in &sums {
-            // [`Sum::differences`] compares checksums, because their bits have no diagram.
+            // [`ChecksumHistory::differences`] compares checksums, because their bits have no diagram.
             let offset = key.field().start - a.start;
             if offset < 0 && !in_byte_region(a.start) {
                 continue;
             }
             let within = within(offset + 1);
-            for difference in Sum::differences(d, key, a, b) {
+            for difference in ChecksumHistory::differences(d, key, a, b) {
                 add(&d.and(&within, &difference), &|| format!("checksum {}", name(a, key.field().start)));
             }
         }

@@ -24,7 +24,7 @@ use crate::model::arrival::Waiting;
 use crate::model::diagrams::{Diagrams, Term};
 use crate::model::explore::made;
 use crate::model::functions::Functions;
-use crate::model::packet::Packet;
+use crate::model::packet::PacketModel;
 use crate::model::step::{To, Unit};
 use crate::model::streams::{are_same, come_twice};
 use program::chain::{Chain, Port};
@@ -50,7 +50,7 @@ pub(super) type Entering = BTreeMap<usize, Waiting>;
 pub(super) struct Leaving {
     /// An arbitrary packet for each layout, with the element and output of the first chain by which it
     /// leaves.
-    pub(super) packets: Vec<(Port, Packet)>,
+    pub(super) packets: Vec<(Port, PacketModel)>,
     /// Queues on the loop, as elements of the first chain, that were assumed never to be full.
     pub(super) queues: Vec<usize>,
 }
@@ -134,9 +134,9 @@ impl Loops {
         let (mut leaving, functions) = (Leaving::default(), Functions::default());
         // Stands in for a packet: arbitrary contents with the same layout, or an entirely unknown packet if
         // the layout is unknown.
-        let like = |packet: &Packet| packet.any_like(d).unwrap_or_else(|| anything(d));
-        let mut seen: Vec<(Port, Packet)> = Vec::new();
-        let come = |port: Port, packet: Packet, seen: &mut Vec<(Port, Packet)>| {
+        let like = |packet: &PacketModel| packet.any_like(d).unwrap_or_else(|| anything(d));
+        let mut seen: Vec<(Port, PacketModel)> = Vec::new();
+        let come = |port: Port, packet: PacketModel, seen: &mut Vec<(Port, PacketModel)>| {
             let before = seen.iter().filter(|(other, _)| *other == port).count();
             let packet = if before < MOST_LAYOUTS { packet } else { anything(d) };
             let coming = (port, packet);
@@ -158,7 +158,7 @@ impl Loops {
             if outcome.ignores_full_queues && !leaving.queues.contains(&number) {
                 leaving.queues.push(number);
             }
-            let mut out: Vec<(usize, Packet)> = Vec::new();
+            let mut out: Vec<(usize, PacketModel)> = Vec::new();
             for packet in outcome.leaving {
                 if let To::Output(output) = packet.to {
                     out.push((output, like(&packet.packet)));
@@ -188,8 +188,8 @@ impl Loops {
     }
 }
 
-fn anything(d: &Diagrams) -> Packet {
-    Packet::lost(d, d.term(Term { name: "whatever is on a circle".into(), ..Term::default() }))
+fn anything(d: &Diagrams) -> PacketModel {
+    PacketModel::lost(d, d.term(Term { name: "whatever is on a circle".into(), ..Term::default() }))
 }
 
 /// Returns pairs of corresponding elements of a loop. `elements` are the elements of the loop in chain `a`.

@@ -24,12 +24,12 @@ use crate::model::arrival::{Arrival, Waiting};
 use crate::model::diagrams::{Bit, Diagrams};
 use crate::model::explore::{Ends, Made, Premises, explore};
 use crate::model::order::order_variables;
-use crate::model::packet::{Packet, incoming};
+use crate::model::packet::{PacketModel, incoming};
 use crate::model::streams::Streams;
 use compare::Candidate;
 use loops::Loops;
 use origins::{Came, Parent, mixed_circle, shared_state};
-use program::chain::{Chain, Node, Order, Port};
+use program::chain::{Chain, ChainNode, Port, TopologicalOrder};
 
 /// The maximum number of example packets that are run to confirm the differences of one start. If no run
 /// shows a difference, the verdict is undecided.
@@ -56,7 +56,7 @@ pub struct Options {
 
 /// The result of a comparison of two chains.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum Conclusion {
     /// The chains do the same to every packet.
     Equivalent,
     /// The chains differ: an entry has no counterpart, or a run of a packet has shown the difference.
@@ -90,9 +90,9 @@ pub enum Difference {
 
 /// The verdict of a comparison, with the assumptions that it relies on.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct Comparison {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: Conclusion,
     /// The assumptions, as sentences for people: queues that are never full, entries with different
     /// arguments that emit the same packets, checksums whose two zeros are compared as equal.
     pub assumptions: Vec<String>,
@@ -123,7 +123,7 @@ struct Start {
     from: [usize; 2],
     output: usize,
     /// The symbolic packet in each chain.
-    packets: [Packet; 2],
+    packets: [PacketModel; 2],
     origin: Origin,
     /// For packets that an element makes: the packets that they were made of, grouped by start.
     parents: Vec<Parent>,
@@ -148,9 +148,9 @@ pub fn verify(
     options: Options,
     nodes: Option<usize>,
     companion: &mut dyn Companion,
-) -> Outcome {
+) -> Comparison {
     let [a, b] = chains;
-    let mut attempt = |chains: [&Chain; 2], loops: &Loops, run: &dyn Fn(&mut Verifier<'_>) -> Verdict| {
+    let mut attempt = |chains: [&Chain; 2], loops: &Loops, run: &dyn Fn(&mut Verifier<'_>) -> Conclusion| {
         attempt(chains, loops, options, nodes, companion, run)
     };
     let (mut first, mut left) = (None, None);
@@ -167,10 +167,10 @@ pub fn verify(
             attempt([&without, b], &unseen, &|verifier| one.verdict(verifier))
         });
         match outcome.verdict {
-            Verdict::Equivalent if without.nodes.iter().all(|node| !leases(node)) => return outcome,
+            Conclusion::Equivalent if without.nodes.iter().all(|node| !leases(node)) => return outcome,
             // The proven programs are removed. Programs that lease flows are left, and need the proof of
             // the whole chain.
-            Verdict::Equivalent => (left, assumptions) = (Some(without), outcome.assumptions),
+            Conclusion::Equivalent => (left, assumptions) = (Some(without), outcome.assumptions),
             _ => first = Some(outcome),
         }
     }
@@ -185,7 +185,7 @@ pub fn verify(
     let same = Loops::of_both(chains);
     if !same.is_empty() {
         let outcome = attempt(&same);
-        if !matches!(outcome.verdict, Verdict::Undecided { .. }) {
+        if !matches!(outcome.verdict, Conclusion::Undecided { .. }) {
             return outcome;
         }
         first.get_or_insert(outcome);
@@ -194,7 +194,7 @@ pub fn verify(
     // Without knowledge of equal loops the usual reason is that packets return without end. The reason of
     // the earlier attempt says more.
     match first {
-        Some(first) if matches!(last.verdict, Verdict::Undecided { .. }) => first,
+        Some(first) if matches!(last.verdict, Conclusion::Undecided { .. }) => first,
         _ => last,
     }
 }
@@ -208,7 +208,7 @@ pub fn verify_programs(
     options: Options,
     nodes: Option<usize>,
     companion: &mut dyn Companion,
-) -> Outcome {
+) -> Comparison {
     let Some(replaced) = regions::replaced(chains, true).filter(|replaced| !replaced.is_empty()) else {
         let calls = chains.iter().any(|chain| chain.calls);
         let reason = match calls {
@@ -217,8 +217,8 @@ pub fn verify_programs(
             // were changed.
             false => "it is not the configuration with programs put in".to_string(),
         };
-        let verdict = Verdict::Undecided { element: None, reason };
-        return Outcome { verdict, assumptions: Vec::new(), nodes: 0 };
+        let verdict = Conclusion::Undecided { element: None, reason };
+        return Comparison { verdict, assumptions: Vec::new(), nodes: 0 };
     };
     let with = chains[1];
     let without = regions::without(with, &replaced);
@@ -230,7 +230,7 @@ pub fn verify_programs(
 
 /// True if the element runs a program that leases flows, that is, handles packets in place of the elements
 /// that own the flows' state.
-fn leases(node: &Node) -> bool {
+fn leases(node: &ChainNode) -> bool {
     node.region.as_ref().is_some_and(|region| region.leases)
 }
 
@@ -240,8 +240,8 @@ fn attempt(
     options: Options,
     nodes: Option<usize>,
     companion: &mut dyn Companion,
-    run: &dyn Fn(&mut Verifier<'_>) -> Verdict,
-) -> Outcome {
+    run: &dyn Fn(&mut Verifier<'_>) -> Conclusion,
+) -> Comparison {
     let diagrams = || {
         let d = nodes.map_or_else(Diagrams::default, Diagrams::new).until(options.deadline);
         match chains.map(Chain::observed_metadata) {
@@ -254,10 +254,10 @@ fn attempt(
     let mut nodes = d.nodes();
     // A verdict that blames one element stays the same with one fork per header offset.
     let is_final = match &verdict.0 {
-        Verdict::Different(_) | Verdict::Undecided { element: Some(_), .. } => true,
-        Verdict::Equivalent | Verdict::Undecided { element: None, .. } => false,
+        Conclusion::Different(_) | Conclusion::Undecided { element: Some(_), .. } => true,
+        Conclusion::Equivalent | Conclusion::Undecided { element: None, .. } => false,
     };
-    let inexact = d.overlap_found() || matches!(verdict.0, Verdict::Undecided { .. });
+    let inexact = d.overlap_found() || matches!(verdict.0, Conclusion::Undecided { .. });
     if !is_final && inexact && d.byte_regions() > 0 && !d.exhausted() {
         // Byte regions, which have variables of their own for each header, are an approximation. The second
         // attempt forks for each offset of a header instead.
@@ -267,7 +267,7 @@ fn attempt(
         nodes = d.nodes();
     }
     let (verdict, assumptions) = verdict;
-    Outcome { verdict, assumptions, nodes }
+    Comparison { verdict, assumptions, nodes }
 }
 
 fn verdict(
@@ -276,15 +276,15 @@ fn verdict(
     loops: &Loops,
     options: Options,
     companion: &mut dyn Companion,
-    run: &dyn Fn(&mut Verifier<'_>) -> Verdict,
-) -> (Verdict, Vec<String>) {
+    run: &dyn Fn(&mut Verifier<'_>) -> Conclusion,
+) -> (Conclusion, Vec<String>) {
     order_variables(d, &chains);
     let mut verifier = Verifier { d, chains, loops, options, companion, assumptions: Vec::new(), at: None };
     let mut verdict = run(&mut verifier);
     if d.exhausted() {
         let late = options.deadline.is_some_and(|deadline| Instant::now() > deadline);
         let reason = if late { TOO_LONG } else { NO_ROOM };
-        verdict = Verdict::Undecided { element: verifier.at.take(), reason: reason.to_string() };
+        verdict = Conclusion::Undecided { element: verifier.at.take(), reason: reason.to_string() };
     }
     if d.equates_zeros() {
         verifier
@@ -306,16 +306,16 @@ struct Verifier<'v> {
 }
 
 impl Verifier<'_> {
-    fn run(&mut self) -> Verdict {
+    fn run(&mut self) -> Conclusion {
         let [a, b] = self.chains;
         if !a.same_scripts(b) {
             let reason = "the elements that write handlers differ between the two".to_string();
-            return Verdict::Undecided { element: None, reason };
+            return Conclusion::Undecided { element: None, reason };
         }
         let (pairs, only_a, only_b) = a.pair(&a.entries(), b, &b.entries());
         for (chain, left) in [only_a, only_b].into_iter().enumerate() {
             if let Some(&entry) = left.first() {
-                return Verdict::Different(Difference::Entry(
+                return Conclusion::Different(Difference::Entry(
                     chain,
                     self.chains[chain].nodes[entry].name.clone(),
                 ));
@@ -372,7 +372,7 @@ impl Verifier<'_> {
             let (entry, is_entry) = (start.from, start.origin == Origin::Entry);
             let candidates = self.candidates(&ends);
             match self.try_out(entry, is_entry, candidates) {
-                Some(Verdict::Undecided { element, reason }) => {
+                Some(Conclusion::Undecided { element, reason }) => {
                     undecided.get_or_insert((element, reason));
                 }
                 Some(verdict) => return verdict,
@@ -390,20 +390,20 @@ impl Verifier<'_> {
             next += 1;
         }
         if let Some((element, reason)) = undecided {
-            return Verdict::Undecided { element, reason };
+            return Conclusion::Undecided { element, reason };
         }
         if a.calls || b.calls {
             let reason = "handlers are written after packets have arrived".to_string();
-            return Verdict::Undecided { element: None, reason };
+            return Conclusion::Undecided { element: None, reason };
         }
         if a.entries().is_empty() && !(a.nodes.is_empty() && b.nodes.is_empty()) {
-            return Verdict::Undecided { element: None, reason: "no element gives packets".to_string() };
+            return Conclusion::Undecided { element: None, reason: "no element gives packets".to_string() };
         }
         if let Some(element) = mixed_circle(self.chains, self.loops, &to_circles, &starts) {
             let reason =
                 "packets that left another circle enter the circle of this element together with other packets"
                     .to_string();
-            return Verdict::Undecided { element: Some(element), reason };
+            return Conclusion::Undecided { element: Some(element), reason };
         }
         match shared_state(self.d, self.chains, &streams, &starts) {
             Some(element) => {
@@ -411,9 +411,9 @@ impl Verifier<'_> {
                     "other elements, or packets from several entries, depend on all packets that it \
                               receives, which differ between the chains"
                         .to_string();
-                Verdict::Undecided { element: Some(element), reason }
+                Conclusion::Undecided { element: Some(element), reason }
             }
-            None => Verdict::Equivalent,
+            None => Conclusion::Equivalent,
         }
     }
 
@@ -423,9 +423,9 @@ impl Verifier<'_> {
     fn explore(
         &mut self,
         from: [&[Port]; 2],
-        packets: [&Packet; 2],
+        packets: [&PacketModel; 2],
         unfollowed: [&[Option<usize>]; 2],
-        orders: [&Order; 2],
+        orders: [&TopologicalOrder; 2],
     ) -> [Ends; 2] {
         let mut arriving = Streams::default();
         std::array::from_fn(|chain| {
@@ -469,7 +469,7 @@ impl Verifier<'_> {
             let left = x.and_then(|x| ends[0].out.get(&x)).unwrap_or(&nothing);
             let right = y.and_then(|y| ends[1].out.get(&y)).unwrap_or(&nothing);
             let nodes = x.map(|x| &a.nodes[x]).into_iter().chain(y.map(|y| &b.nodes[y]));
-            let mut observed: Vec<Field> = nodes.clone().flat_map(Node::looks_at).collect();
+            let mut observed: Vec<Field> = nodes.clone().flat_map(ChainNode::looks_at).collect();
             observed.sort();
             observed.dedup();
             let name = nodes.map(|node| node.name.as_str()).next().unwrap_or_default();
@@ -560,7 +560,12 @@ impl Verifier<'_> {
     /// Makes an example packet of each difference and runs it in both chains, if the packets come from an
     /// entry. Returns `None` if there are no differences, "different" if a run confirms a difference, else
     /// "undecided" with a reason.
-    fn try_out(&mut self, entry: [usize; 2], is_entry: bool, candidates: Vec<Candidate>) -> Option<Verdict> {
+    fn try_out(
+        &mut self,
+        entry: [usize; 2],
+        is_entry: bool,
+        candidates: Vec<Candidate>,
+    ) -> Option<Conclusion> {
         if candidates.is_empty() {
             return None;
         }
@@ -590,7 +595,7 @@ impl Verifier<'_> {
             tries += 1;
             if self.companion.differs(entry, &example, self.options.reasons) == Some(true) {
                 let what = in_what.clone();
-                return Some(Verdict::Different(Difference::Packet { entry, example, what }));
+                return Some(Conclusion::Different(Difference::Packet { entry, example, what }));
             }
         }
         depends.sort();
@@ -601,7 +606,7 @@ impl Verifier<'_> {
         };
         let element =
             depends.first().map(|function| function.split('(').next().unwrap_or_default().to_string());
-        Some(Verdict::Undecided { element, reason })
+        Some(Conclusion::Undecided { element, reason })
     }
 
     /// Adds a start for each packet that elements make in both chains, with arbitrary contents. If the

@@ -13,7 +13,7 @@ use element::effects::Effects;
 
 use super::loops::Loops;
 use super::{Group, Origin, Start};
-use crate::model::branches::{BranchHistory, Order, WithHistory};
+use crate::model::branches::{BranchHistory, BranchOrder, WithHistory};
 use crate::model::diagrams::{Bit, Diagrams};
 use crate::model::step::remembers;
 use crate::model::streams::come_twice;
@@ -138,7 +138,7 @@ impl<'p> Place<'p> {
         mine: &Derivation<'p>,
         other: &Place<'p>,
         theirs: &Derivation<'p>,
-    ) -> Vec<(Bit, Order<'p>)> {
+    ) -> Vec<(Bit, BranchOrder<'p>)> {
         let common = mine.iter().rev().zip(theirs.iter().rev()).take_while(|((a, _), (b, _))| a == b).count();
         if common == 0 {
             return Vec::new();
@@ -175,7 +175,7 @@ fn come_in_order(d: &Diagrams, starts: &[Start], places: [[&Place<'_>; 2]; 2]) -
         && pairs().filter(|(a, b)| !is_one || a < b).all(|(a, b)| {
             let left = mine.orders(d, starts, &mine.ways[a], others, &others.ways[b]);
             let right = theirs.orders(d, starts, &theirs.ways[a], elsewhere, &elsewhere.ways[b]);
-            let is_known = |(_, order): &(Bit, Order<'_>)| *order != Order::Unknown;
+            let is_known = |(_, order): &(Bit, BranchOrder<'_>)| *order != BranchOrder::Unknown;
             left.iter().chain(&right).all(is_known)
                 && left.iter().all(|(packets, order)| {
                     right.iter().all(|(others, other)| order == other || !d.overlap(packets, others))

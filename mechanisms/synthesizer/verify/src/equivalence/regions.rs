@@ -21,14 +21,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use element::Base;
 use element::effects::{Action, Case, Field, Hold, Target};
 
-use super::{Outcome, Verdict, Verifier, leases};
+use super::{Comparison, Conclusion, Verifier, leases};
 use crate::model::arrival::Arrival;
 use crate::model::branches::BranchHistory;
 use crate::model::diagrams::Diagrams;
 use crate::model::explore::Ends;
-use crate::model::packet::{Packet, incoming};
+use crate::model::packet::{PacketModel, incoming};
 use crate::model::streams::{are_same_at, come_twice};
-use program::chain::{Chain, Node, Port, Region};
+use program::chain::{Chain, ChainNode, Port, ReplacedRegion};
 
 /// A program, and the connection of the graph without programs in which it was inserted.
 #[derive(Clone, Copy)]
@@ -47,7 +47,7 @@ pub(super) fn replaced([a, b]: [&Chain; 2], with_leases: bool) -> Option<Vec<Rep
     if !a.same_scripts(b) || a.calls || b.calls {
         return None;
     }
-    let is_program = |node: &Node| node.class == program::CLASS_NAME;
+    let is_program = |node: &ChainNode| node.class == program::CLASS_NAME;
     let number: HashMap<&str, usize> =
         b.nodes.iter().enumerate().map(|(number, node)| (node.name.as_str(), number)).collect();
     let elements = b.nodes.iter().filter(|node| !is_program(node)).count();
@@ -55,7 +55,7 @@ pub(super) fn replaced([a, b]: [&Chain; 2], with_leases: bool) -> Option<Vec<Rep
         return None;
     }
     let ways_to =
-        |program: usize| b.nodes.iter().flat_map(Node::leads).filter(|(to, _)| *to == program).count();
+        |program: usize| b.nodes.iter().flat_map(ChainNode::leads).filter(|(to, _)| *to == program).count();
     let mut all = Vec::new();
     for original in &a.nodes {
         let here = *number.get(original.name.as_str())?;
@@ -97,8 +97,8 @@ pub(super) fn without(chain: &Chain, replaced: &[Replaced]) -> Chain {
 
 /// Calls `attempt` for each program until one is not proven equivalent. Returns the verdict for all
 /// programs, with the assumptions of all attempts.
-pub(super) fn verify(replaced: &[Replaced], mut attempt: impl FnMut(&Replaced) -> Outcome) -> Outcome {
-    let mut all = Outcome { verdict: Verdict::Equivalent, assumptions: Vec::new(), nodes: 0 };
+pub(super) fn verify(replaced: &[Replaced], mut attempt: impl FnMut(&Replaced) -> Comparison) -> Comparison {
+    let mut all = Comparison { verdict: Conclusion::Equivalent, assumptions: Vec::new(), nodes: 0 };
     for one in replaced {
         let outcome = attempt(one);
         all.nodes = all.nodes.max(outcome.nodes);
@@ -107,7 +107,7 @@ pub(super) fn verify(replaced: &[Replaced], mut attempt: impl FnMut(&Replaced) -
                 all.assumptions.push(assumption);
             }
         }
-        if !matches!(outcome.verdict, Verdict::Equivalent) {
+        if !matches!(outcome.verdict, Conclusion::Equivalent) {
             all.verdict = outcome.verdict;
             break;
         }
@@ -118,16 +118,16 @@ pub(super) fn verify(replaced: &[Replaced], mut attempt: impl FnMut(&Replaced) -
 impl Replaced {
     /// Proves that this program does what its elements do. In the verifier, the first chain is the second
     /// one without programs. The verdict is never "different", only "equivalent" or "undecided".
-    pub(super) fn verdict(&self, verifier: &mut Verifier<'_>) -> Verdict {
+    pub(super) fn verdict(&self, verifier: &mut Verifier<'_>) -> Conclusion {
         let same = self.compare(verifier).and_then(|()| match verifier.d.equates_zeros() {
             true => Err("checksums of 0000 and ffff are compared as equal".to_string()),
             false => Ok(()),
         });
         match same {
-            Ok(()) => Verdict::Equivalent,
+            Ok(()) => Conclusion::Equivalent,
             Err(reason) => {
                 let from = &verifier.chains[0].nodes[self.from.0].name;
-                Verdict::Undecided { element: None, reason: format!("after {from}: {reason}") }
+                Conclusion::Undecided { element: None, reason: format!("after {from}: {reason}") }
             }
         }
     }
@@ -150,20 +150,21 @@ impl Replaced {
         let own = &with.nodes[self.program].name;
         // Packets are also followed through other programs, because a program inserted inside the region
         // leads to elements of the region.
-        let is_program = |node: &Node| node.class == program::CLASS_NAME && !leases(node);
-        let is_followed =
-            |node: &Node| names.contains(node.name.as_str()) || node.is_of_program(own) || is_program(node);
+        let is_program = |node: &ChainNode| node.class == program::CLASS_NAME && !leases(node);
+        let is_followed = |node: &ChainNode| {
+            names.contains(node.name.as_str()) || node.is_of_program(own) || is_program(node)
+        };
         let ends: Vec<Option<usize>> =
             with.nodes.iter().map(|node| (!is_followed(node)).then_some(0)).collect();
-        let followed: Vec<&Node> = with.nodes.iter().filter(|node| is_followed(node)).collect();
+        let followed: Vec<&ChainNode> = with.nodes.iter().filter(|node| is_followed(node)).collect();
         if let Some(node) = followed.iter().find(|node| node.effects.hold != Hold::None) {
             return Err(format!("'{}' holds packets", node.name));
         }
         // Some elements search the graph downstream for other elements. They find the same elements only if
         // the program leads to no element that its elements do not reach.
         let behind = reached(without, self.to.0);
-        let is_of_it = |node: &&Node| node.is_of_program(own);
-        let mut outputs = with.nodes.iter().filter(is_of_it).flat_map(Node::leads);
+        let is_of_it = |node: &&ChainNode| node.is_of_program(own);
+        let mut outputs = with.nodes.iter().filter(is_of_it).flat_map(ChainNode::leads);
         if outputs.any(|(to, _)| with.nodes[to].class != program::CLASS_NAME && !behind.contains(&to)) {
             return Err("its program sends packets to an element that its elements do not reach".into());
         }
@@ -262,7 +263,7 @@ fn get_the_same(d: &Diagrams, mine: &[&Arrival], theirs: &[&Arrival]) -> bool {
 /// True if an element may send several packets by this output for one packet that it receives: packets that
 /// it makes, or the packet and one made of it. Copies do not count, because they take equal paths. False
 /// for entries.
-fn makes_several(element: &Node, output: usize) -> bool {
+fn makes_several(element: &ChainNode, output: usize) -> bool {
     let effects = &element.effects;
     let made = effects.emits.iter().filter(|emit| !emit.is_copy());
     let made = made.filter(|emit| emit.output.is_none_or(|other| other == output)).count();
@@ -284,7 +285,12 @@ fn reached(chain: &Chain, from: usize) -> BTreeSet<usize> {
 /// not possible, with the reason. Some numbers of a layout do not affect the result: the headroom and,
 /// unless an element reads it, the offset of the link header. Elements keep such a number, or replace it by
 /// another, whatever its value. So two packets with different numbers represent all packets.
-fn packets(d: &Diagrams, source: &Node, region: &Region, elements: &[&Node]) -> Result<Vec<Packet>, String> {
+fn packets(
+    d: &Diagrams,
+    source: &ChainNode,
+    region: &ReplacedRegion,
+    elements: &[&ChainNode],
+) -> Result<Vec<PacketModel>, String> {
     if source.inputs == 0 {
         let packet = incoming(d, &source.effects);
         let is_for_all = !region.is_certain || packet.headers == region.layout;
@@ -305,8 +311,8 @@ fn packets(d: &Diagrams, source: &Node, region: &Region, elements: &[&Node]) -> 
         false if link.is_some() => None,
         false => Some(0),
     };
-    let with_room = Packet::incoming(d, region.layout).any_like(d);
-    let without = Packet::incoming(d, [other, network, transport]).with_any_annotations(d);
+    let with_room = PacketModel::incoming(d, region.layout).any_like(d);
+    let without = PacketModel::incoming(d, [other, network, transport]).with_any_annotations(d);
     match with_room {
         Some(with_room) => Ok(vec![with_room, without]),
         None => Err("the layout of packets is not known".into()),
@@ -315,7 +321,7 @@ fn packets(d: &Diagrams, source: &Node, region: &Region, elements: &[&Node]) -> 
 
 /// True if an element reads or writes relative to the link header that was marked upstream of it, so that
 /// its result depends on that header's offset.
-fn depends_on_link(element: &Node) -> bool {
+fn depends_on_link(element: &ChainNode) -> bool {
     let is_link = |field: &Field| match field {
         Field::Bytes { base, .. } | Field::HeaderOffset(base) => *base == Base::Mac,
         _ => false,

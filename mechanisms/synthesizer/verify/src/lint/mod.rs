@@ -19,7 +19,7 @@ use crate::model::diagrams::{Bit, Diagrams, Term};
 use crate::model::explore::{Ends, Premises, explore};
 use crate::model::offsets::{ETHERNET, in_byte_region};
 use crate::model::order::order_variables;
-use crate::model::packet::{Packet, incoming};
+use crate::model::packet::{PacketModel, incoming};
 use crate::model::streams::Streams;
 use program::chain::{Chain, Port};
 use rules::{IdleRule, Usage};
@@ -36,7 +36,7 @@ const EXACT_NODES: usize = 1 << 19;
 #[derive(Debug, Default)]
 pub struct Findings {
     /// For each entry that was analyzed completely: the ends of its packets.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<EntryFates>,
     /// Elements with at least one input that no packet ever reaches, in the order of the chain.
     pub unreached: Vec<usize>,
     /// Rules that never decide about a packet, because earlier rules take all packets that match them, or
@@ -61,7 +61,7 @@ pub struct Findings {
 
 /// The possible ends of the packets from one entry.
 #[derive(Debug)]
-pub struct Entry {
+pub struct EntryFates {
     /// The number of the element that the packets come from.
     pub node: usize,
     /// The possible ends: exits of the chain first, then drops, each in the order of the elements in the
@@ -126,7 +126,7 @@ struct Notes {
 
 /// Returns the distance in bytes from the IP header to the packet's start. If no IP header is marked, it is
 /// assumed at the usual offset in an Ethernet frame. `None` if an offset is not a known number.
-fn start_of(packet: &Packet) -> Option<i32> {
+fn start_of(packet: &PacketModel) -> Option<i32> {
     let network = packet.place(Base::Network).unwrap_or(ETHERNET);
     (!in_byte_region(packet.start) && !in_byte_region(network)).then_some(packet.start - network)
 }
@@ -134,7 +134,7 @@ fn start_of(packet: &Packet) -> Option<i32> {
 /// A packet and the inputs at which it starts.
 struct Start {
     ports: Vec<Port>,
-    packet: Packet,
+    packet: PacketModel,
 }
 
 fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings {
@@ -224,7 +224,7 @@ fn note(
 ) {
     findings.round.extend(ends.round.keys().map(|&(node, _)| node));
     seen.extend(ends.seen.keys().map(|&(node, _)| node));
-    let mut start = |ports: &[Port], packet: Packet| {
+    let mut start = |ports: &[Port], packet: PacketModel| {
         if !starts.iter().any(|start| start.ports == ports && start.packet == packet) {
             starts.push(Start { ports: ports.to_vec(), packet });
         }
@@ -240,8 +240,8 @@ fn note(
 }
 
 /// Returns a packet of which nothing is known, not even its start.
-fn lost(d: &Diagrams) -> Packet {
-    Packet::lost(d, d.term(Term { name: "whatever comes round".into(), ..Term::default() }))
+fn lost(d: &Diagrams) -> PacketModel {
+    PacketModel::lost(d, d.term(Term { name: "whatever comes round".into(), ..Term::default() }))
 }
 
 fn is_opaque(chain: &Chain, node: usize) -> bool {
@@ -288,7 +288,7 @@ impl<'d> Fates<'d> {
         self.round = round.fold(self.round.clone(), |any, arrival| d.or(&any, &arrival.condition));
     }
 
-    fn entry(self, node: usize, chain: &Chain) -> Entry {
+    fn entry(self, node: usize, chain: &Chain) -> EntryFates {
         let d = self.d;
         let leaves = self.out.values().fold(self.round, |any, condition| d.or(&any, condition));
         let mut fates = Vec::new();
@@ -306,6 +306,6 @@ impl<'d> Fates<'d> {
         fates.sort_by_key(|fate| (fate.reason.is_some(), chain.rank(fate.node)));
         let mut opaque: Vec<usize> = self.seen.into_iter().filter(|&n| is_opaque(chain, n)).collect();
         opaque.sort_by_key(|&node| chain.rank(node));
-        Entry { node, fates, opaque, round: self.rounds.into_iter().collect() }
+        EntryFates { node, fates, opaque, round: self.rounds.into_iter().collect() }
     }
 }

@@ -9,7 +9,7 @@ use crate::model::arrival::Waiting;
 use crate::model::diagrams::{Bit, Diagrams};
 use crate::model::functions::Functions;
 use crate::model::step::Unit;
-use program::chain::Node;
+use program::chain::ChainNode;
 
 /// The maximum number of earlier rules that are collected as the joint cover of an idle rule.
 const MOST_COVERS: usize = 64;
@@ -56,7 +56,7 @@ impl Usage {
     }
 
     /// Records the use of the rules by the packets that wait at the element.
-    pub fn see(&mut self, d: &Diagrams, node: &Node, waiting: &Waiting) {
+    pub fn see(&mut self, d: &Diagrams, node: &ChainNode, waiting: &Waiting) {
         for (&input, arrivals) in waiting {
             for arrival in arrivals {
                 let functions = Functions::default();

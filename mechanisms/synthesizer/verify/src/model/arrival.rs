@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::branches::BranchHistory;
 use super::diagrams::Bit;
-use super::packet::Packet;
+use super::packet::PacketModel;
 
 /// Symbolic packets of one layout that arrive at an input, or leave, on one or several paths.
 #[derive(Clone)]
@@ -12,7 +12,7 @@ pub struct Arrival {
     /// The path condition: the input packets from which a packet arrives here.
     pub condition: Bit,
     /// The packet as it arrives: each of its bits is a function of the input packet.
-    pub packet: Packet,
+    pub packet: PacketModel,
     /// The branches that the packet has taken where other packets from the same input packets took
     /// different branches. They decide the order of the packets.
     pub history: BranchHistory,

@@ -39,7 +39,7 @@ pub type WithHistory = (Bit, BranchHistory);
 /// The relation between two packets from one input packet that decides which of them reaches its element
 /// first. If it is equal in two chains, the order is equal.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Order<'c> {
+pub enum BranchOrder<'c> {
     /// The first packet comes first: its element is upstream of the point where the two separate or,
     /// without separation, ranks before the other element.
     First,
@@ -76,18 +76,18 @@ impl BranchHistory {
 
     /// Returns the relation that decides which of two packets reaches its element first. Each packet is
     /// given by its history and by the number of the element that it reaches.
-    pub fn order<'c>(chain: &'c Chain, [a, b]: [(&BranchHistory, usize); 2]) -> Order<'c> {
+    pub fn order<'c>(chain: &'c Chain, [a, b]: [(&BranchHistory, usize); 2]) -> BranchOrder<'c> {
         let ((x, at), (y, other)) = (a, b);
         let common = x.0.iter().zip(&y.0).take_while(|(x, y)| x == y).count();
         if [at, other].iter().any(|&node| chain.nodes[node].loop_id.is_some()) {
-            return Order::Unknown;
+            return BranchOrder::Unknown;
         }
         match (&x.0[common..], &y.0[common..]) {
-            ([], []) if chain.rank(at) < chain.rank(other) => Order::First,
-            ([], []) if chain.rank(at) > chain.rank(other) => Order::Second,
-            ([], []) => Order::Unknown,
-            ([], _) => Order::First,
-            (_, []) => Order::Second,
+            ([], []) if chain.rank(at) < chain.rank(other) => BranchOrder::First,
+            ([], []) if chain.rank(at) > chain.rank(other) => BranchOrder::Second,
+            ([], []) => BranchOrder::Unknown,
+            ([], _) => BranchOrder::First,
+            (_, []) => BranchOrder::Second,
             ([BranchEntry::Took(node, left), x @ ..], [BranchEntry::Took(same, right), y @ ..])
                 if node == same =>
             {
@@ -95,11 +95,13 @@ impl BranchHistory {
                 let is_connection = [left, right].iter().any(|way| matches!(way, Branch::Connection(_)));
                 let function = chain.nodes.get(*node).map(|node| node.function.as_str());
                 match function.filter(|function| !function.is_empty()) {
-                    Some(function) if !waits && !is_connection => Order::SeparatedAt(function, *left, *right),
-                    _ => Order::Unknown,
+                    Some(function) if !waits && !is_connection => {
+                        BranchOrder::SeparatedAt(function, *left, *right)
+                    }
+                    _ => BranchOrder::Unknown,
                 }
             }
-            _ => Order::Unknown,
+            _ => BranchOrder::Unknown,
         }
     }
 }

@@ -5,24 +5,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::diagrams::{Bit, Diagrams, Term};
-use super::packet::Packet;
-use super::sums::{ICMP, IPV4, Origin, Sum, SumKey, UDP};
+use super::packet::PacketModel;
+use super::sums::{ChecksumHistory, ICMP, IPV4, Origin, SumKey, UDP};
 
 impl SumKey {
     /// Returns the condition that the checksum covers the word at `place`. For an IP header this depends on
     /// the header's length field.
-    fn covers(self, d: &Diagrams, packet: &Packet, place: i32) -> Bit {
+    fn covers(self, d: &Diagrams, packet: &PacketModel, place: i32) -> Bit {
         if self.kind == IPV4 { packet.header_reaches(d, self.at, place) } else { d.yes() }
     }
 
     /// True if an element has changed the length field of an IP header, so that the checksum covers other
     /// words than in the input packet.
-    fn reaches_elsewhere(self, d: &Diagrams, packet: &Packet) -> bool {
+    fn reaches_elsewhere(self, d: &Diagrams, packet: &PacketModel) -> bool {
         self.kind == IPV4 && packet.byte(d, self.at)[4..] != packet.unwritten(d, self.at)[4..]
     }
 
     /// Returns a term with all content of the packet on which the correctness of this checksum may depend.
-    fn content(self, d: &Diagrams, packet: &Packet) -> Term {
+    fn content(self, d: &Diagrams, packet: &PacketModel) -> Term {
         let is_part = |place: i32| match self.kind {
             IPV4 => (self.at..self.at + 60).contains(&place),
             _ => place >= self.at || (self.network..self.network + 60).contains(&place),
@@ -38,14 +38,14 @@ impl SumKey {
 
 /// Returns the 16 bits of the word at `place`. The result is right for packets whose header reaches to the
 /// word.
-fn word(d: &Diagrams, key: SumKey, packet: &Packet, place: i32) -> Vec<Bit> {
+fn word(d: &Diagrams, key: SumKey, packet: &PacketModel, place: i32) -> Vec<Bit> {
     match key.kind {
         IPV4 => (place..place + 2).flat_map(|place| packet.header_byte(d, key.at, place)).collect(),
         _ => packet.bits(d, place, 2),
     }
 }
 
-fn first(d: &Diagrams, packet: &Packet, place: i32) -> Vec<Bit> {
+fn first(d: &Diagrams, packet: &PacketModel, place: i32) -> Vec<Bit> {
     (place..place + 2).flat_map(|place| packet.unwritten(d, place)).collect()
 }
 
@@ -92,10 +92,10 @@ fn cancel_moved(key: SumKey, wrong: &mut Vec<Wrong>) {
     }
 }
 
-impl Sum {
+impl ChecksumHistory {
     /// Returns the history of a checksum: as maintained so far, or, if no element maintains it, its origin
     /// alone.
-    fn found(d: &Diagrams, packet: &Packet, key: SumKey) -> Sum {
+    fn found(d: &Diagrams, packet: &PacketModel, key: SumKey) -> ChecksumHistory {
         if let Some(sum) = packet.sums.get(&key) {
             return sum.clone();
         }
@@ -107,11 +107,11 @@ impl Sum {
             || !packet.is_original();
         let origin =
             if written { Origin::Written(packet.bits(d, key.field().start, 2)) } else { Origin::Input };
-        Sum { origin, accounted: BTreeMap::new(), single_zero: d.no() }
+        ChecksumHistory { origin, accounted: BTreeMap::new(), single_zero: d.no() }
     }
 
     /// Makes a checksum that is computed over the packet as it is now.
-    pub fn computed(d: &Diagrams, packet: &Packet, key: SumKey) -> Sum {
+    pub fn computed(d: &Diagrams, packet: &PacketModel, key: SumKey) -> ChecksumHistory {
         let mut accounted = BTreeMap::new();
         for place in packet.written_beside(key).filter_map(|place| key.word_of(place)) {
             let now = word(d, key, packet, place);
@@ -122,13 +122,19 @@ impl Sum {
         // The computed ICMP checksum is ffff for all-zero data, and 0000 for other data with a sum of zero.
         // So zero has two representations.
         let single_zero = if key.kind == ICMP { d.no() } else { d.yes() };
-        Sum { origin: Origin::Computed(packet.version()), accounted, single_zero }
+        ChecksumHistory { origin: Origin::Computed(packet.version()), accounted, single_zero }
     }
 
     /// Makes the checksum that results if the checksum of `before` is updated for the writes at `places`,
     /// which lead to the packet `now`.
-    pub fn updated(d: &Diagrams, before: &Packet, now: &Packet, key: SumKey, places: &[i32]) -> Sum {
-        let mut sum = Sum::found(d, before, key);
+    pub fn updated(
+        d: &Diagrams,
+        before: &PacketModel,
+        now: &PacketModel,
+        key: SumKey,
+        places: &[i32],
+    ) -> ChecksumHistory {
+        let mut sum = ChecksumHistory::found(d, before, key);
         let words = places.iter().filter_map(|&place| key.word_of(place));
         let words: BTreeMap<i32, Vec<Bit>> =
             words.map(|place| (place, word(d, key, before, place))).collect();
@@ -136,7 +142,7 @@ impl Sum {
             // The checksum did not account for the old value of a word, so it stays wrong after the update.
             // Its present value becomes its origin.
             let origin = Origin::Written(sum.bits(d, key));
-            sum = Sum { origin, accounted: BTreeMap::new(), single_zero: sum.single_zero };
+            sum = ChecksumHistory { origin, accounted: BTreeMap::new(), single_zero: sum.single_zero };
         }
         sum.single_zero = d.yes();
         for place in places.iter().filter_map(|&place| key.word_of(place)) {
@@ -161,7 +167,7 @@ impl Sum {
     }
 
     /// True if the checksum accounts for the value `word` of the word at `place`.
-    fn accounts_for(&self, d: &Diagrams, packet: &Packet, place: i32, word: &[Bit]) -> bool {
+    fn accounts_for(&self, d: &Diagrams, packet: &PacketModel, place: i32, word: &[Bit]) -> bool {
         match self.accounted.get(&place) {
             Some(accounted) => accounted[..16] == *word,
             None => matches!(self.origin, Origin::Written(_)) || first(d, packet, place) == word,
@@ -170,8 +176,8 @@ impl Sum {
 
     /// Returns the condition that the checksum of a packet is correct. Whether the checksum of the input
     /// packet is correct is a variable.
-    pub fn right(d: &Diagrams, packet: &Packet, key: SumKey) -> Bit {
-        let sum = Sum::found(d, packet, key);
+    pub fn right(d: &Diagrams, packet: &PacketModel, key: SumKey) -> Bit {
+        let sum = ChecksumHistory::found(d, packet, key);
         let place = Term { name: "right checksum".into(), numbers: key.numbers(), bits: Vec::new() };
         let at_origin = match (&sum.origin, packet.is_original()) {
             (Origin::Computed(version), _) if *version == packet.version() => d.yes(),
@@ -231,12 +237,12 @@ impl Sum {
 
     /// Returns the conditions under which two checksums differ, at least one per differing bit; empty if
     /// they are equal. Everything else in the headers of both packets is assumed to be equal.
-    pub fn differences(d: &Diagrams, key: SumKey, a: &Packet, b: &Packet) -> Vec<Bit> {
-        let (left, right) = (Sum::found(d, a, key), Sum::found(d, b, key));
+    pub fn differences(d: &Diagrams, key: SumKey, a: &PacketModel, b: &PacketModel) -> Vec<Bit> {
+        let (left, right) = (ChecksumHistory::found(d, a, key), ChecksumHistory::found(d, b, key));
         if left.single_zero != right.single_zero && key.kind != UDP {
             d.note_one_zero();
         }
-        let written = |sum: &Sum| matches!(sum.origin, Origin::Written(_));
+        let written = |sum: &ChecksumHistory| matches!(sum.origin, Origin::Written(_));
         let from_elsewhere = match [a, b].map(|packet| packet.version()) {
             [None, None] => !a.is_original() || !b.is_original(),
             // With equal functions and origins, unwritten bytes are equal in both packets.
@@ -248,7 +254,7 @@ impl Sum {
         let places: BTreeSet<i32> = left.accounted.keys().chain(right.accounted.keys()).copied().collect();
         let mut unequal = Vec::new();
         for place in places {
-            let of = |sum: &Sum, packet| {
+            let of = |sum: &ChecksumHistory, packet| {
                 sum.accounted.get(&place).cloned().unwrap_or_else(|| first(d, packet, place))
             };
             let (x, y) = (of(&left, a), of(&right, b));
@@ -276,8 +282,14 @@ impl Sum {
 
     /// Returns the checksum that is `a`'s for the input packets of `condition` and `b`'s for the others.
     /// `None` if the origins differ, or if the checksums were written like ordinary data.
-    pub(super) fn merge(d: &Diagrams, condition: &Bit, key: SumKey, a: &Packet, b: &Packet) -> Option<Sum> {
-        let (left, right) = (Sum::found(d, a, key), Sum::found(d, b, key));
+    pub(super) fn merge(
+        d: &Diagrams,
+        condition: &Bit,
+        key: SumKey,
+        a: &PacketModel,
+        b: &PacketModel,
+    ) -> Option<ChecksumHistory> {
+        let (left, right) = (ChecksumHistory::found(d, a, key), ChecksumHistory::found(d, b, key));
         if left == right {
             return Some(left);
         }
@@ -286,13 +298,13 @@ impl Sum {
         }
         let mut accounted = BTreeMap::new();
         for &place in left.accounted.keys().chain(right.accounted.keys()) {
-            let of = |sum: &Sum, packet| {
+            let of = |sum: &ChecksumHistory, packet| {
                 sum.accounted.get(&place).cloned().unwrap_or_else(|| first(d, packet, place))
             };
             let (x, y) = (of(&left, a), of(&right, b));
             accounted.insert(place, x.iter().zip(&y).map(|(x, y)| d.choose(condition, x, y)).collect());
         }
         let single_zero = d.choose(condition, &left.single_zero, &right.single_zero);
-        Some(Sum { origin: left.origin, accounted, single_zero })
+        Some(ChecksumHistory { origin: left.origin, accounted, single_zero })
     }
 }

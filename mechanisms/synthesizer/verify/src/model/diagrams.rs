@@ -144,7 +144,7 @@ impl Symbols {
 
 /// A satisfying assignment: the values of some variables, by meaning. The function is true whatever the
 /// values of the other variables.
-pub type Example = HashMap<Symbol, bool>;
+pub type Assignment = HashMap<Symbol, bool>;
 
 impl Default for Diagrams {
     fn default() -> Self {
@@ -673,7 +673,7 @@ impl Diagrams {
 
     /// Returns a satisfying assignment with the values of the variables that matter; `None` if `bit` is
     /// constantly false.
-    pub fn example(&self, bit: &Bit) -> Option<Example> {
+    pub fn example(&self, bit: &Bit) -> Option<Assignment> {
         let choices = bit.pick_cube(|_, _, _| false)?;
         let symbols = self.symbols.borrow();
         let decided = |value| match value {

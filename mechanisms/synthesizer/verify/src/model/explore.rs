@@ -14,10 +14,10 @@ use element::{Base, DropReason};
 use super::arrival::{Arrival, Waiting};
 use super::branches::{Branch, BranchHistory, WithHistory};
 use super::diagrams::{Bit, Diagrams, Term};
-use super::packet::Packet;
+use super::packet::PacketModel;
 use super::step::{To, Unit, remembers};
 use super::streams::Streams;
-use program::chain::{Chain, Order, Port};
+use program::chain::{Chain, Port, TopologicalOrder};
 use program::metadata::headers_of;
 
 /// The maximum number of visits to an element on a loop whose outcome depends on all earlier packets. While
@@ -54,7 +54,7 @@ pub struct Made {
     /// The name of the emission in the element's declaration.
     pub name: &'static str,
     /// The packet from which a new exploration starts: the layout is known, the contents are arbitrary.
-    pub start: Packet,
+    pub start: PacketModel,
     /// For which input packets such a packet is made, and, as its contents, the uninterpreted function that
     /// makes it. Comparisons of two chains use this, not `start`.
     pub arrival: Arrival,
@@ -89,8 +89,8 @@ pub struct Ends {
 
 /// Returns an arbitrary packet that starts with the header `starts`, as an element may make it: any
 /// contents, any annotations.
-pub fn made(d: &Diagrams, starts: Option<Header>) -> Packet {
-    Packet::incoming(d, headers_of(starts)).with_any_annotations(d)
+pub fn made(d: &Diagrams, starts: Option<Header>) -> PacketModel {
+    PacketModel::incoming(d, headers_of(starts)).with_any_annotations(d)
 }
 
 /// The assumptions and limits of one exploration.
@@ -108,7 +108,7 @@ pub struct Premises<'p> {
     pub loops: &'p [Option<usize>],
     /// The order in which elements with waiting packets are processed. It says which elements are on a loop
     /// that is followed.
-    pub order: &'p Order,
+    pub order: &'p TopologicalOrder,
 }
 
 /// Follows `packet`, which starts at each of the inputs `starts`, through the chain to its ends. Calls
@@ -119,7 +119,7 @@ pub fn explore(
     d: &Diagrams,
     chain: &Chain,
     starts: &[Port],
-    packet: &Packet,
+    packet: &PacketModel,
     premises: Premises<'_>,
     streams: &mut Streams,
     watch: &mut dyn FnMut(usize, &Waiting),
@@ -329,7 +329,7 @@ fn join_as(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival, joined: Join
             continue;
         }
         let conditions = [&arrival.condition, &new.condition];
-        if let Some(packet) = Packet::merge(d, conditions, &arrival.packet, &new.packet, releases) {
+        if let Some(packet) = PacketModel::merge(d, conditions, &arrival.packet, &new.packet, releases) {
             let condition = d.or(&arrival.condition, &new.condition);
             *arrival = Arrival { condition, packet, history: new.history };
             return;
@@ -352,7 +352,7 @@ mod tests {
         let leaving = |to: fn(u8) -> To| -> Vec<(To, Arrival)> {
             let one = |value: u8| {
                 let condition = bits_in(&d, &place, &classify::IntervalSet::one(value.into(), value.into()));
-                let packet = Packet::known(&d, &[value ^ 0x5a; 20], [None; 3], &[]);
+                let packet = PacketModel::known(&d, &[value ^ 0x5a; 20], [None; 3], &[]);
                 (to(value), Arrival { condition, packet, history: BranchHistory::default() })
             };
             (0..60).map(one).collect()

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use element::effects::Field;
 
 use super::diagrams::{Bit, Diagrams, Term};
-use super::packet::Packet;
+use super::packet::PacketModel;
 
 /// The applications of functions to packets that start at one input, in all compared chains.
 #[derive(Default)]
@@ -30,7 +30,7 @@ struct Applied {
     condition: Bit,
     /// For each symbolic packet that the function is applied to: the condition on the input packets. The
     /// conditions need not be disjoint.
-    to: Vec<(Bit, Packet)>,
+    to: Vec<(Bit, PacketModel)>,
 }
 
 impl Functions {
@@ -45,7 +45,7 @@ impl Functions {
         reads: &[Field],
         in_header: bool,
         condition: &Bit,
-        packet: &Packet,
+        packet: &PacketModel,
     ) -> Term {
         let mut known = self.known.borrow_mut();
         let all = known.entry(function.clone()).or_default();
@@ -75,16 +75,16 @@ impl Applied {
         reads: &[Field],
         in_header: bool,
         condition: &Bit,
-        packet: &Packet,
+        packet: &PacketModel,
     ) -> bool {
         self.reads == reads
             && self.to.iter().all(|(other, to)| {
                 let both = d.and(other, condition);
-                d.is_never(&both) || Packet::look_the_same(d, &both, [to, packet], reads, in_header)
+                d.is_never(&both) || PacketModel::look_the_same(d, &both, [to, packet], reads, in_header)
             })
     }
 
-    fn add(&mut self, d: &Diagrams, condition: &Bit, packet: &Packet) {
+    fn add(&mut self, d: &Diagrams, condition: &Bit, packet: &PacketModel) {
         self.condition = d.or(&self.condition, condition);
         match self.to.iter_mut().find(|(_, to)| to == packet) {
             Some((other, _)) => *other = d.or(other, condition),

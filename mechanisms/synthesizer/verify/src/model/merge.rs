@@ -9,11 +9,11 @@ use program::metadata::Metadata;
 
 use super::diagrams::{Bit, Byte, Diagrams};
 use super::offsets::IPV4_HEADER;
-use super::packet::Packet;
-use super::sums::{Sum, SumKey};
+use super::packet::PacketModel;
+use super::sums::{ChecksumHistory, SumKey};
 use super::word::Word;
 
-impl Packet {
+impl PacketModel {
     /// Returns the parts that have to be equal before two packets can be compared byte by byte: start,
     /// headers, lowest own offset, and the functions that made the packet.
     fn layout(&self) -> (i32, [Option<i32>; 3], i32, Option<u32>, Option<u32>) {
@@ -22,7 +22,7 @@ impl Packet {
 
     /// True if the packets `a` and `b` are equal in everything that an element could read, for all input
     /// packets of the condition.
-    pub fn are_same(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet) -> bool {
+    pub fn are_same(d: &Diagrams, condition: &Bit, a: &PacketModel, b: &PacketModel) -> bool {
         if a == b {
             return true;
         }
@@ -33,11 +33,13 @@ impl Packet {
         }
         let sides: BTreeSet<Metadata> = a.side.keys().chain(b.side.keys()).copied().collect();
         let sums: BTreeSet<SumKey> = a.sums.keys().chain(b.sums.keys()).copied().collect();
-        // [`Sum::differences`] compares checksums, because their bits have no diagram.
+        // [`ChecksumHistory::differences`] compares checksums, because their bits have no diagram.
         let is_plain = |place: &i32| !sums.iter().any(|key| key.field().contains(place));
         let places: BTreeSet<i32> = a.written().chain(b.written()).filter(is_plain).collect();
         let equal_sum = |key: &SumKey| {
-            Sum::differences(d, *key, a, b).iter().all(|different| !d.overlap(condition, different))
+            ChecksumHistory::differences(d, *key, a, b)
+                .iter()
+                .all(|different| !d.overlap(condition, different))
         };
         sides.into_iter().all(|side| same(&a.side(d, side), &b.side(d, side)))
             && places.into_iter().all(|place| same(&a.compared(d, place), &b.compared(d, place)))
@@ -50,7 +52,7 @@ impl Packet {
     pub fn look_the_same(
         d: &Diagrams,
         condition: &Bit,
-        [a, b]: [&Packet; 2],
+        [a, b]: [&PacketModel; 2],
         reads: &[Field],
         in_header: bool,
     ) -> bool {
@@ -58,19 +60,19 @@ impl Packet {
             return true;
         }
         if a.lost.is_some() || b.lost.is_some() || reads.contains(&Field::Payload) {
-            return Packet::are_same(d, condition, a, b);
+            return PacketModel::are_same(d, condition, a, b);
         }
         reads.iter().all(|field| match *field {
             // A function may read a part of the field if the packet ends in it, so each byte is compared
             // separately.
             Field::Bytes { base, offset, length } => (0..i32::from(length)).all(|more| {
-                let place = |packet: &Packet| Some(packet.place(base)?.saturating_add(offset + more));
+                let place = |packet: &PacketModel| Some(packet.place(base)?.saturating_add(offset + more));
                 let options = in_header && base == Base::Network && offset + more >= IPV4_HEADER;
                 match (place(a), place(b)) {
                     (Some(x), Some(y)) if options => {
-                        Packet::show_the_same_option(d, condition, [(a, x), (b, y)])
+                        PacketModel::show_the_same_option(d, condition, [(a, x), (b, y)])
                     }
-                    (x, y) => Packet::show_the_same_byte(d, condition, [(a, x), (b, y)]),
+                    (x, y) => PacketModel::show_the_same_byte(d, condition, [(a, x), (b, y)]),
                 }
             }),
             _ => {
@@ -83,7 +85,7 @@ impl Packet {
 
     /// True if the bytes of the IP header at these offsets are equal in both packets, where the header
     /// reaches to them. False if the headers are not marked, or if only one of them reaches to the byte.
-    fn show_the_same_option(d: &Diagrams, condition: &Bit, seen: [(&Packet, i32); 2]) -> bool {
+    fn show_the_same_option(d: &Diagrams, condition: &Bit, seen: [(&PacketModel, i32); 2]) -> bool {
         let [(a, x), (b, y)] = seen;
         let [Some(left), Some(right)] = [a.headers[1], b.headers[1]] else { return false };
         let [reaches, other] = [a.header_reaches(d, left, x), b.header_reaches(d, right, y)];
@@ -98,8 +100,8 @@ impl Packet {
                 && d.differences(&bits, &others).all(|bit| !d.overlap(&d.and(&within, &ends), &bit))
     }
 
-    fn show_the_same_byte(d: &Diagrams, condition: &Bit, seen: [(&Packet, Option<i32>); 2]) -> bool {
-        let there = |(packet, place): (&Packet, Option<i32>)| match place {
+    fn show_the_same_byte(d: &Diagrams, condition: &Bit, seen: [(&PacketModel, Option<i32>); 2]) -> bool {
+        let there = |(packet, place): (&PacketModel, Option<i32>)| match place {
             Some(place) => packet.reaches(d, place.saturating_add(1)),
             None => d.no(),
         };
@@ -112,8 +114,8 @@ impl Packet {
         let mut sums = a.sums.keys().chain(b.sums.keys());
         let differences = match sums.find(|key| left == right && key.field().contains(&left)) {
             _ if d.is_never(&within) => Vec::new(),
-            // [`Sum::differences`] compares checksums, because their bits have no diagram.
-            Some(key) => Sum::differences(d, *key, a, b),
+            // [`ChecksumHistory::differences`] compares checksums, because their bits have no diagram.
+            Some(key) => ChecksumHistory::differences(d, *key, a, b),
             None => d.differences(&a.byte(d, left), &b.byte(d, right)).collect(),
         };
         differences.iter().all(|different| !d.overlap(&within, different))
@@ -126,10 +128,10 @@ impl Packet {
     pub fn merge(
         d: &Diagrams,
         [condition, other]: [&Bit; 2],
-        a: &Packet,
-        b: &Packet,
+        a: &PacketModel,
+        b: &PacketModel,
         releases: bool,
-    ) -> Option<Packet> {
+    ) -> Option<PacketModel> {
         if a == b {
             return Some(a.clone());
         }
@@ -141,11 +143,11 @@ impl Packet {
         // decides each bit.
         let condition = &d.within(condition, &d.or(condition, other));
         let (mut a, mut b) = (a.clone(), b.clone());
-        let mut merged = Packet { end: Word::choose(d, condition, &a.end, &b.end), ..a.clone() };
+        let mut merged = PacketModel { end: Word::choose(d, condition, &a.end, &b.end), ..a.clone() };
         let keys: Vec<SumKey> = a.sums.keys().chain(b.sums.keys()).copied().collect();
         merged.sums.clear();
         for key in keys {
-            match Sum::merge(d, condition, key, &a, &b) {
+            match ChecksumHistory::merge(d, condition, key, &a, &b) {
                 Some(sum) => {
                     merged.sums.insert(key, sum);
                 }

@@ -20,7 +20,7 @@ use super::diagrams::{Bit, Byte, Diagrams, Symbol, Term};
 use super::offsets::{
     IPV4_HEADER, anywhere, behind_ipv4, byte_region_of, in_byte_region, is_anywhere, real, start_of,
 };
-use super::sums::{Sum, SumKey};
+use super::sums::{ChecksumHistory, SumKey};
 use super::word::{Word, bits_in};
 
 /// The offsets in the frame at which headers can be marked: those in the packet's first slot.
@@ -31,7 +31,7 @@ pub const LENGTH_BITS: u8 = 18;
 
 /// A symbolic packet at one point of a chain.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Packet {
+pub struct PacketModel {
     /// The offset in the frame of the packet's first byte.
     pub start: i32,
     /// The offsets in the frame of the link, network and transport header; `None` for a header that is not
@@ -47,7 +47,7 @@ pub struct Packet {
     /// The metadata bytes that elements have written, by index.
     pub(super) side: BTreeMap<Metadata, Byte>,
     /// The checksums that an element has computed or updated. Their bytes are not in `bytes`.
-    pub(crate) sums: BTreeMap<SumKey, Sum>,
+    pub(crate) sums: BTreeMap<SumKey, ChecksumHistory>,
     /// The number of the term whose function makes all unwritten bytes; `None` if they are bytes of the
     /// input packet.
     pub(super) version: Option<u32>,
@@ -65,12 +65,12 @@ pub struct FieldValue {
     pub there: Bit,
 }
 
-impl Packet {
+impl PacketModel {
     /// Returns the input packet: any bytes, any length, no annotations. `headers` has the offsets of link,
     /// network and transport header.
-    pub fn incoming(d: &Diagrams, headers: [Option<i32>; 3]) -> Packet {
+    pub fn incoming(d: &Diagrams, headers: [Option<i32>; 3]) -> PacketModel {
         let length: Vec<Bit> = (0..LENGTH_BITS).rev().map(|bit| d.symbol(Symbol::Length(bit))).collect();
-        Packet {
+        PacketModel {
             start: 0,
             headers,
             end: Word::from_bits(d, &length),
@@ -85,19 +85,19 @@ impl Packet {
 
     /// Returns a packet with the given bytes and metadata, which do not depend on an input packet.
     /// `headers` has the offsets of link, network and transport header.
-    pub fn known(d: &Diagrams, bytes: &[u8], headers: [Option<i32>; 3], side: &[u8]) -> Packet {
+    pub fn known(d: &Diagrams, bytes: &[u8], headers: [Option<i32>; 3], side: &[u8]) -> PacketModel {
         let bits = |byte: u8| std::array::from_fn(|i| d.constant(byte >> (7 - i) & 1 == 1));
-        Packet {
+        PacketModel {
             end: Word::constant(d, bytes.len() as i64),
             bytes: bytes.iter().enumerate().map(|(place, &byte)| (place as i32, bits(byte))).collect(),
             side: side.iter().enumerate().map(|(place, &byte)| (place as Metadata, bits(byte))).collect(),
-            ..Packet::incoming(d, headers)
+            ..PacketModel::incoming(d, headers)
         }
     }
 
     /// Returns this packet with annotations that may have any values.
     #[must_use]
-    pub fn with_any_annotations(mut self, d: &Diagrams) -> Packet {
+    pub fn with_any_annotations(mut self, d: &Diagrams) -> PacketModel {
         for side in 0..TIME {
             let byte = std::array::from_fn(|bit| d.symbol(Symbol::Metadata(side, 7 - bit as u8)));
             self.side.insert(side, byte);
@@ -107,7 +107,7 @@ impl Packet {
 
     /// Returns an arbitrary packet with the layout of this packet: its headers have equal distances from its
     /// start. `None` if the layout is unknown.
-    pub fn any_like(&self, d: &Diagrams) -> Option<Packet> {
+    pub fn any_like(&self, d: &Diagrams) -> Option<PacketModel> {
         let is_odd = self.headers[..2].iter().flatten().any(|place| in_byte_region(*place));
         if self.lost.is_some() || in_byte_region(self.start) || is_odd {
             return None;
@@ -125,7 +125,7 @@ impl Packet {
         }
         // Bytes before the start, stripped earlier, may be arbitrary too; all headroom counts as part of
         // the packet.
-        let any = Packet { lowest_own: -(HEADROOM as i32), ..Packet::incoming(d, headers) };
+        let any = PacketModel { lowest_own: -(HEADROOM as i32), ..PacketModel::incoming(d, headers) };
         Some(any.with_any_annotations(d))
     }
 
@@ -138,8 +138,8 @@ impl Packet {
     }
 
     /// Returns a packet of which only the term that makes it is known (its number).
-    pub fn lost(d: &Diagrams, term: u32) -> Packet {
-        Packet { lost: Some(term), ..Packet::incoming(d, [None; 3]) }
+    pub fn lost(d: &Diagrams, term: u32) -> PacketModel {
+        PacketModel { lost: Some(term), ..PacketModel::incoming(d, [None; 3]) }
     }
 
     /// Returns the offset in the frame from which fields of `base` are counted; `None` if that header is
@@ -284,7 +284,7 @@ impl Packet {
 
     /// Starts to maintain the checksum `sum`, and discards the bytes that were written into its field.
     /// Other checksums whose fields overlap with this field become ordinary bytes.
-    pub(super) fn keep(&mut self, d: &Diagrams, key: SumKey, sum: Sum) {
+    pub(super) fn keep(&mut self, d: &Diagrams, key: SumKey, sum: ChecksumHistory) {
         let overlaps = |other: &SumKey| *other != key && other.field().any(|p| key.field().contains(&p));
         let others: Vec<SumKey> = self.sums.keys().filter(|other| overlaps(other)).copied().collect();
         others.into_iter().for_each(|other| self.release(d, other));
@@ -575,9 +575,9 @@ impl Packet {
 
 /// Returns the symbolic packet that a source emits, with the header marks and metadata of the source's
 /// declaration.
-pub fn incoming(d: &Diagrams, source: &Effects) -> Packet {
+pub fn incoming(d: &Diagrams, source: &Effects) -> PacketModel {
     let starts = source.emits.first().and_then(|emit| emit.starts);
-    let mut packet = Packet::incoming(d, headers_of(starts));
+    let mut packet = PacketModel::incoming(d, headers_of(starts));
     for action in source.cases.iter().flat_map(|case| &case.actions) {
         match action {
             Action::Set(Field::HeaderOffset(base), Value::Constant(bytes)) => {
@@ -587,7 +587,7 @@ pub fn incoming(d: &Diagrams, source: &Effects) -> Packet {
             // Only the source knows where the header is, so nothing is known of the packet.
             Action::Set(Field::HeaderOffset(_), _) => {
                 let term = Term { name: "whatever the source gives".into(), ..Term::default() };
-                return Packet::lost(d, d.term(term));
+                return PacketModel::lost(d, d.term(term));
             }
             Action::Set(field @ Field::Annotation { offset, length }, value) => {
                 let bits: Vec<Bit> = match value {

@@ -7,7 +7,7 @@
 //! leaves open is an uninterpreted function ([`super::functions`]).
 
 use element::effects::{
-    Access, Action, Case, Checksum, Depends, EXTRA_LENGTH, Effects, Field, Filter, Header, Hold, Target,
+    Action, Case, Checksum, Depends, EXTRA_LENGTH, Effects, Field, Filter, Header, Hold, StateAccess, Target,
     Value,
 };
 use element::{Base, DropReason};
@@ -17,10 +17,10 @@ use super::branches::{Branch, BranchHistory};
 use super::diagrams::{Bit, Diagrams, Term};
 use super::functions::Functions;
 use super::offsets::{anywhere, in_byte_region, real, region_at};
-use super::packet::{LENGTH_BITS, Packet};
-use super::sums::Sum;
+use super::packet::{LENGTH_BITS, PacketModel};
+use super::sums::ChecksumHistory;
 use super::word::{Word, bits_in};
-use program::chain::Node;
+use program::chain::ChainNode;
 
 /// The maximum number of different header offsets for which the execution forks; an IP header has eleven
 /// lengths. With more values, the packet counts as unknown.
@@ -64,13 +64,13 @@ pub enum To {
 }
 
 /// A packet that leaves an element on one path.
-pub struct Leaving {
+pub struct LeavingPacket {
     /// The destination.
     pub to: To,
     /// The path condition: the input packets for which a packet leaves in this way.
     pub condition: Bit,
     /// The packet as it leaves.
-    pub packet: Packet,
+    pub packet: PacketModel,
     /// `None` for the packet itself; for a copy that is sent in addition, the index of its emission in the
     /// declaration.
     pub copy: Option<usize>,
@@ -89,14 +89,14 @@ pub struct Derived {
     /// The input packets for which the new packet is made.
     pub condition: Bit,
     /// The new packet: the value of an uninterpreted function of which nothing else is known.
-    pub packet: Packet,
+    pub packet: PacketModel,
 }
 
 /// The result of an element for one symbolic packet.
 #[derive(Default)]
-pub struct Outcome {
+pub struct StepResult {
     /// The packet itself, once for each path and, if it is copied, for each output.
-    pub leaving: Vec<Leaving>,
+    pub leaving: Vec<LeavingPacket>,
     /// New packets that the element makes from this packet.
     pub derived: Vec<Derived>,
     /// True if the element is a queue that was assumed to have room.
@@ -107,7 +107,7 @@ impl<'u> Unit<'u> {
     /// Makes the unit of the element `node`, for packets that arrive at `input` and have number `stream` in
     /// the stream of arriving packets ([`stream`](Self::stream)). Queues have room, and the stream does not
     /// determine the packet.
-    pub fn of(node: &'u Node, functions: &'u Functions, stream: u32, input: usize) -> Unit<'u> {
+    pub fn of(node: &'u ChainNode, functions: &'u Functions, stream: u32, input: usize) -> Unit<'u> {
         Unit {
             effects: &node.effects,
             key: &node.function,
@@ -123,7 +123,12 @@ impl<'u> Unit<'u> {
     /// Returns, for each case for this input, its index and the condition that its filter accepts the
     /// packet, even if an earlier case does so, too. `None` if nothing is known of the packet or of the
     /// element.
-    pub fn conditions(&self, d: &Diagrams, condition: &Bit, packet: &Packet) -> Option<Vec<(usize, Bit)>> {
+    pub fn conditions(
+        &self,
+        d: &Diagrams,
+        condition: &Bit,
+        packet: &PacketModel,
+    ) -> Option<Vec<(usize, Bit)>> {
         if self.effects.opaque.is_some() || packet.lost.is_some() {
             return None;
         }
@@ -134,8 +139,8 @@ impl<'u> Unit<'u> {
     }
 
     /// Applies the element to a symbolic packet, for the input packets of `condition`.
-    pub fn step(&self, d: &Diagrams, condition: &Bit, packet: &Packet) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub fn step(&self, d: &Diagrams, condition: &Bit, packet: &PacketModel) -> StepResult {
+        let mut outcome = StepResult::default();
         let is_plain = matches!(&self.effects.cases[..], [only]
             if only.when == Filter::Any && only.actions.is_empty() && only.input.is_none());
         if self.effects.opaque.is_some() || packet.lost.is_some() && !is_plain {
@@ -169,7 +174,7 @@ impl<'u> Unit<'u> {
         d: &Diagrams,
         condition: &Bit,
         cases: &[usize],
-        packet: &Packet,
+        packet: &PacketModel,
     ) -> (Bit, Vec<(usize, Bit)>) {
         match cases {
             [] => (d.no(), Vec::new()),
@@ -213,7 +218,7 @@ impl<'u> Unit<'u> {
         d: &Diagrams,
         node: usize,
         history: &BranchHistory,
-        leaving: Vec<Leaving>,
+        leaving: Vec<LeavingPacket>,
         made: &[Derived],
     ) -> Vec<(To, Arrival)> {
         let copies = self.effects.cases.iter().any(|case| case.to == Target::AllOutputs);
@@ -221,7 +226,7 @@ impl<'u> Unit<'u> {
         let others = made.iter().map(|made| &made.condition).chain(copied);
         let part = if copies { d.yes() } else { others.fold(d.no(), |any, more| d.or(&any, more)) };
         let mut arrivals = Vec::with_capacity(leaving.len());
-        for Leaving { to, condition, packet, copy } in leaving {
+        for LeavingPacket { to, condition, packet, copy } in leaving {
             let To::Output(output) = to else {
                 arrivals.push((to, Arrival { condition, packet, history: BranchHistory::default() }));
                 continue;
@@ -246,7 +251,14 @@ impl<'u> Unit<'u> {
 
     /// Returns the term for a value that only the element knows. `what` names the value; it is a function
     /// of the fields `reads` of the packet, for the input packets of `condition`.
-    fn unknown(&self, d: &Diagrams, what: &str, condition: &Bit, packet: &Packet, reads: &[Field]) -> Term {
+    fn unknown(
+        &self,
+        d: &Diagrams,
+        what: &str,
+        condition: &Bit,
+        packet: &PacketModel,
+        reads: &[Field],
+    ) -> Term {
         self.unknown_among(d, what, Vec::new(), condition, packet, reads)
     }
 
@@ -258,7 +270,7 @@ impl<'u> Unit<'u> {
         what: &str,
         mut numbers: Vec<i64>,
         condition: &Bit,
-        packet: &Packet,
+        packet: &PacketModel,
         reads: &[Field],
     ) -> Term {
         numbers.push(self.input as i64);
@@ -273,7 +285,7 @@ impl<'u> Unit<'u> {
     }
 
     /// Returns the condition that `filter` accepts the packet, for the input packets of `condition`.
-    fn holds(&self, d: &Diagrams, condition: &Bit, filter: &Filter, packet: &Packet) -> Bit {
+    fn holds(&self, d: &Diagrams, condition: &Bit, filter: &Filter, packet: &PacketModel) -> Bit {
         match filter {
             Filter::Any => d.yes(),
             Filter::In { field, mask, set } => {
@@ -291,9 +303,9 @@ impl<'u> Unit<'u> {
                 Some(place) => packet.reaches(d, place + i32::from(header.least_length())),
                 None => d.no(),
             },
-            Filter::RightChecksum { header, base, offset } => {
-                packet.sum_key(*header, *base, *offset).map_or(d.no(), |key| Sum::right(d, packet, key))
-            }
+            Filter::RightChecksum { header, base, offset } => packet
+                .sum_key(*header, *base, *offset)
+                .map_or(d.no(), |key| ChecksumHistory::right(d, packet, key)),
             Filter::AtMost(a, b) => {
                 let ((a, a_there), (b, b_there)) = (packet.number(d, a), packet.number(d, b));
                 d.all([&a.at_most(d, &b), &a_there, &b_there])
@@ -331,8 +343,8 @@ impl<'u> Unit<'u> {
         d: &Diagrams,
         number: usize,
         condition: &Bit,
-        before: &Packet,
-        outcome: &mut Outcome,
+        before: &PacketModel,
+        outcome: &mut StepResult,
     ) {
         let case = &self.effects.cases[number];
         let mut changed = Vec::new();
@@ -357,7 +369,7 @@ impl<'u> Unit<'u> {
                     to => to,
                 };
                 if !d.is_never(&condition) {
-                    outcome.leaving.push(Leaving { to, condition, packet, copy: None });
+                    outcome.leaving.push(LeavingPacket { to, condition, packet, copy: None });
                 }
             };
             match case.to {
@@ -390,12 +402,12 @@ impl<'u> Unit<'u> {
     fn act(
         &self,
         d: &Diagrams,
-        before: &Packet,
+        before: &PacketModel,
         condition: &Bit,
-        mut packet: Packet,
+        mut packet: PacketModel,
         actions: &[Action],
         written: &mut Vec<i32>,
-        done: &mut dyn FnMut(Bit, Packet, &[i32]),
+        done: &mut dyn FnMut(Bit, PacketModel, &[i32]),
     ) {
         let Some((action, rest)) = actions.split_first() else {
             done(condition.clone(), packet, written);
@@ -403,41 +415,42 @@ impl<'u> Unit<'u> {
         };
         // Calls `change` with each offset that is `number` bytes after the packet's start, and continues
         // with the remaining actions for that offset.
-        let places =
-            |number: &Word, done: &mut dyn FnMut(Bit, Packet, &[i32]), change: &dyn Fn(&mut Packet, i32)| {
-                let place = number.plus(d, &real(d, packet.start));
-                let mut go_on = |condition: Bit, place: i32| {
-                    let mut packet = packet.clone();
-                    change(&mut packet, place);
-                    self.act(d, before, &condition, packet, rest, &mut written.clone(), done);
-                };
-                let mut told_apart = condition.clone();
-                if !d.is_exact() && place.known(d).is_none() {
-                    // An offset at or after the end of the shortest IP header starts a byte region. Only
-                    // lower offsets, inside of the header, cause forks.
-                    let frontier = packet.frontier();
-                    let behind = Word::constant(d, frontier.into()).at_most(d, &place);
-                    let in_byte_region = d.and(condition, &behind);
-                    told_apart = d.and_not(condition, &behind);
-                    if !d.is_never(&in_byte_region) {
-                        go_on(in_byte_region, region_at(d, &place, frontier));
-                    }
-                }
-                if d.is_never(&told_apart) {
-                    return;
-                }
-                match place.values(d, &told_apart, MOST_PLACES) {
-                    Some(values) => {
-                        for (place, condition) in values {
-                            go_on(condition, i32::try_from(place).unwrap_or(i32::MAX / 2));
-                        }
-                    }
-                    None => {
-                        let term = self.unknown(d, "anywhere", &told_apart, before, &[Field::Payload]);
-                        done(told_apart, Packet::lost(d, d.term(term)), &[]);
-                    }
-                }
+        let places = |number: &Word,
+                      done: &mut dyn FnMut(Bit, PacketModel, &[i32]),
+                      change: &dyn Fn(&mut PacketModel, i32)| {
+            let place = number.plus(d, &real(d, packet.start));
+            let mut go_on = |condition: Bit, place: i32| {
+                let mut packet = packet.clone();
+                change(&mut packet, place);
+                self.act(d, before, &condition, packet, rest, &mut written.clone(), done);
             };
+            let mut told_apart = condition.clone();
+            if !d.is_exact() && place.known(d).is_none() {
+                // An offset at or after the end of the shortest IP header starts a byte region. Only
+                // lower offsets, inside of the header, cause forks.
+                let frontier = packet.frontier();
+                let behind = Word::constant(d, frontier.into()).at_most(d, &place);
+                let in_byte_region = d.and(condition, &behind);
+                told_apart = d.and_not(condition, &behind);
+                if !d.is_never(&in_byte_region) {
+                    go_on(in_byte_region, region_at(d, &place, frontier));
+                }
+            }
+            if d.is_never(&told_apart) {
+                return;
+            }
+            match place.values(d, &told_apart, MOST_PLACES) {
+                Some(values) => {
+                    for (place, condition) in values {
+                        go_on(condition, i32::try_from(place).unwrap_or(i32::MAX / 2));
+                    }
+                }
+                None => {
+                    let term = self.unknown(d, "anywhere", &told_apart, before, &[Field::Payload]);
+                    done(told_apart, PacketModel::lost(d, d.term(term)), &[]);
+                }
+            }
+        };
         match action {
             Action::Strip(n) => {
                 // A packet with fewer than `n` bytes becomes empty, and keeps its start.
@@ -459,7 +472,7 @@ impl<'u> Unit<'u> {
                     // What the engine does if the headroom is used up is not modelled, so the packet counts
                     // as unknown.
                     let term = self.unknown(d, "no headroom", condition, before, &[Field::Payload]);
-                    packet = Packet::lost(d, d.term(term));
+                    packet = PacketModel::lost(d, d.term(term));
                 }
             }
             Action::Start(number) => {
@@ -503,7 +516,7 @@ impl<'u> Unit<'u> {
                 }
                 _ => {
                     let term = self.unknown(d, "a header somewhere", condition, before, &[Field::Payload]);
-                    packet = Packet::lost(d, d.term(term));
+                    packet = PacketModel::lost(d, d.term(term));
                 }
             },
             Action::Set(field @ Field::Length, value) => {
@@ -571,7 +584,7 @@ impl<'u> Unit<'u> {
         field: &Field,
         value: &Value,
         condition: &Bit,
-        before: &Packet,
+        before: &PacketModel,
         width: usize,
     ) -> Vec<Bit> {
         match value {
@@ -644,8 +657,8 @@ impl<'u> Unit<'u> {
         &self,
         d: &Diagrams,
         checksum: &Checksum,
-        before: &Packet,
-        packet: &mut Packet,
+        before: &PacketModel,
+        packet: &mut PacketModel,
         places: &[i32],
     ) {
         match checksum {
@@ -653,7 +666,7 @@ impl<'u> Unit<'u> {
             Checksum::Updated(headers) => {
                 for header in headers {
                     if let Some(key) = packet.sum_key(*header, header.base(), 0) {
-                        let sum = Sum::updated(d, before, packet, key, places);
+                        let sum = ChecksumHistory::updated(d, before, packet, key, places);
                         packet.keep(d, key, sum);
                     }
                 }
@@ -661,7 +674,7 @@ impl<'u> Unit<'u> {
             Checksum::Recomputed(headers) => {
                 for header in headers {
                     if let Some(key) = packet.sum_key(*header, header.base(), 0) {
-                        let sum = Sum::computed(d, packet, key);
+                        let sum = ChecksumHistory::computed(d, packet, key);
                         packet.keep(d, key, sum);
                     }
                 }
@@ -671,7 +684,7 @@ impl<'u> Unit<'u> {
 
     /// Adds to `outcome` the copies and the new packets that the declaration's emissions make of the
     /// packet.
-    fn emit(&self, d: &Diagrams, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
+    fn emit(&self, d: &Diagrams, condition: &Bit, packet: &PacketModel, outcome: &mut StepResult) {
         let copies = self.effects.cases.iter().any(|case| case.to == Target::AllOutputs);
         let all = self.effects.emits.iter().enumerate();
         for (number, emit) in all.filter(|(_, emit)| emit.input.is_none_or(|i| i == self.input)) {
@@ -686,7 +699,7 @@ impl<'u> Unit<'u> {
                 let condition = d.and(condition, &self.holds(d, condition, &emit.when, packet));
                 if output < self.outputs && !d.is_never(&condition) {
                     let (to, packet) = (To::Output(output), packet.clone());
-                    outcome.leaving.push(Leaving { to, condition, packet, copy: Some(number) });
+                    outcome.leaving.push(LeavingPacket { to, condition, packet, copy: Some(number) });
                 }
                 continue;
             }
@@ -696,7 +709,7 @@ impl<'u> Unit<'u> {
             }
             let what = format!("{} {number} itself", emit.name);
             let term = self.unknown(d, &what, &condition, packet, &emit.reads);
-            let packet = Packet::lost(d, d.term(term));
+            let packet = PacketModel::lost(d, d.term(term));
             let (name, output, starts) = (emit.name, emit.output, emit.starts);
             outcome.derived.push(Derived { name, number, output, starts, condition, packet });
         }
@@ -705,21 +718,21 @@ impl<'u> Unit<'u> {
     /// Handles packets at an opaque element, and unknown packets at any element: each output, and a drop,
     /// may be the destination, and the packet may be anything. At an exit, an unknown packet leaves the
     /// chain.
-    fn lose(&self, d: &Diagrams, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
+    fn lose(&self, d: &Diagrams, condition: &Bit, packet: &PacketModel, outcome: &mut StepResult) {
         let is_sink = self.effects.cases.iter().any(|case| case.to == Target::Send) && packet.lost.is_some();
         if is_sink {
             let (condition, packet) = (condition.clone(), packet.clone());
-            outcome.leaving.push(Leaving { to: To::Out, condition, packet, copy: None });
+            outcome.leaving.push(LeavingPacket { to: To::Out, condition, packet, copy: None });
             return;
         }
         let outputs = || vec![self.outputs as i64];
         let unknown = |what| self.unknown_among(d, what, outputs(), condition, packet, &[Field::Payload]);
-        let lost = Packet::lost(d, d.term(unknown("whatever")));
+        let lost = PacketModel::lost(d, d.term(unknown("whatever")));
         for (output, chosen) in alternatives(d, unknown("goes"), self.outputs + 1) {
             let to =
                 if output < self.outputs { To::Output(output) } else { To::Drop(DropReason::Unsuitable) };
             let condition = d.and(condition, &chosen);
-            outcome.leaving.push(Leaving { to, condition, packet: lost.clone(), copy: None });
+            outcome.leaving.push(LeavingPacket { to, condition, packet: lost.clone(), copy: None });
         }
     }
 }
@@ -754,5 +767,5 @@ fn alternatives(d: &Diagrams, term: Term, n: usize) -> Vec<(usize, Bit)> {
 /// time (packets arrive at the same times in both chains).
 pub fn remembers(effects: &Effects) -> bool {
     effects.depends.iter().any(|what| !matches!(what, Depends::Handler | Depends::Time))
-        || effects.state.iter().any(|state| state.access != Access::Soft)
+        || effects.state.iter().any(|state| state.access != StateAccess::Soft)
 }

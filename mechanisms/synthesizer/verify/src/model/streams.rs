@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use super::arrival::{Arrival, Waiting};
 use super::diagrams::{Bit, Diagrams, Term};
 use super::functions::Functions;
-use super::packet::Packet;
+use super::packet::PacketModel;
 use super::step::remembers;
 use program::chain::Chain;
 
@@ -151,7 +151,7 @@ pub fn are_same_at(d: &Diagrams, x: &[Arrival], y: &[Arrival]) -> bool {
         && x.iter().all(|left| {
             y.iter().all(|right| {
                 let both = d.and(&left.condition, &right.condition);
-                d.is_never(&both) || Packet::are_same(d, &both, &left.packet, &right.packet)
+                d.is_never(&both) || PacketModel::are_same(d, &both, &left.packet, &right.packet)
             })
         })
 }

@@ -38,7 +38,7 @@ pub(super) enum Origin {
 
 /// The history of a checksum.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Sum {
+pub struct ChecksumHistory {
     pub(super) origin: Origin,
     /// The words that the checksum accounts for, by offset, if they differ from the words of the unwritten
     /// packet. For a checksum of origin `Written` the vector has 32 bits: the present word, then the word
@@ -110,7 +110,7 @@ impl SumKey {
     }
 }
 
-impl Sum {
+impl ChecksumHistory {
     /// Returns the 16 bits of the checksum: the bits of its origin if there was no update, else an
     /// uninterpreted function of its origin and the words that it accounts for.
     pub fn bits(&self, d: &Diagrams, key: SumKey) -> Vec<Bit> {
