@@ -45,7 +45,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use capture::summary::{self, SummaryField as Summary, PacketInfo, View};
+use capture::summary::{self, PacketInfo, SummaryField as Summary, View};
 use element::args::Raw;
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Counting, EXTRA_LENGTH, Field, Filter, PAINT, Target};

@@ -16,7 +16,7 @@ use packet::{Base, DropReason};
 
 use crate::ElementId;
 
-pub use fields::{DST_IP, DST_IP6, EXTRA_LENGTH, Field, Header, PAINT, wire_field};
+pub use fields::{DST_IP, DST_IP6, EXTRA_LENGTH, Field, HeaderKind, PAINT, wire_field};
 
 /// A whole number that is computed from a packet: a constant, plus multiples of fields. Elements use it to
 /// declare where a header ends or the length that a packet must have. Fields are big-endian and have at most
@@ -51,12 +51,12 @@ pub enum Filter {
     },
     /// True if the header annotation of the header is set, and the fixed part of the header lies inside the
     /// packet.
-    Present(Header),
+    Present(HeaderKind),
     /// True if the header's checksum is right. It is computed over the length that the header itself gives.
     /// Other filters of the case have to check this length: for an invalid length the result is undefined.
     RightChecksum {
         /// The kind of header.
-        header: Header,
+        header: HeaderKind,
         /// The packet's start or the header annotation from which the offset of the header counts.
         base: Base,
         /// The offset of the header from `base`, in bytes.
@@ -176,10 +176,10 @@ pub enum Checksum {
     Untouched,
     /// The element adjusts the checksums of these headers by the difference that its writes make (RFC 1624).
     /// A wrong checksum stays wrong.
-    Updated(Vec<Header>),
+    Updated(Vec<HeaderKind>),
     /// The element computes the checksums of these headers from the packet's bytes. A wrong checksum
     /// becomes right.
-    Recomputed(Vec<Header>),
+    Recomputed(Vec<HeaderKind>),
 }
 
 /// The position in the configuration where the user wrote a case, such as a rule of a filter.
@@ -267,7 +267,7 @@ impl Case {
 
     /// Declares that the element updates the checksums of these headers for its changes.
     #[must_use]
-    pub fn updating(mut self, headers: &[Header]) -> Case {
+    pub fn updating(mut self, headers: &[HeaderKind]) -> Case {
         self.checksum = Checksum::Updated(headers.to_vec());
         self
     }
@@ -420,7 +420,7 @@ pub struct Emit {
     /// The output by which the new packets leave; `None` for every output.
     pub output: Option<usize>,
     /// The header with which the new packets start. `None` for copies and for packets of other kinds.
-    pub starts: Option<Header>,
+    pub starts: Option<HeaderKind>,
     /// The condition on the incoming packets for which new packets are made.
     pub when: Filter,
 }
@@ -735,7 +735,7 @@ impl Filter {
             Filter::Any | Filter::State { .. } => {}
             Filter::In { field, .. } => reads.push(field.clone()),
             Filter::Present(header) => reads.extend([Field::Length, Field::HeaderOffset(header.base())]),
-            Filter::RightChecksum { header: Header::Ipv4, base, offset } => {
+            Filter::RightChecksum { header: HeaderKind::Ipv4, base, offset } => {
                 reads.push(Field::Bytes { base: *base, offset: *offset, length: 60 });
             }
             // Transport checksums cover everything after the header, and most of them addresses in the IP
@@ -765,7 +765,7 @@ mod tests {
             ),
             Case::new(Filter::Any, Target::Output(0))
                 .with(Action::Set(ttl.clone(), Value::Plus(ttl.clone(), -1)))
-                .updating(&[Header::Ipv4]),
+                .updating(&[HeaderKind::Ipv4]),
         ]);
         assert_eq!(effects.reads(), [ttl.clone(), wire_field::IP_CHECKSUM]);
         assert_eq!(effects.writes(), [ttl, wire_field::IP_CHECKSUM]);

@@ -4,7 +4,7 @@
 //! messages show after the element's name and a colon. `None` means that nothing prevents the mechanism.
 
 use crate::effects::{
-    Action, Case, Checksum, Counting, Depends, Effects, Emit, Field, Filter, Header, Hold, Number, Order,
+    Action, Case, Checksum, Counting, Depends, Effects, Emit, Field, Filter, HeaderKind, Hold, Number, Order,
     Sliced, StateAccess, Target, Value,
 };
 use packet::{Annotations, Base};
@@ -384,7 +384,7 @@ impl Place {
         match filter {
             Filter::Any | Filter::Present(_) | Filter::State { .. } => None,
             Filter::In { field, mask, .. } => self.deep_bits(field, *mask),
-            Filter::RightChecksum { header: Header::Ipv4, .. } => None,
+            Filter::RightChecksum { header: HeaderKind::Ipv4, .. } => None,
             Filter::RightChecksum { .. } => Some("payload"),
             Filter::AtMost(a, b) => self.deep_comparison(a, b),
             Filter::Not(inner) => self.deep_filter(inner),
@@ -506,7 +506,7 @@ mod tests {
             Filter::equals(wire_field::IP_DST, 1),
             // The mask selects the lower two bits of the byte, which are ECN.
             Filter::In { field: wire_field::IP_TOS, mask: 3, set: IntervalSet::one(3, 3) },
-            Filter::RightChecksum { header: Header::Ipv4, base: Base::Network, offset: 0 },
+            Filter::RightChecksum { header: HeaderKind::Ipv4, base: Base::Network, offset: 0 },
             Filter::AtMost(Number::of(wire_field::IP_LENGTH), Number::of(Field::Length)),
             Filter::AtMost(Number::constant(34), Number::of(Field::Length)),
             Filter::reaches(Base::Transport, 0, 4),
@@ -553,7 +553,7 @@ mod tests {
             (Filter::AtMost(Number::constant(1000), Number::of(Field::Length)), "reads the length"),
             (Filter::reaches(Base::Data, 200, 1), "reads the payload"),
             (
-                Filter::RightChecksum { header: Header::Tcp, base: Base::Transport, offset: 0 },
+                Filter::RightChecksum { header: HeaderKind::Tcp, base: Base::Transport, offset: 0 },
                 "reads the payload",
             ),
         ];
@@ -601,7 +601,7 @@ mod tests {
         };
         let ttl = Case::new(Filter::Any, Target::Output(0))
             .with(Action::Set(wire_field::IP_TTL, Value::Plus(wire_field::IP_TTL, -1)))
-            .updating(&[Header::Ipv4]);
+            .updating(&[HeaderKind::Ipv4]);
         let device = Effects {
             support: Support { offloads: Some(-14), ..Support::default() },
             ..Effects::cases(vec![Case::new(Filter::Any, Target::Send)])
@@ -613,7 +613,7 @@ mod tests {
             reads(Field::Bytes { base: Base::Data, offset: 12, length: 2 }),
             reads(Field::Bytes { base: Base::Transport, offset: 13, length: 1 }),
             reads(Field::Bytes { base: Base::Network, offset: 24, length: 16 }),
-            cases(Filter::RightChecksum { header: Header::Ipv4, base: Base::Network, offset: 0 }),
+            cases(Filter::RightChecksum { header: HeaderKind::Ipv4, base: Base::Network, offset: 0 }),
             cases(Filter::AtMost(Number::of(wire_field::IP_LENGTH), Number::of(Field::Length))),
             set(wire_field::ETHER_DST),
             Effects::cases(vec![ttl]),
@@ -625,7 +625,7 @@ mod tests {
         let strip = Case::new(Filter::Any, Target::Output(0)).with(Action::Strip(14));
         let ports = Case::new(Filter::Any, Target::Output(0))
             .with(Action::Set(wire_field::SRC_PORT, Value::Constant(vec![0, 1])))
-            .updating(&[Header::Udp]);
+            .updating(&[HeaderKind::Udp]);
         let stop = [
             (Effects::pass().observing(&[Field::Payload]), "shows the payload"),
             (

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use element::effects::{Action, Case, EXTRA_LENGTH, Effects, Field, Header, Hold, Number, Target, Value};
+use element::effects::{Action, Case, EXTRA_LENGTH, Effects, Field, HeaderKind, Hold, Number, Target, Value};
 use element::obstacles::{to_large_segments, to_offloads};
 use element::{Base, ElementId, Facts};
 use packet::{ReachFromTransport, Restore};
@@ -433,7 +433,7 @@ impl Starts {
             }
             // A packet that an element makes has its headers marked: its transport header is at most
             // `IP_HEADER` bytes after the start of the packet.
-            if effect.emits.iter().any(|emit| emit.starts == Some(Header::Ipv4)) {
+            if effect.emits.iter().any(|emit| emit.starts == Some(HeaderKind::Ipv4)) {
                 starts.transport = starts.transport.max(IP_HEADER);
             }
         }

@@ -3,7 +3,7 @@
 
 use classify::IntervalSet;
 use element::args::ArgType;
-use element::effects::{Action, Case, Effects, Field, Filter, Header, Number, Target, Value, wire_field};
+use element::effects::{Action, Case, Effects, Field, Filter, HeaderKind, Number, Target, Value, wire_field};
 use element::{Args, Base, Batch, Cx, DropReason, Element, Invalid, Packet};
 use wire::checksum::Sum;
 use wire::{FromBytes, ipv4};
@@ -140,7 +140,7 @@ pub(crate) fn within(field: Field, mask: u128, low: u128, high: u128) -> Filter 
 /// and the transport header annotation is set.
 pub(crate) fn ipv4_of_protocol(protocol: u8) -> Filter {
     let protocol = Filter::equals(wire_field::IP_PROTOCOL, protocol.into());
-    Filter::Present(Header::Ipv4).and([protocol, is_marked(Base::Transport)])
+    Filter::Present(HeaderKind::Ipv4).and([protocol, is_marked(Base::Transport)])
 }
 
 /// Returns a filter that holds if a header annotation is set.
@@ -174,7 +174,7 @@ pub(crate) fn header_at(base: Base, offset: usize) -> Action {
 }
 
 /// Returns the case that drops packets without this header, with [`DropReason::NoHeader`].
-pub(crate) fn needs(header: Header) -> Case {
+pub(crate) fn needs(header: HeaderKind) -> Case {
     Case::new(Filter::Not(Box::new(Filter::Present(header))), Target::Drop(DropReason::NoHeader))
 }
 

@@ -1,7 +1,7 @@
 //! The selection of the packets to analyze, by an expression in the filter language of IPFilter.
 
 use classify::filter::{
-    self, Condition, FieldPlace, Header, HeaderSlices, Matcher, NameLookup, Primitive, Test, Tree, Version,
+    self, Condition, FieldPlace, HeaderSlices, Layer, Matcher, NameLookup, Primitive, Test, Tree, Version,
 };
 use wire::LinkType;
 use wire::layers::Network;
@@ -73,7 +73,7 @@ fn condition(question: &Primitive) -> Condition {
         return condition;
     }
     let four = Test {
-        header: Header::Network,
+        header: Layer::Network,
         offset: 0,
         length: 1,
         mask: 0xf0,

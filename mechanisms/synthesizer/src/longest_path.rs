@@ -10,8 +10,8 @@ use wire::ethernet;
 
 use program::chain::Chain;
 use program::location::{ByteLocation, IPV4};
-use program::question::{Leased, Question};
-use program::{Class, Exit, Next, Node, Program};
+use program::question::{LeasedProperty, Question};
+use program::{Exit, Next, Node, Program, TrafficClass};
 
 /// The name of a header checksum in the report.
 const CHECKSUM: &str = "IP checksum";
@@ -19,7 +19,7 @@ const CHECKSUM: &str = "IP checksum";
 /// The path of the class whose packets bypass the most elements.
 pub(crate) struct LongestPath<'a> {
     /// The class.
-    pub(crate) class: &'a Class,
+    pub(crate) class: &'a TrafficClass,
     /// The elements of the path, in the order in which packets would pass them.
     pub(crate) steps: Vec<Step>,
     /// The offset of the network header from the start of the input packet.
@@ -58,7 +58,7 @@ impl<'a> LongestPath<'a> {
     pub(crate) fn new(chain: &Chain, program: &'a Program) -> Option<LongestPath<'a>> {
         // `max_by_key` returns the last maximum, and the classes are reversed, so the first class wins a
         // tie.
-        let longest = |class: &&Class| (class.path.len(), Reverse(class.writes.len()));
+        let longest = |class: &&TrafficClass| (class.path.len(), Reverse(class.writes.len()));
         let class = program.classes.iter().rev().max_by_key(longest)?;
         let numbers: BTreeMap<&str, usize> =
             chain.nodes.iter().enumerate().map(|(number, node)| (node.name.as_str(), number)).collect();
@@ -98,9 +98,7 @@ impl<'a> LongestPath<'a> {
         let mut left: Vec<Option<usize>> = vec![None; program.nodes.len()];
         let to_come = |left: &[Option<usize>], next: Next| match next {
             Next::Node(node) => left.get(node as usize).copied().flatten(),
-            Next::TrafficClass(class) => {
-                (program.classes.get(class as usize) == Some(self.class)).then_some(0)
-            }
+            Next::Class(class) => (program.classes.get(class as usize) == Some(self.class)).then_some(0),
         };
         for number in (0..program.nodes.len()).rev() {
             let nexts = program.nodes[number].parts.iter();
@@ -142,12 +140,12 @@ pub(crate) fn name_of_question(question: &Question, network: i32) -> Option<Stri
     match question {
         Question::Length => Some("length".into()),
         Question::Kind => Some("packet type".into()),
-        Question::Bytes { offset, .. } => name_of_place(ByteLocation::ByteValue(*offset), network),
+        Question::Bytes { offset, .. } => name_of_place(ByteLocation::Byte(*offset), network),
         Question::Annotation { offset, .. } => name_of_place(ByteLocation::Annotation(*offset), network),
         Question::AtLeastZero(_)
         | Question::RightChecksum { .. }
         | Question::List(_)
-        | Question::LeasedProperty { .. } => None,
+        | Question::Leased { .. } => None,
     }
 }
 
@@ -160,10 +158,10 @@ pub(crate) fn leased<'a>(
     program: &'a Program,
     network: i32,
 ) -> Option<(&'a str, Option<String>)> {
-    let Question::LeasedProperty { step, what } = *question else { return None };
+    let Question::Leased { step, what } = *question else { return None };
     let step = program.steps.get(usize::from(step))?;
     let element = program.elements.get(step.element as usize)?;
-    let Leased::Bytes { offset, .. } = what else { return Some((element, None)) };
+    let LeasedProperty::Bytes { offset, .. } = what else { return Some((element, None)) };
     let node = chain.nodes.iter().find(|node| node.name == *element)?;
     let case = node.effects.cases.get(step.case)?;
     let (mut end, mut name) = (0, None);
@@ -192,7 +190,7 @@ pub(crate) fn said(question: &Question, chain: &Chain, program: &Program, networ
             let element = list.and_then(|list| program.elements.get(list.element as usize));
             format!("rules of {}", element.map(String::as_str).unwrap_or_default())
         }
-        Question::LeasedProperty { .. } => match leased(question, chain, program, network) {
+        Question::Leased { .. } => match leased(question, chain, program, network) {
             Some((element, Some(field))) => format!("{field} that {element} gives the flow"),
             Some((element, None)) => format!("where {element} sends the flow"),
             None => question.to_string(),
@@ -204,7 +202,7 @@ pub(crate) fn said(question: &Question, chain: &Chain, program: &Program, networ
 /// Returns the name of the element that packets of a class go to, or the drop reason as an error. `outputs`
 /// has the destination of each output of the program.
 pub(crate) fn fate<'a>(
-    class: &Class,
+    class: &TrafficClass,
     outputs: &'a [(usize, usize)],
     chain: &'a Chain,
 ) -> Result<&'a str, &'static str> {
@@ -251,7 +249,7 @@ fn name_of(field: &Field, start: i32) -> Option<String> {
                 Base::Network => offset,
                 Base::Transport => IPV4 + offset,
             };
-            return name_of_place(ByteLocation::ByteValue(place), 0);
+            return name_of_place(ByteLocation::Byte(place), 0);
         }
         Field::Annotation { offset, .. } => return name_of_place(ByteLocation::Annotation(offset), 0),
         Field::Length => "length".into(),
@@ -266,7 +264,7 @@ fn name_of_place(place: ByteLocation, network: i32) -> Option<String> {
     let place = match place {
         ByteLocation::Annotation(_) => return Some("annotations".into()),
         ByteLocation::Leased(..) => return Some("mappings".into()),
-        ByteLocation::ByteValue(place) => place - network,
+        ByteLocation::Byte(place) => place - network,
     };
     Some(
         match place {

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use crate::compose::{Region, Synthesis};
 use crate::longest_path::{Asked, LongestPath, fate, leased, name_of_question, said};
 use program::chain::Chain;
-use program::question::{Leased, Question};
+use program::question::{LeasedProperty, Question};
 use program::{Next, Node, Program};
 
 /// The width of the page in pixels. All lengths in this file are in pixels.
@@ -102,7 +102,7 @@ impl Sheet {
                 y += LINE + GAP - 4;
             }
             scope_before = Some(scope);
-            // A generated name (`TrafficClass@number`) contains the class, so only the class is shown.
+            // A generated name (`Class@number`) contains the class, so only the class is shown.
             let title = match name.split_once('@') {
                 Some((class, _)) => class.to_string(),
                 None => format!("{name} :: {}", node.class),
@@ -248,7 +248,7 @@ fn answers(node: &Node, on: Next, field: &str) -> (String, Vec<Next>) {
 fn answer(question: &Question, number: u128, field: &str) -> String {
     let length = match *question {
         Question::Bytes { length, .. }
-        | Question::LeasedProperty { what: Leased::Bytes { length, .. }, .. } => Some(length),
+        | Question::Leased { what: LeasedProperty::Bytes { length, .. }, .. } => Some(length),
         _ => None,
     };
     match (question, length) {
@@ -258,7 +258,7 @@ fn answer(question: &Question, number: u128, field: &str) -> String {
             parts.join(".")
         }
         (_, Some(_)) if field.starts_with("IP version") => format!("{number:#04x}"),
-        (Question::LeasedProperty { what: Leased::Output, .. }, _) => match number.checked_sub(1) {
+        (Question::Leased { what: LeasedProperty::Output, .. }, _) => match number.checked_sub(1) {
             None => "nowhere yet".into(),
             Some(output) if output + 1 == u128::from(u16::MAX) => "any".into(),
             Some(output) => format!("output {output}"),
@@ -275,7 +275,7 @@ fn fates(chain: &Chain, region: &Region, nexts: &[Next]) -> Vec<String> {
     let (mut open, mut seen, mut classes) = (nexts.to_vec(), BTreeSet::new(), BTreeSet::new());
     while let Some(next) = open.pop() {
         match next {
-            Next::TrafficClass(class) => drop(classes.insert(class)),
+            Next::Class(class) => drop(classes.insert(class)),
             Next::Node(node) if seen.insert(node) => {
                 let parts = program.nodes.get(node as usize).map(|node| &node.parts[..]).unwrap_or_default();
                 open.extend(parts.iter().map(|(_, next)| *next));
@@ -335,26 +335,22 @@ mod tests {
         let question = |offset, length| Question::Bytes { offset, length };
         let node = |question, ends: &[u128]| Node {
             question,
-            parts: ends
-                .iter()
-                .enumerate()
-                .map(|(part, &end)| (end, Next::TrafficClass(part as u32 % 2)))
-                .collect(),
+            parts: ends.iter().enumerate().map(|(part, &end)| (end, Next::Class(part as u32 % 2))).collect(),
         };
         let name = |node: &Node| name_of_question(&node.question, 14).unwrap_or_default();
-        let shown = |node: &Node| answers(node, Next::TrafficClass(1), &name(node));
+        let shown = |node: &Node| answers(node, Next::Class(1), &name(node));
         let (on, others) = shown(&node(question(30, 4), &[0x0a00_0000, 0x0a00_00ff, u128::from(u32::MAX)]));
         assert_eq!((on.as_str(), others.len()), ("10.0.0.1 - 10.0.0.255", 2));
         // A question about the first three bytes of an address.
         assert_eq!(shown(&node(question(26, 3), &[0x0a_0000, 0x0a_0001, 0xff_ffff])).0, "10.0.1");
         assert_eq!(shown(&node(Question::Length, &[19, u128::from(u32::MAX)])).0, "20 - any");
         assert_eq!(shown(&node(question(22, 1), &[0, 1, 2, 3, 4, 255])).0, "1, 3, ...");
-        let leased = |what| Question::LeasedProperty { step: 0, what };
-        let bytes = node(leased(Leased::Bytes { offset: 4, length: 4 }), &[0x0a00_0000, 0x0a00_0001]);
-        assert_eq!(answers(&bytes, Next::TrafficClass(1), "IP destination").0, "10.0.0.1");
-        assert_eq!(shown(&node(leased(Leased::Output), &[0, 1, 65535])).0, "output 0");
+        let leased = |what| Question::Leased { step: 0, what };
+        let bytes = node(leased(LeasedProperty::Bytes { offset: 4, length: 4 }), &[0x0a00_0000, 0x0a00_0001]);
+        assert_eq!(answers(&bytes, Next::Class(1), "IP destination").0, "10.0.0.1");
+        assert_eq!(shown(&node(leased(LeasedProperty::Output), &[0, 1, 65535])).0, "output 0");
         let whatever =
-            Node { question: Question::Length, parts: vec![(u128::from(u32::MAX), Next::TrafficClass(1))] };
+            Node { question: Question::Length, parts: vec![(u128::from(u32::MAX), Next::Class(1))] };
         assert_eq!(shown(&whatever).0, "any");
     }
 }

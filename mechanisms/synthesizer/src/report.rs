@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::compose::{Region, Synthesis};
 use crate::longest_path::{LongestPath, fate, name_of_question, said};
 use program::chain::{Chain, Port};
-use program::{self, Class, Next, Program, text};
+use program::{self, Next, Program, TrafficClass, text};
 
 /// The report of a synthesis; also the JSON output.
 #[derive(Clone, Debug, Serialize)]
@@ -200,8 +200,8 @@ impl RegionReport {
 fn of_region(chain: &Chain, region: &Region) -> RegionReport {
     let Region { from, program, outputs, handed, passed, .. } = region;
     let name = |node: usize| chain.nodes[node].name.clone();
-    let class = |class: &Class| ClassReport {
-        operation: text::of_class(&Class { path: Vec::new(), ..class.clone() }),
+    let class = |class: &TrafficClass| ClassReport {
+        operation: text::of_class(&TrafficClass { path: Vec::new(), ..class.clone() }),
         passes: class.path.iter().map(|passed| program.elements[passed.element as usize].clone()).collect(),
         to: fate(class, outputs, chain).unwrap_or_else(|reason| reason).to_string(),
     };
@@ -258,7 +258,7 @@ pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
             writeln!(out, "  subgraph cluster{number} {{\n    label=\"after {from} [{}]\";", region.from.1);
         let id = |next: Next| match next {
             Next::Node(node) => format!("s{number}n{node}"),
-            Next::TrafficClass(class) => format!("s{number}c{class}"),
+            Next::Class(class) => format!("s{number}c{class}"),
         };
         let _ = writeln!(out, "    s{number} [shape=point];\n    s{number} -> {};", id(program.start));
         for (place, node) in program.nodes.iter().enumerate() {
@@ -271,7 +271,7 @@ pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
             }
         }
         for (place, class) in program.classes.iter().enumerate() {
-            let operation = text::of_class(&Class { path: Vec::new(), ..class.clone() });
+            let operation = text::of_class(&TrafficClass { path: Vec::new(), ..class.clone() });
             let to = fate(class, &region.outputs, chain).unwrap_or_else(|reason| reason);
             let label = quoted(&format!("{}\n{to}", operation.replace("; ", "\n")));
             let _ = writeln!(out, "    s{number}c{place} [label=\"{label}\"];");

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use element::effects::Header;
+use element::effects::HeaderKind;
 use fastrand::Rng;
 use program::location::ByteLocation;
 use program::machine_code::MachineCode;
-use program::question::{Leased, Question};
-use program::{ChecksumOperation, Class, Exit, Next, Program, Write, WrittenValue};
+use program::question::{LeasedProperty, Question};
+use program::{ChecksumOperation, Exit, Next, Program, TrafficClass, Write, WrittenValue};
 use synthesizer::compose::walk::PathLimits;
 use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
@@ -49,9 +49,9 @@ fn composed(chain: &Read, synthesis: &Synthesis) -> String {
 }
 
 /// Returns the class of TCP packets that pass all translators and leave.
-fn usual(program: &mut Program) -> &mut Class {
-    let leads = |class: &&mut Class| {
-        let is_tcp = class.transport_checksum.as_ref().is_some_and(|sum| sum.protocol == Header::Tcp);
+fn usual(program: &mut Program) -> &mut TrafficClass {
+    let leads = |class: &&mut TrafficClass| {
+        let is_tcp = class.transport_checksum.as_ref().is_some_and(|sum| sum.protocol == HeaderKind::Tcp);
         is_tcp && matches!(class.exit, Exit::Output(_))
     };
     program.classes.iter_mut().filter(leads).max_by_key(|class| class.path.len()).unwrap()
@@ -79,7 +79,7 @@ fn translators_in_a_row_are_one_mapping() {
     });
     assert!(written.keys().all(|step| program.steps[usize::from(*step)].after.is_some()), "{class:?}");
     let sum = class.transport_checksum.unwrap();
-    assert_eq!((sum.protocol, sum.header, sum.words), (Header::Tcp, 34, vec![26, 28, 30, 32, 34, 36]));
+    assert_eq!((sum.protocol, sum.header, sum.words), (HeaderKind::Tcp, 34, vec![26, 28, 30, 32, 34, 36]));
 }
 
 /// Changes a program in one way (`spoil`), and expects that it is no longer proven equivalent.
@@ -98,7 +98,7 @@ fn spoiled_mappings_are_caught() {
     });
     caught("the checksum of the other protocol", |program| {
         usual(program).transport_checksum.as_mut().is_some_and(|sum| {
-            sum.protocol = Header::Udp;
+            sum.protocol = HeaderKind::Udp;
             true
         })
     });
@@ -117,7 +117,7 @@ fn spoiled_mappings_are_caught() {
     caught("another value", |program| {
         let mut spoiled = false;
         for write in &mut usual(program).writes {
-            if let (ByteLocation::ByteValue(_), WrittenValue::Copy(ByteLocation::Leased(_, offset), _)) =
+            if let (ByteLocation::Byte(_), WrittenValue::Copy(ByteLocation::Leased(_, offset), _)) =
                 (write.place, &mut write.value)
             {
                 *offset = if *offset == 0 { 4 } else { 0 };
@@ -142,7 +142,7 @@ fn spoiled_mappings_are_caught() {
         let leads: Vec<(u32, Next)> = (0..)
             .zip(&program.nodes)
             .filter_map(|(number, node)| match node.question {
-                Question::LeasedProperty { step, what: Leased::Output } if nested.contains(&step) => {
+                Question::Leased { step, what: LeasedProperty::Output } if nested.contains(&step) => {
                     Some((number, node.next(1)))
                 }
                 _ => None,
@@ -190,14 +190,12 @@ fn ports_are_written_over_without_their_checksum() {
         ["StoreData(36, \\<e1>)", "Null"].map(|element| read(&and_then(element, "in", "out")));
     let mut synthesis = compose(&without);
     let class = usual(&mut synthesis.regions[0].program);
-    class.writes.retain(|write| write.place != ByteLocation::ByteValue(36));
-    class
-        .writes
-        .push(Write { place: ByteLocation::ByteValue(36), value: WrittenValue::Constant(vec![0xe1]) });
+    class.writes.retain(|write| write.place != ByteLocation::Byte(36));
+    class.writes.push(Write { place: ByteLocation::Byte(36), value: WrittenValue::Constant(vec![0xe1]) });
     let words = &class.transport_checksum.as_ref().unwrap().words;
     assert!(
         words.contains(&36)
-            && !class.writes.iter().any(|write| matches!(write.place, ByteLocation::ByteValue(35))),
+            && !class.writes.iter().any(|write| matches!(write.place, ByteLocation::Byte(35))),
         "{class:?}"
     );
     let verdict = compare_within(NODES, &with, &read(&composed(&with, &synthesis))).verdict;
@@ -217,9 +215,9 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
     let mut synthesis = compose(&chains[1]);
     let program = &mut synthesis.regions[0].program;
     let changed = program.elements.iter().position(|name| name == "s");
-    let byte = Write { place: ByteLocation::ByteValue(15), value: WrittenValue::Constant(vec![0x28]) };
-    let write = |class: &mut Class| {
-        for there in class.writes.iter_mut().filter(|write| write.place == ByteLocation::ByteValue(15)) {
+    let byte = Write { place: ByteLocation::Byte(15), value: WrittenValue::Constant(vec![0x28]) };
+    let write = |class: &mut TrafficClass| {
+        for there in class.writes.iter_mut().filter(|write| write.place == ByteLocation::Byte(15)) {
             *there = byte.clone();
         }
         // The element has other cases in the other chain, so it is removed from the paths.

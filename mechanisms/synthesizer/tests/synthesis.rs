@@ -181,7 +181,7 @@ fn caught(text: &str, what: &str, spoil: impl Fn(&mut Program) -> bool) {
 }
 
 /// Returns the class with the longest path among the classes whose packets leave.
-fn usual(program: &mut Program) -> &mut program::Class {
+fn usual(program: &mut Program) -> &mut program::TrafficClass {
     let class = program.classes.iter_mut().filter(|class| matches!(class.exit, Exit::Output(_)));
     class.max_by_key(|class| class.path.len()).unwrap()
 }
@@ -312,7 +312,7 @@ fn the_printed_algorithm_would_be_caught() {
             let mut spoiled = false;
             for node in program.nodes.iter_mut().filter(|node| node.question == ttl) {
                 for (_, next) in node.parts.iter_mut().skip(1) {
-                    *next = Next::TrafficClass(class);
+                    *next = Next::Class(class);
                     spoiled = true;
                 }
             }

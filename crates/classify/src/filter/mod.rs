@@ -30,7 +30,7 @@ mod tree;
 mod words;
 
 pub use classbench::{classbench, is_classbench};
-pub use condition::{Condition, Header, Test};
+pub use condition::{Condition, Layer, Test};
 pub use listing::Listing;
 pub use matcher::Matcher;
 pub use names::{NameLookup, ip_protocol, well_known_port};
@@ -55,11 +55,11 @@ pub struct HeaderSlices<'p> {
 impl<'p> HeaderSlices<'p> {
     /// Returns the bytes from `header` to the end of the packet.
     #[inline]
-    pub fn of(&self, header: Header) -> &'p [u8] {
+    pub fn of(&self, header: Layer) -> &'p [u8] {
         match header {
-            Header::Mac => self.mac,
-            Header::Network => self.network,
-            Header::Transport => self.transport,
+            Layer::Mac => self.mac,
+            Layer::Network => self.network,
+            Layer::Transport => self.transport,
         }
     }
 }

@@ -82,7 +82,7 @@ pub mod wire_field {
 
 /// A kind of header. A packet may or may not have it, and it may or may not be valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Header {
+pub enum HeaderKind {
     /// The Ethernet header without tags.
     Ethernet,
     /// The Ethernet header with one 802.1Q tag.
@@ -103,38 +103,38 @@ pub enum Header {
     Icmpv6,
 }
 
-impl Header {
+impl HeaderKind {
     /// The header annotation that gives the offset at which the header starts.
     pub fn base(self) -> Base {
         match self {
-            Header::Ethernet | Header::Vlan => Base::Mac,
-            Header::Arp | Header::Ipv4 | Header::Ipv6 => Base::Network,
-            Header::Tcp | Header::Udp | Header::Icmp | Header::Icmpv6 => Base::Transport,
+            HeaderKind::Ethernet | HeaderKind::Vlan => Base::Mac,
+            HeaderKind::Arp | HeaderKind::Ipv4 | HeaderKind::Ipv6 => Base::Network,
+            HeaderKind::Tcp | HeaderKind::Udp | HeaderKind::Icmp | HeaderKind::Icmpv6 => Base::Transport,
         }
     }
 
     /// The length of the fixed part of the header in bytes, from its header annotation on.
     pub fn least_length(self) -> u16 {
         match self {
-            Header::Ethernet => 14,
-            Header::Vlan => 18,
-            Header::Arp => 28,
-            Header::Ipv4 | Header::Tcp => 20,
-            Header::Ipv6 => 40,
-            Header::Udp | Header::Icmp | Header::Icmpv6 => 8,
+            HeaderKind::Ethernet => 14,
+            HeaderKind::Vlan => 18,
+            HeaderKind::Arp => 28,
+            HeaderKind::Ipv4 | HeaderKind::Tcp => 20,
+            HeaderKind::Ipv6 => 40,
+            HeaderKind::Udp | HeaderKind::Icmp | HeaderKind::Icmpv6 => 8,
         }
     }
 
     /// The bytes of the packet that a check of the header reads, its checksum included.
     pub fn extent(self) -> Field {
         match self {
-            Header::Ethernet => Field::Bytes { base: Base::Mac, offset: 0, length: 14 },
-            Header::Vlan => Field::Bytes { base: Base::Mac, offset: 12, length: 6 },
-            Header::Arp => Field::Bytes { base: Base::Network, offset: 0, length: 28 },
-            Header::Ipv4 => wire_field::IP_HEADER,
-            Header::Ipv6 => Field::Bytes { base: Base::Network, offset: 0, length: 40 },
+            HeaderKind::Ethernet => Field::Bytes { base: Base::Mac, offset: 0, length: 14 },
+            HeaderKind::Vlan => Field::Bytes { base: Base::Mac, offset: 12, length: 6 },
+            HeaderKind::Arp => Field::Bytes { base: Base::Network, offset: 0, length: 28 },
+            HeaderKind::Ipv4 => wire_field::IP_HEADER,
+            HeaderKind::Ipv6 => Field::Bytes { base: Base::Network, offset: 0, length: 40 },
             // The checksums of these headers cover everything after the header.
-            Header::Tcp | Header::Udp | Header::Icmp | Header::Icmpv6 => Field::Payload,
+            HeaderKind::Tcp | HeaderKind::Udp | HeaderKind::Icmp | HeaderKind::Icmpv6 => Field::Payload,
         }
     }
 
@@ -142,11 +142,11 @@ impl Header {
     pub fn checksum(self) -> Option<Field> {
         let at = |base, offset| Some(Field::Bytes { base, offset, length: 2 });
         match self {
-            Header::Ipv4 => at(Base::Network, 10),
-            Header::Tcp => at(Base::Transport, 16),
-            Header::Udp => at(Base::Transport, 6),
-            Header::Icmp | Header::Icmpv6 => at(Base::Transport, 2),
-            Header::Ethernet | Header::Vlan | Header::Arp | Header::Ipv6 => None,
+            HeaderKind::Ipv4 => at(Base::Network, 10),
+            HeaderKind::Tcp => at(Base::Transport, 16),
+            HeaderKind::Udp => at(Base::Transport, 6),
+            HeaderKind::Icmp | HeaderKind::Icmpv6 => at(Base::Transport, 2),
+            HeaderKind::Ethernet | HeaderKind::Vlan | HeaderKind::Arp | HeaderKind::Ipv6 => None,
         }
     }
 }

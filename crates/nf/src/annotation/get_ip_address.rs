@@ -23,7 +23,7 @@
 
 use element::args::AnnotationOffset;
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Filter, Header, Target, Value, wire_field};
+use element::effects::{Action, Case, Filter, HeaderKind, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use crate::editing::{annotation, bytes, each, ipv4, needs, otherwise};
@@ -80,8 +80,8 @@ impl Element for GetIpAddress {
                 let there = Filter::In { field: field.clone(), mask: 0, set: IntervalSet::one(0, 0) };
                 (Case::new(there.not(), Target::Drop(DropReason::TooShort)), field)
             }
-            From::Source => (needs(Header::Ipv4), wire_field::IP_SRC),
-            From::Destination => (needs(Header::Ipv4), wire_field::IP_DST),
+            From::Source => (needs(HeaderKind::Ipv4), wire_field::IP_SRC),
+            From::Destination => (needs(HeaderKind::Ipv4), wire_field::IP_DST),
         };
         let copy = Action::Set(annotation(self.to, 4), Value::Copy(field));
         Effects::cases(vec![lacks, otherwise(vec![copy])])

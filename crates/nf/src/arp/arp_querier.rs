@@ -89,7 +89,7 @@ use classify::IntervalSet;
 use element::args::{ElementRef, Ipv4Prefix, Raw, read_value};
 use element::class::ArgInfo;
 use element::effects::{
-    Action, Case, DST_IP, Depends, Emit, Field, Filter, Header, Hold, Number, Order, State, StateAccess,
+    Action, Case, DST_IP, Depends, Emit, Field, Filter, HeaderKind, Hold, Number, Order, State, StateAccess,
     Target, Value, wire_field,
 };
 use element::{
@@ -375,7 +375,7 @@ impl Element for ArpQuerier {
             input: Some(0),
             reads: vec![DST_IP, TCI, Field::TimeStamp],
             output: Some(self.query_output),
-            starts: Some(Header::Ethernet),
+            starts: Some(HeaderKind::Ethernet),
             // With POLL_TIMEOUT, a query can also be sent for a known address, so any packet can cause one.
             when: if self.desk.poll_timeout > 0 { Filter::Any } else { asked },
         };

@@ -92,7 +92,7 @@ use std::sync::Arc;
 
 use classify::IntervalSet;
 use element::class::{ArgInfo, ConfigurePhase, join};
-use element::effects::{Action, Case, DST_IP, Field, Filter, Header, Target, Value, wire_field};
+use element::effects::{Action, Case, DST_IP, Field, Filter, HeaderKind, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Invalid, Packet, manual};
 use packet::Annotations;
 use wire::{FiveTuple, FromBytes, ip_protocol, ipv4};
@@ -204,8 +204,8 @@ pub(super) fn requoted(about: &'static str, reads: &[Field], actions: &[Action])
     let icmp = Filter::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into());
     let first = within(wire_field::IP_FRAGMENT, 0x1fff, 0, 0);
     let of_error = Filter::Opaque { about, reads: [reads, &message].concat() };
-    let icmp = Filter::Present(Header::Icmp).and([icmp, first, of_error]);
-    let case = Case::new(icmp, Target::Output(0)).updating(&[Header::Ipv4]);
+    let icmp = Filter::Present(HeaderKind::Icmp).and([icmp, first, of_error]);
+    let case = Case::new(icmp, Target::Output(0)).updating(&[HeaderKind::Ipv4]);
     let case = actions.iter().cloned().fold(case, Case::with);
     case.with(pure(Field::Payload, "quotation", &[reads, &message].concat()))
 }
@@ -234,7 +234,7 @@ impl Delivery for ToAddress {
         let is_ipv4 = within(wire_field::IP_VERSION_IHL, 0xf0, 0x40, 0x40);
         let actions = [Action::Set(wire_field::IP_DST, chosen()), Action::Set(DST_IP, chosen())];
         let mut cases = vec![
-            needs(Header::Ipv4),
+            needs(HeaderKind::Ipv4),
             Case::new(is_ipv4.not(), Target::Drop(DropReason::NoHeader)),
             when("no server is active for it", &reads, Target::Drop(DropReason::NotConnected)),
         ];

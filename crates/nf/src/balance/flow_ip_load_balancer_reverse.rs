@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use element::args::ElementRef;
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Field, Header, State, StateAccess, Target, Value, wire_field};
+use element::effects::{Action, Case, Field, HeaderKind, State, StateAccess, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, Effects, Element, ElementId, manual};
 
 use super::flow_ip_load_balancer::{Front, requote, requoted};
@@ -68,7 +68,7 @@ impl Element for FlowIpLoadBalancerReverse {
         let vip = Action::Set(wire_field::IP_SRC, Value::Constant(self.front.vip.octets().to_vec()));
         let error = requoted("an ICMP error", &[], std::slice::from_ref(&vip));
         let stored = stored(&[vip], |when| Case::new(when, Target::Output(0)));
-        let mut cases = vec![needs(Header::Ipv4), error];
+        let mut cases = vec![needs(HeaderKind::Ipv4), error];
         // The first case of `stored` is for TCP packets. Packets with FIN or RST are `shown`, so that they
         // pass the element itself, because only the element notifies the balancer of them.
         if let Some(tcp) = stored.first() {

@@ -31,7 +31,7 @@ use std::net::Ipv4Addr;
 
 use element::args::{ArgType, Scope};
 use element::class::ArgInfo;
-use element::effects::Header;
+use element::effects::HeaderKind;
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use wire::checksum::Sum;
 use wire::icmp::kind;
@@ -162,7 +162,7 @@ impl Element for IcmpIpEncap {
             actions.push(constant(at(4, 2), &self.identifier.to_be_bytes()));
             actions.push(identification(at(6, 2)));
         }
-        self.outer.effects(inner, actions, Some(Header::Icmp))
+        self.outer.effects(inner, actions, Some(HeaderKind::Icmp))
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

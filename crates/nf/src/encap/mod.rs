@@ -15,7 +15,7 @@ use std::net::Ipv4Addr;
 use classify::filter::ip_protocol;
 use element::args::{ArgType, Scope, not_a};
 use element::effects::{
-    Action, Case, Checksum, DST_IP, Depends, Effects, Field, Filter, Header, Number, Target, Value,
+    Action, Case, Checksum, DST_IP, Depends, Effects, Field, Filter, HeaderKind, Number, Target, Value,
     wire_field,
 };
 use element::{Base, Cx, DropReason, Packet};
@@ -117,7 +117,7 @@ impl Outer {
     /// Returns the effects of an element that prepends the IPv4 header and `inner` bytes of headers after
     /// it. `more` are the actions that write these bytes. `checksum` is the inner header that has a
     /// checksum of its own, if it has one.
-    pub(super) fn effects(&self, inner: usize, more: Vec<Action>, checksum: Option<Header>) -> Effects {
+    pub(super) fn effects(&self, inner: usize, more: Vec<Action>, checksum: Option<HeaderKind>) -> Effects {
         let length = ipv4::Header::LEN + inner;
         let total = Number::of(Field::Length).plus_constant(length as i64);
         let fits = Filter::AtMost(total.clone(), Number::constant(u16::MAX.into()));
@@ -142,7 +142,7 @@ impl Outer {
             Destination::Annotation => actions.push(Action::Set(wire_field::IP_DST, Value::Copy(DST_IP))),
         }
         actions.extend(more);
-        let checksums = std::iter::once(Header::Ipv4).chain(checksum).collect();
+        let checksums = std::iter::once(HeaderKind::Ipv4).chain(checksum).collect();
         let encap = Case { checksum: Checksum::Recomputed(checksums), ..otherwise(actions) };
         Effects::cases(vec![too_long, encap]).depending_on(Depends::Counter).depending_on(Depends::Handler)
     }

@@ -31,7 +31,7 @@ use std::net::Ipv4Addr;
 
 use element::args::{ArgType, Raw, UdpPort};
 use element::class::ArgInfo;
-use element::effects::{Action, Field, Header, Number, Value, wire_field};
+use element::effects::{Action, Field, HeaderKind, Number, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use wire::checksum::{PseudoHeader, Sum};
 use wire::{IntoBytes, U16, ip_protocol, ipv4, udp};
@@ -127,7 +127,7 @@ impl Element for UdpIpEncap {
         self.outer.effects(
             INNER,
             ports.into_iter().chain([length, checksum]).collect(),
-            self.checksum.then_some(Header::Udp),
+            self.checksum.then_some(HeaderKind::Udp),
         )
     }
 

@@ -38,7 +38,7 @@
 use std::net::Ipv6Addr;
 
 use element::class::ArgInfo;
-use element::effects::{DST_IP6, Header};
+use element::effects::{DST_IP6, HeaderKind};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::{Annotations, MAX_PACKET, PacketKind};
 use wire::checksum::PseudoHeader;
@@ -212,7 +212,7 @@ impl Icmp6Error {
 
 impl Element for Icmp6Error {
     fn effects(&self) -> Effects {
-        declared("ICMPv6 message", Header::Ipv6, DST_IP6)
+        declared("ICMPv6 message", HeaderKind::Ipv6, DST_IP6)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use element::class::ArgInfo;
-use element::effects::{DST_IP, Depends, Header};
+use element::effects::{DST_IP, Depends, HeaderKind};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use packet::{Annotations, MAX_PACKET, PacketKind};
 use wire::icmp::kind;
@@ -279,7 +279,7 @@ impl IcmpError {
 
 impl Element for IcmpError {
     fn effects(&self) -> Effects {
-        declared("ICMP error", Header::Ipv4, DST_IP)
+        declared("ICMP error", HeaderKind::Ipv4, DST_IP)
             .depending_on(Depends::Counter)
             .depending_on(Depends::Handler)
     }

@@ -17,7 +17,7 @@
 //! ## See also
 //! ICMPPingSource, ICMPError, IPMirror
 
-use element::effects::{Action, DST_IP, Depends, Field, Filter, Header, PAINT, Value, wire_field};
+use element::effects::{Action, DST_IP, Depends, Field, Filter, HeaderKind, PAINT, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::checksum::{Delta, Sum};
@@ -99,9 +99,9 @@ impl Element for IcmpPingResponder {
         // If the updated checksum is zero, its value depends on all bytes of the message, which a declared
         // update cannot express.
         let all = Filter::Opaque { about: "whole message", reads: vec![Field::Payload, Field::Length] };
-        let header = Filter::Present(Header::Ipv4);
+        let header = Filter::Present(HeaderKind::Ipv4);
         let request = Filter::All(vec![
-            Filter::Present(Header::Icmp),
+            Filter::Present(HeaderKind::Icmp),
             Filter::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into()),
             Filter::equals(kind, kind::ECHO.into()),
             all,
@@ -118,7 +118,7 @@ impl Element for IcmpPingResponder {
         let mut effects =
             checked(vec![(header, DropReason::NoHeader), (request, DropReason::NoMatch)], actions);
         if let Some(answer) = effects.cases.pop() {
-            effects.cases.push(answer.updating(&[Header::Ipv4, Header::Icmp]));
+            effects.cases.push(answer.updating(&[HeaderKind::Ipv4, HeaderKind::Icmp]));
         }
         effects.depending_on(Depends::Time)
     }

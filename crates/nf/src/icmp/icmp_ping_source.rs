@@ -41,7 +41,7 @@ use std::net::Ipv4Addr;
 
 use element::args::{Bytes, parse_bool, parse_seconds};
 use element::class::{Access, ArgInfo};
-use element::effects::{Action, Case, DST_IP, Depends, Emit, Field, Filter, Header, Target, Value};
+use element::effects::{Action, Case, DST_IP, Depends, Emit, Field, Filter, HeaderKind, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::icmp::kind;
@@ -315,7 +315,7 @@ impl Element for IcmpPingSource {
             input: None,
             reads: Vec::new(),
             output: Some(0),
-            starts: Some(Header::Ipv4),
+            starts: Some(HeaderKind::Ipv4),
             when: Filter::Any,
         }];
         effects

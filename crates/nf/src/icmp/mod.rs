@@ -5,7 +5,7 @@ pub mod icmp_error;
 pub mod icmp_ping_responder;
 pub mod icmp_ping_source;
 
-use element::effects::{Case, Depends, Effects, Emit, Field, Filter, Header, Target};
+use element::effects::{Case, Depends, Effects, Emit, Field, Filter, HeaderKind, Target};
 use element::{Base, Cx, DropReason, Packet};
 use packet::Annotations;
 
@@ -35,7 +35,7 @@ fn answer(cx: &mut Cx<'_>, packet: Packet, message: &[u8], header_length: usize)
 
 /// Returns the effects of an element that answers packets with messages: the messages' name, the header
 /// with which they start, and the annotation that gives their destination.
-fn declared(name: &'static str, starts: Header, destination: Field) -> Effects {
+fn declared(name: &'static str, starts: HeaderKind, destination: Field) -> Effects {
     let header = vec![Field::HeaderOffset(Base::Network), Field::Payload, Field::Length, Field::Kind];
     let none = when("no error may be sent about it", &header, Target::Drop(DropReason::Unsuitable));
     let mut reads = header;

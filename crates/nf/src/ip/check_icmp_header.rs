@@ -26,7 +26,7 @@
 //! CheckIPHeader, CheckTCPHeader, CheckUDPHeader
 
 use classify::IntervalSet;
-use element::effects::{Filter, Header, Number};
+use element::effects::{Filter, HeaderKind, Number};
 use element::{Base, Class, DropReason, Effects, Packet, manual};
 use wire::checksum::Sum;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};
@@ -80,7 +80,7 @@ impl HeaderCheck for CheckIcmpHeader {
         let length = || rest_from(Base::Transport);
         let at_least = |n| Filter::AtMost(Number::constant(n), length());
         let exactly = |n| at_least(n).and([Filter::AtMost(length(), Number::constant(n))]);
-        let mut well_formed = vec![ipv4_of_protocol(ip_protocol::ICMP), Filter::Present(Header::Icmp)];
+        let mut well_formed = vec![ipv4_of_protocol(ip_protocol::ICMP), Filter::Present(HeaderKind::Icmp)];
         for (kinds, fits) in
             [(&[3, 4, 5, 11, 12][..], at_least(36)), (&[13, 14], exactly(20)), (&[15, 16], exactly(8))]
         {
@@ -91,7 +91,7 @@ impl HeaderCheck for CheckIcmpHeader {
         }
         let mut sound = vec![(Filter::All(well_formed), DropReason::BadTransportHeader)];
         if self.checksum {
-            let right = Filter::RightChecksum { header: Header::Icmp, base: Base::Transport, offset: 0 };
+            let right = Filter::RightChecksum { header: HeaderKind::Icmp, base: Base::Transport, offset: 0 };
             sound.push((right, DropReason::BadTransportChecksum));
         }
         checked(sound, Vec::new())

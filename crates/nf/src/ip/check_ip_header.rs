@@ -37,7 +37,7 @@ use std::net::Ipv4Addr;
 use classify::IntervalSet;
 use element::args::{ArgType, Ipv4Prefix, Raw, Scope};
 use element::class::ArgInfo;
-use element::effects::{Action, DST_IP, Field, Filter, Header, Number, Value};
+use element::effects::{Action, DST_IP, Field, Filter, HeaderKind, Number, Value};
 use element::{Args, Base, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
 use packet::Annotations;
 use wire::{FromBytes, checksum, ipv4};
@@ -220,7 +220,7 @@ impl HeaderCheck for Checks {
         let mut sound =
             vec![(whole, DropReason::TooShort), (Filter::All(well_formed), DropReason::BadIpHeader)];
         if self.checksum {
-            let (header, base, offset) = (Header::Ipv4, Base::Data, self.offset as i32);
+            let (header, base, offset) = (HeaderKind::Ipv4, Base::Data, self.offset as i32);
             sound.push((Filter::RightChecksum { header, base, offset }, DropReason::BadIpChecksum));
         }
         if !self.bad_sources.is_empty() {

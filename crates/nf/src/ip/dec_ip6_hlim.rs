@@ -19,7 +19,7 @@
 //! DecIPTTL, CheckIP6Header
 
 use classify::IntervalSet;
-use element::effects::{Action, Counting, Filter, Header, Value};
+use element::effects::{Action, Counting, Filter, HeaderKind, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Tally, manual};
 
 use super::ip6_mirror::ipv6;
@@ -53,7 +53,7 @@ impl Element for DecIp6Hlim {
         let expired = Filter::In { field: limit.clone(), mask: 0xff, set: IntervalSet::one(0, 1) };
         let decrement = Action::Set(limit.clone(), Value::Plus(limit, -1));
         let expires = aside(expired, DropReason::TtlExpired);
-        let cases = vec![needs(Header::Ipv6), expires, otherwise(vec![decrement])];
+        let cases = vec![needs(HeaderKind::Ipv6), expires, otherwise(vec![decrement])];
         Effects::cases(cases).counting(Counting::Tallied)
     }
 

@@ -26,7 +26,7 @@
 use crate::editing::aside;
 use classify::IntervalSet;
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Counting, Depends, Filter, Header, Target, Value, wire_field};
+use element::effects::{Action, Case, Counting, Depends, Filter, HeaderKind, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Tally, manual};
 use wire::{FromBytes, checksum, ipv4};
 
@@ -75,7 +75,7 @@ pub(super) fn decrement(packet: &mut Packet, multicast: bool) -> Result<(), Drop
 impl Element for DecIpTtl {
     fn effects(&self) -> Effects {
         let ttl = wire_field::IP_TTL;
-        let missing = Filter::Not(Box::new(Filter::Present(Header::Ipv4)));
+        let missing = Filter::Not(Box::new(Filter::Present(HeaderKind::Ipv4)));
         let mut cases = vec![Case::new(missing, Target::Drop(DropReason::NoHeader))];
         if !self.multicast {
             let set = IntervalSet::one(0xe000_0000, 0xefff_ffff);
@@ -87,7 +87,7 @@ impl Element for DecIpTtl {
         cases.push(
             Case::new(Filter::Any, Target::Output(0))
                 .with(Action::Set(ttl.clone(), Value::Plus(ttl, -1)))
-                .updating(&[Header::Ipv4]),
+                .updating(&[HeaderKind::Ipv4]),
         );
         // A handler can switch the element on at any time. So the cases of the active element are declared
         // even if it is switched off.

@@ -22,7 +22,7 @@
 use std::net::Ipv4Addr;
 
 use element::class::ArgInfo;
-use element::effects::{Case, Checksum, Field, Filter, Header, Target, wire_field};
+use element::effects::{Case, Checksum, Field, Filter, HeaderKind, Target, wire_field};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 use packet::Annotations;
 use wire::{FromBytes, checksum, ipv4};
@@ -74,8 +74,8 @@ impl Element for FixIpSrc {
         let clear = constant(annotation(Annotations::FIX_IP_SRC, 1), &[0]);
         let wished = Filter::Not(Box::new(Filter::equals(WISH, 0)));
         let fixed = Case {
-            checksum: Checksum::Recomputed(vec![Header::Ipv4]),
-            ..Case::new(Filter::Present(Header::Ipv4).and([wished]), Target::Output(0))
+            checksum: Checksum::Recomputed(vec![HeaderKind::Ipv4]),
+            ..Case::new(Filter::Present(HeaderKind::Ipv4).and([wished]), Target::Output(0))
         };
         let source = constant(wire_field::IP_SRC, &self.address.octets());
         Effects::cases(vec![fixed.with(clear).with(source), otherwise(Vec::new())])

@@ -33,7 +33,7 @@
 //! ICMP6Error, CheckLength, IPFragmenter
 
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Depends, Emit, Field, Filter, Header, Number, Target};
+use element::effects::{Action, Case, Depends, Emit, Field, Filter, HeaderKind, Number, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use wire::ipv6::{self, FragmentHeader};
 use wire::{FromBytes, IntoBytes, U16, U32, icmpv6, ip_protocol, tcp, udp};
@@ -265,7 +265,7 @@ impl Element for Ip6Fragmenter {
         let total = Number::of(length.clone()).plus_constant(ipv6::Header::LEN as i64);
         let told = Filter::equals(length, 0).not().and([Filter::AtMost(total, mtu())]);
         let short = Filter::One(vec![Filter::AtMost(rest_from(Base::Network), mtu()), told]);
-        let mut cases = vec![needs(Header::Ipv6), Case::new(short, Target::Output(0))];
+        let mut cases = vec![needs(HeaderKind::Ipv6), Case::new(short, Target::Output(0))];
         if self.honors {
             cases.push(aside(Filter::Any, DropReason::TooLong).shown());
             return Effects::cases(cases);
@@ -279,7 +279,7 @@ impl Element for Ip6Fragmenter {
             input: None,
             reads: vec![Field::Payload, Field::TimeStamp, Field::Kind, annotation(0, 48)],
             output: Some(0),
-            starts: Some(Header::Ipv6),
+            starts: Some(HeaderKind::Ipv6),
             when: Filter::One(cases.iter().map(|case| case.when.clone()).collect()).not(),
         };
         let at = |base| pure(Field::HeaderOffset(base), "before the fragment header", &reads);

@@ -20,7 +20,7 @@
 //! ## See also
 //! IPMirror
 
-use element::effects::{Case, Field, Filter, Header, Target, wire_field};
+use element::effects::{Case, Field, Filter, HeaderKind, Target, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::Delta;
 use wire::ipv6::Extension;
@@ -121,7 +121,7 @@ impl Element for Ip6Mirror {
         let is = |protocol: u8| Filter::equals(next.clone(), protocol.into());
         let has_ports = Filter::All(vec![
             Filter::One(vec![is(ip_protocol::TCP), is(ip_protocol::UDP)]),
-            Filter::Present(Header::Udp),
+            Filter::Present(HeaderKind::Udp),
         ]);
         let ports = Case { actions: with_ports, ..Case::new(has_ports, Target::Output(0)) };
         let extensions = (0..=u8::MAX).filter(|&kind| Extension::is(kind)).map(is).collect();
@@ -130,7 +130,7 @@ impl Element for Ip6Mirror {
         with_checksum.push(pure(Field::Payload, "transport checksum", &reads));
         let extended =
             Case { actions: with_checksum, ..Case::new(Filter::One(extensions), Target::Output(0)) };
-        Effects::cases(vec![needs(Header::Ipv6), ports, extended, otherwise(addresses)])
+        Effects::cases(vec![needs(HeaderKind::Ipv6), ports, extended, otherwise(addresses)])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -30,7 +30,8 @@
 
 use element::class::ArgInfo;
 use element::effects::{
-    Action, Case, Checksum, Depends, Emit, Field, Filter, Header, Number, Support, Target, Value, wire_field,
+    Action, Case, Checksum, Depends, Emit, Field, Filter, HeaderKind, Number, Support, Target, Value,
+    wire_field,
 };
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, manual};
 use wire::ipv4::{DONT_FRAGMENT, FRAGMENT_OFFSET, MORE_FRAGMENTS, option};
@@ -220,7 +221,7 @@ impl Element for IpFragmenter {
         let refused = aside(Filter::One(refusals), DropReason::TooLong).shown();
         let payload = header_length().plus(1, Field::HeaderOffset(Base::Network), u128::MAX);
         let stripped = Filter::AtMost(Number::constant(0), payload).not();
-        let reads = [Field::Length, Header::Ipv4.extent(), Field::HeaderOffset(Base::Network)];
+        let reads = [Field::Length, HeaderKind::Ipv4.extent(), Field::HeaderOffset(Base::Network)];
         // The exact length is declared. If another fragmenter follows, the synthesizer then knows which
         // packets exceed its limit.
         let first_total = || first_total(self.mtu);
@@ -237,15 +238,15 @@ impl Element for IpFragmenter {
         if !self.honors {
             first = first.with(pure(wire_field::IP_ID, "random identification", &reads));
         }
-        first.checksum = Checksum::Recomputed(vec![Header::Ipv4]);
-        let missing = lost(Filter::Present(Header::Ipv4).not());
+        first.checksum = Checksum::Recomputed(vec![HeaderKind::Ipv4]);
+        let missing = lost(Filter::Present(HeaderKind::Ipv4).not());
         let mut cases = vec![missing, passes, refused, lost(stripped)];
         let later = Emit {
             name: "later fragment",
             input: None,
             reads: vec![Field::Payload, Field::TimeStamp, Field::Kind, annotation(0, 48)],
             output: Some(0),
-            starts: Some(Header::Ipv4),
+            starts: Some(HeaderKind::Ipv4),
             when: Filter::One(cases.iter().map(|case| case.when.clone()).collect()).not(),
         };
         cases.push(first);

@@ -24,7 +24,7 @@
 //! IP6Mirror, EtherMirror, ICMPPingResponder
 
 use element::class::ArgInfo;
-use element::effects::{Action, Case, DST_IP, Field, Filter, Header, Target, Value, wire_field};
+use element::effects::{Action, Case, DST_IP, Field, Filter, HeaderKind, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 use packet::Annotations;
 use wire::{ip_protocol, tcp};
@@ -121,11 +121,11 @@ impl Element for IpMirror {
             case.actions.extend(swapped(wire_field::SRC_PORT, wire_field::DST_PORT));
             case
         };
-        let mut tcp = case(vec![is(ip_protocol::TCP)], Header::Tcp);
+        let mut tcp = case(vec![is(ip_protocol::TCP)], HeaderKind::Tcp);
         tcp.actions.extend(swapped(bytes(Base::Transport, 4, 4), bytes(Base::Transport, 8, 4)));
         // Eight bytes contain the ports of TCP and are a whole UDP header.
-        let ports = case(vec![is(ip_protocol::TCP), is(ip_protocol::UDP)], Header::Udp);
-        Effects::cases(vec![needs(Header::Ipv4), tcp, ports, otherwise(addresses())])
+        let ports = case(vec![is(ip_protocol::TCP), is(ip_protocol::UDP)], HeaderKind::Udp);
+        Effects::cases(vec![needs(HeaderKind::Ipv4), tcp, ports, otherwise(addresses())])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

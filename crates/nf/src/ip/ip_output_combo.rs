@@ -33,7 +33,7 @@ use std::net::Ipv4Addr;
 
 use element::class::ArgInfo;
 use element::effects::{
-    Action, Case, Checksum, Depends, Field, Filter, Header, Number, Support, Target, Value, wire_field,
+    Action, Case, Checksum, Depends, Field, Filter, HeaderKind, Number, Support, Target, Value, wire_field,
 };
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::{Annotations, BATCH_CAPACITY, PacketKind};
@@ -128,7 +128,7 @@ impl Element for IpOutputCombo {
         let recorded = Gateway::recorded;
         let bad = when("bad options", &header, Target::Output(BAD_OPTIONS));
         let problem = pure(annotation(Annotations::ICMP_PARAM, 1), "wrong byte of options", &header);
-        let mut cases = vec![group.clone(), needs(Header::Ipv4), bad.with(recorded()).with(problem)];
+        let mut cases = vec![group.clone(), needs(HeaderKind::Ipv4), bad.with(recorded()).with(problem)];
         // If an address or an option is written, the checksum is recomputed; otherwise it is only updated
         // for the time to live.
         let plain = within(wire_field::IP_VERSION_IHL, 15, 0, 5);
@@ -154,8 +154,8 @@ impl Element for IpOutputCombo {
                 }
                 case.checksum = match (is_plain && !is_wished, output) {
                     (true, EXPIRED) => Checksum::Untouched,
-                    (true, _) => Checksum::Updated(vec![Header::Ipv4]),
-                    (false, _) => Checksum::Recomputed(vec![Header::Ipv4]),
+                    (true, _) => Checksum::Updated(vec![HeaderKind::Ipv4]),
+                    (false, _) => Checksum::Recomputed(vec![HeaderKind::Ipv4]),
                 };
                 cases.push(case);
             }

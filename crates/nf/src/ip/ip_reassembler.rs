@@ -74,7 +74,7 @@ use std::net::Ipv4Addr;
 use element::args::AnnotationOffset;
 use element::class::ArgInfo;
 use element::effects::{
-    Case, Depends, Emit, Field, Filter, Header, Hold, Order, State, StateAccess, Target, wire_field,
+    Case, Depends, Emit, Field, Filter, HeaderKind, Hold, Order, State, StateAccess, Target, wire_field,
 };
 use element::{
     Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
@@ -407,7 +407,7 @@ fn send_fragments_home(cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
 impl Element for IpReassembler {
     fn effects(&self) -> Effects {
         let whole = Filter::All(vec![
-            Filter::Present(Header::Ipv4),
+            Filter::Present(HeaderKind::Ipv4),
             Filter::In {
                 field: wire_field::IP_FRAGMENT,
                 mask: (MORE_FRAGMENTS | FRAGMENT_OFFSET).into(),
@@ -417,7 +417,7 @@ impl Element for IpReassembler {
         let fragments = Case::new(Filter::Any, Target::Hold(0));
         let key = vec![wire_field::IP_SRC, wire_field::IP_DST, wire_field::IP_ID, wire_field::IP_PROTOCOL];
         let mut reads = vec![Field::Payload, Field::Length, Field::TimeStamp, annotation(0, 48)];
-        reads.push(Header::Ipv4.extent());
+        reads.push(HeaderKind::Ipv4.extent());
         if self.by_vlan {
             reads.push(bytes(Base::Mac, ethernet::Header::LEN - 2, 2 + (TAGS * vlan::Tag::LEN) as u16));
         }
@@ -429,7 +429,7 @@ impl Element for IpReassembler {
             input: None,
             reads,
             output: None,
-            starts: Some(Header::Ipv4),
+            starts: Some(HeaderKind::Ipv4),
             when: Filter::Any,
         }];
         effects.state =

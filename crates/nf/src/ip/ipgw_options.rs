@@ -27,7 +27,9 @@
 use std::net::Ipv4Addr;
 
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Checksum, Depends, Field, Filter, Header, Support, Target, wire_field};
+use element::effects::{
+    Action, Case, Checksum, Depends, Field, Filter, HeaderKind, Support, Target, wire_field,
+};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::ipv4::option;
@@ -220,11 +222,11 @@ impl Element for IpgwOptions {
         // The options ahead of the invalid option have been changed already.
         let bad = refused("bad options", &[header, Field::Length], DropReason::Unsuitable);
         let handled = Case {
-            checksum: Checksum::Recomputed(vec![Header::Ipv4]),
+            checksum: Checksum::Recomputed(vec![HeaderKind::Ipv4]),
             ..crate::editing::otherwise(vec![recorded.clone()])
         };
         let cases = vec![
-            needs(Header::Ipv4),
+            needs(HeaderKind::Ipv4),
             Case::new(plain, Target::Output(0)),
             bad.with(recorded).with(problem),
             handled,

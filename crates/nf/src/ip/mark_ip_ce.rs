@@ -23,7 +23,7 @@
 //! SetIPECN, RED
 
 use element::class::ArgInfo;
-use element::effects::{Case, Filter, Header, Target, wire_field};
+use element::effects::{Case, Filter, HeaderKind, Target, wire_field};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 use super::service_type;
@@ -55,7 +55,7 @@ impl Element for MarkIpCe {
         let marked = |ecn| {
             let set = classify::IntervalSet::one(ecn, ecn);
             Filter::All(vec![
-                Filter::Present(Header::Ipv4),
+                Filter::Present(HeaderKind::Ipv4),
                 Filter::In { field: wire_field::IP_TOS, mask: 3, set },
             ])
         };

@@ -1,6 +1,6 @@
 //! The common part of elements that change the type of service byte of IPv4 headers.
 
-use element::effects::{Action, Header, Value, wire_field};
+use element::effects::{Action, HeaderKind, Value, wire_field};
 use element::{Effects, Packet};
 use wire::checksum::Delta;
 use wire::ipv4;
@@ -28,5 +28,5 @@ pub(super) fn set(ip: &mut ipv4::Header, tos: u8) {
 /// Declares an element that sets the bits in `mask` of the type of service byte to the bits of `value`.
 pub(super) fn effects(mask: u8, value: u8) -> Effects {
     let set = Action::Set(wire_field::IP_TOS, Value::Bits { mask: vec![mask], value: vec![value] });
-    Effects::cases(vec![needs(Header::Ipv4), otherwise(vec![set]).updating(&[Header::Ipv4])])
+    Effects::cases(vec![needs(HeaderKind::Ipv4), otherwise(vec![set]).updating(&[HeaderKind::Ipv4])])
 }

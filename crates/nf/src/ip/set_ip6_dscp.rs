@@ -20,7 +20,7 @@
 //! ## See also
 //! SetIPDSCP, SetIP6ECN, DecIP6HLIM
 
-use element::effects::{Action, Header, Value};
+use element::effects::{Action, HeaderKind, Value};
 use element::{Base, Class, Effects, Packet, manual};
 
 use super::ip6_mirror::ipv6;
@@ -45,7 +45,7 @@ impl Version for V6 {
         let across = |byte: u8| vec![byte >> 4, byte << 4];
         let value = Value::Bits { mask: across(mask), value: across(bits) };
         let set = Action::Set(bytes(Base::Network, 0, 2), value);
-        Effects::cases(vec![needs(Header::Ipv6), otherwise(vec![set])])
+        Effects::cases(vec![needs(HeaderKind::Ipv6), otherwise(vec![set])])
     }
 
     #[inline]

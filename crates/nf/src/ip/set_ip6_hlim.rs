@@ -24,7 +24,7 @@ use std::marker::PhantomData;
 
 use element::args::{Raw, Scope, read_value};
 use element::class::ArgInfo;
-use element::effects::{Action, Depends, Header};
+use element::effects::{Action, Depends, HeaderKind};
 use element::{Args, Base, Batch, Class, Complaint, Cx, Effects, Element, Handler, Invalid, manual};
 use wire::ipv6;
 
@@ -102,7 +102,7 @@ impl<F: Field> SetField<F> {
 
 impl<F: Field> Element for SetField<F> {
     fn effects(&self) -> Effects {
-        let cases = vec![needs(Header::Ipv6), otherwise(vec![F::action(self.value)])];
+        let cases = vec![needs(HeaderKind::Ipv6), otherwise(vec![F::action(self.value)])];
         Effects::cases(cases).depending_on(Depends::Handler)
     }
 

@@ -18,7 +18,7 @@
 //! ## See also
 //! CheckIPHeader, SetTCPChecksum, SetUDPChecksum
 
-use element::effects::{Case, Checksum, Field, Filter, Header, Number, Target};
+use element::effects::{Case, Checksum, Field, Filter, HeaderKind, Number, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, manual};
 use wire::{FromBytes, checksum, ipv4};
 
@@ -63,7 +63,7 @@ impl Element for SetIpChecksum {
                 .and([within(bytes(base, 0, 1), 0x0f, 5, 15), Filter::AtMost(header_length, rest)])
         };
         let marked = Case {
-            checksum: Checksum::Recomputed(vec![Header::Ipv4]),
+            checksum: Checksum::Recomputed(vec![HeaderKind::Ipv4]),
             ..Case::new(whole(Base::Network, rest_from(Base::Network)), Target::Output(0))
         };
         let at_data = bytes(Base::Data, 0, 60);

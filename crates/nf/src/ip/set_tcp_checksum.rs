@@ -20,7 +20,7 @@
 //! CheckTCPHeader, SetIPChecksum, SetUDPChecksum
 
 use element::class::ArgInfo;
-use element::effects::{Case, Checksum, Filter, Header, Target, wire_field};
+use element::effects::{Case, Checksum, Filter, HeaderKind, Target, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Severity, manual};
 use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, tcp};
@@ -88,13 +88,15 @@ impl Element for SetTcpChecksum {
         let total = ipv4_total(Base::Network, 0);
         let length = total.clone().plus(-4, wire_field::IP_VERSION_IHL, 0x0f);
         let least = ipv4_header_length(Base::Network, 0).plus_constant(tcp::Header::LEN as i64);
-        let sound = Filter::Present(Header::Ipv4).and([
-            Filter::Present(Header::Tcp),
+        let sound = Filter::Present(HeaderKind::Ipv4).and([
+            Filter::Present(HeaderKind::Tcp),
             Filter::AtMost(least, total),
             Filter::AtMost(length, rest_from(Base::Transport)),
         ]);
-        let mut good =
-            Case { checksum: Checksum::Recomputed(vec![Header::Tcp]), ..Case::new(sound, Target::Output(0)) };
+        let mut good = Case {
+            checksum: Checksum::Recomputed(vec![HeaderKind::Tcp]),
+            ..Case::new(sound, Target::Output(0))
+        };
         if self.fix_offset {
             let reads = [bytes(Base::Transport, 12, 1), wire_field::IP_HEADER];
             good = good.with(pure(bytes(Base::Transport, 12, 1), "TCP data offset in range", &reads));

@@ -15,7 +15,7 @@
 //! ## See also
 //! CheckUDPHeader, SetIPChecksum, SetTCPChecksum
 
-use element::effects::{Checksum, Filter, Header, Number, wire_field};
+use element::effects::{Checksum, Filter, HeaderKind, Number, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, udp};
@@ -62,14 +62,14 @@ fn set(packet: &mut Packet) -> Option<()> {
 impl Element for SetUdpChecksum {
     fn effects(&self) -> Effects {
         let length = bytes(Base::Transport, 4, 2);
-        let sound = Filter::Present(Header::Ipv4).and([
-            Filter::Present(Header::Udp),
+        let sound = Filter::Present(HeaderKind::Ipv4).and([
+            Filter::Present(HeaderKind::Udp),
             within(wire_field::IP_FRAGMENT, 0x3fff, 0, 0),
             within(length.clone(), u128::MAX, udp::Header::LEN as u128, 0xffff),
             Filter::AtMost(Number::of(length), rest_from(Base::Transport)),
         ]);
         let mut effects = or_aside(sound, DropReason::BadTransportHeader, Vec::new());
-        effects.cases[0].checksum = Checksum::Recomputed(vec![Header::Udp]);
+        effects.cases[0].checksum = Checksum::Recomputed(vec![HeaderKind::Udp]);
         effects
     }
 

@@ -26,7 +26,7 @@ use std::net::Ipv4Addr;
 
 use element::args::{ArgType, Raw, read_value};
 use element::class::ArgInfo;
-use element::effects::{Action, Case, DST_IP, Filter, Header, Target, Value, wire_field};
+use element::effects::{Action, Case, DST_IP, Filter, HeaderKind, Target, Value, wire_field};
 use element::{Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
 use packet::Annotations;
 use wire::checksum::Delta;
@@ -135,18 +135,18 @@ pub(crate) fn store(packet: &mut Packet, new: [u8; 4], source: bool) -> Fate {
 /// is a case for TCP, for UDP, and for all other packets with an IPv4 header.
 pub(crate) fn stored(actions: &[Action], case: impl Fn(Filter) -> Case) -> Vec<Case> {
     let first = || within(wire_field::IP_FRAGMENT, 0x1fff, 0, 0);
-    let of = |header: Header, protocol: u8| {
+    let of = |header: HeaderKind, protocol: u8| {
         let protocol = Filter::equals(wire_field::IP_PROTOCOL, protocol.into());
-        Filter::Present(Header::Ipv4).and([protocol, first(), Filter::Present(header)])
+        Filter::Present(HeaderKind::Ipv4).and([protocol, first(), Filter::Present(header)])
     };
-    let stored = |when, updated: &[Header]| {
+    let stored = |when, updated: &[HeaderKind]| {
         let case = actions.iter().cloned().fold(case(when), Case::with);
         case.updating(updated)
     };
     vec![
-        stored(of(Header::Tcp, ip_protocol::TCP), &[Header::Ipv4, Header::Tcp]),
-        stored(of(Header::Udp, ip_protocol::UDP), &[Header::Ipv4, Header::Udp]),
-        stored(Filter::Present(Header::Ipv4), &[Header::Ipv4]),
+        stored(of(HeaderKind::Tcp, ip_protocol::TCP), &[HeaderKind::Ipv4, HeaderKind::Tcp]),
+        stored(of(HeaderKind::Udp, ip_protocol::UDP), &[HeaderKind::Ipv4, HeaderKind::Udp]),
+        stored(Filter::Present(HeaderKind::Ipv4), &[HeaderKind::Ipv4]),
     ]
 }
 

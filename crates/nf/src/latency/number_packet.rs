@@ -23,7 +23,7 @@
 //! CheckNumberPacket, RecordTimestamp, TimestampDiff
 
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Depends, Field, Filter, Header, Target, Value, wire_field};
+use element::effects::{Action, Case, Depends, Field, Filter, HeaderKind, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use packet::SLOT_CAPACITY;
 
@@ -97,7 +97,7 @@ impl Element for NumberPacket {
         let length = Value::Pure { name: "length", reads: vec![Field::Length] };
         let ip = Action::Set(wire_field::IP_LENGTH, length);
         let ends_before = Filter::Opaque { about: "too short", reads: vec![Field::Length] };
-        let header = Field::HeaderOffset(Header::Ipv4.base());
+        let header = Field::HeaderOffset(HeaderKind::Ipv4.base());
         // A packet that is too short gets zeros between its end and the number.
         let longer = Case::new(ends_before, Target::Output(0))
             .with(Action::Resize(vec![Field::Length, header]))

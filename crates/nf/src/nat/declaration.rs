@@ -2,7 +2,7 @@
 
 use classify::IntervalSet;
 use element::effects::{
-    Action, Case, DST_IP, Depends, Effects, Field, Filter, FlowMarks, Header, Leaves, Number, State,
+    Action, Case, DST_IP, Depends, Effects, Field, Filter, FlowMarks, HeaderKind, Leaves, Number, State,
     StateAccess, Support, Target, Value, wire_field,
 };
 use element::{Base, DropReason};
@@ -33,7 +33,7 @@ const ANY: Values = [Some((0, u32::MAX)), Some((0, 0xffff)), Some((0, u32::MAX))
 struct Shape {
     when: Filter,
     ports: bool,
-    summed: Vec<Header>,
+    summed: Vec<HeaderKind>,
 }
 
 fn is_protocol(protocol: u8) -> Filter {
@@ -74,12 +74,12 @@ fn is_readable(flavour: Flavour) -> Filter {
 }
 
 fn shapes(flavour: Flavour) -> Vec<Shape> {
-    let shape = |when, ports, more: &[Header]| {
-        let summed = [Header::Ipv4].iter().chain(more).copied().collect();
+    let shape = |when, ports, more: &[HeaderKind]| {
+        let summed = [HeaderKind::Ipv4].iter().chain(more).copied().collect();
         Shape { when, ports, summed }
     };
     if flavour.is_ping() {
-        return vec![shape(Filter::Any, true, &[Header::Icmp])];
+        return vec![shape(Filter::Any, true, &[HeaderKind::Icmp])];
     }
     let has_ports = flavour.has_ports();
     let whole = |protocol, least| {
@@ -90,9 +90,9 @@ fn shapes(flavour: Flavour) -> Vec<Shape> {
             behind.and([is_first(), is_marked(Base::Transport), has_transport_after_header()])
         }
     };
-    let mut shapes = vec![shape(whole(ip_protocol::TCP, TCP_SUMMED), has_ports, &[Header::Tcp])];
+    let mut shapes = vec![shape(whole(ip_protocol::TCP, TCP_SUMMED), has_ports, &[HeaderKind::Tcp])];
     if flavour != Flavour::Tcp {
-        shapes.push(shape(whole(ip_protocol::UDP, flavour.least()), has_ports, &[Header::Udp]));
+        shapes.push(shape(whole(ip_protocol::UDP, flavour.least()), has_ports, &[HeaderKind::Udp]));
     }
     // Packets of other protocols, and TCP segments that end before their checksum: no transport checksum is
     // updated.
@@ -155,7 +155,7 @@ fn actions(desk: &Translation, shape: &Shape, values: Values, is_reply: bool) ->
 /// mapping, then new flows by input.
 pub(super) fn effects(desk: &Translation) -> Effects {
     let flavour = desk.flavour;
-    let mut cases = vec![needs(Header::Ipv4)];
+    let mut cases = vec![needs(HeaderKind::Ipv4)];
     if flavour.has_ports() {
         let others = |what: Filter| {
             let inputs = desk.specs.iter().enumerate();

@@ -53,7 +53,7 @@ use std::sync::Arc;
 
 use element::args::ElementRef;
 use element::class::{ArgInfo, ConfigurePhase};
-use element::effects::{Action, Depends, Effects, Field, Header, Target, wire_field};
+use element::effects::{Action, Depends, Effects, Field, HeaderKind, Target, wire_field};
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Handler, Invalid, Packet, manual,
 };
@@ -347,7 +347,7 @@ impl Element for FtpPortMapper {
             pure(wire_field::IP_CHECKSUM, "checksum", &reads),
             Action::Resize(reads.to_vec()),
         ];
-        let mut case = when("has a command of FTP", &reads, Target::Output(0)).updating(&[Header::Tcp]);
+        let mut case = when("has a command of FTP", &reads, Target::Output(0)).updating(&[HeaderKind::Tcp]);
         case.actions.extend(changed);
         let short = when("grows beyond the slot", &reads, Target::Drop(DropReason::TooLong));
         let others = element::effects::Case::new(ipv4_of_protocol(ip_protocol::TCP).not(), Target::Output(0));

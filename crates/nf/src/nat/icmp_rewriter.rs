@@ -34,7 +34,9 @@ use std::sync::Arc;
 
 use element::args::{AnnotationOffset, Raw, parse_integer};
 use element::class::ArgInfo;
-use element::effects::{Case, DST_IP, Depends, Effects, Field, Filter, Header, State, Target, wire_field};
+use element::effects::{
+    Case, DST_IP, Depends, Effects, Field, Filter, HeaderKind, State, Target, wire_field,
+};
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Invalid, Packet, Timestamp, manual,
 };
@@ -219,7 +221,7 @@ impl Element for IcmpRewriter {
             access: element::effects::StateAccess::Read,
         };
         let cases = vec![
-            needs(Header::Ipv4),
+            needs(HeaderKind::Ipv4),
             Case::new(is_marked(Base::Transport).not(), Target::Drop(DropReason::NoHeader)),
             Case::new(is_icmp.not(), Target::Drop(DropReason::Unsuitable)),
             translated,

@@ -27,7 +27,7 @@ use std::net::Ipv6Addr;
 
 use element::args::{ArgType, Ipv6Prefix, Scope};
 use element::class::ArgInfo;
-use element::effects::{Case, Emit, Field, Filter, Header, Target};
+use element::effects::{Case, Emit, Field, Filter, HeaderKind, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use lang::args::split_spaces;
 use wire::icmpv6::kind;
@@ -140,7 +140,7 @@ impl Element for Ip6NdAdvertiser {
             input: None,
             reads: vec![Field::Payload, Field::Length, Field::TimeStamp],
             output: Some(0),
-            starts: Some(Header::Ethernet),
+            starts: Some(HeaderKind::Ethernet),
             when: asked.when.clone(),
         };
         let other = Case::new(Filter::Any, Target::Drop(DropReason::NoMatch));

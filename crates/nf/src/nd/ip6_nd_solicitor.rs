@@ -58,7 +58,7 @@ use std::net::Ipv6Addr;
 use classify::IntervalSet;
 use element::class::ArgInfo;
 use element::effects::{
-    Action, Case, DST_IP6, Depends, Emit, Field, Filter, Header, Hold, Number, Order, State, StateAccess,
+    Action, Case, DST_IP6, Depends, Emit, Field, Filter, HeaderKind, Hold, Number, Order, State, StateAccess,
     Target, Value, wire_field,
 };
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
@@ -465,7 +465,7 @@ impl Element for Ip6NdSolicitor {
             input: Some(0),
             reads: vec![DST_IP6, Field::TimeStamp],
             output: Some(self.outputs.saturating_sub(1).min(1)),
-            starts: Some(Header::Ethernet),
+            starts: Some(HeaderKind::Ethernet),
             // A query can also be sent for a known address, so any packet can cause one.
             when: Filter::Any,
         };

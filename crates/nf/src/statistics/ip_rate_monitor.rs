@@ -46,7 +46,7 @@ use classify::IntervalSet;
 use element::args::{ArgType, Args};
 use element::class::ArgInfo;
 use element::effects::{
-    Action, Case, Counting, Depends, Filter, Header, State, StateAccess, Target, Value, wire_field,
+    Action, Case, Counting, Depends, Filter, HeaderKind, State, StateAccess, Target, Value, wire_field,
 };
 use element::{
     Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
@@ -163,7 +163,7 @@ impl IpRateMonitor {
 
 impl Element for IpRateMonitor {
     fn effects(&self) -> Effects {
-        let mut cases = vec![needs(Header::Ipv4)];
+        let mut cases = vec![needs(HeaderKind::Ipv4)];
         let sides = [wire_field::IP_SRC, wire_field::IP_DST];
         for (input, address) in sides.iter().enumerate() {
             let case = Case::new(Filter::Any, Target::Output(input)).on(input);

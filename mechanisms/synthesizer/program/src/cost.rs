@@ -4,7 +4,7 @@
 //! elements and programs, and only have to decide which of two alternatives costs less. docs/synthesizer.md
 //! has the measurements.
 
-use super::{Class, Passed, Program};
+use super::{Passed, Program, TrafficClass};
 
 /// The instructions that an element spends on a packet that arrives in a batch.
 pub const ELEMENT: i64 = 37;
@@ -33,7 +33,7 @@ pub const LOOKED_UP: i64 = 350;
 /// Returns the instructions that a program saves for a packet of a class, without the costs of finding its
 /// flow and of look-ups in lists. The result is negative if the program costs more than the bypassed
 /// elements.
-pub fn saved(program: &Program, class: &Class) -> i64 {
+pub fn saved(program: &Program, class: &TrafficClass) -> i64 {
     let translators = class.path.iter().filter(|passed| is_step(program, passed)).count();
     ELEMENT * class.path.len() as i64 + TRANSLATOR * translators as i64 - PROGRAM
 }
@@ -42,7 +42,7 @@ pub fn saved(program: &Program, class: &Class) -> i64 {
 /// that the answers of all lists are cached. False if the program has no classes.
 pub fn pays(program: &Program) -> bool {
     let lists = program.lists.len() as i64;
-    let of_class = |class: &Class| {
+    let of_class = |class: &TrafficClass| {
         let knows_flows = lists > 0 || class.path.iter().any(|passed| is_step(program, passed));
         let flow = if knows_flows { LOOK_UP * lists - FLOW } else { 0 };
         (class.path.len(), saved(program, class) + flow)
@@ -62,9 +62,9 @@ mod tests {
     use super::*;
     use crate::{Exit, Next, Step};
 
-    fn class(path: usize) -> Class {
+    fn class(path: usize) -> TrafficClass {
         let passed = |element| Passed { element, input: 0, case: 0, start: 0, cut: false };
-        Class {
+        TrafficClass {
             start: 0,
             end: None,
             headers: [None; 3],
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn long_ways_pay_and_translators_need_longer_ones() {
         let program = |path: usize| Program {
-            start: Next::TrafficClass(0),
+            start: Next::Class(0),
             classes: vec![class(path), class(2)],
             ..Program::default()
         };

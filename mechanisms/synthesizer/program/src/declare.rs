@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 
 use classify::IntervalSet;
-use classify::filter::{Condition, Header as Part, Test, Tree};
+use classify::filter::{Condition, Layer as Part, Test, Tree};
 use element::Base;
 use element::effects::{
-    Action, Case, Checksum as Declared, Effects, Field, Filter, Header, Number, Target, Value as Set,
+    Action, Case, Checksum as Declared, Effects, Field, Filter, HeaderKind, Number, Target, Value as Set,
 };
 
 use super::question::{AnswerSum, Question};
 use super::{
-    ChecksumOperation, Class, Exit, Next, Node, OrderedRules, Program, TransportChecksum, WrittenValue,
+    ChecksumOperation, Exit, Next, Node, OrderedRules, Program, TrafficClass, TransportChecksum, WrittenValue,
 };
 use crate::location::{ByteLocation, IPV4, IPV4_SUM};
 
@@ -68,18 +68,18 @@ pub fn effects(program: &Program) -> Effects {
 /// Returns the case of a class, with the condition `when` and the whole operation. Its checksum is declared
 /// as a checksum only if its header is marked on the input packet; otherwise the checksum field is set to
 /// an unknown function of the header.
-fn alone(program: &Program, class: &Class, when: Filter) -> Case {
+fn alone(program: &Program, class: &TrafficClass, when: Filter) -> Case {
     let transport = class.headers[2].unwrap_or(program.layout[2]);
     match &class.checksum {
         Some(checksum) if program.layout[1] != Some(checksum.header()) => {
-            let other = Class { checksum: None, ..class.clone() };
+            let other = TrafficClass { checksum: None, ..class.clone() };
             pure_sum(operation(&other, when, target(class), transport), class, checksum.header(), "a sum")
         }
         _ => operation(class, when, target(class), transport),
     }
 }
 
-fn target(class: &Class) -> Target {
+fn target(class: &TrafficClass) -> Target {
     match class.exit {
         Exit::Output(output) => Target::Output(output),
         Exit::Drop(reason) => Target::Drop(reason),
@@ -91,7 +91,7 @@ fn target(class: &Class) -> Target {
 fn add_paths(program: &Program, next: Next, path: &mut Vec<Filter>, cases: &mut Vec<Case>) -> bool {
     let node = match next {
         Next::Node(number) => &program.nodes[number as usize],
-        Next::TrafficClass(number) => {
+        Next::Class(number) => {
             let class = &program.classes[number as usize];
             cases.push(alone(program, class, Filter::All(path.clone())));
             return cases.len() <= MOST_CASES;
@@ -174,7 +174,7 @@ pub(crate) fn laid_out(program: &Program) -> Filter {
 
 pub(crate) fn field(place: ByteLocation, length: u16) -> Field {
     match place {
-        ByteLocation::ByteValue(offset) => Field::Bytes { base: Base::Data, offset, length },
+        ByteLocation::Byte(offset) => Field::Bytes { base: Base::Data, offset, length },
         ByteLocation::Annotation(offset) => Field::Annotation { offset, length: length.min(48) as u8 },
         // A leased value is not part of the packet, and no filter reads it as a field; the result is only a
         // placeholder.
@@ -186,12 +186,12 @@ fn field_of(question: &Question) -> Option<Field> {
     Some(match *question {
         Question::Length => Field::Length,
         Question::Kind => Field::Kind,
-        Question::Bytes { offset, length } => field(ByteLocation::ByteValue(offset), length.into()),
+        Question::Bytes { offset, length } => field(ByteLocation::Byte(offset), length.into()),
         Question::Annotation { offset, length } => field(ByteLocation::Annotation(offset), length.into()),
         Question::AtLeastZero(_)
         | Question::RightChecksum { .. }
         | Question::List(_)
-        | Question::LeasedProperty { .. } => return None,
+        | Question::Leased { .. } => return None,
     })
 }
 
@@ -230,7 +230,7 @@ pub(crate) fn lies_in(question: &Question, set: &IntervalSet, header: Behind) ->
     match question {
         Question::AtLeastZero(sum) => yes(Filter::AtMost(Number::constant(0), number(sum))),
         Question::RightChecksum { offset } => {
-            yes(Filter::RightChecksum { header: Header::Ipv4, base: Base::Data, offset: *offset })
+            yes(Filter::RightChecksum { header: HeaderKind::Ipv4, base: Base::Data, offset: *offset })
         }
         question => match field_of(question) {
             // Bytes after the packet's end count as zero, so packets without these bytes match, too.
@@ -298,8 +298,7 @@ fn of_test(test: &Test, list: &OrderedRules, header: Behind) -> Filter {
     let inside = IntervalSet::one(test.low.into(), test.high.into());
     let set = if test.outside { inside.complement(8 * u32::from(test.length)) } else { inside };
     let first = start + i32::from(test.offset);
-    let inside =
-        behind(field(ByteLocation::ByteValue(first), test.length.into()), test.mask.into(), &set, header);
+    let inside = behind(field(ByteLocation::Byte(first), test.length.into()), test.mask.into(), &set, header);
     match &list.end {
         None => inside,
         Some(end) => {
@@ -311,7 +310,7 @@ fn of_test(test: &Test, list: &OrderedRules, header: Behind) -> Filter {
 
 /// Returns a case with the operation of a class: its condition `when` and its target `to`. `transport` is
 /// the offset of the transport header that is marked after the operation.
-pub(crate) fn operation(class: &Class, when: Filter, to: Target, transport: Option<i32>) -> Case {
+pub(crate) fn operation(class: &TrafficClass, when: Filter, to: Target, transport: Option<i32>) -> Case {
     let mut case = Case::new(when, to);
     // Bytes of the input packet that the class writes and then strips have to be written first. So the
     // packet is extended to the lowest written offset, and stripped to its start after the writes. All
@@ -321,7 +320,7 @@ pub(crate) fn operation(class: &Class, when: Filter, to: Target, transport: Opti
         case = case.with(Action::Strip(front));
     }
     let at = |place: ByteLocation| match place {
-        ByteLocation::ByteValue(offset) => ByteLocation::ByteValue(offset - front),
+        ByteLocation::Byte(offset) => ByteLocation::Byte(offset - front),
         annotation => annotation,
     };
     for write in &class.writes {
@@ -376,9 +375,9 @@ pub(crate) fn operation(class: &Class, when: Filter, to: Target, transport: Opti
         {
             case = pure_sum(case, class, *header, "a sum");
         }
-        Some(ChecksumOperation::Updated { .. }) => case.checksum = Declared::Updated(vec![Header::Ipv4]),
+        Some(ChecksumOperation::Updated { .. }) => case.checksum = Declared::Updated(vec![HeaderKind::Ipv4]),
         Some(ChecksumOperation::Recomputed { .. }) => {
-            case.checksum = Declared::Recomputed(vec![Header::Ipv4])
+            case.checksum = Declared::Recomputed(vec![HeaderKind::Ipv4])
         }
     }
     let Some(sum) = &class.transport_checksum else { return case };
@@ -389,8 +388,8 @@ pub(crate) fn operation(class: &Class, when: Filter, to: Target, transport: Opti
             case.checksum = Declared::Updated(vec![sum.protocol]);
         }
         _ => {
-            let reads = sum.words.iter().map(|word| field(ByteLocation::ByteValue(*word), 2)).collect();
-            let place = field(ByteLocation::ByteValue(sum.place() - class.start), 2);
+            let reads = sum.words.iter().map(|word| field(ByteLocation::Byte(*word), 2)).collect();
+            let place = field(ByteLocation::Byte(sum.place() - class.start), 2);
             case = case.with(Action::Set(place, Set::Pure { name: "a transport sum", reads }));
         }
     }
@@ -398,20 +397,20 @@ pub(crate) fn operation(class: &Class, when: Filter, to: Target, transport: Opti
 }
 
 /// Returns the offsets, from the start of the input packet, of the packet bytes that a class writes.
-pub fn written(class: &Class) -> impl Iterator<Item = i32> {
+pub fn written(class: &TrafficClass) -> impl Iterator<Item = i32> {
     let places = class.writes.iter().flat_map(|write| {
         let more = 0..write.value.length() as i32;
         more.map(|more| write.place.after(more))
     });
     places.filter_map(|place| match place {
-        ByteLocation::ByteValue(place) => Some(place),
+        ByteLocation::Byte(place) => Some(place),
         _ => None,
     })
 }
 
 /// True if the update `sum` of a TCP or UDP checksum accounts for each covered 16-bit word that the class
 /// writes, and for no word twice. `network` is the offset of the IPv4 header.
-pub(crate) fn accounts_for_covered(class: &Class, network: i32, sum: &TransportChecksum) -> bool {
+pub(crate) fn accounts_for_covered(class: &TrafficClass, network: i32, sum: &TransportChecksum) -> bool {
     let once: BTreeSet<i32> = sum.words.iter().copied().collect();
     let mut covered = covered_words(class, network, sum.header);
     once.len() == sum.words.len() && covered.all(|word| once.contains(&word))
@@ -419,7 +418,7 @@ pub(crate) fn accounts_for_covered(class: &Class, network: i32, sum: &TransportC
 
 /// Returns the offsets of the 16-bit words that a class writes and that a TCP or UDP checksum covers: the
 /// IP addresses, and all bytes from the transport header on.
-pub(crate) fn covered_words(class: &Class, network: i32, transport: i32) -> impl Iterator<Item = i32> {
+pub(crate) fn covered_words(class: &TrafficClass, network: i32, transport: i32) -> impl Iterator<Item = i32> {
     let addresses = network + 12..network + IPV4;
     let covered = written(class).filter(move |place| addresses.contains(place) || *place >= transport);
     covered.map(move |place| {
@@ -428,15 +427,15 @@ pub(crate) fn covered_words(class: &Class, network: i32, transport: i32) -> impl
     })
 }
 
-fn pure_sum(case: Case, class: &Class, header: i32, name: &'static str) -> Case {
-    let sum = field(ByteLocation::ByteValue(header + IPV4_SUM - class.start), 2);
-    let reads = vec![field(ByteLocation::ByteValue(header), IPV4 as u16)];
+fn pure_sum(case: Case, class: &TrafficClass, header: i32, name: &'static str) -> Case {
+    let sum = field(ByteLocation::Byte(header + IPV4_SUM - class.start), 2);
+    let reads = vec![field(ByteLocation::Byte(header), IPV4 as u16)];
     case.with(Action::Set(sum, Set::Pure { name, reads }))
 }
 
 /// True if an update of the IPv4 checksum for `words` accounts for each 16-bit word of the header that the
 /// class writes, and for no word twice.
-pub fn accounts_for_all(class: &Class, header: i32, words: &[i32]) -> bool {
+pub fn accounts_for_all(class: &TrafficClass, header: i32, words: &[i32]) -> bool {
     let in_header = |place: &i32| (header..header + IPV4).contains(place);
     let mut written = written(class).filter(in_header).map(|place| header + (place - header) / 2 * 2);
     // A word that the class does not write has no difference and is harmless, but a word that is listed

@@ -2,7 +2,7 @@
 //! function"): one classifier, then one write per field.
 //!
 //! A [`Program`] is a decision graph over questions about the input packet ([`question`]), whose leaves are
-//! classes. A [`TrafficClass`] is the paper's traffic class with its operation: the difference between the input
+//! classes. A [`Class`] is the paper's traffic class with its operation: the difference between the input
 //! packet and the output packet, and the output or drop reason. A large rule set is a single question of
 //! the graph: its answer is the outcome of a [`OrderedRules`]. The effects of all stateful elements on a packet's
 //! flow are one mapping, found by one look-up (Properties 1 and 2 of the paper); questions ask for parts of
@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 
 use classify::filter::Condition;
 use element::DropReason;
-use element::effects::Header;
+use element::effects::HeaderKind;
 
 use crate::location::ByteLocation;
 use machine_code::MachineCode;
@@ -69,8 +69,8 @@ pub struct Program {
     /// The points at which the program uses what a stateful element has leased for a flow. The previous
     /// step on a path has a lower index.
     pub steps: Vec<Step>,
-    /// The classes: the leaves of the decision graph, which [`Next::TrafficClass`] names by their index.
-    pub classes: Vec<Class>,
+    /// The classes: the leaves of the decision graph, which [`Next::Class`] names by their index.
+    pub classes: Vec<TrafficClass>,
     /// The names of the elements that the program replaces, and which its packets bypass.
     pub elements: Vec<String>,
     /// The number of outputs of the program.
@@ -88,12 +88,12 @@ pub enum Next {
     /// The index of a node in [`Program::nodes`].
     Node(u32),
     /// The index of a class in [`Program::classes`].
-    TrafficClass(u32),
+    Class(u32),
 }
 
 impl Default for Next {
     fn default() -> Next {
-        Next::TrafficClass(0)
+        Next::Class(0)
     }
 }
 
@@ -156,13 +156,13 @@ pub struct Step {
     pub after: Option<u16>,
     /// The changes to the packet until it arrives at the element, as an operation on the input packet. Its
     /// exit has no meaning.
-    pub before: Class,
+    pub before: TrafficClass,
 }
 
 /// A traffic class: the operation on its packets, and their output or drop reason. All offsets are counted
 /// from the start of the input packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Class {
+pub struct TrafficClass {
     /// The offset at which the output packet starts.
     pub start: i32,
     /// The offset at which the output packet ends; `None` if it ends where the input packet ends.
@@ -238,7 +238,7 @@ pub enum ChecksumOperation {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TransportChecksum {
     /// The transport protocol: TCP or UDP.
-    pub protocol: Header,
+    pub protocol: HeaderKind,
     /// The offset of the transport header.
     pub header: i32,
     /// The offsets of the 16-bit words that the class writes, including words of the IP addresses.
@@ -267,7 +267,7 @@ pub struct Passed {
     /// The offset at which the packet would start on arrival at the element. The element's byte counter
     /// needs the length of the packet there.
     pub start: i32,
-    /// True if the packet would already be cut to the end of the output packet ([`TrafficClass::end`]) on arrival
+    /// True if the packet would already be cut to the end of the output packet ([`Class::end`]) on arrival
     /// at the element; false if it would still have the end of the input packet.
     pub cut: bool,
 }
@@ -275,7 +275,7 @@ pub struct Passed {
 impl TransportChecksum {
     /// Returns the offset of the checksum field: byte 16 of a TCP header, byte 6 of a UDP header.
     pub fn place(&self) -> i32 {
-        self.header + if self.protocol == Header::Tcp { 16 } else { 6 }
+        self.header + if self.protocol == HeaderKind::Tcp { 16 } else { 6 }
     }
 }
 
@@ -310,13 +310,13 @@ impl WrittenValue {
     }
 }
 
-impl Class {
+impl TrafficClass {
     /// Returns the lowest offset that must be part of the packet during the writes. This is the minimum of
     /// the start of the input packet, the start of the output packet, the starts on the path, and all
     /// written offsets. Written bytes that are stripped afterwards count, too.
     pub fn front(&self) -> i32 {
         let written = self.writes.iter().map(|write| match write.place {
-            ByteLocation::ByteValue(place) => place,
+            ByteLocation::Byte(place) => place,
             ByteLocation::Annotation(_) | ByteLocation::Leased(..) => 0,
         });
         let passed = self.path.iter().map(|passed| passed.start);

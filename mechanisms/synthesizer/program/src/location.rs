@@ -8,7 +8,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ByteLocation {
     /// A byte of the packet, at an offset from the start of the input packet.
-    ByteValue(i32),
+    Byte(i32),
     /// An annotation byte, at an offset in the annotations (0 to 47).
     Annotation(u8),
     /// A byte of the values that a stateful element writes to packets of the flow, such as new addresses:
@@ -21,7 +21,7 @@ impl ByteLocation {
     /// becomes the nearest offset in range.
     pub fn after(self, more: i32) -> ByteLocation {
         match self {
-            ByteLocation::ByteValue(place) => ByteLocation::ByteValue(place.saturating_add(more)),
+            ByteLocation::Byte(place) => ByteLocation::Byte(place.saturating_add(more)),
             ByteLocation::Annotation(place) => {
                 ByteLocation::Annotation((i32::from(place) + more).clamp(0, 255) as u8)
             }
@@ -34,7 +34,7 @@ impl ByteLocation {
 
 /// The value of one byte at some point of a path, as an expression over the program's input.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Byte {
+pub enum ByteValue {
     /// A constant.
     Constant(u8),
     /// The byte that the input has at a location.

@@ -1,7 +1,7 @@
 //! The metadata of a packet (annotations, time stamp, packet type, input port) as bytes with consecutive
 //! indices, so that analyses treat them alike.
 
-use element::effects::{Field, Header};
+use element::effects::{Field, HeaderKind};
 
 /// The index of a metadata byte of a packet: 0 to 47 are Click's annotation bytes; the constants below have
 /// the others.
@@ -29,11 +29,11 @@ pub fn metadata_of(field: &Field) -> Option<(Metadata, Metadata)> {
 /// Returns the offsets of the link, network and transport header that are marked on a packet that an
 /// element makes, given the header with which the packet starts. Without a declared header, the packet
 /// counts as an Ethernet frame.
-pub fn headers_of(starts: Option<Header>) -> [Option<i32>; 3] {
+pub fn headers_of(starts: Option<HeaderKind>) -> [Option<i32>; 3] {
     match starts {
-        Some(Header::Ethernet) | None => [Some(0), None, None],
-        Some(Header::Ipv4) => [None, Some(0), Some(20)],
-        Some(Header::Ipv6) => [None, Some(0), Some(40)],
+        Some(HeaderKind::Ethernet) | None => [Some(0), None, None],
+        Some(HeaderKind::Ipv4) => [None, Some(0), Some(20)],
+        Some(HeaderKind::Ipv6) => [None, Some(0), Some(40)],
         Some(_) => [None; 3],
     }
 }

@@ -42,17 +42,17 @@ pub enum Question {
     /// in the program.
     List(u32),
     /// A property of the packet's flow that a stateful element has leased to the program ([`super::Step`]).
-    LeasedProperty {
+    Leased {
         /// The index of the step in the program.
         step: u16,
         /// The property of the flow.
-        what: Leased,
+        what: LeasedProperty,
     },
 }
 
 /// A property of a flow that a stateful element has leased to the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Leased {
+pub enum LeasedProperty {
     /// The number of the element's output by which packets of the flow leave, plus one; zero if the flow is
     /// not leased.
     Output,
@@ -78,8 +78,8 @@ impl Question {
             Question::Kind => 8,
             Question::AtLeastZero(_) | Question::RightChecksum { .. } => 1,
             Question::List(_) => 32,
-            Question::LeasedProperty { what: Leased::Output, .. } => 16,
-            Question::LeasedProperty { what: Leased::Bytes { length, .. }, .. } => 8 * u32::from(*length),
+            Question::Leased { what: LeasedProperty::Output, .. } => 16,
+            Question::Leased { what: LeasedProperty::Bytes { length, .. }, .. } => 8 * u32::from(*length),
         }
     }
 
@@ -189,8 +189,8 @@ impl fmt::Display for Question {
             Question::AtLeastZero(sum) => write!(f, "0<={sum}"),
             Question::RightChecksum { offset } => write!(f, "ipsum{offset}"),
             Question::List(number) => write!(f, "list{number}"),
-            Question::LeasedProperty { step, what: Leased::Output } => write!(f, "step{step}"),
-            Question::LeasedProperty { step, what: Leased::Bytes { offset, length } } => {
+            Question::Leased { step, what: LeasedProperty::Output } => write!(f, "step{step}"),
+            Question::Leased { step, what: LeasedProperty::Bytes { offset, length } } => {
                 write!(f, "step{step}.{offset}/{length}")
             }
         }

@@ -19,21 +19,21 @@
 //!   or `-`; the operation on the packet until it arrives at the element
 //! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; from 0; frame; stamp; put 0 0001..; add 22 22/1 -1;
 //!   copy 5/2 7; mask 15 0f 10; copy 26 step0.0/4; sum 14 22 26; tcp 34 26 28 36; out 0; via 0.0.1@14`: a
-//!   class, with the fields of [`TrafficClass`] that are set: start, end, header marks, packet type, input port,
+//!   class, with the fields of [`Class`] that are set: start, end, header marks, packet type, input port,
 //!   Ethernet frame, new time stamp; four kinds of writes; the updates of the IPv4 checksum (header, words)
 //!   and of a TCP or UDP checksum; the output (or `drop` and the reason); and the bypassed elements
 //!   (element, input, case, start)
 
 use std::fmt::Write as _;
 
-use classify::filter::{Condition, Header, Test, Tree};
+use classify::filter::{Condition, Layer, Test, Tree};
 use element::DropReason;
-use element::effects::Header as Protocol;
+use element::effects::HeaderKind as Protocol;
 
-use super::question::{AnswerSum, Leased, Question};
+use super::question::{AnswerSum, LeasedProperty, Question};
 use super::{
-    ChecksumOperation, Class, Exit, Next, Node, OrderedRules, Passed, Program, Rule, Step, TransportChecksum,
-    Write, WrittenValue,
+    ChecksumOperation, Exit, Next, Node, OrderedRules, Passed, Program, Rule, Step, TrafficClass,
+    TransportChecksum, Write, WrittenValue,
 };
 use crate::location::ByteLocation;
 use crate::machine_code::MachineCode;
@@ -98,7 +98,7 @@ pub fn write(program: &Program) -> String {
 fn next(next: Next) -> String {
     match next {
         Next::Node(number) => format!("n{number}"),
-        Next::TrafficClass(number) => format!("c{number}"),
+        Next::Class(number) => format!("c{number}"),
     }
 }
 
@@ -124,9 +124,9 @@ fn condition(line: &mut String, tree: &Condition) {
         Tree::Choose(_) => write!(line, " ?"),
         Tree::Leaf(test) => {
             let header = match test.header {
-                Header::Mac => 'm',
-                Header::Network => 'n',
-                Header::Transport => 't',
+                Layer::Mac => 'm',
+                Layer::Network => 'n',
+                Layer::Transport => 't',
             };
             let Test { offset, length, mask, low, high, outside, .. } = test;
             let relation = if *outside { "!=" } else { "=" };
@@ -150,14 +150,14 @@ fn condition(line: &mut String, tree: &Condition) {
 
 fn place(place: ByteLocation) -> String {
     match place {
-        ByteLocation::ByteValue(offset) => offset.to_string(),
+        ByteLocation::Byte(offset) => offset.to_string(),
         ByteLocation::Annotation(offset) => format!("anno{offset}"),
         ByteLocation::Leased(step, offset) => format!("step{step}.{offset}"),
     }
 }
 
 /// Formats the operation of a class, its exit and its path, without the name of the class.
-pub fn of_class(class: &Class) -> String {
+pub fn of_class(class: &TrafficClass) -> String {
     let mut parts = vec![format!("at {}", class.start)];
     if let Some(end) = &class.end {
         parts.push(format!("end {end}"));
@@ -298,7 +298,7 @@ fn read_next(word: &str) -> Option<Next> {
     let number = number.parse().ok()?;
     match kind {
         "n" => Some(Next::Node(number)),
-        "c" => Some(Next::TrafficClass(number)),
+        "c" => Some(Next::Class(number)),
         _ => None,
     }
 }
@@ -342,7 +342,7 @@ fn read_question(word: &str) -> Option<Question> {
         _ if word.starts_with("ipsum") => Question::RightChecksum { offset: word[5..].parse().ok()? },
         _ if word.starts_with("list") => Question::List(word[4..].parse().ok()?),
         _ if word.starts_with("step") && !word.contains('.') => {
-            Question::LeasedProperty { step: word[4..].parse().ok()?, what: Leased::Output }
+            Question::Leased { step: word[4..].parse().ok()?, what: LeasedProperty::Output }
         }
         _ => {
             let (first, length) = slash(word)?;
@@ -350,10 +350,10 @@ fn read_question(word: &str) -> Option<Question> {
                 return None;
             }
             match read_place(first)? {
-                ByteLocation::ByteValue(offset) => Question::Bytes { offset, length },
+                ByteLocation::Byte(offset) => Question::Bytes { offset, length },
                 ByteLocation::Annotation(offset) => Question::Annotation { offset, length },
                 ByteLocation::Leased(step, offset) => {
-                    Question::LeasedProperty { step, what: Leased::Bytes { offset, length } }
+                    Question::Leased { step, what: LeasedProperty::Bytes { offset, length } }
                 }
             }
         }
@@ -369,7 +369,7 @@ fn read_place(word: &str) -> Option<ByteLocation> {
             let (step, offset) = place.split_once('.')?;
             Some(ByteLocation::Leased(step.parse().ok()?, offset.parse().ok()?))
         }
-        None => read_offset(word).map(ByteLocation::ByteValue),
+        None => read_offset(word).map(ByteLocation::Byte),
     }
 }
 
@@ -461,9 +461,9 @@ fn read_condition(words: &mut Words<'_>, depth: usize) -> Option<Condition> {
 
 fn read_test(header: &str, text: &str) -> Option<Test> {
     let header = match header {
-        "m" => Header::Mac,
-        "n" => Header::Network,
-        "t" => Header::Transport,
+        "m" => Layer::Mac,
+        "n" => Layer::Network,
+        "t" => Layer::Transport,
         _ => return None,
     };
     let (field, values) = text.split_once('=')?;
@@ -487,9 +487,9 @@ fn read_test(header: &str, text: &str) -> Option<Test> {
     Some(Test { header, offset: offset.parse().ok()?, length, mask, low, high, outside })
 }
 
-fn read_class(words: &mut Words<'_>) -> Option<Class> {
+fn read_class(words: &mut Words<'_>) -> Option<TrafficClass> {
     let text = words.by_ref().collect::<Vec<_>>().join(" ");
-    let mut class = Class {
+    let mut class = TrafficClass {
         start: 0,
         end: None,
         headers: [None; 3],
@@ -518,7 +518,7 @@ fn read_reason(word: &str) -> Option<DropReason> {
     DropReason::ALL.iter().find(|reason| reason.as_str() == name).copied()
 }
 
-fn read_part(class: &mut Class, words: &mut Words<'_>) -> Option<()> {
+fn read_part(class: &mut TrafficClass, words: &mut Words<'_>) -> Option<()> {
     match words.next()? {
         "at" => class.start = read_offset(words.next()?)?,
         "end" => class.end = Some(read_sum(words.next()?)?),
@@ -597,7 +597,7 @@ fn read_part(class: &mut Class, words: &mut Words<'_>) -> Option<()> {
 fn sound(program: &Program) -> Result<(), String> {
     let (nodes, classes) = (program.nodes.len(), program.classes.len());
     let leads = |from: Option<usize>, next: Next| match next {
-        Next::TrafficClass(class) => (class as usize) < classes,
+        Next::Class(class) => (class as usize) < classes,
         Next::Node(node) => (node as usize) < nodes && from.is_none_or(|from| from < node as usize),
     };
     if !leads(None, program.start) {
@@ -617,7 +617,7 @@ fn sound(program: &Program) -> Result<(), String> {
         {
             return Err(format!("n{number}: there is no list {list}"));
         }
-        if let Question::LeasedProperty { step, .. } = &node.question
+        if let Question::Leased { step, .. } = &node.question
             && usize::from(*step) >= program.steps.len()
         {
             return Err(format!("n{number}: there is no step {step}"));

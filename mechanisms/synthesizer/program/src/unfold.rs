@@ -22,11 +22,12 @@ use super::declare::{
     Behind, accounts_for_all, accounts_for_covered, by_next, condition, covered_words, field, is_plain,
     laid_out, lies_in, mark, operation, written,
 };
-use super::question::{AnswerSum, Leased, Question};
+use super::question::{AnswerSum, LeasedProperty, Question};
 use super::{
-    ChecksumOperation, Class, Exit, Next, OrderedRules, Program, Step, TransportChecksum, Write, WrittenValue,
+    ChecksumOperation, Exit, Next, OrderedRules, Program, Step, TrafficClass, TransportChecksum, Write,
+    WrittenValue,
 };
-use crate::location::{Byte, ByteLocation, IPV4, IPV4_SUM};
+use crate::location::{ByteLocation, ByteValue, IPV4, IPV4_SUM};
 
 /// A program as a graph of elements, in the form that [`Chain`](crate::chain::Chain) takes.
 pub struct Unfolded {
@@ -94,13 +95,13 @@ pub fn unfold(program: &Program, passed: &dyn Fn(&Step) -> Option<PassedState>) 
         let stage = match (next, behind) {
             (Next::Node(number), None) => unfolding.question(number as usize)?,
             (Next::Node(number), Some(step)) => unfolding.question_behind(number as usize, step)?,
-            (Next::TrafficClass(number), None) => {
+            (Next::Class(number), None) => {
                 let class = program.classes.get(number as usize)?;
                 let (to, forward) = leading(class);
                 let how = unfolding.found(next);
                 unfolding.operate(class, how, unfolding.marked_first(), to, forward)
             }
-            (Next::TrafficClass(number), Some(step)) => unfolding.rest_of(number as usize, step)?,
+            (Next::Class(number), Some(step)) => unfolding.rest_of(number as usize, step)?,
         };
         unfolding.stages[place] = Some(stage);
     }
@@ -208,8 +209,8 @@ impl Unfolding<'_> {
         let program = self.program;
         let node = program.nodes.get(number)?;
         let how = self.found(Next::Node(number as u32));
-        if let Question::LeasedProperty { step, what } = node.question {
-            if what != Leased::Output {
+        if let Question::Leased { step, what } = node.question {
+            if what != LeasedProperty::Output {
                 return None;
             }
             let enters = self.enter(number, step, None)?;
@@ -253,19 +254,19 @@ impl Unfolding<'_> {
     /// element of the step `behind`. Returns `None` if it is not a question about leases.
     fn question_behind(&mut self, number: usize, behind: u16) -> Option<Stage> {
         let node = self.program.nodes.get(number)?;
-        let Question::LeasedProperty { step, what } = node.question else { return None };
+        let Question::Leased { step, what } = node.question else { return None };
         match what {
-            Leased::Output => {
+            LeasedProperty::Output => {
                 let enters = self.enter(number, step, Some(behind))?;
                 let effects = Effects::cases(vec![Case::new(Filter::Any, Target::Output(0))]);
                 Some(Stage { effects, forward: vec![enters] })
             }
-            Leased::Bytes { offset, length } => {
+            LeasedProperty::Bytes { offset, length } => {
                 let shape = self.behind(behind)?;
-                let first = shape.find(&Byte::Came(ByteLocation::Leased(step, offset)))?;
+                let first = shape.find(&ByteValue::Came(ByteLocation::Leased(step, offset)))?;
                 let is_there = |more: u8| {
                     shape.byte(first.after(more.into()))
-                        == Byte::Came(ByteLocation::Leased(step, offset + more))
+                        == ByteValue::Came(ByteLocation::Leased(step, offset + more))
                 };
                 if !(0..length).all(is_there) {
                     return None;
@@ -273,7 +274,7 @@ impl Unfolding<'_> {
                 // A field after the IPv4 header is read relative to the transport header, as elements read
                 // it.
                 let field = match (first, shape.headers[2]) {
-                    (ByteLocation::ByteValue(place), Some(transport)) if place >= transport => Field::Bytes {
+                    (ByteLocation::Byte(place), Some(transport)) if place >= transport => Field::Bytes {
                         base: Base::Transport,
                         offset: place - transport,
                         length: length.into(),
@@ -342,8 +343,8 @@ impl Unfolding<'_> {
         // so its checksum update has to account for them, too. If it does not, its checksum is declared as
         // an unknown function, so that the proof fails.
         for (sum, name) in self.wrong_sums(class, behind)? {
-            let sum = field(ByteLocation::ByteValue(sum - class.start), 2);
-            let all = vec![field(ByteLocation::ByteValue(0), IPV4 as u16)];
+            let sum = field(ByteLocation::Byte(sum - class.start), 2);
+            let all = vec![field(ByteLocation::Byte(0), IPV4 as u16)];
             for case in &mut stage.effects.cases {
                 // An update in the remaining part of the operation would hide the error.
                 case.checksum = Declared::Untouched;
@@ -356,14 +357,14 @@ impl Unfolding<'_> {
     /// Returns the offsets of checksum fields for which the class, or an operation before one of the steps,
     /// does not account for all writes, each with a description. The list is empty if all checksums are
     /// right; `None` means that this cannot be decided.
-    fn wrong_sums(&self, class: &Class, behind: u16) -> Option<Vec<(i32, &'static str)>> {
+    fn wrong_sums(&self, class: &TrafficClass, behind: u16) -> Option<Vec<(i32, &'static str)>> {
         let step = self.program.steps.get(usize::from(behind))?;
         let case = (self.passed)(step)?.case;
         let [_, network, transport] = Shape::of(&step.before, self.program).headers;
         let (network, transport) = (network?, transport?);
         let mut wrong = Vec::new();
         let in_header = |place: &i32| (network..network + IPV4).contains(place);
-        let is_right = |class: &Class| match &class.checksum {
+        let is_right = |class: &TrafficClass| match &class.checksum {
             None => !written(class).any(|place| in_header(&place)),
             Some(ChecksumOperation::Updated { header, words }) => {
                 *header == network && accounts_for_all(class, *header, words)
@@ -378,13 +379,13 @@ impl Unfolding<'_> {
             wrong.push((network + IPV4_SUM, "a sum over other words"));
         }
         let Declared::Updated(headers) = &case.checksum else { return None };
-        let has_covered = |class: &Class| covered_words(class, network, transport).next().is_some();
+        let has_covered = |class: &TrafficClass| covered_words(class, network, transport).next().is_some();
         match &class.transport_checksum {
             None if !has_covered(class) => {}
             None => wrong.push((transport, "a sum over nothing")),
             Some(sum) => {
                 let is_same = headers.contains(&sum.protocol) && sum.header == transport;
-                let accounts = |class: &Class| match &class.transport_checksum {
+                let accounts = |class: &TrafficClass| match &class.transport_checksum {
                     Some(sum) => sum.header == transport && accounts_for_covered(class, network, sum),
                     None => !has_covered(class),
                 };
@@ -398,8 +399,8 @@ impl Unfolding<'_> {
 
     /// Returns the operations before the element of a step, and before the elements of all steps that
     /// precede it on the path.
-    fn befores(&self, step: u16) -> Vec<&Class> {
-        let mut all: Vec<&Class> = Vec::new();
+    fn befores(&self, step: u16) -> Vec<&TrafficClass> {
+        let mut all: Vec<&TrafficClass> = Vec::new();
         let mut next = Some(step);
         // The previous step has a lower index, so the loop ends; the length is checked in case it has not.
         while let Some(step) = next.and_then(|step| self.program.steps.get(usize::from(step)))
@@ -425,21 +426,21 @@ impl Unfolding<'_> {
     /// from the packet's start.
     fn operate(
         &mut self,
-        class: &Class,
+        class: &TrafficClass,
         how: Behind,
         (marked, network): (Marked, Option<i32>),
         to: Target,
         forward: Vec<Forward>,
     ) -> Stage {
         let headers: Marked = std::array::from_fn(|base| class.headers[base].or(marked[base]));
-        let class = Class { headers, ..class.clone() };
+        let class = TrafficClass { headers, ..class.clone() };
         let network_after = headers[1].unwrap_or(network);
         // A checksum can only be declared for a header that is marked. If another header is marked, or
         // none, the operation marks the summed header, and a further stage sets the right mark.
         let summed = class.checksum.as_ref().map(ChecksumOperation::header);
         let hidden = summed.filter(|summed| network_after != Some(*summed));
         let class = match hidden {
-            Some(summed) => Class { headers: [headers[0], Some(Some(summed)), headers[2]], ..class },
+            Some(summed) => TrafficClass { headers: [headers[0], Some(Some(summed)), headers[2]], ..class },
             None => class,
         };
         let headers = class.headers;
@@ -455,7 +456,7 @@ impl Unfolding<'_> {
         };
         // If the IPv4 header has no options, the first stages have already marked the transport header at
         // its end.
-        let unmarked = Class { headers: [headers[0], headers[1], None], ..class.clone() };
+        let unmarked = TrafficClass { headers: [headers[0], headers[1], None], ..class.clone() };
         let is_behind = |place: i32| headers[2] == Some(Some(place + IPV4));
         let cases = match how {
             Behind::Marked(place) if is_behind(place) => {
@@ -473,7 +474,7 @@ impl Unfolding<'_> {
     }
 }
 
-fn leading(class: &Class) -> (Target, Vec<Forward>) {
+fn leading(class: &TrafficClass) -> (Target, Vec<Forward>) {
     match class.exit {
         Exit::Output(output) => (Target::Output(0), vec![Forward::Output(output)]),
         Exit::Drop(reason) => (Target::Drop(reason), Vec::new()),
@@ -483,24 +484,26 @@ fn leading(class: &Class) -> (Target, Vec<Forward>) {
 /// A packet at one point of its path, in terms of the program's input packet: the operation so far, the
 /// marked headers, and the values of all bytes that were written.
 struct Shape {
-    class: Class,
+    class: TrafficClass,
     headers: [Option<i32>; 3],
-    bytes: BTreeMap<ByteLocation, Byte>,
+    bytes: BTreeMap<ByteLocation, ByteValue>,
 }
 
 impl Shape {
-    fn of(class: &Class, program: &Program) -> Shape {
+    fn of(class: &TrafficClass, program: &Program) -> Shape {
         let mut bytes = BTreeMap::new();
         for Write { place, value } in &class.writes {
-            let parts: Vec<Byte> = match value {
-                WrittenValue::Constant(bytes) => bytes.iter().map(|byte| Byte::Constant(*byte)).collect(),
+            let parts: Vec<ByteValue> = match value {
+                WrittenValue::Constant(bytes) => {
+                    bytes.iter().map(|byte| ByteValue::Constant(*byte)).collect()
+                }
                 WrittenValue::Copy(from, length) => {
-                    (0..*length).map(|more| Byte::Came(from.after(more.into()))).collect()
+                    (0..*length).map(|more| ByteValue::Came(from.after(more.into()))).collect()
                 }
                 &WrittenValue::Plus(place, length, plus) => {
-                    (0..length).map(|index| Byte::Plus { place, length, plus, index }).collect()
+                    (0..length).map(|index| ByteValue::Plus { place, length, plus, index }).collect()
                 }
-                &WrittenValue::Masked(place, and, or) => vec![Byte::Masked { place, and, or }],
+                &WrittenValue::Masked(place, and, or) => vec![ByteValue::Masked { place, and, or }],
             };
             bytes.extend((0..).zip(parts).map(|(more, byte)| (place.after(more), byte)));
         }
@@ -519,10 +522,10 @@ impl Shape {
             let (first, length) = self.place(field)?;
             for more in 0..length {
                 let byte = match value {
-                    Set::Choose { .. } => Byte::Came(chosen.after(more)),
+                    Set::Choose { .. } => ByteValue::Came(chosen.after(more)),
                     Set::Copy(from) => {
                         let from = self.place(from)?.0.after(more);
-                        before.get(&from).cloned().unwrap_or(Byte::Came(from))
+                        before.get(&from).cloned().unwrap_or(ByteValue::Came(from))
                     }
                     _ => return None,
                 };
@@ -544,21 +547,23 @@ impl Shape {
                     Base::Network => self.headers[1]?,
                     Base::Transport => self.headers[2]?,
                 };
-                Some((ByteLocation::ByteValue(start + offset), length.into()))
+                Some((ByteLocation::Byte(start + offset), length.into()))
             }
             Field::Annotation { offset, length } => Some((ByteLocation::Annotation(offset), length.into())),
             _ => None,
         }
     }
 
-    fn byte(&self, place: ByteLocation) -> Byte {
-        self.bytes.get(&place).cloned().unwrap_or(Byte::Came(place))
+    fn byte(&self, place: ByteLocation) -> ByteValue {
+        self.bytes.get(&place).cloned().unwrap_or(ByteValue::Came(place))
     }
 
     /// Returns a location of this packet that holds the value `byte`; `None` if there is none.
-    fn find(&self, byte: &Byte) -> Option<ByteLocation> {
+    fn find(&self, byte: &ByteValue) -> Option<ByteLocation> {
         match byte {
-            Byte::Came(place) if self.byte(*place) == *byte && !matches!(place, ByteLocation::Leased(..)) => {
+            ByteValue::Came(place)
+                if self.byte(*place) == *byte && !matches!(place, ByteLocation::Leased(..)) =>
+            {
                 Some(*place)
             }
             byte => self.bytes.iter().find(|(_, other)| *other == byte).map(|(place, _)| *place),
@@ -569,7 +574,7 @@ impl Shape {
     /// point. Other locations stay the same.
     fn since_start(&self, place: ByteLocation) -> ByteLocation {
         match place {
-            ByteLocation::ByteValue(place) => ByteLocation::ByteValue(place - self.class.start),
+            ByteLocation::Byte(place) => ByteLocation::Byte(place - self.class.start),
             other => other,
         }
     }
@@ -583,7 +588,7 @@ impl Shape {
     /// Returns the operation that changes this packet into `other`, a later point of the same path. Its
     /// offsets are relative to the start of this packet. Returns `None` if the difference cannot be
     /// computed from this packet.
-    fn to(&self, other: &Shape) -> Option<Class> {
+    fn to(&self, other: &Shape) -> Option<TrafficClass> {
         let start = self.class.start;
         let mut writes: Vec<Write> = Vec::new();
         let mut skip = 0;
@@ -598,23 +603,23 @@ impl Shape {
                 continue;
             }
             let value = match byte {
-                Byte::Constant(byte) => WrittenValue::Constant(vec![byte]),
-                Byte::Came(_) => WrittenValue::Copy(self.since_start(self.find(&byte)?), 1),
-                Byte::Masked { place: from, and, or } => match self.byte(from) {
-                    Byte::Came(there) if there == from => {
+                ByteValue::Constant(byte) => WrittenValue::Constant(vec![byte]),
+                ByteValue::Came(_) => WrittenValue::Copy(self.since_start(self.find(&byte)?), 1),
+                ByteValue::Masked { place: from, and, or } => match self.byte(from) {
+                    ByteValue::Came(there) if there == from => {
                         WrittenValue::Masked(self.since_start(from), and, or)
                     }
                     _ => return None,
                 },
-                Byte::Plus { place: from, length, plus, index: 0 } => {
+                ByteValue::Plus { place: from, length, plus, index: 0 } => {
                     skip = length - 1;
-                    let part = |index, plus| Byte::Plus { place: from, length, plus, index };
+                    let part = |index, plus| ByteValue::Plus { place: from, length, plus, index };
                     let untouched = (0..length).all(|more| {
                         let from = from.after(more.into());
-                        self.byte(from) == Byte::Came(from)
+                        self.byte(from) == ByteValue::Came(from)
                     });
                     let earlier = self.bytes.iter().find_map(|(at, byte)| match byte {
-                        &Byte::Plus { place, length: width, plus, index: 0 } => {
+                        &ByteValue::Plus { place, length: width, plus, index: 0 } => {
                             ((place, width) == (from, length)).then_some((*at, plus))
                         }
                         _ => None,
@@ -630,7 +635,7 @@ impl Shape {
                         _ => return None,
                     }
                 }
-                Byte::Plus { .. } => return None,
+                ByteValue::Plus { .. } => return None,
             };
             writes.push(Write { place: self.since_start(place), value });
         }
@@ -653,7 +658,7 @@ impl Shape {
                     .iter()
                     .flat_map(|write| (0..write.value.length() as i32).map(|more| write.place.after(more)))
                     .filter_map(|place| match place {
-                        ByteLocation::ByteValue(place) if (network..network + IPV4).contains(&place) => {
+                        ByteLocation::Byte(place) if (network..network + IPV4).contains(&place) => {
                             Some(network + (place - network) / 2 * 2)
                         }
                         _ => None,
@@ -663,7 +668,7 @@ impl Shape {
                 (!words.is_empty()).then_some(ChecksumOperation::Updated { header: network, words })
             }
         };
-        let mut class = Class {
+        let mut class = TrafficClass {
             start: other.class.start - start,
             end,
             headers,
@@ -698,8 +703,7 @@ impl Shape {
                     AnswerSum { constant: start.into(), terms: vec![(1, Question::Length, *mask)] }
                 }
                 Question::Bytes { offset, length } => {
-                    let mut places =
-                        (0..i32::from(length)).map(|more| ByteLocation::ByteValue(offset + more));
+                    let mut places = (0..i32::from(length)).map(|more| ByteLocation::Byte(offset + more));
                     places.all(|place| !self.bytes.contains_key(&place)).then_some(())?;
                     let question = Question::Bytes { offset: offset - start, length };
                     AnswerSum { constant: 0, terms: vec![(1, question, *mask)] }
@@ -728,7 +732,7 @@ fn only_plain(program: &Program, place: i32) -> BTreeSet<Next> {
             mixed.extend(by_next(node).into_iter().filter(|(_, set)| may(set)).map(|(next, _)| next));
         }
     }
-    all.chain((0..program.classes.len() as u32).map(Next::TrafficClass))
+    all.chain((0..program.classes.len() as u32).map(Next::Class))
         .filter(|next| !mixed.contains(next))
         .collect()
 }

@@ -4,7 +4,7 @@ use packet::Annotations;
 
 use crate::location::{ByteLocation, IPV4};
 use crate::question::Question;
-use crate::{ChecksumOperation, Class, Program};
+use crate::{ChecksumOperation, Program, TrafficClass};
 
 /// Checks that no question, list or operation of a program reads or writes bytes that no packet has, such
 /// as bytes before the start of the packet.
@@ -26,9 +26,9 @@ pub fn validate(program: &Program) -> Result<(), String> {
 
 /// Checks the operation of a class: the bytes that it reads and writes, and the words of its checksum
 /// updates.
-fn operation(class: &Class) -> Result<(), &'static str> {
+fn operation(class: &TrafficClass) -> Result<(), &'static str> {
     for write in &class.writes {
-        if matches!(write.value.from(), Some((ByteLocation::ByteValue(offset), _)) if offset < 0) {
+        if matches!(write.value.from(), Some((ByteLocation::Byte(offset), _)) if offset < 0) {
             return Err("it reads before the start of the packet");
         }
         match write.place {
@@ -38,7 +38,7 @@ fn operation(class: &Class) -> Result<(), &'static str> {
                 return Err("it writes past the end of the annotations");
             }
             ByteLocation::Leased(..) => return Err("it writes what is not in the packet"),
-            ByteLocation::Annotation(_) | ByteLocation::ByteValue(_) => {}
+            ByteLocation::Annotation(_) | ByteLocation::Byte(_) => {}
         }
     }
     if class.checksum.as_ref().is_some_and(|checksum| checksum.header() < class.front()) {

@@ -116,7 +116,7 @@ pub(super) fn answer(question: &Question, packet: &Packet) -> u128 {
             let header = usize::try_from(*offset).ok().and_then(|start| packet.data().get(start..));
             u128::from(header.is_some_and(is_right))
         }
-        Question::List(_) | Question::LeasedProperty { .. } => 0,
+        Question::List(_) | Question::Leased { .. } => 0,
     }
 }
 

@@ -212,7 +212,7 @@ impl CompiledGraph {
         let data = packet.data();
         loop {
             let number = match next {
-                Next::TrafficClass(class) => return Ok(class),
+                Next::Class(class) => return Ok(class),
                 Next::Node(number) => number,
             };
             let node = &self.nodes[number as usize];

@@ -56,7 +56,7 @@ impl Lanes {
     pub(super) fn new(writes: &[Write], words: [&[i32]; 2], front: i32) -> Option<Lanes> {
         let mut bytes = BTreeMap::new();
         for (number, write) in writes.iter().enumerate() {
-            if let ByteLocation::ByteValue(place) = write.place {
+            if let ByteLocation::Byte(place) = write.place {
                 let length = write.value.length() as i32;
                 bytes.extend((place..place.saturating_add(length)).map(|byte| (byte, number)));
             }
@@ -100,13 +100,13 @@ impl Lanes {
         // the index of the byte within the write's value.
         let mut values = Vec::new();
         for (&byte, &number) in bytes {
-            let Write { place: ByteLocation::ByteValue(first), value } = &writes[number] else { continue };
+            let Write { place: ByteLocation::Byte(first), value } = &writes[number] else { continue };
             let within = (byte - first) as usize;
             let bits = 0xff << shift(byte);
             lane.keep &= !bits;
             match value {
                 WrittenValue::Constant(constant) => lane.put |= u64::from(constant[within]) << shift(byte),
-                WrittenValue::Masked(from, and, or) if *from == ByteLocation::ByteValue(*first) => {
+                WrittenValue::Masked(from, and, or) if *from == ByteLocation::Byte(*first) => {
                     lane.keep |= u64::from(and & !or) << shift(byte);
                     lane.put |= u64::from(*or) << shift(byte);
                 }
@@ -334,7 +334,7 @@ pub(super) fn gather(value: &WrittenValue, packet: &Packet, leased: &[u8; ROW], 
 /// source does not have all of the bytes.
 fn copy(packet: &Packet, leased: &[u8; ROW], place: ByteLocation, to: &mut [u8]) {
     let (from, place) = match place {
-        ByteLocation::ByteValue(place) => (packet.data(), usize::try_from(place).unwrap_or(usize::MAX)),
+        ByteLocation::Byte(place) => (packet.data(), usize::try_from(place).unwrap_or(usize::MAX)),
         ByteLocation::Annotation(place) => (&packet.annotations().bytes()[..], place.into()),
         ByteLocation::Leased(_, place) => (&leased[..], place.into()),
     };

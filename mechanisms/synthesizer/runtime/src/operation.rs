@@ -4,7 +4,7 @@
 //! Writes to bytes are compiled to lanes of eight bytes (`lane.rs`), and to machine code for frequent
 //! classes.
 
-use element::effects::Header;
+use element::effects::HeaderKind;
 use element::{Base, Packet, Timestamp};
 use packet::{Marks, PacketKind};
 use wire::LinkType;
@@ -16,7 +16,7 @@ use crate::lane::{Gathered, Lanes, gather, word_mut};
 use jit::{Later, ROW, Writes};
 use program::location::{ByteLocation, IPV4, IPV4_SUM};
 use program::machine_code::MachineCode;
-use program::{ChecksumOperation, Class, TransportChecksum, Write, WrittenValue};
+use program::{ChecksumOperation, TrafficClass, TransportChecksum, Write, WrittenValue};
 
 /// The maximum number of packets that are written together, lane by lane.
 const AT_ONCE: usize = 16;
@@ -74,7 +74,7 @@ impl Operation {
     /// operation that needs more values than there is room for refuses all packets. The program has to be
     /// valid ([`program::validate`]).
     pub(super) fn new(
-        class: &Class,
+        class: &TrafficClass,
         is_seen: &dyn Fn(u8) -> bool,
         leased: &dyn Fn(u16, u8) -> Option<u8>,
     ) -> Operation {
@@ -88,7 +88,7 @@ impl Operation {
         operation.checksum.clone_from(&class.checksum);
         operation.transport_checksum.clone_from(&class.transport_checksum);
         let reach = |place: ByteLocation, length: usize| match place {
-            ByteLocation::ByteValue(place) => i64::from(place) + length as i64,
+            ByteLocation::Byte(place) => i64::from(place) + length as i64,
             ByteLocation::Annotation(_) | ByteLocation::Leased(..) => 0,
         };
         // Elements only strip bytes that are in the first slot, so packets that are too short there are
@@ -104,7 +104,7 @@ impl Operation {
                 needs = needs.max(reach(from, length));
             }
             match write.place {
-                ByteLocation::ByteValue(_) => writes.push(write),
+                ByteLocation::Byte(_) => writes.push(write),
                 ByteLocation::Annotation(place) => {
                     let places = place..place.saturating_add(write.value.length() as u8);
                     match &write.value {
@@ -176,14 +176,14 @@ impl Operation {
             let place = |place: i32| (place - *front) as usize;
             let network = checksum.as_ref().map(|sum| (place(sum.header() + IPV4_SUM), false));
             let transport = transport_checksum.as_ref();
-            let transport = transport.map(|sum| (place(sum.place()), sum.protocol == Header::Udp));
+            let transport = transport.map(|sum| (place(sum.place()), sum.protocol == HeaderKind::Udp));
             lanes.recipe([network, transport])
         });
     }
 
     /// Compiles the metadata that a class sets. `length` is the minimum length of the output packets in
     /// bytes: a mark up to this offset lies inside of each packet.
-    fn mark(&mut self, class: &Class, length: i64) {
+    fn mark(&mut self, class: &TrafficClass, length: i64) {
         let bases = [Base::Mac, Base::Network, Base::Transport];
         for (base, header) in bases.into_iter().zip(class.headers) {
             let Some(header) = header else { continue };
@@ -382,7 +382,7 @@ impl Operation {
                     continue;
                 };
                 let old = u16::from_be_bytes(*bytes);
-                let is_udp = sum.protocol == Header::Udp;
+                let is_udp = sum.protocol == HeaderKind::Udp;
                 let new = if is_udp { change.apply_udp(old) } else { change.apply(old) };
                 *bytes = new.to_be_bytes();
             }
@@ -505,13 +505,13 @@ mod tests {
     ];
 
     fn value(place: i32, length: u8) -> impl Strategy<Value = WrittenValue> {
-        let elsewhere = (0i32..32).prop_map(ByteLocation::ByteValue);
+        let elsewhere = (0i32..32).prop_map(ByteLocation::Byte);
         let leased = (0..ROW as u8 - length).prop_map(|at| ByteLocation::Leased(0, at));
         let annotation = (0..48 - length).prop_map(ByteLocation::Annotation);
-        let here = Just(ByteLocation::ByteValue(place.max(0)));
+        let here = Just(ByteLocation::Byte(place.max(0)));
         let in_place = match length {
-            1..=4 => WrittenValue::Plus(ByteLocation::ByteValue(place.max(0)), length, -1),
-            _ => WrittenValue::Copy(ByteLocation::ByteValue(place.max(0)), length),
+            1..=4 => WrittenValue::Plus(ByteLocation::Byte(place.max(0)), length, -1),
+            _ => WrittenValue::Copy(ByteLocation::Byte(place.max(0)), length),
         };
         let from = prop_oneof![here, elsewhere, leased, annotation].boxed();
         prop_oneof![
@@ -530,9 +530,8 @@ mod tests {
 
     fn writes() -> impl Strategy<Value = Vec<Write>> {
         let one = |(place, length)| {
-            proptest::option::of(value(place, length)).prop_map(move |value| {
-                value.map(|value| Write { place: ByteLocation::ByteValue(place), value })
-            })
+            proptest::option::of(value(place, length))
+                .prop_map(move |value| value.map(|value| Write { place: ByteLocation::Byte(place), value }))
         };
         Vec::from(PLACES.map(one))
             .prop_map(|writes: Vec<Option<Write>>| writes.into_iter().flatten().collect())
@@ -540,12 +539,12 @@ mod tests {
 
     /// Computes the packet that the operation must produce, byte by byte and word by word, without lanes.
     /// `came` is the input packet; the result includes the prepended bytes.
-    fn expected(class: &Class, came: &[u8], annotations: &[u8], leased: &[u8]) -> Vec<u8> {
+    fn expected(class: &TrafficClass, came: &[u8], annotations: &[u8], leased: &[u8]) -> Vec<u8> {
         let front = class.front();
         let mut bytes = [vec![0; front.unsigned_abs() as usize], came.to_vec()].concat();
         let at = |place: ByteLocation, length: usize| -> Vec<u8> {
             match place {
-                ByteLocation::ByteValue(place) => came[place as usize..place as usize + length].to_vec(),
+                ByteLocation::Byte(place) => came[place as usize..place as usize + length].to_vec(),
                 ByteLocation::Annotation(place) => {
                     annotations[place.into()..usize::from(place) + length].to_vec()
                 }
@@ -554,7 +553,7 @@ mod tests {
         };
         let before = bytes.clone();
         for Write { place, value } in &class.writes {
-            let ByteLocation::ByteValue(place) = *place else { continue };
+            let ByteLocation::Byte(place) = *place else { continue };
             let made = match value {
                 WrittenValue::Constant(bytes) => bytes.clone(),
                 WrittenValue::Copy(from, length) => at(*from, (*length).into()),
@@ -588,7 +587,7 @@ mod tests {
         if let Some(sum) = &class.transport_checksum {
             let change = change(&sum.words, &bytes);
             let old = word(&bytes, sum.place());
-            let is_udp = sum.protocol == Header::Udp;
+            let is_udp = sum.protocol == HeaderKind::Udp;
             let new = if is_udp { change.apply_udp(old) } else { change.apply(old) };
             bytes[(sum.place() - front) as usize..][..2].copy_from_slice(&new.to_be_bytes());
         }
@@ -604,16 +603,16 @@ mod tests {
             // The offset of the IPv4 header, and true for TCP, false for UDP.
             (ip, protocol) in (prop_oneof![Just(14), Just(0), Just(1), Just(18)], any::<bool>()),
         ) {
-            let protocol = if protocol { Header::Tcp } else { Header::Udp };
+            let protocol = if protocol { HeaderKind::Tcp } else { HeaderKind::Udp };
             let words = |from: std::ops::Range<i32>| {
                 let is_written = |word: &i32| writes.iter().any(|write| {
-                    let ByteLocation::ByteValue(first) = write.place else { return false };
+                    let ByteLocation::Byte(first) = write.place else { return false };
                     (first..first + write.value.length() as i32).contains(word)
                 });
                 from.step_by(2).filter(|word| is_written(word) || is_written(&(word + 1))).collect::<Vec<_>>()
             };
             let transport = TransportChecksum { protocol, header: ip + 20, words: words(ip + 12..ip + 24) };
-            let class = Class {
+            let class = TrafficClass {
                 start: 0,
                 end: None,
                 headers: [None; 3],
@@ -653,7 +652,7 @@ mod tests {
                 prop_assert!(refused.is_empty(), "{:?}", refused);
                 // Prepended bytes that the class does not write have arbitrary values, so they are not
                 // compared.
-                let is_in_front = class.writes.iter().any(|write| write.place == ByteLocation::ByteValue(class.front()));
+                let is_in_front = class.writes.iter().any(|write| write.place == ByteLocation::Byte(class.front()));
                 let first = if is_in_front { 0 } else { front };
                 for (made, came) in made.iter().zip(&frames) {
                     let expected = expected(&class, came, &annotations, &leased);

@@ -226,7 +226,7 @@ impl Found<'_> {
             self.count(list, place);
         }
         match trail.end {
-            Next::TrafficClass(class) => self.classes[usize::from(place)] = class,
+            Next::Class(class) => self.classes[usize::from(place)] = class,
             Next::Node(_) => self.follow(graph, trail.end, place),
         }
         false
@@ -577,16 +577,14 @@ mod tests {
             let mut ends: Vec<u64> = parts.iter().map(|(end, _)| *end).chain([all_of(bits)]).collect();
             ends.sort_unstable();
             ends.dedup();
-            let nexts =
-                (0..ends.len()).map(|n| Next::TrafficClass(parts.get(n).map_or(0, |(_, class)| *class)));
+            let nexts = (0..ends.len()).map(|n| Next::Class(parts.get(n).map_or(0, |(_, class)| *class)));
             let nexts = nexts.collect();
             (ends, nexts)
         });
         // Ranges whose successors depend on some of the bits only.
         let masked = (any::<u64>(), 0u64..4).prop_map(move |(mask, classes)| {
-            let class = |number: u64| {
-                Next::TrafficClass(((number & mask).count_ones() as u64 % (classes + 1)) as u32)
-            };
+            let class =
+                |number: u64| Next::Class(((number & mask).count_ones() as u64 % (classes + 1)) as u32);
             let ends: Vec<u64> = (0..=all_of(bits)).collect();
             let nexts = ends.iter().map(|number| class(*number)).collect();
             (ends, nexts)
@@ -613,7 +611,7 @@ mod tests {
         fn bits_that_do_not_count_are_found(mask in 0u64..256, class in 0u32..2) {
             let ends: Vec<u64> = (0..256).collect();
             let nexts: Vec<Next> =
-                ends.iter().map(|number| Next::TrafficClass(u32::from(number & mask == 0) ^ class)).collect();
+                ends.iter().map(|number| Next::Class(u32::from(number & mask == 0) ^ class)).collect();
             prop_assert_eq!(relevant(&ends, &nexts, 8), mask);
         }
 
@@ -645,7 +643,7 @@ mod tests {
                 expected &= (low..=high).contains(&number(&second));
                 recording.bytes(place, length, mask, low, high);
             }
-            let trail = recording.trail(Next::TrafficClass(0)).unwrap();
+            let trail = recording.trail(Next::Class(0)).unwrap();
             let is_on = |bytes: &[u8]| {
                 let differs = |exactly: &Exactly| exactly.differs(bytes[exactly.place..].first_chunk());
                 let holds = |check: &RangeCheck| check.holds(bytes[usize::from(check.place)..].first_chunk());

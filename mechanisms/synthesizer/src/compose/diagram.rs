@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use classify::IntervalSet;
 
-use program::question::{Leased, Question};
+use program::question::{LeasedProperty, Question};
 use program::{Next, Node};
 
 /// The maximum number of nodes that ordering may add. A graph that needs more stays as it is.
@@ -51,7 +51,7 @@ impl Diagram {
         // The rules of a list are counted, and a lease takes effect, so these questions are asked even if
         // all answers have the same successor.
         if let [(_, only)] = parts[..]
-            && !matches!(question, Question::List(_) | Question::LeasedProperty { what: Leased::Output, .. })
+            && !matches!(question, Question::List(_) | Question::Leased { what: LeasedProperty::Output, .. })
         {
             return only;
         }
@@ -68,7 +68,7 @@ impl Diagram {
     fn get(&self, next: Next) -> Option<&Node> {
         match next {
             Next::Node(number) => self.nodes.get(number as usize),
-            Next::TrafficClass(_) => None,
+            Next::Class(_) => None,
         }
     }
 
@@ -162,7 +162,7 @@ impl Diagram {
             return *known;
         }
         let replaced = match next {
-            Next::TrafficClass(class) => Next::TrafficClass(replace(class)),
+            Next::Class(class) => Next::Class(replace(class)),
             Next::Node(number) => {
                 let Node { question, parts } = self.nodes[number as usize].clone();
                 let parts = parts
@@ -335,7 +335,7 @@ mod tests {
         let mut asked = Vec::new();
         loop {
             match next {
-                Next::TrafficClass(class) => return (class, asked),
+                Next::Class(class) => return (class, asked),
                 Next::Node(number) => {
                     let node = &nodes[number as usize];
                     let Question::Bytes { offset, .. } = node.question else { panic!("bytes only") };
@@ -353,14 +353,14 @@ mod tests {
         fn order_changes_nothing(choices in prop::collection::vec((0i32..3, any::<u8>(), 0u32..5), 1..14),
                                  packets in prop::collection::vec(any::<[u8; 3]>(), 40)) {
             let mut diagram = Diagram::default();
-            let mut all = vec![Next::TrafficClass(0), Next::TrafficClass(1)];
+            let mut all = vec![Next::Class(0), Next::Class(1)];
             for &(offset, border, which) in &choices {
                 let n = all.len();
                 let (low, high) = (all[(which as usize + n / 2) % n], all[n - 1 - (which as usize % n)]);
                 let border = u128::from(border);
                 let parts = vec![
                     (IntervalSet::one(0, border), low),
-                    (IntervalSet::one(border + 1, 255), if low == high { Next::TrafficClass(which) } else { high }),
+                    (IntervalSet::one(border + 1, 255), if low == high { Next::Class(which) } else { high }),
                 ];
                 let next = diagram.switch(&byte(offset), parts);
                 all.push(next);

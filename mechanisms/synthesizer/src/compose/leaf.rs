@@ -8,7 +8,7 @@ use element::DropReason;
 use super::packet::{Summed, SymbolicPacket};
 
 use program::chain::Port;
-use program::location::{Byte, ByteLocation, IPV4_SUM};
+use program::location::{ByteLocation, ByteValue, IPV4_SUM};
 use program::question::{AnswerSum, Question};
 use program::{ChecksumOperation, TransportChecksum, Write, WrittenValue};
 
@@ -95,11 +95,11 @@ pub fn end(packet: &SymbolicPacket) -> Option<AnswerSum> {
 /// Returns the writes that turn the input packet `incoming` into this packet. Consecutive constants and
 /// copies are one write.
 pub fn writes(packet: &SymbolicPacket, incoming: &SymbolicPacket) -> Vec<Write> {
-    let bytes = packet.bytes.iter().map(|(place, byte)| (ByteLocation::ByteValue(*place), byte));
+    let bytes = packet.bytes.iter().map(|(place, byte)| (ByteLocation::Byte(*place), byte));
     // An annotation that already has its value in the input packet needs no write. Annotations that a
     // stateful element writes are listed even then: in the equivalence proof, packets pass the element,
     // which writes them.
-    let is_new = |(place, byte): &(&u8, &Byte)| {
+    let is_new = |(place, byte): &(&u8, &ByteValue)| {
         incoming.annotations.get(place) != Some(byte) || packet.rewritten.contains(place)
     };
     let annotations = packet.annotations.iter().filter(is_new);
@@ -113,20 +113,20 @@ pub fn writes(packet: &SymbolicPacket, incoming: &SymbolicPacket) -> Vec<Write> 
         }
         let is_next = writes.last().is_some_and(|last| last.place.after(last.value.length() as i32) == place);
         match (byte, writes.last_mut().map(|write| &mut write.value)) {
-            (Byte::Constant(byte), Some(WrittenValue::Constant(bytes))) if is_next => bytes.push(*byte),
-            (Byte::Constant(byte), _) => {
+            (ByteValue::Constant(byte), Some(WrittenValue::Constant(bytes))) if is_next => bytes.push(*byte),
+            (ByteValue::Constant(byte), _) => {
                 writes.push(Write { place, value: WrittenValue::Constant(vec![*byte]) })
             }
-            (Byte::Came(from), Some(WrittenValue::Copy(first, length)))
+            (ByteValue::Came(from), Some(WrittenValue::Copy(first, length)))
                 if is_next && first.after((*length).into()) == *from && *length < 64 =>
             {
                 *length += 1;
             }
-            (Byte::Came(from), _) => writes.push(Write { place, value: WrittenValue::Copy(*from, 1) }),
-            (Byte::Masked { place: from, and, or }, _) => {
+            (ByteValue::Came(from), _) => writes.push(Write { place, value: WrittenValue::Copy(*from, 1) }),
+            (ByteValue::Masked { place: from, and, or }, _) => {
                 writes.push(Write { place, value: WrittenValue::Masked(*from, *and, *or) });
             }
-            (Byte::Plus { place: from, length, plus, .. }, _) => {
+            (ByteValue::Plus { place: from, length, plus, .. }, _) => {
                 skip = usize::from(*length) - 1;
                 writes.push(Write { place, value: WrittenValue::Plus(*from, *length, *plus) });
             }

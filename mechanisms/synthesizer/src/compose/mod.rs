@@ -32,10 +32,10 @@ use element::effects::{Action, Effects, Field, Value};
 use leaf::Destination;
 use packet::SymbolicPacket;
 use program::chain::{Chain, Port};
-use program::location::{Byte, ByteLocation, IPV4};
+use program::location::{ByteLocation, ByteValue, IPV4};
 use program::machine_code::MachineCode;
 use program::metadata::headers_of;
-use program::{Class, Exit, OrderedRules, Passed, Program, Step, cost, text};
+use program::{Exit, OrderedRules, Passed, Program, Step, TrafficClass, cost, text};
 use walk::{Handed, PathLimits, TooMany, Walked, walk};
 
 /// A region of a chain, and the program that replaces it.
@@ -228,7 +228,7 @@ impl Start {
 /// the source knows the offsets of its headers.
 pub(crate) fn given(source: &Effects) -> Option<SymbolicPacket> {
     let mut packet = SymbolicPacket::incoming(headers_of(source.emits.first().and_then(|emit| emit.starts)));
-    packet.annotations = (0..48).map(|place| (place, Byte::Constant(0))).collect();
+    packet.annotations = (0..48).map(|place| (place, ByteValue::Constant(0))).collect();
     for action in source.cases.iter().flat_map(|case| &case.actions) {
         match action {
             Action::Set(Field::HeaderOffset(base), Value::Constant(bytes)) => {
@@ -239,8 +239,8 @@ pub(crate) fn given(source: &Effects) -> Option<SymbolicPacket> {
             Action::Set(Field::Annotation { offset, length }, value) => {
                 for (index, place) in (*offset..offset.saturating_add(*length)).enumerate() {
                     let byte = match value {
-                        Value::Constant(bytes) => Byte::Constant(*bytes.get(index)?),
-                        _ => Byte::Came(ByteLocation::Annotation(place)),
+                        Value::Constant(bytes) => ByteValue::Constant(*bytes.get(index)?),
+                        _ => ByteValue::Came(ByteLocation::Annotation(place)),
                     };
                     packet.write(ByteLocation::Annotation(place), [byte]);
                 }
@@ -311,7 +311,7 @@ pub(crate) fn leads_to(target: element::effects::Target, output: usize) -> bool 
 fn walk_nowhere(to: Port, packet: &SymbolicPacket) -> Walked {
     let mut walked = Walked::default();
     let leaf = leaf::ExitState { packet: packet.clone(), to: Destination::Port(to), path: Vec::new() };
-    walked.start = program::Next::TrafficClass(walked.leaves.add(leaf));
+    walked.start = program::Next::Class(walked.leaves.add(leaf));
     walked
 }
 
@@ -343,7 +343,7 @@ fn region(
         .flat_map(|node| node.parts.iter().map(|(_, next)| *next))
         .chain([start])
         .filter_map(|next| match next {
-            program::Next::TrafficClass(class) => Some(class),
+            program::Next::Class(class) => Some(class),
             program::Next::Node(_) => None,
         })
         .collect();
@@ -367,7 +367,7 @@ fn region(
     }
     let otherwise = outputs.iter().position(|port| *port == to)?;
     let mut passed = BTreeSet::new();
-    let classes: Vec<Class> = used
+    let classes: Vec<TrafficClass> = used
         .iter()
         .map(|&class| {
             let leaf = walked.leaves.get(class);
@@ -380,8 +380,8 @@ fn region(
         return None;
     }
     let renumber = |next| match next {
-        program::Next::TrafficClass(class) => {
-            program::Next::TrafficClass(used.binary_search(&class).unwrap_or_default() as u32)
+        program::Next::Class(class) => {
+            program::Next::Class(used.binary_search(&class).unwrap_or_default() as u32)
         }
         node => node,
     };
@@ -449,7 +449,7 @@ fn class_of(
     is_certain: bool,
     outputs: &[Port],
     elements: &mut Names,
-) -> Class {
+) -> TrafficClass {
     let packet = &leaf.packet;
     let is_dropped = matches!(leaf.to, Destination::Drop(_));
     let exit = match leaf.to {
@@ -472,7 +472,7 @@ fn class_of(
         start: passed.start,
         cut: passed.cut,
     });
-    Class {
+    TrafficClass {
         start: packet.start,
         end: leaf::end(packet),
         headers,

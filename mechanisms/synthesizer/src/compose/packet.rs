@@ -11,11 +11,11 @@ use std::rc::Rc;
 
 use classify::IntervalSet;
 use element::Base;
-use element::effects::{Field, Filter, Header, Number};
+use element::effects::{Field, Filter, HeaderKind, Number};
 
 use super::formula::Formula;
-use program::location::{Byte, ByteLocation, IPV4, IPV4_SUM};
-use program::question::{AnswerSum, Leased, Question, preimage, shifted};
+use program::location::{ByteLocation, ByteValue, IPV4, IPV4_SUM};
+use program::question::{AnswerSum, LeasedProperty, Question, preimage, shifted};
 
 /// The value of consecutive bytes, as an expression over the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Summed {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TransportSummed {
     /// The transport protocol: TCP or UDP.
-    pub protocol: Header,
+    pub protocol: HeaderKind,
     /// The offset of the IPv4 header.
     pub network: i32,
     /// The offset of the transport header.
@@ -81,7 +81,7 @@ impl TransportSummed {
 
     /// Returns the offset of the checksum field.
     pub fn place(&self) -> i32 {
-        self.transport + if self.protocol == Header::Tcp { 16 } else { 6 }
+        self.transport + if self.protocol == HeaderKind::Tcp { 16 } else { 6 }
     }
 }
 
@@ -119,9 +119,9 @@ pub struct SymbolicPacket {
     /// The offset at which the packet ends, as a sum over the input.
     pub end: AnswerSum,
     /// The values of the bytes that differ from the input, by their offset.
-    pub bytes: BTreeMap<i32, Byte>,
+    pub bytes: BTreeMap<i32, ByteValue>,
     /// The values of the annotations that differ from the input, by their offset.
-    pub annotations: BTreeMap<u8, Byte>,
+    pub annotations: BTreeMap<u8, ByteValue>,
     /// The offsets of annotations that a stateful element has written, even if another element has
     /// overwritten them.
     pub rewritten: BTreeSet<u8>,
@@ -202,25 +202,25 @@ impl SymbolicPacket {
     }
 
     /// Returns the value of the byte at a location.
-    pub fn byte(&self, place: ByteLocation) -> Byte {
+    pub fn byte(&self, place: ByteLocation) -> ByteValue {
         let written = match place {
-            ByteLocation::ByteValue(place) => self.bytes.get(&place),
+            ByteLocation::Byte(place) => self.bytes.get(&place),
             ByteLocation::Annotation(place) => self.annotations.get(&place),
             ByteLocation::Leased(..) => None,
         };
-        written.cloned().unwrap_or(Byte::Came(place))
+        written.cloned().unwrap_or(ByteValue::Came(place))
     }
 
     /// True if every sum of several bytes is complete at its location. If a write has replaced a part of a
     /// sum, the rest cannot be expressed as a write.
     pub fn is_whole(&self) -> bool {
-        let bytes = self.bytes.iter().map(|(place, byte)| (ByteLocation::ByteValue(*place), byte));
+        let bytes = self.bytes.iter().map(|(place, byte)| (ByteLocation::Byte(*place), byte));
         let annotations =
             self.annotations.iter().map(|(place, byte)| (ByteLocation::Annotation(*place), byte));
         bytes.chain(annotations).all(|(at, byte)| match *byte {
-            Byte::Plus { place, length, plus, index } => {
+            ByteValue::Plus { place, length, plus, index } => {
                 let first = at.after(-i32::from(index));
-                let part = |index| Byte::Plus { place, length, plus, index };
+                let part = |index| ByteValue::Plus { place, length, plus, index };
                 (0..length).all(|index| self.byte(first.after(index.into())) == part(index))
             }
             _ => true,
@@ -230,41 +230,42 @@ impl SymbolicPacket {
     /// Returns the value of `length` consecutive bytes.
     pub fn value(&self, first: ByteLocation, length: u8) -> InputExpression {
         // Offsets before the input packet have unknown bytes, unless the program has written them.
-        if matches!(first, ByteLocation::ByteValue(place) if (place..place.saturating_add(length.into()).min(0)).any(|p| !self.bytes.contains_key(&p)))
+        if matches!(first, ByteLocation::Byte(place) if (place..place.saturating_add(length.into()).min(0)).any(|p| !self.bytes.contains_key(&p)))
         {
             return InputExpression::Mixed;
         }
         // The value of a checksum that elements update is not known: the program updates it as a whole at
         // the end.
-        if let ByteLocation::ByteValue(place) = first
+        if let ByteLocation::Byte(place) = first
             && self.sums().any(|sum| place < sum + 2 && sum < place.saturating_add(length.into()))
         {
             return InputExpression::Mixed;
         }
-        let bytes: Vec<Byte> = (0..i32::from(length)).map(|more| self.byte(first.after(more))).collect();
+        let bytes: Vec<ByteValue> = (0..i32::from(length)).map(|more| self.byte(first.after(more))).collect();
         let constant = bytes.iter().map(|byte| match byte {
-            Byte::Constant(byte) => Some(*byte),
+            ByteValue::Constant(byte) => Some(*byte),
             _ => None,
         });
         if let Some(constant) = constant.collect::<Option<Vec<u8>>>() {
             return InputExpression::Constant(constant);
         }
         match &bytes[0] {
-            Byte::Came(place) => {
-                let together = |(more, byte): (usize, &Byte)| *byte == Byte::Came(place.after(more as i32));
+            ByteValue::Came(place) => {
+                let together =
+                    |(more, byte): (usize, &ByteValue)| *byte == ByteValue::Came(place.after(more as i32));
                 if bytes.iter().enumerate().all(together) {
                     return InputExpression::Came(*place, length, 0);
                 }
             }
-            Byte::Plus { place, length: whole, plus, .. } if *whole == length => {
-                let is_part = |(index, byte): (usize, &Byte)| {
-                    *byte == Byte::Plus { place: *place, length, plus: *plus, index: index as u8 }
+            ByteValue::Plus { place, length: whole, plus, .. } if *whole == length => {
+                let is_part = |(index, byte): (usize, &ByteValue)| {
+                    *byte == ByteValue::Plus { place: *place, length, plus: *plus, index: index as u8 }
                 };
                 if bytes.iter().enumerate().all(is_part) {
                     return InputExpression::Came(*place, length, *plus);
                 }
             }
-            Byte::Masked { place, and, or } if length == 1 => {
+            ByteValue::Masked { place, and, or } if length == 1 => {
                 return InputExpression::Masked(*place, *and, *or);
             }
             _ => {}
@@ -284,7 +285,7 @@ impl SymbolicPacket {
         match *field {
             Field::Bytes { base, offset, length } => {
                 let place = self.place(base)?.checked_add(offset)?;
-                Some((ByteLocation::ByteValue(place), u8::try_from(length).ok()?))
+                Some((ByteLocation::Byte(place), u8::try_from(length).ok()?))
             }
             Field::Annotation { offset, length } => Some((ByteLocation::Annotation(offset), length)),
             _ => None,
@@ -292,12 +293,12 @@ impl SymbolicPacket {
     }
 
     /// Writes bytes to consecutive locations from `first` on.
-    pub fn write(&mut self, first: ByteLocation, bytes: impl IntoIterator<Item = Byte>) {
+    pub fn write(&mut self, first: ByteLocation, bytes: impl IntoIterator<Item = ByteValue>) {
         for (more, byte) in (0..).zip(bytes) {
             let place = first.after(more);
-            let is_old = byte == Byte::Came(place);
+            let is_old = byte == ByteValue::Came(place);
             match place {
-                ByteLocation::ByteValue(place) => put(&mut self.bytes, place, byte, is_old),
+                ByteLocation::Byte(place) => put(&mut self.bytes, place, byte, is_old),
                 ByteLocation::Annotation(place) => put(&mut self.annotations, place, byte, is_old),
                 // Leased values are read-only.
                 ByteLocation::Leased(..) => {}
@@ -346,7 +347,7 @@ impl SymbolicPacket {
 
     fn has(&self, place: ByteLocation, length: u8) -> Formula {
         match place {
-            ByteLocation::ByteValue(first) => self.reaches(first.saturating_add(length.into())),
+            ByteLocation::Byte(first) => self.reaches(first.saturating_add(length.into())),
             ByteLocation::Annotation(_) | ByteLocation::Leased(..) => Formula::Constant(true),
         }
     }
@@ -362,7 +363,7 @@ impl SymbolicPacket {
                 Some(place) => self.reaches(place.saturating_add(header.least_length().into())),
                 None => Formula::Constant(false),
             },
-            Filter::RightChecksum { header: Header::Ipv4, base, offset } => {
+            Filter::RightChecksum { header: HeaderKind::Ipv4, base, offset } => {
                 self.right_checksum(*base, *offset)
             }
             Filter::AtMost(a, b) => match (self.number(a), self.number(b)) {
@@ -481,7 +482,7 @@ impl SymbolicPacket {
 
 /// Stores the value of a byte, or removes the entry if the byte has its input value (`is_old`), so that
 /// equal packets have equal maps.
-fn put<K: Ord>(bytes: &mut BTreeMap<K, Byte>, place: K, byte: Byte, is_old: bool) {
+fn put<K: Ord>(bytes: &mut BTreeMap<K, ByteValue>, place: K, byte: ByteValue, is_old: bool) {
     match is_old {
         true => bytes.remove(&place),
         false => bytes.insert(place, byte),
@@ -536,10 +537,10 @@ fn in_any(sum: &AnswerSum, set: &IntervalSet) -> Formula {
 /// Returns the question for `length` consecutive bytes of the input.
 pub fn asking(place: ByteLocation, length: u8) -> Question {
     match place {
-        ByteLocation::ByteValue(offset) => Question::Bytes { offset, length },
+        ByteLocation::Byte(offset) => Question::Bytes { offset, length },
         ByteLocation::Annotation(offset) => Question::Annotation { offset, length },
         ByteLocation::Leased(step, offset) => {
-            Question::LeasedProperty { step, what: Leased::Bytes { offset, length } }
+            Question::Leased { step, what: LeasedProperty::Bytes { offset, length } }
         }
     }
 }

@@ -2,7 +2,7 @@
 //! the input packet.
 
 use classify::IntervalSet;
-use classify::filter::{Condition, Header, Test, Tree};
+use classify::filter::{Condition, Layer, Test, Tree};
 use element::effects::{Field, Filter};
 
 use super::packet::{InputExpression, SymbolicPacket, big_endian};
@@ -53,7 +53,7 @@ fn tests(
             // The field was set to a constant, so the packet has it, and the test is decided.
             Some(Tree::Constant(set.contains(big_endian(&bytes) & mask)))
         }
-        InputExpression::Came(ByteLocation::ByteValue(offset), length, plus) => {
+        InputExpression::Came(ByteLocation::Byte(offset), length, plus) => {
             let (mask, set) = match plus {
                 0 => (mask & all, set.clone()),
                 _ if mask & all == all => (all, shifted(set, plus, bits)),
@@ -90,11 +90,11 @@ fn tests(
 
 /// Returns the header that contains an offset, and the offset from that header's start; `None` for an
 /// offset before the packet.
-fn header_of(place: i32, [network, transport]: [i32; 2]) -> Option<(Header, u16)> {
+fn header_of(place: i32, [network, transport]: [i32; 2]) -> Option<(Layer, u16)> {
     let (header, start) = match place {
-        _ if place >= transport => (Header::Transport, transport),
-        _ if place >= network => (Header::Network, network),
-        _ => (Header::Mac, 0),
+        _ if place >= transport => (Layer::Transport, transport),
+        _ if place >= network => (Layer::Network, network),
+        _ => (Layer::Mac, 0),
     };
     Some((header, u16::try_from(place - start).ok()?))
 }

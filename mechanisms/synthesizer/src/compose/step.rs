@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use element::Base;
-use element::effects::{Action, Case, Checksum, Field, Header, Value as Set};
+use element::effects::{Action, Case, Checksum, Field, HeaderKind, Value as Set};
 use packet::HEADROOM;
 
 use super::formula::{Formula, PathCondition};
 use super::packet::{InputExpression, Summed, SymbolicPacket, TransportSummed};
-use program::location::{Byte, ByteLocation, IPV4, IPV4_SUM};
+use program::location::{ByteLocation, ByteValue, IPV4, IPV4_SUM};
 
 /// The reason why a case cannot be applied to a symbolic packet.
 pub enum Stop {
@@ -130,11 +130,11 @@ fn act(
                 (Set::Choose { .. }, Some(next)) => {
                     let here = *next;
                     *next = here.after(length.into());
-                    (0..length).map(|more| Byte::Came(here.after(more.into()))).collect()
+                    (0..length).map(|more| ByteValue::Came(here.after(more.into()))).collect()
                 }
                 _ => value_of(before, packet, first, length, value, known)?,
             };
-            if let ByteLocation::ByteValue(place) = first {
+            if let ByteLocation::Byte(place) = first {
                 written.extend((0..i32::from(length)).map(|more| place.saturating_add(more)));
             }
             packet.write(first, bytes);
@@ -184,8 +184,8 @@ fn value_of(
     length: u8,
     value: &Set,
     known: &PathCondition,
-) -> Result<Vec<Byte>, Stop> {
-    let constant = |bytes: &[u8]| bytes.iter().map(|byte| Byte::Constant(*byte)).collect::<Vec<_>>();
+) -> Result<Vec<ByteValue>, Stop> {
+    let constant = |bytes: &[u8]| bytes.iter().map(|byte| ByteValue::Constant(*byte)).collect::<Vec<_>>();
     let from = |field: &Field, plus: i64| {
         let (place, width) =
             before.whereabouts(field).filter(|(_, width)| *width == length).ok_or(Stop::Alone)?;
@@ -208,12 +208,12 @@ fn value_of(
                 let place = first.after(more as i32);
                 let (and, or) = (!mask, mask & value);
                 Ok(match packet.value(place, 1) {
-                    _ if *mask == 0xff => Byte::Constant(*value),
-                    InputExpression::Constant(old) => Byte::Constant(old[0] & and | or),
-                    InputExpression::Came(place, 1, 0) if *mask == 0 => Byte::Came(place),
-                    InputExpression::Came(place, 1, 0) => Byte::Masked { place, and, or },
+                    _ if *mask == 0xff => ByteValue::Constant(*value),
+                    InputExpression::Constant(old) => ByteValue::Constant(old[0] & and | or),
+                    InputExpression::Came(place, 1, 0) if *mask == 0 => ByteValue::Came(place),
+                    InputExpression::Came(place, 1, 0) => ByteValue::Masked { place, and, or },
                     InputExpression::Masked(place, old_and, old_or) => {
-                        Byte::Masked { place, and: old_and & and, or: old_or & and | or }
+                        ByteValue::Masked { place, and: old_and & and, or: old_or & and | or }
                     }
                     _ => return Err(Stop::Alone),
                 })
@@ -226,22 +226,22 @@ fn value_of(
 
 /// Returns a value plus a constant, byte by byte. The sum wraps around at the width of the field. Returns
 /// `None` if it cannot be expressed.
-fn moved(value: InputExpression, plus: i64) -> Option<Vec<Byte>> {
+fn moved(value: InputExpression, plus: i64) -> Option<Vec<ByteValue>> {
     Some(match value {
-        InputExpression::Constant(bytes) if plus == 0 => bytes.into_iter().map(Byte::Constant).collect(),
+        InputExpression::Constant(bytes) if plus == 0 => bytes.into_iter().map(ByteValue::Constant).collect(),
         InputExpression::Constant(bytes) => {
             let number = super::packet::big_endian(&bytes).wrapping_add(plus as i128 as u128);
             let digits = number.to_be_bytes();
-            digits[16 - bytes.len().min(16)..].iter().map(|byte| Byte::Constant(*byte)).collect()
+            digits[16 - bytes.len().min(16)..].iter().map(|byte| ByteValue::Constant(*byte)).collect()
         }
         InputExpression::Came(place, length, old) => match old.checked_add(plus)? {
-            0 => (0..i32::from(length)).map(|more| Byte::Came(place.after(more))).collect(),
+            0 => (0..i32::from(length)).map(|more| ByteValue::Came(place.after(more))).collect(),
             plus if length <= 8 => {
-                (0..length).map(|index| Byte::Plus { place, length, plus, index }).collect()
+                (0..length).map(|index| ByteValue::Plus { place, length, plus, index }).collect()
             }
             _ => return None,
         },
-        InputExpression::Masked(place, and, or) if plus == 0 => vec![Byte::Masked { place, and, or }],
+        InputExpression::Masked(place, and, or) if plus == 0 => vec![ByteValue::Masked { place, and, or }],
         InputExpression::Masked(..) | InputExpression::Mixed => return None,
     })
 }
@@ -261,19 +261,19 @@ fn sum_up(
     known: &PathCondition,
 ) -> Result<(), Stop> {
     let network = packet.headers[1];
-    let (headers, afresh): (&[Header], _) = match checksum {
+    let (headers, afresh): (&[HeaderKind], _) = match checksum {
         Checksum::Untouched => (&[], false),
         Checksum::Updated(headers) => (headers, false),
         Checksum::Recomputed(headers) => (headers, true),
     };
-    let transport = |header: &&Header| matches!(header, Header::Tcp | Header::Udp) && !afresh;
+    let transport = |header: &&HeaderKind| matches!(header, HeaderKind::Tcp | HeaderKind::Udp) && !afresh;
     sum_up_transport(before, packet, headers.iter().find(transport).copied(), written)?;
     let is_of_network = headers.iter().any(|header| !transport(&header));
     if let Some(kept) = packet.summed.header().filter(|kept| !is_of_network || Some(*kept) != network) {
         end_where_overwritten(packet, kept, written)?;
     }
     for header in headers.iter().filter(|header| !transport(header)) {
-        let (Header::Ipv4, Some(start)) = (header, network) else { return Err(Stop::Alone) };
+        let (HeaderKind::Ipv4, Some(start)) = (header, network) else { return Err(Stop::Alone) };
         let is_sum = |place: &i32| (start + IPV4_SUM..start + IPV4_SUM + 2).contains(place);
         if written.iter().any(is_sum) || packet.summed.header().is_some_and(|other| other != start) {
             return Err(Stop::Alone);
@@ -321,7 +321,7 @@ fn end_where_overwritten(packet: &mut SymbolicPacket, header: i32, written: &[i3
 fn sum_up_transport(
     before: &SymbolicPacket,
     packet: &mut SymbolicPacket,
-    updated: Option<Header>,
+    updated: Option<HeaderKind>,
     written: &[i32],
 ) -> Result<(), Stop> {
     if let Some(protocol) = updated {

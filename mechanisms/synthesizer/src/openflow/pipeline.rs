@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use classify::IntervalSet;
-use classify::filter::Header;
+use classify::filter::Layer;
 use wire::{ethernet, ipv4};
 
 use super::cube::{Cube, MatchField, WITH_PORTS, cubes, known_byte, values};
@@ -20,7 +20,7 @@ use super::ranges::{Ranges, prefixes};
 use super::{Options, REST, Refusal};
 use crate::compose::diagram::Diagram;
 use program::question::{Question, preimage};
-use program::{Class, Exit, Next, OrderedRules, Passed, Program};
+use program::{Exit, Next, OrderedRules, Passed, Program, TrafficClass};
 
 /// The maximum number of flows for one question; a question that needs more is left to the software.
 const MOST_FLOWS: usize = 1 << 18;
@@ -120,8 +120,8 @@ fn usual(diagram: &mut Diagram, whole: Next) -> Next {
             Question::Bytes { offset, length } => {
                 let bytes = (*offset..*offset + i32::from(*length)).map(|place| {
                     match u16::try_from(place - NETWORK) {
-                        Ok(place) => known_byte(Header::Network, place),
-                        Err(_) => known_byte(Header::Mac, u16::try_from(place).unwrap_or(0)),
+                        Ok(place) => known_byte(Layer::Network, place),
+                        Err(_) => known_byte(Layer::Mac, u16::try_from(place).unwrap_or(0)),
                     }
                 });
                 let pairs: Vec<(u8, u8)> = bytes.collect();
@@ -322,8 +322,8 @@ impl Build<'_> {
 
     fn ask_bytes(&mut self, question: &Question, offset: i32, length: u8) -> Result<bool, Refusal> {
         let place = |start: i32| u32::try_from(offset - start).ok();
-        let known = place(TRANSPORT).map(|offset| (Header::Transport, offset));
-        let Some((header, offset)) = known.or(place(NETWORK).map(|offset| (Header::Network, offset))) else {
+        let known = place(TRANSPORT).map(|offset| (Layer::Transport, offset));
+        let Some((header, offset)) = known.or(place(NETWORK).map(|offset| (Layer::Network, offset))) else {
             return Ok(false);
         };
         if values(header, offset, length.into(), u128::MAX, &question.all()).is_none() || length > 4 {
@@ -493,7 +493,7 @@ impl Build<'_> {
         let mut ends = nodes.iter().flat_map(|node| node.parts.iter().map(|(_, next)| *next)).chain([start]);
         ends.all(|next| match next {
             Next::Node(_) => true,
-            Next::TrafficClass(class) => {
+            Next::Class(class) => {
                 let class = self.program.classes.get(class as usize);
                 class.is_some_and(|class| matches!(class.exit, Exit::Drop(_)))
             }
@@ -509,7 +509,7 @@ fn tell(program: &mut Program, class: u32, list: u32, outcome: u32) -> u32 {
     else {
         return class;
     };
-    let mut class: Class = class.clone();
+    let mut class: TrafficClass = class.clone();
     let case = list.rules.iter().find(|rule| rule.outcome == outcome).map_or(0, |rule| rule.case);
     class.path.push(Passed { element: list.element, input: list.input, case, start: 0, cut: false });
     let known = program.classes.iter().position(|other| *other == class);

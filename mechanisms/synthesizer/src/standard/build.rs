@@ -115,7 +115,7 @@ impl<'b> Builder<'b> {
         let mut classes = BTreeSet::new();
         while let Some(next) = work.pop() {
             match next {
-                Next::TrafficClass(class) => {
+                Next::Class(class) => {
                     classes.insert(class);
                 }
                 Next::Node(number) if seen.insert(number) => {
@@ -132,7 +132,7 @@ impl<'b> Builder<'b> {
     /// the original elements; in another state, the error leads back to an earlier question.
     fn spot(&mut self, next: Next, state: State) -> Result<Spot, Why> {
         let class = match next {
-            Next::TrafficClass(number) => self.program.classes.get(number as usize),
+            Next::Class(number) => self.program.classes.get(number as usize),
             Next::Node(_) => None,
         };
         // A drop does not depend on the state of the packet, so all packets with it share one element.
@@ -142,7 +142,7 @@ impl<'b> Builder<'b> {
             return *known;
         }
         let made = match next {
-            Next::TrafficClass(number) => self.class(number, state),
+            Next::Class(number) => self.class(number, state),
             Next::Node(number) => self.question(number, state),
         };
         let spot = match made {
@@ -173,7 +173,7 @@ impl<'b> Builder<'b> {
     fn class(&mut self, number: u32, state: State) -> Result<Spot, Why> {
         let class = self.program.classes.get(number as usize).ok_or(Why::Question)?;
         let Exit::Output(output) = class.exit else { return Ok(self.add("Discard", "", &[])) };
-        let known = self.facts.at(Next::TrafficClass(number));
+        let known = self.facts.at(Next::Class(number));
         let steps = operation::steps(class, self.program, known, state, self.metadata)?;
         let exit = self.outputs.get(output).copied().flatten().ok_or(Why::Question)?;
         Ok(steps.into_iter().rev().fold(exit, |to, (class, config)| self.add(class, &config, &[to])))
@@ -195,7 +195,7 @@ impl<'b> Builder<'b> {
                 let list = program.lists.get(*list as usize).ok_or(Why::Question)?;
                 self.rules(number, node, list, state)
             }
-            Question::LeasedProperty { .. } => Err(Why::Leased),
+            Question::Leased { .. } => Err(Why::Leased),
         }
     }
 

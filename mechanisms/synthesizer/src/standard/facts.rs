@@ -111,7 +111,7 @@ impl Facts {
     fn arrive(&mut self, next: Next, known: Known) {
         let place = match next {
             Next::Node(number) => self.nodes.get_mut(number as usize),
-            Next::TrafficClass(number) => self.classes.get_mut(number as usize),
+            Next::Class(number) => self.classes.get_mut(number as usize),
         };
         match place {
             Some(Some(before)) => before.join(&known),
@@ -124,7 +124,7 @@ impl Facts {
     pub(super) fn at(&self, next: Next) -> Known {
         let known = match next {
             Next::Node(number) => self.nodes.get(number as usize),
-            Next::TrafficClass(number) => self.classes.get(number as usize),
+            Next::Class(number) => self.classes.get(number as usize),
         };
         known.cloned().flatten().unwrap_or_default()
     }

@@ -6,7 +6,7 @@
 
 use std::net::Ipv4Addr;
 
-use classify::filter::{Condition, DEEPEST, Header, Test, Tree};
+use classify::filter::{Condition, DEEPEST, Layer, Test, Tree};
 
 /// Returns a condition as a pattern of IPFilter; `None` if the language cannot express it.
 pub fn pattern(condition: &Condition) -> Option<String> {
@@ -73,8 +73,8 @@ fn leaf(test: &Test, around: Around) -> Option<String> {
     let Test { header, offset, length, .. } = *test;
     let is_equal = test.low == test.high;
     match header {
-        Header::Mac => None,
-        Header::Network if matches!(offset, 12 | 16) && length == 4 && is_equal && is_prefix(test.mask) => {
+        Layer::Mac => None,
+        Layer::Network if matches!(offset, 12 | 16) && length == 4 && is_equal && is_prefix(test.mask) => {
             let (end, address) = (if offset == 12 { "src" } else { "dst" }, Ipv4Addr::from(test.low));
             let sign = if test.outside { "!= " } else { "" };
             Some(match test.mask.count_ones() {
@@ -82,15 +82,15 @@ fn leaf(test: &Test, around: Around) -> Option<String> {
                 length => format!("{end} net {sign}{address}/{length}"),
             })
         }
-        Header::Network => match protocol(&Tree::Leaf(*test)) {
+        Layer::Network => match protocol(&Tree::Leaf(*test)) {
             Some(number) => Some(format!("ip proto {number}")),
             None => relation(&place("ip", test)?, test),
         },
-        Header::Transport if !around.is_first => None,
-        Header::Transport if around.has_ports && is_port(test) => {
+        Layer::Transport if !around.is_first => None,
+        Layer::Transport if around.has_ports && is_port(test) => {
             relation(if offset == 0 { "src port" } else { "dst port" }, test)
         }
-        Header::Transport => relation(&place("transp", test)?, test),
+        Layer::Transport => relation(&place("transp", test)?, test),
     }
 }
 
@@ -126,14 +126,14 @@ fn is_prefix(mask: u32) -> bool {
 }
 
 fn is_port(test: &Test) -> bool {
-    test.header == Header::Transport && matches!((test.offset, test.length), (0 | 2, 2))
+    test.header == Layer::Transport && matches!((test.offset, test.length), (0 | 2, 2))
 }
 
 /// True if the condition tests that the fragment offset is zero and nothing else: the packet is a first
 /// fragment or unfragmented.
 fn is_first(condition: &Condition) -> bool {
     let Tree::Leaf(Test {
-        header: Header::Network,
+        header: Layer::Network,
         offset: 6,
         length: 2,
         mask,
@@ -153,7 +153,7 @@ fn is_first(condition: &Condition) -> bool {
 fn protocol(condition: &Condition) -> Option<u32> {
     match condition {
         Tree::Leaf(Test {
-            header: Header::Network,
+            header: Layer::Network,
             offset: 9,
             length: 1,
             mask: 0xff,

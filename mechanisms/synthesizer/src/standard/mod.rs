@@ -35,9 +35,9 @@ use build::Builder;
 use layout::Layouts;
 use operation::MetadataFacts;
 use program::chain::Chain;
-use program::location::Byte;
+use program::location::ByteValue;
 use program::question::{AnswerSum, Question};
-use program::{Class, Exit, Next, Program};
+use program::{Exit, Next, Program, TrafficClass};
 
 /// The classes of the elements that this back end inserts. Click has them with the same arguments, except
 /// for the mask of StoreData, which only FastClick has.
@@ -209,7 +209,7 @@ fn insert_region(
     let Some(front) = layouts.front(region) else { return none(Why::Layout) };
     let given = given(&chain.nodes[region.from.0].effects).filter(|_| program.is_certain);
     let came = given.iter().flat_map(|packet| &packet.annotations).filter_map(|(place, byte)| match byte {
-        Byte::Constant(byte) => Some((*place, *byte)),
+        ByteValue::Constant(byte) => Some((*place, *byte)),
         _ => None,
     });
     let metadata = MetadataFacts { observed_metadata: chain.observed_metadata(), came: came.collect() };
@@ -243,14 +243,14 @@ fn is_behind_slices(chain: &Chain, to: usize) -> bool {
 /// Returns the program without the data that only counters need: classes with equal operations become one
 /// class, and so do all drops.
 fn reduced(program: &Program) -> Program {
-    let mut classes: Vec<Class> = Vec::new();
-    let mut numbers: HashMap<Class, u32> = HashMap::new();
-    let mut number = |class: &Class| {
+    let mut classes: Vec<TrafficClass> = Vec::new();
+    let mut numbers: HashMap<TrafficClass, u32> = HashMap::new();
+    let mut number = |class: &TrafficClass| {
         let class = match class.exit {
-            Exit::Output(_) => Class { path: Vec::new(), ..class.clone() },
+            Exit::Output(_) => TrafficClass { path: Vec::new(), ..class.clone() },
             Exit::Drop(_) => {
                 let exit = Exit::Drop(DropReason::Discard);
-                Class { start: 0, end: None, exit, path: Vec::new(), ..class.clone() }
+                TrafficClass { start: 0, end: None, exit, path: Vec::new(), ..class.clone() }
             }
         };
         *numbers.entry(class).or_insert_with_key(|class| {
@@ -260,9 +260,7 @@ fn reduced(program: &Program) -> Program {
     };
     let numbers: Vec<u32> = program.classes.iter().map(&mut number).collect();
     let to = |next: Next| match next {
-        Next::TrafficClass(class) => {
-            Next::TrafficClass(numbers.get(class as usize).copied().unwrap_or_default())
-        }
+        Next::Class(class) => Next::Class(numbers.get(class as usize).copied().unwrap_or_default()),
         node => node,
     };
     let mut nodes = program.nodes.clone();

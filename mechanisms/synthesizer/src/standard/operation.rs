@@ -15,7 +15,7 @@ use program::hex::digits;
 use program::location::{ByteLocation, IPV4, IPV4_SUM};
 use program::metadata::{INPUT, KIND, Metadata, TIME};
 use program::question::Question;
-use program::{ChecksumOperation, Class, Program, Write, WrittenValue};
+use program::{ChecksumOperation, Program, TrafficClass, Write, WrittenValue};
 
 /// An element to insert: its class and its arguments.
 pub(super) type Step = (&'static str, String);
@@ -57,7 +57,7 @@ struct Marks {
 }
 
 struct Operation<'c> {
-    class: &'c Class,
+    class: &'c TrafficClass,
     known: Known,
     steps: Vec<Step>,
     marks: Marks,
@@ -71,7 +71,7 @@ struct Operation<'c> {
 /// # Errors
 /// If no standard element performs a part of the operation; the error says which part.
 pub(super) fn steps(
-    class: &Class,
+    class: &TrafficClass,
     program: &Program,
     known: Known,
     state: State,
@@ -137,10 +137,10 @@ impl Operation<'_> {
                     let bytes = bytes.iter().map(|byte| WrittenValue::Constant(vec![*byte]));
                     values.extend((first..=u8::MAX).zip(bytes));
                 }
-                WrittenValue::Copy(ByteLocation::ByteValue(from), length) => {
+                WrittenValue::Copy(ByteLocation::Byte(from), length) => {
                     let bytes = (*from..)
                         .take((*length).into())
-                        .map(|from| WrittenValue::Copy(ByteLocation::ByteValue(from), 1));
+                        .map(|from| WrittenValue::Copy(ByteLocation::Byte(from), 1));
                     values.extend((first..=u8::MAX).zip(bytes));
                 }
                 value => {
@@ -156,7 +156,7 @@ impl Operation<'_> {
                 (DST_IP..DST_IP + 4).zip(destination..).filter(|(place, _)| metadata.is_looked_at(*place))
             {
                 match values.get(&place) {
-                    Some(WrittenValue::Copy(ByteLocation::ByteValue(other), 1)) if *other == from => {
+                    Some(WrittenValue::Copy(ByteLocation::Byte(other), 1)) if *other == from => {
                         values.remove(&place);
                     }
                     Some(_) => {}
@@ -185,9 +185,9 @@ impl Operation<'_> {
                     self.steps.extend(byte.iter().map(|byte| ("Paint", format!("{byte}, {place}"))));
                     continue;
                 }
-                [Some(WrittenValue::Copy(ByteLocation::ByteValue(from @ 0..), 1)), b, c, d] if is_first => {
+                [Some(WrittenValue::Copy(ByteLocation::Byte(from @ 0..), 1)), b, c, d] if is_first => {
                     let goes_on = |(more, value): (i32, Option<&WrittenValue>)| {
-                        value == Some(&WrittenValue::Copy(ByteLocation::ByteValue(from + more), 1))
+                        value == Some(&WrittenValue::Copy(ByteLocation::Byte(from + more), 1))
                     };
                     if !(1..).zip([b, c, d]).all(goes_on) {
                         return Err(Why::Annotation);
@@ -210,7 +210,7 @@ impl Operation<'_> {
         let mut hops = 0;
         let mut writes = Vec::new();
         for Write { place, value } in &class.writes {
-            let ByteLocation::ByteValue(first) = *place else { continue };
+            let ByteLocation::Byte(first) = *place else { continue };
             match value {
                 WrittenValue::Constant(bytes) => {
                     // EtherEncap writes the bytes of the Ethernet header.
@@ -223,10 +223,10 @@ impl Operation<'_> {
                         writes.push((first + covered, format!("\\<{}>", digits(rest))));
                     }
                 }
-                WrittenValue::Masked(ByteLocation::ByteValue(from), and, or) if *from == first => {
+                WrittenValue::Masked(ByteLocation::Byte(from), and, or) if *from == first => {
                     writes.push((first, format!("\\<{or:02x}>, \\<{:02x}>", !and)));
                 }
-                &WrittenValue::Plus(ByteLocation::ByteValue(from), 1, plus)
+                &WrittenValue::Plus(ByteLocation::Byte(from), 1, plus)
                     if from == first && self.is_time_to_live(from) && (-MOST_HOPS..0).contains(&plus) =>
                 {
                     let question = Question::Bytes { offset: from, length: 1 };
@@ -316,7 +316,7 @@ impl Operation<'_> {
         let at = class.headers[0].unwrap_or(program.layout[0]).unwrap_or(class.start);
         let mut header = [None; FRAME as usize];
         for Write { place, value } in &class.writes {
-            let (ByteLocation::ByteValue(first), WrittenValue::Constant(bytes)) = (*place, value) else {
+            let (ByteLocation::Byte(first), WrittenValue::Constant(bytes)) = (*place, value) else {
                 continue;
             };
             for (place, byte) in (first..).zip(bytes) {

@@ -1,7 +1,7 @@
 //! Example packets: from a condition on the input packets, as a decision diagram, to the bytes of one
 //! packet that satisfies it, which can be displayed and run.
 
-use element::effects::Header;
+use element::effects::HeaderKind;
 use packet::Annotations;
 use wire::checksum;
 
@@ -228,9 +228,10 @@ fn set_checksum(d: &Diagrams, bytes: &mut [u8], term: &Term, right: bool, choice
     let [kind, at, network] = term.numbers[..] else { return };
     let place = |place: i64| place_of(d, bytes, choices, place as i32);
     let (Some(at), Some(network)) = (place(at), place(network)) else { return };
-    let Some((header, offset)) = [(Header::Ipv4, 10), (Header::Tcp, 16), (Header::Udp, 6), (Header::Icmp, 2)]
-        .get(kind as usize)
-        .copied()
+    let Some((header, offset)) =
+        [(HeaderKind::Ipv4, 10), (HeaderKind::Tcp, 16), (HeaderKind::Udp, 6), (HeaderKind::Icmp, 2)]
+            .get(kind as usize)
+            .copied()
     else {
         return;
     };
@@ -239,7 +240,7 @@ fn set_checksum(d: &Diagrams, bytes: &mut [u8], term: &Term, right: bool, choice
         return;
     }
     if decided(choices, field.start as i32..field.end as i32) {
-        if right && header == Header::Ipv4 {
+        if right && header == HeaderKind::Ipv4 {
             fit_identification(bytes, at, choices);
         }
         return;
@@ -250,7 +251,7 @@ fn set_checksum(d: &Diagrams, bytes: &mut [u8], term: &Term, right: bool, choice
         _ => 0,
     };
     let sum = match header {
-        Header::Ipv4 => {
+        HeaderKind::Ipv4 => {
             let length = usize::from(bytes[at] & 15) * 4;
             let header = bytes.get(at..at + length).unwrap_or_default();
             checksum::Sum::new().bytes(header)
@@ -258,10 +259,10 @@ fn set_checksum(d: &Diagrams, bytes: &mut [u8], term: &Term, right: bool, choice
         header => {
             let end = (network + total(bytes)).min(bytes.len()).max(at);
             let mut sum = checksum::Sum::new().bytes(&bytes[at..end]);
-            if header != Header::Icmp {
-                let protocol = if header == Header::Tcp { 6u16 } else { 17 };
+            if header != HeaderKind::Icmp {
+                let protocol = if header == HeaderKind::Tcp { 6u16 } else { 17 };
                 let length = match header {
-                    Header::Udp => u16::from_be_bytes([bytes[at + 4], bytes[at + 5]]),
+                    HeaderKind::Udp => u16::from_be_bytes([bytes[at + 4], bytes[at + 5]]),
                     _ => (end - at) as u16,
                 };
                 sum = sum.bytes(bytes.get(network + 12..network + 20).unwrap_or_default());

@@ -14,8 +14,8 @@ use super::{FlowCache, LeasedFlow, MOST_REMEMBERED, NEVER_IDLE};
 use crate::ask::answer;
 use crate::graph::CompiledGraph;
 use program::location::ByteLocation;
-use program::question::{Leased, Question};
-use program::{Class, Next, WrittenValue};
+use program::question::{LeasedProperty, Question};
+use program::{Next, TrafficClass, WrittenValue};
 
 impl FlowCache {
     /// Leases the flow of a packet from all stateful elements that the packet would pass, and inserts it
@@ -111,7 +111,7 @@ impl FlowCache {
         while let Next::Node(number) = next {
             let node = program.nodes.get(number as usize)?;
             let answer = match node.question {
-                Question::LeasedProperty { step, what: Leased::Output } => {
+                Question::Leased { step, what: LeasedProperty::Output } => {
                     let flow = self.flow_at(step, packet, &all)?;
                     let lease = self.leases.begin(place, now);
                     let input = program.steps[usize::from(step)].input;
@@ -121,7 +121,7 @@ impl FlowCache {
                     all[usize::from(step)] = Some(terms);
                     output
                 }
-                Question::LeasedProperty { step, what: Leased::Bytes { offset, length } } => {
+                Question::Leased { step, what: LeasedProperty::Bytes { offset, length } } => {
                     bytes_of(all[usize::from(step)].as_ref()?, offset, length)?
                 }
                 Question::List(list) => graph.rule_of(list, packet)?.1.into(),
@@ -151,16 +151,16 @@ impl FlowCache {
 
 /// Returns the value that a byte of the packet would have on its arrival at a step. `before` has the writes
 /// until then.
-fn byte_of(before: &Class, place: i32, packet: &Packet, terms: &[Option<Terms>]) -> Option<u8> {
+fn byte_of(before: &TrafficClass, place: i32, packet: &Packet, terms: &[Option<Terms>]) -> Option<u8> {
     let came = |place: ByteLocation| match place {
-        ByteLocation::ByteValue(place) => packet.data().get(usize::try_from(place).ok()?).copied(),
+        ByteLocation::Byte(place) => packet.data().get(usize::try_from(place).ok()?).copied(),
         ByteLocation::Leased(step, offset) => {
             terms.get(usize::from(step))?.as_ref()?.values.get(usize::from(offset)).copied()
         }
         ByteLocation::Annotation(_) => None,
     };
     for write in &before.writes {
-        let ByteLocation::ByteValue(first) = write.place else { continue };
+        let ByteLocation::Byte(first) = write.place else { continue };
         let within = place - first;
         if !(0..write.value.length() as i32).contains(&within) {
             continue;
@@ -171,7 +171,7 @@ fn byte_of(before: &Class, place: i32, packet: &Packet, terms: &[Option<Terms>])
             WrittenValue::Plus(..) | WrittenValue::Masked(..) => None,
         };
     }
-    came(ByteLocation::ByteValue(place))
+    came(ByteLocation::Byte(place))
 }
 
 pub(super) fn bytes_of(terms: &Terms, offset: u8, length: u8) -> Option<u128> {

@@ -49,8 +49,8 @@ use doorkeeper::Doorkeeper;
 use key::{addresses_of, has_ports, is_between, is_constant, key_of, network_of};
 use known::class_of;
 pub use known::{KnownFlow, count};
-use program::question::{Leased, Question};
-use program::{Class, Exit, Next, Passed, Program, cost};
+use program::question::{LeasedProperty, Question};
+use program::{Exit, Next, Passed, Program, TrafficClass, cost};
 use residual::Residuals;
 pub use row::RowLayout;
 
@@ -286,18 +286,18 @@ impl FlowCache {
         let is_first =
             |step: u16| program.steps.get(usize::from(step)).is_some_and(|step| step.after.is_none());
         let leads_to_waiting = program.nodes.iter().filter_map(|node| match node.question {
-            Question::LeasedProperty { step, what: Leased::Output } if is_first(step) => Some(node.next(0)),
+            Question::Leased { step, what: LeasedProperty::Output } if is_first(step) => Some(node.next(0)),
             _ => None,
         });
         let mut waiting = vec![false; program.classes.len()];
         for next in leads_to_waiting {
-            if let Next::TrafficClass(class) = next {
+            if let Next::Class(class) = next {
                 waiting[class as usize] = !lessors.is_empty();
             }
         }
         let is_step = |passed: &&Passed| cost::is_step(program, passed);
         let exits: Vec<Exit> = program.classes.iter().map(|class| class.exit).collect();
-        let end = |class: &Class| match row_layout.has_room(program, class) {
+        let end = |class: &TrafficClass| match row_layout.has_room(program, class) {
             true => End {
                 exit: exits.iter().position(|exit| *exit == class.exit).unwrap_or_default() as u32,
                 steps: class.path.iter().filter(is_step).count() as u32,

@@ -14,7 +14,7 @@ use super::{FlowCache, MOST_RESIDUALS, Residual, RowHead, UsualFates};
 use crate::ask::answer;
 use crate::graph::{CompiledGraph, OTHERWISE};
 use program::Next;
-use program::question::{Leased, Question};
+use program::question::{LeasedProperty, Question};
 
 /// The maximum number of questions that are evaluated to make a residual program. A flow that needs more is
 /// not inserted.
@@ -88,7 +88,7 @@ impl Residuals {
     fn place(&self, next: Next) -> Next {
         match next {
             Next::Node(number) if self.seen[number as usize] == self.flow => self.left[number as usize],
-            Next::Node(_) => Next::TrafficClass(OTHERWISE),
+            Next::Node(_) => Next::Class(OTHERWISE),
             class => class,
         }
     }
@@ -221,17 +221,17 @@ impl FlowCache {
         let node = &self.program.nodes[number as usize];
         let network = self.network as i32;
         match node.question {
-            Question::LeasedProperty { step, what } => {
+            Question::Leased { step, what } => {
                 let about = terms.get(usize::from(step)).and_then(Option::as_ref);
                 let answer = about.and_then(|terms| match what {
-                    Leased::Output => Some(terms.output as u128 + 1),
-                    Leased::Bytes { offset, length } => bytes_of(terms, offset, length),
+                    LeasedProperty::Output => Some(terms.output as u128 + 1),
+                    LeasedProperty::Bytes { offset, length } => bytes_of(terms, offset, length),
                 });
                 let first = self.program.steps[usize::from(step)].after.is_none();
                 match answer {
                     Some(answer) => Fixed::To(node.next(answer)),
-                    None if first && what == Leased::Output => Fixed::To(node.next(0)),
-                    None => Fixed::To(Next::TrafficClass(OTHERWISE)),
+                    None if first && what == LeasedProperty::Output => Fixed::To(node.next(0)),
+                    None => Fixed::To(Next::Class(OTHERWISE)),
                 }
             }
             Question::List(list) if self.constant_lists.get(list as usize) == Some(&true) => {

@@ -3,7 +3,7 @@
 
 use jit::ROW;
 use program::location::ByteLocation;
-use program::{Class, Program};
+use program::{Program, TrafficClass};
 
 /// The number of bytes of the row head, which precede the values.
 pub(super) const HEAD_LENGTH: usize = 4;
@@ -24,7 +24,7 @@ impl RowLayout {
     /// Selects the values that the classes of a program write. If there is not enough room for all, the
     /// values of classes with longer paths are stored, because these classes save more.
     pub fn new(program: &Program) -> RowLayout {
-        let mut classes: Vec<&Class> = program.classes.iter().collect();
+        let mut classes: Vec<&TrafficClass> = program.classes.iter().collect();
         classes.sort_by_key(|class| std::cmp::Reverse(class.path.len()));
         let mut used = Vec::new();
         for class in classes {
@@ -46,13 +46,13 @@ impl RowLayout {
 
     /// True if all leased values that a class writes are stored, so that its packets can be processed on
     /// lease.
-    pub fn has_room(&self, program: &Program, class: &Class) -> bool {
+    pub fn has_room(&self, program: &Program, class: &TrafficClass) -> bool {
         values_of(program, class).iter().all(|value| self.0.binary_search(value).is_ok())
     }
 }
 
 /// Returns the leased values that a class writes, in ascending order and without duplicates.
-fn values_of(program: &Program, class: &Class) -> Vec<(usize, u8)> {
+fn values_of(program: &Program, class: &TrafficClass) -> Vec<(usize, u8)> {
     let mut used = Vec::new();
     for write in &class.writes {
         if let Some((ByteLocation::Leased(step, offset), length)) = write.value.from() {

@@ -12,7 +12,7 @@ use crate::compose::packet::SymbolicPacket;
 use crate::compose::step::{Stop, carry_out};
 use program::Next;
 use program::chain::Port;
-use program::location::{Byte, ByteLocation};
+use program::location::{ByteLocation, ByteValue};
 use program::question::{self, Question};
 
 /// The maximum number of steps of a program. At further stateful elements, packets are handed over.
@@ -42,7 +42,7 @@ pub fn is_for_known_flows(when: &Filter) -> bool {
 
 /// Returns the bytes of a packet's flow key with their locations: addresses, protocol and ports, in this
 /// order. Returns `None` if a header is not marked.
-pub fn key(packet: &SymbolicPacket) -> Option<Vec<(ByteLocation, Byte)>> {
+pub fn key(packet: &SymbolicPacket) -> Option<Vec<(ByteLocation, ByteValue)>> {
     let fields = [
         wire_field::IP_SRC,
         wire_field::IP_DST,
@@ -125,7 +125,7 @@ impl Walk<'_> {
             Target::SomeOutput => 0..element.forward.len(),
             _ => return self.hand_over(port, way, why),
         };
-        let question = Question::LeasedProperty { step: number_of_step, what: question::Leased::Output };
+        let question = Question::Leased { step: number_of_step, what: question::LeasedProperty::Output };
         let mut nexts = Vec::with_capacity(outputs.len() + 1);
         if way.step.is_none() {
             nexts.push((IntervalSet::one(0, 0), self.hand_over(port, way, why)?));
@@ -144,17 +144,17 @@ impl Walk<'_> {
     /// first steps of all other paths.
     fn is_looked_up_alike(&self, way: &Path) -> bool {
         let Some(here) = key(&way.packet) else { return false };
-        let known = |byte: &Byte| {
+        let known = |byte: &ByteValue| {
             matches!(
                 byte,
-                Byte::Constant(_) | Byte::Came(ByteLocation::ByteValue(_) | ByteLocation::Leased(..))
+                ByteValue::Constant(_) | ByteValue::Came(ByteLocation::Byte(_) | ByteLocation::Leased(..))
             )
         };
         if way.step.is_some() {
             return here.iter().all(|(_, byte)| known(byte));
         }
         let came = here.iter().all(|(place, byte)| {
-            *byte == Byte::Came(*place) && matches!(place, ByteLocation::ByteValue(0..))
+            *byte == ByteValue::Came(*place) && matches!(place, ByteLocation::Byte(0..))
         });
         let mut firsts = self.steps.iter().filter(|step| step.after.is_none());
         came && firsts.all(|first| key(&first.packet).as_ref() == Some(&here))

@@ -210,7 +210,7 @@ impl Walk<'_> {
 
     fn leaf(&mut self, leaf: ExitState) -> Result<Next, Full> {
         let number = self.leaves.add(leaf);
-        if self.leaves.len() > self.limits.classes { Err(Full) } else { Ok(Next::TrafficClass(number)) }
+        if self.leaves.len() > self.limits.classes { Err(Full) } else { Ok(Next::Class(number)) }
     }
 
     /// Forks the path by the questions that the cases depend on, until the first case that holds is known,

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use element::effects::{Effects, Field, Header};
+use element::effects::{Effects, Field, HeaderKind};
 use element::{Base, DropReason};
 
 use super::arrival::{Arrival, Waiting};
@@ -89,7 +89,7 @@ pub struct Ends {
 
 /// Returns an arbitrary packet that starts with the header `starts`, as an element may make it: any
 /// contents, any annotations.
-pub fn made(d: &Diagrams, starts: Option<Header>) -> PacketModel {
+pub fn made(d: &Diagrams, starts: Option<HeaderKind>) -> PacketModel {
     PacketModel::incoming(d, headers_of(starts)).with_any_annotations(d)
 }
 

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use element::Base;
-use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, Header, Number, Value};
+use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, HeaderKind, Number, Value};
 use packet::Annotations;
 
 use super::diagrams::{Diagrams, Symbol};
@@ -55,7 +55,7 @@ fn native(offset: usize, weight: u8) -> Metadata {
 fn networks(chains: &[&Chain]) -> Vec<i32> {
     let (mut at_start, mut marked, mut stripped) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for node in chains.iter().flat_map(|chain| &chain.nodes) {
-        let is_ip = |header: Option<Header>| matches!(header, Some(Header::Ipv4 | Header::Ipv6));
+        let is_ip = |header: Option<HeaderKind>| matches!(header, Some(HeaderKind::Ipv4 | HeaderKind::Ipv6));
         let makes_ip = node.effects.emits.iter().any(|emit| is_ip(emit.starts));
         at_start.extend(makes_ip.then_some(0));
         for action in node.effects.cases.iter().flat_map(|case| &case.actions) {

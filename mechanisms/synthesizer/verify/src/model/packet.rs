@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 
 use classify::IntervalSet;
 use element::Base;
-use element::effects::{Action, Effects, Field, Header, Number, Value};
+use element::effects::{Action, Effects, Field, HeaderKind, Number, Value};
 use packet::{HEADROOM, SLOT_STRIDE};
 
 use program::metadata::{INPUT, KIND, Metadata, TIME, headers_of, metadata_of};
@@ -567,7 +567,7 @@ impl PacketModel {
 
     /// Returns the key of the checksum of a header that starts `offset` bytes after `base`; `None` if
     /// `base` is not marked.
-    pub(super) fn sum_key(&self, header: Header, base: Base, offset: i32) -> Option<SumKey> {
+    pub(super) fn sum_key(&self, header: HeaderKind, base: Base, offset: i32) -> Option<SumKey> {
         let at = self.place(base)? + offset;
         Some(SumKey::new(header, at, self.headers[1].unwrap_or(at)))
     }

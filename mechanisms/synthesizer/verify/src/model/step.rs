@@ -7,8 +7,8 @@
 //! leaves open is an uninterpreted function ([`super::functions`]).
 
 use element::effects::{
-    Action, Case, Checksum, Depends, EXTRA_LENGTH, Effects, Field, Filter, Header, Hold, StateAccess, Target,
-    Value,
+    Action, Case, Checksum, Depends, EXTRA_LENGTH, Effects, Field, Filter, HeaderKind, Hold, StateAccess,
+    Target, Value,
 };
 use element::{Base, DropReason};
 
@@ -85,7 +85,7 @@ pub struct Derived {
     /// The output by which the packet leaves; `None` for every output.
     pub output: Option<usize>,
     /// The header at the start of the new packet, if the declaration says it.
-    pub starts: Option<Header>,
+    pub starts: Option<HeaderKind>,
     /// The input packets for which the new packet is made.
     pub condition: Bit,
     /// The new packet: the value of an uninterpreted function of which nothing else is known.
@@ -510,7 +510,7 @@ impl<'u> Unit<'u> {
                     // A transport header usually follows the IPv6 header directly; the function gives the
                     // distance from there.
                     let network = packet.place(Base::Network).unwrap_or(packet.start);
-                    let usual = real(d, network + i32::from(Header::Ipv6.least_length()));
+                    let usual = real(d, network + i32::from(HeaderKind::Ipv6.least_length()));
                     let term = self.unknown(d, "a header somewhere", condition, before, &[Field::Payload]);
                     packet.mark(*base, Some(anywhere(d, &usual, term)));
                 }

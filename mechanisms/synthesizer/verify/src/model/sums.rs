@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use element::effects::Header;
+use element::effects::HeaderKind;
 
 use super::diagrams::{Bit, Diagrams, Term};
 
@@ -57,12 +57,12 @@ pub(super) const ICMP: u8 = 3;
 impl SumKey {
     /// Makes the key of the checksum of `header`, which starts at offset `at`, after an IP header at offset
     /// `network`.
-    pub fn new(header: Header, at: i32, network: i32) -> SumKey {
+    pub fn new(header: HeaderKind, at: i32, network: i32) -> SumKey {
         let (kind, network) = match header {
-            Header::Tcp => (TCP, network),
-            Header::Udp => (UDP, network),
-            Header::Icmpv6 => (ICMP, network),
-            Header::Icmp => (ICMP, at),
+            HeaderKind::Tcp => (TCP, network),
+            HeaderKind::Udp => (UDP, network),
+            HeaderKind::Icmpv6 => (ICMP, network),
+            HeaderKind::Icmp => (ICMP, at),
             _ => (IPV4, at),
         };
         SumKey { kind, at, network }
