@@ -80,7 +80,7 @@ fn translators() {
     over.extend((0..500).map(|n| (300_000 + i64::from(n), udp(end(inside, 6000 + n), end(REMOTE, 53)))));
     let all_over = kept(&translator("MAPPING_CAPACITY 1000000", 53), &over) - 64_512;
     check(
-        include_str!("../../../docs/nat.md"),
+        include_str!("../../../../docs/nat.md"),
         &[
             (
                 "12,000 datagrams of as many senders to a port in use, with INDEPENDENT_FILTERING",
@@ -143,7 +143,7 @@ fn routers() {
         Idle -> [1] aq; k[0] -> kept :: Counter -> Discard; k[1] -> Discard;
         DriverManager(write aq.insert 10.0.0.1 2:0:0:0:0:2, pause, stop);";
     check(
-        include_str!("../../../docs/router.md"),
+        include_str!("../../../../docs/router.md"),
         &[
             (
                 "IPReassembler: 100,000 first fragments of as many sources, 1,000 between the two of each datagram",

@@ -31,7 +31,7 @@ fn the_document_has_every_requirement() {
         include_str!("gateway.rs"),
         include_str!("model.rs"),
         include_str!("rfc.rs"),
-        include_str!("../../../nf/src/nat/store/tests.rs"),
+        include_str!("../../src/nat/store/tests.rs"),
     ];
     let tests: Vec<&str> = sources
         .iter()

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use element::{Origin, Registry, Stream, Timestamp};
+use element::{Origin, Stream, Timestamp};
 use engine::{ClockKind, Configured, End, Options, Plan, Rebuilt, Sink, Worker};
 
 fn build(text: &str) -> Result<(Arc<Plan>, Configured), String> {
@@ -14,7 +14,7 @@ fn build(text: &str) -> Result<(Arc<Plan>, Configured), String> {
     if !diagnostics.is_empty() {
         return Err(diagnostics.iter().map(|d| d.render(&sources)).collect());
     }
-    let registry = Registry::new().with(nf::CLASSES).with(device::CLASSES).with(&[&testkit::stand_in::CLASS]);
+    let registry = testkit::registry();
     let all =
         |problems: Vec<engine::Problem>| problems.iter().map(|p| p.render(&sources)).collect::<String>();
     let plan = Arc::new(Plan::new(graph, &registry).map_err(all)?);
