@@ -162,17 +162,6 @@ fn counting() {
 }
 
 #[test]
-fn the_last_packet_stands_for_the_others() {
-    let outcome = run(
-        "InfiniteSource(LENGTH 10, LIMIT 5, END_CALL l.clear) -> Paint(2) -> AggregatePaint \
-         -> l :: AggregateLast(STOP_AFTER_CLEAR true) -> c :: AggregateCounter(BYTES true) \
-         -> n :: AggregateCounter -> Discard",
-        &["c.count", "n.count"],
-    );
-    assert_eq!(outcome.values, [Ok("50".into()), Ok("5".into())]);
-}
-
-#[test]
 fn a_flow_that_ended_has_a_first_packet_again() {
     let folder = tempfile::tempdir().unwrap();
     let lines =
@@ -185,32 +174,6 @@ fn a_flow_that_ended_has_a_first_packet_again() {
     assert_eq!(Run::trace().text(&text, &["c.count"]).unwrap().values, [Ok("2".into())]);
     let wrong = text.replace("NOTIFIER f)", "NOTIFIER c)");
     assert!(Run::trace().text(&wrong, &[]).unwrap_err().contains("c is not an AggregateNotifier"));
-}
-
-#[test]
-fn filters_by_number() {
-    let outcome = run(
-        "InfiniteSource(LENGTH 7, LIMIT 3) -> AggregateLength -> f :: AggregateFilter(1 0-6, drop 8, 2 7, 0 all) \
-         -> a :: Counter -> Discard; f[1] -> b :: Counter -> Discard; f[2] -> c :: Counter -> Discard",
-        &["a.count", "b.count", "c.count"],
-    );
-    assert_eq!(outcome.values, ["0", "0", "3"].map(|count| Ok(count.to_string())));
-}
-
-#[test]
-fn parts_of_addresses() {
-    let folder = tempfile::tempdir().unwrap();
-    let input = trace(folder.path(), "1 10.1.2.3 258 2.0.0.2 2 U - - 1\n");
-    let outcome = run(
-        &format!(
-            "FromIPSummaryDump({input}, STOP true) -> a :: AggregateIP(ip src/8) -> b :: AggregateIP(ip[13], INCREMENTAL true) \
-             -> ToIPSummaryDump(-, HEADER false, FIELDS aggregate) -> c :: AggregateIP(\"udp sport & 0xff\") \
-             -> AggregateCounter -> Discard"
-        ),
-        &["a.field", "b.field", "c.field", "c.header", "c.bit_offset", "c.bit_length"],
-    );
-    let values: Vec<String> = outcome.values.into_iter().map(|value| value.unwrap()).collect();
-    assert_eq!(values, ["ip src/8", "ip src[1]", "udp sport[1]", "udp", "8", "8"]);
 }
 
 /// Makes a UDP packet from port 5 to port 53, from 10.0.0.`host` to 10.9.9.9; a fragment if `more` is true.

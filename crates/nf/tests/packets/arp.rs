@@ -467,37 +467,6 @@ fn mistakes_are_told() {
     }
 }
 
-#[test]
-fn names_stand_for_both_addresses() {
-    let text = "AddressInfo(me 10.0.0.1 10.0.0.0/24 2:0:0:0:0:1, net 10.1.0.1/16 2:0:0:0:0:2);
-        Idle -> q :: ARPQuerier(me) -> Discard; Idle -> [1] q;
-        Idle -> p :: ARPQuerier(10.1.0.1/16, net) -> Discard; Idle -> [1] p;
-        Idle -> r :: ARPResponder(me, me:ipnet 2:0:0:0:0:3) -> Discard";
-    let handlers = ["q.ipaddr", "q.broadcast", "p.broadcast", "r.table"];
-    let values = run().text(text, &handlers).unwrap().values;
-    let values: Vec<String> = values.into_iter().map(Result::unwrap).collect();
-    let table = "10.0.0.1/32 02-00-00-00-00-01\n10.0.0.0/24 02-00-00-00-00-03\n";
-    assert_eq!(values, ["10.0.0.1", "255.255.255.255", "10.1.255.255", table]);
-}
-
-#[test]
-fn fakers_speak_without_being_asked() {
-    let exchange = offer(Vec::new());
-    let text = format!(
-        "ARPFaker(18.26.4.1, 0:e0:2b:b:1a:0, 18.26.4.99, 0:a0:c9:9c:fd:9c) -> TestSink({exchange}, 0);
-         DriverManager(wait 25s, stop)"
-    );
-    run().text(&text, &[]).unwrap();
-    let seen = collect(exchange);
-    assert_eq!(seen.len(), 3, "after 1, 11 and 21 seconds");
-    let expected = [
-        &[0x00, 0xe0, 0x2b, 0x0b, 0x1a, 0x00, 0x00, 0xa0, 0xc9, 0x9c, 0xfd, 0x9c, 8, 6][..],
-        &[0, 1, 8, 0, 6, 4, 0, 2, 0x00, 0xa0, 0xc9, 0x9c, 0xfd, 0x9c, 18, 26, 4, 99],
-        &[0x00, 0xe0, 0x2b, 0x0b, 0x1a, 0x00, 18, 26, 4, 1],
-    ];
-    assert_eq!(seen[0].bytes, expected.concat());
-}
-
 /// Makes frames as an attacker may send them: replies and requests with any byte changed and of any length,
 /// and random bytes.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {

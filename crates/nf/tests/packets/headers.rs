@@ -265,51 +265,6 @@ fn arguments_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn handlers_show_what_was_configured() {
-    let (_, read) = values(
-        "InfiniteSource(LIMIT 1, STOP true) -> CheckIPHeader(14, CHECKSUM false) -> d :: SetIPDSCP(0x2e) -> e :: SetIPECN(ECT(1))
-        -> StripIPHeader -> i :: IPEncap(udp, 1.2.3.4, DST_ANNO)
-        -> v :: EtherVLANEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2, VLAN_ID 7, VLAN_PCP 1) -> a :: SetVLANAnno(9)
-        -> s :: StoreEtherAddress(1:2:3:4:5:6, dst) -> h :: HostEtherFilter(1:2:3:4:5:6) -> Discard",
-        &[
-            "d.dscp", "e.ecn", "i.src", "i.dst", "v.src", "v.ethertype", "v.vlan_tci", "v.vlan_id", "v.native_vlan",
-            "a.vlan_tci", "s.addr", "h.ether",
-        ],
-    );
-    let expected = [
-        "0x2e",
-        "ECT(1)",
-        "1.2.3.4",
-        "DST_ANNO",
-        "01-01-01-01-01-01",
-        "2048",
-        "8199",
-        "7",
-        "",
-        "9",
-        "01-02-03-04-05-06",
-        "01-02-03-04-05-06",
-    ];
-    assert_eq!(read, expected.map(ok));
-}
-
-#[test]
-fn pings_are_answered_and_timed() {
-    let (messages, read) = values(
-        "p :: ICMPPingSource(10.0.0.1, 10.0.0.2, INTERVAL 0.001, LIMIT 2, DATA abcd, STOP true)
-        -> ICMPPingResponder -> p",
-        &["p.count", "p.rtt_min"],
-    );
-    assert_eq!(read[0], ok("2"));
-    assert!(read[1].is_ok());
-    let starts: Vec<_> = messages.lines().map(|line| line.split(" time=").next().unwrap_or("")).collect();
-    assert_eq!(starts[0], "p :: ICMPPingSource: 4 bytes from 10.0.0.2: icmp_seq=1 ttl=255");
-    assert_eq!(starts[1], "p :: ICMPPingSource: 4 bytes from 10.0.0.2: icmp_seq=2 ttl=255");
-    assert_eq!(starts[2], "p :: ICMPPingSource: 2 packets transmitted, 2 received, 0% packet loss");
-    assert!(starts[3].starts_with("p :: ICMPPingSource: rtt min/avg/max/mdev = 0.000/"), "{messages}");
-}
-
-#[test]
 fn a_pulled_ping_source_stops_the_driver() {
     let config =
         "ICMPPingSource(10.0.0.1, 10.0.0.2, LIMIT 2, STOP true) -> Unqueue -> c :: Counter -> Discard;
@@ -317,47 +272,4 @@ fn a_pulled_ping_source_stops_the_driver() {
     let (_, read) = values(config, &["c.count", "other.count"]);
     assert_eq!(read[0], ok("2"));
     assert_ne!(read[1], ok("1000000"));
-}
-
-#[test]
-fn arguments_of_tags_are_shown_as_written() {
-    let read = |arguments: &str| {
-        let config = format!("InfiniteSource(LIMIT 1, STOP true) -> v :: VLANEncap({arguments}) -> Discard");
-        values(&config, &["v.ethertype", "v.vlan_id", "v.vlan_tci"]).1
-    };
-    assert_eq!(read("VLAN_ID 0x7, ETHERTYPE 0x88a8"), [ok("0x88a8"), ok("0x7"), ok("7")]);
-    assert_eq!(read("7, 1"), [ok(""), ok(""), ok("8199")]);
-}
-
-#[test]
-fn ipv6_headers_are_made_and_changed_byte_by_byte() {
-    let made = |elements: &str| {
-        let exchange = offer(Vec::new());
-        let text = format!(
-            "InfiniteSource(DATA \\<01020304>, LIMIT 1, STOP true) -> SetIP6Address(2001:db8::7) -> {elements}
-            -> TestSink({exchange}, 0)"
-        );
-        let (_, read) = values(&text, &["e.src", "e.dst"]);
-        (collect(exchange).remove(0).bytes, read)
-    };
-    let address = |last: u8| [&[0x20, 1, 0x0d, 0xb8][..], &[0; 11], &[last]].concat();
-    let expected =
-        |start: [u8; 8], from: u8, to: u8| [&start[..], &address(from), &address(to), &[1, 2, 3, 4]].concat();
-    let encap = "e :: IP6Encap(udp, 2001:db8::1, 2001:db8::2, HLIM 9, CLASS 0xb9)";
-    let (bytes, read) = made(encap);
-    assert_eq!(bytes, expected([0x6b, 0x90, 0, 0, 0, 4, 17, 9], 1, 2));
-    assert_eq!(read, [ok("2001:db8::1"), ok("2001:db8::2")]);
-    let (bytes, read) = made("e :: IP6Encap(4, 2001:db8::1, DST_ANNO)");
-    assert_eq!(bytes, expected([0x60, 0, 0, 0, 0, 4, 4, 250], 1, 7));
-    assert_eq!(read[1], ok("DST_ANNO"));
-    // The other bits of the bytes that these elements write stay the same.
-    let all = "SetIP6ECN(ect1) -> SetIP6ECN(ce) -> SetIP6FlowLabel(0xfffff) -> SetIP6FlowLabel(0x12345)
-        -> SetIP6Hlim(64) -> StoreIP6Address(2001:db8::9, src) -> StoreIP6Address(dst)";
-    let (bytes, _) = made(&format!("{encap} -> {all}"));
-    assert_eq!(bytes, expected([0x6b, 0xb1, 0x23, 0x45, 0, 4, 17, 64], 9, 2));
-    // The offsets of StoreIP6Address count from the IP header, wherever the packet starts. IP6Encap has set
-    // the annotation with the address.
-    let (bytes, _) =
-        made(&format!("{encap} -> Unstrip(2) -> StoreIP6Address(24) -> StoreIP6Address(::, 8) -> Strip(2)"));
-    assert_eq!((&bytes[8..24], &bytes[24..40]), (&[0; 16][..], &address(2)[..]));
 }

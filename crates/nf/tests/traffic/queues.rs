@@ -21,8 +21,7 @@ fn run(run: Run, text: &str, inputs: Vec<Vec<Input>>, handlers: &[&str]) -> (Out
     for (i, letter) in ["A;", "B;", "C;"].iter().enumerate() {
         text = text.replace(&format!("${letter}"), &format!("TestSource({number}, {i})"));
     }
-    for sink in 0..3 {
-        text = text.replace(&format!("$PULL{sink}"), &format!("TestPullSink({number}, {sink})"));
+    for sink in 0..2 {
         text = text.replace(&format!("$OUT{sink}"), &format!("TestSink({number}, {sink})"));
     }
     let outcome = run.text(&text, handlers).unwrap_or_else(|e| panic!("{e}"));
@@ -114,19 +113,6 @@ fn queues_drop_and_order_as_they_say() {
 }
 
 #[test]
-fn packets_of_input_1_of_a_mixed_queue_jump_it() {
-    // Packets come at input 0 and input 1 in turn, and wait until all have come.
-    let text = "c :: StaticSwitch(0) -> q :: MixedQueue(3); $A; -> s :: Switch(0); s[0] -> c; s[1] -> [1] q;
-                q -> u :: Unqueue(ACTIVE false) -> $OUT0; q[1] -> $OUT1;
-                Script(wait 1s, write u.active true, wait 1s, stop)";
-    let text = text.replace("s :: Switch(0)", "s :: RoundRobinSwitch");
-    // 1 is first in the queue, 2 goes ahead of it, 3 follows, 4 goes ahead and displaces 3, and 5 finds the
-    // queue full.
-    let (_, seen) = run(one_by_one(), &text, vec![numbered(&[1, 2, 3, 4, 5])], &[]);
-    assert_eq!((bytes(&seen, 0), bytes(&seen, 1)), (vec![4, 2, 1], vec![3, 5]));
-}
-
-#[test]
 fn pullers_sleep_through_schedulers_and_are_woken() {
     for between in [
         "RoundRobinSched",
@@ -157,15 +143,7 @@ fn pullers_sleep_through_schedulers_and_are_woken() {
 }
 
 #[test]
-fn a_pull_switch_can_be_turned_while_its_puller_sleeps() {
-    let text = "s :: PullSwitch(0); Idle -> Queue -> s; $A; -> Queue -> [1] s; s -> Unqueue -> $OUT0;
-                Script(wait 1s, write s.switch 1, wait 1s, print s.switch, write s.switch 7, print s.switch, stop)";
-    let (outcome, seen) = run(one_by_one(), text, vec![numbered(&[1, 2])], &[]);
-    assert_eq!((bytes(&seen, 0), outcome.output + &outcome.messages), (vec![1, 2], "1\n-1\n".to_string()));
-}
-
-#[test]
-fn switches_choose_and_hubs_copy() {
+fn switches_choose() {
     let out = |text: &str, n| {
         let text = format!("$A; -> s :: {text}; s[0] -> $OUT0; s[1] -> $OUT1");
         let (outcome, seen) = run(one_by_one(), &text, vec![numbered(&(0..n).collect::<Vec<u8>>())], &[]);
@@ -179,9 +157,6 @@ fn switches_choose_and_hubs_copy() {
     assert_eq!(out("RoundRobinSwitch", 5), (vec![0, 2, 4], vec![1, 3], 0));
     assert_eq!(out("StrideSwitch(1, 2)", 6), (vec![2, 5], vec![0, 1, 3, 4], 0));
     assert_eq!(out("HashSwitch(0, 1)", 4), (vec![0, 2], vec![1, 3], 0));
-    let hub = "$A; -> h :: Hub -> $OUT0; $B; -> [1] h [1] -> $OUT1; Idle -> [2] h [2] -> $OUT2";
-    let (_, seen) = run(one_by_one(), hub, vec![numbered(&[1]), numbered(&[2])], &[]);
-    assert_eq!([0, 1, 2].map(|sink| bytes(&seen, sink)), [vec![2], vec![1], vec![1, 2]]);
 }
 
 /// Returns the times at which packets leave an element, in microseconds. All packets are in a queue
@@ -328,48 +303,4 @@ fn mistakes_are_told() {
     assert!(text.contains("BUFFER must be at least 1"), "{text}");
     let text = error("Idle -> LinkUnqueue(1s, 99Bps) -> Discard");
     assert!(text.contains("bandwidth too small, minimum 100Bps, or 0 to disable bandwidth"), "{text}");
-}
-
-#[test]
-fn unqueue2_leaves_upstream_what_there_is_no_room_for() {
-    let text = "InfiniteSource(LIMIT 20) -> a :: Queue -> u :: Unqueue2(0, QUIET true) -> Null -> b :: Queue(6)
-                -> v :: Unqueue(ACTIVE false) -> d :: Discard;
-                Script(wait 1s, print b.length, print a.length, write v.active true, wait 1s, print d.count, stop)";
-    let (outcome, _) = run(Run::default(), text, vec![], &["b.drops", "u.packets"]);
-    assert_eq!(outcome.output + &outcome.messages, "6\n14\n20\n");
-    assert_eq!(outcome.values, [Ok("0".into()), Ok("20 packets\n".into())]);
-}
-
-#[test]
-fn copies_of_pulled_packets_go_out_before_the_packets() {
-    let text = "$A; -> Queue -> t :: PullTee -> Unqueue -> $OUT0; t[1] -> $OUT1; t[2] -> $OUT2";
-    let (_, seen) = run(one_by_one(), text, vec![numbered(&[1, 2])], &[]);
-    let order: Vec<(usize, u8)> = seen.iter().map(|s| (s.sink, s.bytes[0])).collect();
-    assert_eq!(order, [(1, 1), (2, 1), (0, 1), (1, 2), (2, 2), (0, 2)]);
-}
-
-#[test]
-fn queues_say_that_they_are_empty_at_once_or_after_a_while() {
-    // Returns the state of the queue's signal after the only packet has been pulled.
-    let signal = |class: &str| {
-        let text = format!(
-            "$A; -> q :: {class} -> n :: NotifierDebug -> u :: Unqueue(ACTIVE false, LIMIT 1) -> Discard;
-             Script(wait 1s, write u.active true, wait 1s, stop)"
-        );
-        run(one_by_one(), &text, vec![numbered(&[1])], &["n.signal"]).0.values[0].clone().unwrap()
-    };
-    assert_eq!(signal("Queue"), "empty.0/1:1*");
-    assert_eq!(signal("QuickNoteQueue"), "empty.0/1:0");
-    assert_eq!(signal("SimpleQueue"), "busy*");
-}
-
-#[test]
-fn what_a_shaper_holds_back_can_be_had_from_its_second_output() {
-    let text = "$A; -> Queue -> s :: Shaper(4); s[0] -> Unqueue -> $OUT0; s[1] -> u :: Unqueue(ACTIVE false) -> $OUT1;
-                Script(wait 0.3s, write u.active true, wait 1s, stop)";
-    let run_as = Run { burst: None, ..Run::trace() };
-    let (_, seen) = run(run_as, text, vec![numbered(&[1, 2, 3, 4, 5])], &[]);
-    // The first packet passes at 0 s, the second at 0.25 s. All others leave by output 1 as soon as they
-    // are pulled.
-    assert_eq!((bytes(&seen, 0), bytes(&seen, 1)), (vec![1, 2], vec![3, 4, 5]));
 }

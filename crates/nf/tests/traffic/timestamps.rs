@@ -1,4 +1,4 @@
-//! Tests of elements that read or set time stamps, and of elements that write numbers into packets.
+//! Tests of elements that read or set time stamps.
 
 use element::Timestamp;
 use testkit::elements::{Input, Seen, collect, offer};
@@ -33,32 +33,8 @@ fn through(
     (outcome, collect(number))
 }
 
-fn times(element: &str, inputs: &[f64]) -> Vec<String> {
-    let text = format!("IN -> e :: {element} -> OUT0");
-    through(Some(32), &text, at(inputs), &[]).1.iter().map(|seen| seen.time.to_string()).collect()
-}
-
 fn numbers(seen: &[Seen], sink: usize) -> Vec<u8> {
     seen.iter().filter(|s| s.sink == sink).map(|s| s.bytes[0]).collect()
-}
-
-#[test]
-fn time_stamps_are_moved_and_compared() {
-    assert_eq!(times("AdjustTimestamp(-1.5)", &[0.0, 1.0, 5.0]), ["0.000000", "-0.500000", "3.500000"]);
-    assert_eq!(times("AdjustTimestamp(2, ALL true)", &[0.0, 1.0]), ["2.000000", "3.000000"]);
-    assert_eq!(
-        times("SetTimestampDelta", &[0.0, 3.0, 2.5, 7.25]),
-        ["0.000000", "0.000000", "-0.500000", "4.250000"]
-    );
-    let first = "IN -> SetTimestamp(2, FIRST true) -> AdjustTimestamp(1, FIRST true) -> SetTimestampDelta(TYPE FIRST) -> OUT0";
-    assert_eq!(through(None, first, at(&[10.0]), &[]).1[0].time, Timestamp::from_secs(7));
-    let range = "IN -> e :: TimeRange -> OUT0";
-    let handlers = ["e.first", "e.last", "e.range", "e.interval"];
-    let (outcome, _) = through(None, range, at(&[3.0, 1.5, 9.0]), &handlers);
-    assert_eq!(
-        outcome.values,
-        ["1.500000", "9.000000", "1.500000 9.000000", "7.500000"].map(|v| Ok(v.to_string()))
-    );
 }
 
 #[test]
@@ -109,52 +85,4 @@ fn the_end_of_a_range_can_be_moved_by_whoever_is_told_of_it() {
         (outcome.output + &outcome.messages, numbers(&seen, 0)),
         ("at 3.000000\n".to_string(), vec![0, 1])
     );
-}
-
-#[test]
-fn pulled_packets_are_filtered_too() {
-    let text = "IN -> Queue -> e :: TimeFilter(END 2.5, END_CALL extend_interval 1); e[0] -> Unqueue -> OUT0;
-                e[1] -> OUT1";
-    let (_, seen) = through(None, text, at(&[1.0, 2.0, 4.0, 5.0]), &[]);
-    assert_eq!((numbers(&seen, 0), numbers(&seen, 1)), (vec![0, 1, 2, 3], vec![]));
-}
-
-#[test]
-fn numbers_are_written_checked_and_timed() {
-    let text = "IN -> n :: NumberPacket(2, NET_ORDER true) -> r :: RecordTimestamp(OFFSET 2, NET_ORDER true)
-                -> c :: CheckNumberPacket(2, 2, NET_ORDER true); c[0] -> OUT0; c[1] -> OUT1";
-    let handlers = ["n.count", "c.max", "c.min", "c.dump"];
-    let (outcome, seen) = through(None, text, at(&[1.0, 2.0, 3.0]), &handlers);
-    assert_eq!(seen[1].bytes, [1, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
-    assert_eq!((numbers(&seen, 0), numbers(&seen, 1)), (vec![0, 1], vec![2]));
-    assert_eq!(outcome.messages, "c :: CheckNumberPacket: 2 out of scope (count is 2) !\n");
-    assert_eq!(outcome.values, ["3", "[0] : 1", "[0] : 1", "0: 1\n1: 1\n"].map(|v| Ok(v.to_string())));
-}
-
-#[test]
-fn delays_are_measured_from_recorder_to_meter() {
-    let text =
-        "InfiniteSource(LIMIT 4, LENGTH 60) -> NumberPacket -> r :: RecordTimestamp(OFFSET 40) -> Queue
-                -> RatedUnqueue(10) -> d :: TimestampDiff(r) -> c :: Counter -> Discard";
-    let handlers = ["d.min", "d.max", "d.average", "d.median", "d.perc75", "d.dump", "c.count"];
-    let outcome = Run::trace().text(text, &handlers).unwrap();
-    let dump = "0: 0\n1: 100000\n2: 200000\n3: 300000\n";
-    let expected = ["0", "300000", "150000", "200000", "300000", dump, "4"];
-    assert_eq!(outcome.values, expected.map(|v| Ok(v.to_string())));
-    let error =
-        Run::default().text("Idle -> q :: Queue -> Unqueue -> TimestampDiff(q) -> Discard", &[]).unwrap_err();
-    assert!(error.contains("RECORDER must be a valid RecordTimestamp element"), "{error}");
-}
-
-#[test]
-fn signals_can_be_seen_and_seeds_set() {
-    let text = "IN -> q :: Queue(1) -> n :: NotifierDebug -> u :: Unqueue(ACTIVE false) -> OUT0;
-                IN2 :: InfiniteSource(LIMIT 2) -> m :: NotifierDebug -> q;
-                RandomSeed(7); SpinlockInfo(l); Idle -> PathSpinlock(l) -> Pipeliner -> CPUSwitch -> Discard;
-                Idle -> o :: NotifierDebug -> Discard; ScheduleInfo(u 2)";
-    let (outcome, _) = through(None, text, at(&[1.0]), &["n.signal", "m.signal", "o.signal"]);
-    // The queue is full: its signal for packets is on, its signal for room is off.
-    assert_eq!(outcome.values[..], ["empty.0/1:1*", "full.0/1:0", "busy*"].map(|v| Ok(v.to_string())));
-    let error = Run::default().text("Idle -> PathSpinlock(nobody) -> Discard", &[]).unwrap_err();
-    assert!(error.contains("no spinlock named 'nobody'"), "{error}");
 }
