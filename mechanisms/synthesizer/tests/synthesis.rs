@@ -335,7 +335,7 @@ fn examples_are_proven() {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();
-        let Some(chain) = try_read(&text) else {
+        let Ok(chain) = try_read(&text) else {
             eprintln!("{name}: needs elements of other mechanisms");
             continue;
         };
