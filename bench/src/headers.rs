@@ -4,7 +4,7 @@
 //! the rule leaves free are random. ClassBench's own generator does the same without locality. An earlier
 //! rule may match such a header as well.
 
-use classify::filter::{Condition, HeaderSlices, Layer, Test, Tree};
+use classify::filter::{Condition, HeaderLayer, HeaderSlices, Test, Tree};
 use element::args::{PlaceNames, filter_condition};
 use element::class::{ArgInfo, Notes};
 use element::{Batch, Class, Cx, Effects, Element};
@@ -80,7 +80,7 @@ fn satisfy(condition: &Condition, bytes: &mut Start24, random: &mut Rng) {
         Tree::All(parts) => parts.iter().for_each(|part| satisfy(part, bytes, random)),
         Tree::Any(parts) if !parts.is_empty() => satisfy(&parts[random.usize(..parts.len())], bytes, random),
         Tree::Leaf(test) if !test.outside => {
-            let start = if test.header == Layer::Transport { 20 } else { 0 } + usize::from(test.offset);
+            let start = if test.header == HeaderLayer::Transport { 20 } else { 0 } + usize::from(test.offset);
             let Some(field) = bytes.get_mut(start..start + usize::from(test.length)) else { return };
             let old = field.iter().fold(0, |number, &byte| number << 8 | u32::from(byte));
             let new = old & !test.mask | random.u32(test.low..=test.high) & test.mask;
@@ -160,8 +160,8 @@ mod tests {
         let leaf = |header, offset, length, low, high| {
             Tree::Leaf(Test { header, offset, length, mask: u32::MAX, low, high, outside: false })
         };
-        let ports = |offset| leaf(Layer::Transport, offset, 2, 1000, 2000);
-        let protocol = |number| leaf(Layer::Network, 9, 1, number, number);
+        let ports = |offset| leaf(HeaderLayer::Transport, offset, 2, 1000, 2000);
+        let protocol = |number| leaf(HeaderLayer::Network, 9, 1, number, number);
         let condition = Tree::All(vec![
             Tree::Any(vec![protocol(6), protocol(17)]),
             Tree::Any(vec![ports(0), ports(2)]),

@@ -57,7 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const MECHANISM: &[&str] = &["packet", "wire", "classify", "flow", "element"];
 
 /// The further crates that the tests of any crate may use.
-const TESTS: &[&str] = &["testkit", "engine", "nf", "device", "capture", "lang"];
+const TESTS: &[&str] = &["testkit", "engine", "nf", "device", "capture", "lang", "wire"];
 
 /// The crates that may allow the lint `unsafe_code`, which the workspace denies. `jit` needs it to call the
 /// machine code that it has made.

@@ -32,23 +32,25 @@ pub struct Read {
 
 /// Reads a configuration. Panics if it has errors.
 pub fn read(text: &str) -> Read {
-    read_with(text).unwrap_or_else(|problems| panic!("{text}: {problems}"))
+    try_read(text).unwrap_or_else(|problems| panic!("{text}: {problems}"))
 }
 
-/// Reads a configuration; `None` if it has errors. Elements that do not affect packets are removed.
-pub fn try_read(text: &str) -> Option<Read> {
-    read_with(text).ok()
-}
-
-fn read_with(text: &str) -> Result<Read, String> {
+/// Reads a configuration. Elements that do not affect packets are removed.
+///
+/// # Errors
+/// The errors of the configuration, as text.
+pub fn try_read(text: &str) -> Result<Read, String> {
     let mut sources = lang::Sources::new();
     let id = sources.add("test", text);
     let (graph, problems) = lang::parse(&mut sources, id, &lang::Options::default());
     if !problems.is_empty() {
-        return Err(format!("{problems:?}"));
+        return Err(problems.iter().map(|problem| problem.render(&sources)).collect());
     }
-    let plan = Plan::new(graph.clone(), &registry()).map_err(|problems| format!("{problems:?}"))?;
-    let configured = plan.configure(None).map_err(|problems| format!("{problems:?}"))?;
+    let all = |problems: Vec<engine::Problem>| -> String {
+        problems.iter().map(|problem| problem.render(&sources)).collect()
+    };
+    let plan = Plan::new(graph.clone(), &registry()).map_err(all)?;
+    let configured = plan.configure(None).map_err(all)?;
     let bystanders: Vec<bool> = plan
         .classes
         .iter()

@@ -4,9 +4,11 @@
 //! record the packets that arrive. [`corpus`] has packets of every kind, [`found`](mod@found) captures and
 //! rules from other sources. [`example`] is the element that a document explains. [`timed`] sends packets
 //! at given times; [`plain`] makes IP packets between given endpoints. [`stand_in`] is an element that does
-//! the work of others. [`chains`] reads configurations from text, runs single packets through them and
-//! compares them with the verifier. [`samples`] configures each class for the generic tests.
+//! the work of others. [`cases`] runs configurations that stand in files with packets and expected results.
+//! [`chains`] reads configurations from text, runs single packets through them and compares them with the
+//! verifier. [`samples`] configures each class for the generic tests.
 
+pub mod cases;
 pub mod chains;
 pub mod checker;
 pub mod corpus;

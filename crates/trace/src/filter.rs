@@ -1,7 +1,8 @@
 //! The selection of the packets to analyze, by an expression in the filter language of IPFilter.
 
 use classify::filter::{
-    self, Condition, FieldPlace, HeaderSlices, Layer, Matcher, NameLookup, Primitive, Test, Tree, Version,
+    self, Condition, FieldPlace, HeaderLayer, HeaderSlices, Matcher, NameLookup, Primitive, Test, Tree,
+    Version,
 };
 use wire::LinkType;
 use wire::layers::Network;
@@ -73,7 +74,7 @@ fn condition(question: &Primitive) -> Condition {
         return condition;
     }
     let four = Test {
-        header: Layer::Network,
+        header: HeaderLayer::Network,
         offset: 0,
         length: 1,
         mask: 0xf0,

@@ -124,7 +124,7 @@ fn whatever_is_wrong_with_a_program_is_noticed() {
         for (what, program) in all.into_iter().skip(7 * number).step_by(ONE_OF) {
             let mut other = synthesis.clone();
             other.regions[number].program = program;
-            let Some(other) = try_read(&lang::flatten(&insert(&chain.graph, &chain.chain, &other))) else {
+            let Ok(other) = try_read(&lang::flatten(&insert(&chain.graph, &chain.chain, &other))) else {
                 continue;
             };
             tried += 1;
@@ -148,7 +148,7 @@ net -> CheckIPHeader(14) -> IPFilter(deny src port 25, allow all) -> DecIPTTL ->
 /// configuration is not valid.
 fn alone(chain: &Read, synthesis: &Synthesis, number: usize) -> Option<Comparison> {
     let one = Synthesis { regions: vec![synthesis.regions[number].clone()], ..Synthesis::default() };
-    let other = try_read(&lang::flatten(&insert(&chain.graph, &chain.chain, &one)))?;
+    let other = try_read(&lang::flatten(&insert(&chain.graph, &chain.chain, &one))).ok()?;
     let options = Options { reasons: true, deadline: None };
     let mut runner = Runner { reads: [chain, &other] };
     Some(verify_programs([&chain.chain, &other.chain], options, Some(1 << 20), &mut runner))

@@ -10,7 +10,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::{Condition, Issue, Layer, Test, Tree};
+use super::{Condition, HeaderLayer, Issue, Test, Tree};
 
 /// True if a text begins with `@`, as rules in ClassBench's format do.
 pub fn is_classbench(text: &str) -> bool {
@@ -28,7 +28,7 @@ pub fn classbench(text: &str) -> Result<Condition, Issue> {
         let (address, length) = words.next(what, prefix)?;
         let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
         if mask != 0 {
-            tests.push(test(Layer::Network, offset, 4, mask, (address & mask, address & mask)));
+            tests.push(test(HeaderLayer::Network, offset, 4, mask, (address & mask, address & mask)));
         }
     }
     let mut ports = Vec::new();
@@ -41,22 +41,22 @@ pub fn classbench(text: &str) -> Result<Condition, Issue> {
             return Err(words.issue(start, format!("{what}s from {low} to {high} are none")));
         }
         if (low, high) != (0, u16::MAX) {
-            ports.push(test(Layer::Transport, offset, 2, 0xffff, (low.into(), high.into())));
+            ports.push(test(HeaderLayer::Transport, offset, 2, 0xffff, (low.into(), high.into())));
         }
     }
     let (protocol, mask) = words.next("protocol/mask", masked_byte)?;
     if mask != 0 {
         let value = u32::from(protocol & mask);
-        tests.push(test(Layer::Network, 9, 1, mask.into(), (value, value)));
+        tests.push(test(HeaderLayer::Network, 9, 1, mask.into(), (value, value)));
     }
     if !ports.is_empty() {
-        tests.push(test(Layer::Network, 6, 2, 0x1fff, (0, 0)));
+        tests.push(test(HeaderLayer::Network, 6, 2, 0x1fff, (0, 0)));
         tests.append(&mut ports);
     }
     Ok(Tree::All(tests).simplified())
 }
 
-fn test(header: Layer, offset: u16, length: u8, mask: u32, (low, high): (u32, u32)) -> Condition {
+fn test(header: HeaderLayer, offset: u16, length: u8, mask: u32, (low, high): (u32, u32)) -> Condition {
     Tree::Leaf(Test { header, offset, length, mask, low, high, outside: false })
 }
 

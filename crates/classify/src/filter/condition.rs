@@ -5,7 +5,7 @@ use super::{HeaderSlices, Primitive, Protocol, Relation, Sides, Sign, Tree, Vers
 
 /// The header whose bytes a test compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Layer {
+pub enum HeaderLayer {
     /// The link-layer header.
     Mac,
     /// The IP header.
@@ -19,7 +19,7 @@ pub enum Layer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Test {
     /// The header whose bytes are tested.
-    pub header: Layer,
+    pub header: HeaderLayer,
     /// The offset of the first byte from the start of the header.
     pub offset: u16,
     /// The number of bytes, one to four.
@@ -44,7 +44,7 @@ impl Test {
         (self.low <= number && number <= self.high) != self.outside
     }
 
-    fn equal(header: Layer, offset: u16, length: u8, mask: u32, value: u32) -> Test {
+    fn equal(header: HeaderLayer, offset: u16, length: u8, mask: u32, value: u32) -> Test {
         let value = value & mask;
         Test { header, offset, length, mask, low: value, high: value, outside: false }
     }
@@ -86,7 +86,7 @@ impl Primitive {
                     (0..words).map(move |i| {
                         let shift = 32 * (words - 1 - i);
                         let (mask, value) = ((mask >> shift) as u32, (address >> shift) as u32);
-                        Test::equal(Layer::Network, first + 4 * i, 4, mask, value)
+                        Test::equal(HeaderLayer::Network, first + 4 * i, 4, mask, value)
                     })
                 };
                 let [source, destination] = [at(first), at(first + 4 * words)].map(Iterator::collect);
@@ -96,7 +96,7 @@ impl Primitive {
                 let part = |offset: u16, bytes: std::ops::Range<usize>| {
                     let number = |b: &[u8; 6]| b[bytes.clone()].iter().fold(0, |n, &b| n << 8 | u32::from(b));
                     let length = bytes.len() as u8;
-                    Test::equal(Layer::Mac, offset, length, number(&mask), number(&address))
+                    Test::equal(HeaderLayer::Mac, offset, length, number(&mask), number(&address))
                 };
                 // Addresses are divided at the borders of the words in Click's listings, which begin two
                 // bytes before the header.
@@ -117,7 +117,7 @@ impl Primitive {
                 Tree::All(vec![of_version(version), member])
             }
             Primitive::Fragment { fragment } => {
-                let whole = Test::equal(Layer::Network, 6, 2, 0x3fff, 0);
+                let whole = Test::equal(HeaderLayer::Network, 6, 2, 0x3fff, 0);
                 Tree::Leaf(if fragment { whole.opposite() } else { whole })
             }
             Primitive::Port { version, protocol, ends, relation } => {
@@ -131,7 +131,7 @@ impl Primitive {
                             sign => sign,
                         };
                         let port = |offset| {
-                            let field = Test::equal(Layer::Transport, offset, 2, 0, 0);
+                            let field = Test::equal(HeaderLayer::Transport, offset, 2, 0, 0);
                             vec![range(field, 0xffff, 0, mask, plain, value)]
                         };
                         at_ends(ends, sign.is_opposite(), port(0), port(2))
@@ -140,12 +140,13 @@ impl Primitive {
                 starting_with(protocol, version, ports)
             }
             Primitive::TcpFlags { version, flags } => {
-                let test = Test::equal(Layer::Transport, 13, 1, flags.into(), flags.into());
+                let test = Test::equal(HeaderLayer::Transport, 13, 1, flags.into(), flags.into());
                 starting_with(Protocol::TCP, version, unless_empty(test))
             }
             Primitive::Field { version, place, relation } => {
                 let (first, end) = (place.bit, place.bit + u32::from(place.bits));
-                let header = if place.protocol.is_some() { Layer::Transport } else { Layer::Network };
+                let header =
+                    if place.protocol.is_some() { HeaderLayer::Transport } else { HeaderLayer::Network };
                 let length = end.div_ceil(8) - first / 8;
                 let field = Test::equal(header, (first / 8) as u16, length as u8, 0, 0);
                 let test = compare(field, place.largest(), end.div_ceil(8) * 8 - end, relation);
@@ -197,12 +198,12 @@ fn at_ends(ends: Sides, opposite: bool, source: Vec<Test>, destination: Vec<Test
 fn of_version(version: Version) -> Condition {
     match version {
         Version::V4 => Tree::Constant(true),
-        Version::V6 => Tree::Leaf(Test::equal(Layer::Network, 0, 1, 0xf0, 0x60)),
+        Version::V6 => Tree::Leaf(Test::equal(HeaderLayer::Network, 0, 1, 0xf0, 0x60)),
     }
 }
 
 fn protocol_field(version: Version) -> Test {
-    Test::equal(Layer::Network, if version == Version::V4 { 9 } else { 6 }, 1, 0xff, 0)
+    Test::equal(HeaderLayer::Network, if version == Version::V4 { 9 } else { 6 }, 1, 0xff, 0)
 }
 
 fn protocol_is(version: Version, number: u32) -> Test {
@@ -221,7 +222,7 @@ fn of_protocol(protocol: Protocol, version: Version) -> Condition {
 /// the value for `protocol`, and the packet is not a later fragment.
 fn starting_with(protocol: Protocol, version: Version, inner: Condition) -> Condition {
     let first = match version {
-        Version::V4 => Tree::Leaf(Test::equal(Layer::Network, 6, 2, 0x1fff, 0)),
+        Version::V4 => Tree::Leaf(Test::equal(HeaderLayer::Network, 6, 2, 0x1fff, 0)),
         Version::V6 => Tree::Constant(true),
     };
     Tree::All(vec![of_version(version), of_protocol(protocol, version), first, inner])

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::{Condition, Layer, Test, Tree};
+use super::{Condition, HeaderLayer, Test, Tree};
 use crate::decision::{Graph, Next, Step, Test as Word};
 
 /// A list of conditions with their outputs, compiled to the decision graph that is shown.
@@ -114,9 +114,9 @@ const PROTOCOL: u32 = 256 + 8;
 fn words(test: &Test) -> Tree<Word> {
     let place = u32::from(test.offset)
         + match test.header {
-            Layer::Mac => 2,
-            Layer::Network => 256,
-            Layer::Transport => 512,
+            HeaderLayer::Mac => 2,
+            HeaderLayer::Network => 256,
+            HeaderLayer::Transport => 512,
         };
     let shift = 8 * (4 - place % 4).saturating_sub(test.length.into());
     let (mask, high) = (test.mask << shift, test.high << shift);

@@ -11,7 +11,7 @@
 
 use super::recent::{Lookup, Recent, Seen};
 use super::space::{Space, V4, V6, areas, asks_for_version, is_six};
-use super::{Condition, HeaderSlices, Layer, Test, Tree};
+use super::{Condition, HeaderLayer, HeaderSlices, Test, Tree};
 use crate::cuts::{Area, Cuts, GROUP, NONE, Points};
 use crate::products::{self, Products};
 
@@ -178,7 +178,7 @@ impl Matcher {
 
     /// True if a test looks at `header`, so that packets need the header's position. The time is
     /// proportional to the number of tests.
-    pub fn looks_at(&self, header: Layer) -> bool {
+    pub fn looks_at(&self, header: HeaderLayer) -> bool {
         self.steps.iter().any(|step| step.test.header == header)
     }
 

@@ -30,7 +30,7 @@ mod tree;
 mod words;
 
 pub use classbench::{classbench, is_classbench};
-pub use condition::{Condition, Layer, Test};
+pub use condition::{Condition, HeaderLayer, Test};
 pub use listing::Listing;
 pub use matcher::Matcher;
 pub use names::{NameLookup, ip_protocol, well_known_port};
@@ -55,11 +55,11 @@ pub struct HeaderSlices<'p> {
 impl<'p> HeaderSlices<'p> {
     /// Returns the bytes from `header` to the end of the packet.
     #[inline]
-    pub fn of(&self, header: Layer) -> &'p [u8] {
+    pub fn of(&self, header: HeaderLayer) -> &'p [u8] {
         match header {
-            Layer::Mac => self.mac,
-            Layer::Network => self.network,
-            Layer::Transport => self.transport,
+            HeaderLayer::Mac => self.mac,
+            HeaderLayer::Network => self.network,
+            HeaderLayer::Transport => self.transport,
         }
     }
 }

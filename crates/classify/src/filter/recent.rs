@@ -2,7 +2,7 @@
 //! a flow follow each other in runs.
 
 use super::space::{Space, V4, V6, is_six};
-use super::{HeaderSlices, Layer};
+use super::{HeaderLayer, HeaderSlices};
 use crate::cuts::NONE;
 
 /// The fields by which a matcher distinguishes flows: addresses, ports, protocol, and for IPv4 a field that
@@ -18,7 +18,7 @@ impl Flow {
     /// and so no ports, or an incomplete IP header.
     #[inline]
     fn of(headers: &HeaderSlices<'_>) -> Option<Flow> {
-        if headers.of(Layer::Transport).len() < 4 {
+        if headers.of(HeaderLayer::Transport).len() < 4 {
             return None;
         }
         if is_six(headers) { V6::point(headers).map(Flow::Six) } else { V4::point(headers).map(Flow::Four) }

@@ -4,7 +4,7 @@
 use crate::cuts::{ALL, Area, Range};
 
 use super::condition::number;
-use super::{Condition, HeaderSlices, Layer, Test, Tree};
+use super::{Condition, HeaderLayer, HeaderSlices, Test, Tree};
 
 /// The value of a port field in packets that are too short to have the port. It is larger than any port, so
 /// no range of ports contains it.
@@ -45,7 +45,7 @@ pub(super) struct V6;
 
 /// True if the test is for IP version 6, as each question about IPv6 contains it.
 fn is_version(test: &Test) -> bool {
-    (test.header, test.offset, test.length, test.mask) == (Layer::Network, 0, 1, 0xf0)
+    (test.header, test.offset, test.length, test.mask) == (HeaderLayer::Network, 0, 1, 0xf0)
         && (test.low, test.high, test.outside) == (0x60, 0x60, false)
 }
 
@@ -83,14 +83,14 @@ impl Space<6> for V4 {
         let field = |number, top| Subject::Field { number, top };
         match (test.header, test.offset, test.length) {
             _ if is_version(test) => Subject::Constant(false),
-            (Layer::Network, 12, 4) => field(0, u32::MAX),
-            (Layer::Network, 16, 4) => field(1, u32::MAX),
-            (Layer::Transport, 0, 2) => field(2, 0xffff),
-            (Layer::Transport, 2, 2) => field(3, 0xffff),
-            (Layer::Network, 9, 1) => field(4, 0xff),
+            (HeaderLayer::Network, 12, 4) => field(0, u32::MAX),
+            (HeaderLayer::Network, 16, 4) => field(1, u32::MAX),
+            (HeaderLayer::Transport, 0, 2) => field(2, 0xffff),
+            (HeaderLayer::Transport, 2, 2) => field(3, 0xffff),
+            (HeaderLayer::Network, 9, 1) => field(4, 0xff),
             // The field tells only if the fragment offset is above 0, so other tests of the offset have no
             // box.
-            (Layer::Network, 6, 2) if (test.mask, test.low, test.high) == (0x1fff, 0, 0) => field(5, 1),
+            (HeaderLayer::Network, 6, 2) if (test.mask, test.low, test.high) == (0x1fff, 0, 0) => field(5, 1),
             _ => Subject::Other,
         }
     }
@@ -116,12 +116,12 @@ impl Space<11> for V6 {
             _ if is_version(test) => Subject::Constant(true),
             // The offsets 12 and 16, at which IPv4 has its addresses, are words of IPv6 addresses here. A
             // test that was written for IPv4 reads the same bytes.
-            (Layer::Network, offset @ 8..40, 4) if offset % 4 == 0 => {
+            (HeaderLayer::Network, offset @ 8..40, 4) if offset % 4 == 0 => {
                 field(usize::from(offset) / 4 - 2, u32::MAX)
             }
-            (Layer::Transport, 0, 2) => field(8, 0xffff),
-            (Layer::Transport, 2, 2) => field(9, 0xffff),
-            (Layer::Network, 6, 1) => field(10, 0xff),
+            (HeaderLayer::Transport, 0, 2) => field(8, 0xffff),
+            (HeaderLayer::Transport, 2, 2) => field(9, 0xffff),
+            (HeaderLayer::Network, 6, 1) => field(10, 0xff),
             _ => Subject::Other,
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use classify::IntervalSet;
-use classify::filter::{Condition, Layer as Part, Test, Tree};
+use classify::filter::{Condition, HeaderLayer as Part, Test, Tree};
 use element::Base;
 use element::effects::{
     Action, Case, Checksum as Declared, Effects, Field, Filter, HeaderKind, Number, Target, Value as Set,

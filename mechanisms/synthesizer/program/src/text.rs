@@ -26,7 +26,7 @@
 
 use std::fmt::Write as _;
 
-use classify::filter::{Condition, Layer, Test, Tree};
+use classify::filter::{Condition, HeaderLayer, Test, Tree};
 use element::DropReason;
 use element::effects::HeaderKind as Protocol;
 
@@ -124,9 +124,9 @@ fn condition(line: &mut String, tree: &Condition) {
         Tree::Choose(_) => write!(line, " ?"),
         Tree::Leaf(test) => {
             let header = match test.header {
-                Layer::Mac => 'm',
-                Layer::Network => 'n',
-                Layer::Transport => 't',
+                HeaderLayer::Mac => 'm',
+                HeaderLayer::Network => 'n',
+                HeaderLayer::Transport => 't',
             };
             let Test { offset, length, mask, low, high, outside, .. } = test;
             let relation = if *outside { "!=" } else { "=" };
@@ -461,9 +461,9 @@ fn read_condition(words: &mut Words<'_>, depth: usize) -> Option<Condition> {
 
 fn read_test(header: &str, text: &str) -> Option<Test> {
     let header = match header {
-        "m" => Layer::Mac,
-        "n" => Layer::Network,
-        "t" => Layer::Transport,
+        "m" => HeaderLayer::Mac,
+        "n" => HeaderLayer::Network,
+        "t" => HeaderLayer::Transport,
         _ => return None,
     };
     let (field, values) = text.split_once('=')?;

@@ -2,7 +2,7 @@
 //! the input packet.
 
 use classify::IntervalSet;
-use classify::filter::{Condition, Layer, Test, Tree};
+use classify::filter::{Condition, HeaderLayer, Test, Tree};
 use element::effects::{Field, Filter};
 
 use super::packet::{InputExpression, SymbolicPacket, big_endian};
@@ -90,11 +90,11 @@ fn tests(
 
 /// Returns the header that contains an offset, and the offset from that header's start; `None` for an
 /// offset before the packet.
-fn header_of(place: i32, [network, transport]: [i32; 2]) -> Option<(Layer, u16)> {
+fn header_of(place: i32, [network, transport]: [i32; 2]) -> Option<(HeaderLayer, u16)> {
     let (header, start) = match place {
-        _ if place >= transport => (Layer::Transport, transport),
-        _ if place >= network => (Layer::Network, network),
-        _ => (Layer::Mac, 0),
+        _ if place >= transport => (HeaderLayer::Transport, transport),
+        _ if place >= network => (HeaderLayer::Network, network),
+        _ => (HeaderLayer::Mac, 0),
     };
     Some((header, u16::try_from(place - start).ok()?))
 }

@@ -6,7 +6,7 @@
 //! IPv4 packets without options that are no fragments; other packets do not reach the rules in the switch.
 
 use classify::IntervalSet;
-use classify::filter::{Condition, Layer, Test, Tree};
+use classify::filter::{Condition, HeaderLayer, Test, Tree};
 use wire::{ether_type, ip_protocol};
 
 use program::question::preimage;
@@ -57,20 +57,20 @@ impl MatchField {
     }
 
     /// Returns the header that has the field, and the offset of the field in bytes from the header's start.
-    fn place(self) -> (Layer, u32) {
+    fn place(self) -> (HeaderLayer, u32) {
         match self {
-            MatchField::TypeOfService => (Layer::Network, 1),
-            MatchField::Protocol => (Layer::Network, 9),
-            MatchField::Source => (Layer::Network, 12),
-            MatchField::Destination => (Layer::Network, 16),
-            MatchField::SourcePort => (Layer::Transport, 0),
-            MatchField::DestinationPort => (Layer::Transport, 2),
+            MatchField::TypeOfService => (HeaderLayer::Network, 1),
+            MatchField::Protocol => (HeaderLayer::Network, 9),
+            MatchField::Source => (HeaderLayer::Network, 12),
+            MatchField::Destination => (HeaderLayer::Network, 16),
+            MatchField::SourcePort => (HeaderLayer::Transport, 0),
+            MatchField::DestinationPort => (HeaderLayer::Transport, 2),
         }
     }
 
     /// Returns the field that contains all of some bytes of a header, and the number of the field's bits
     /// after them; `None` if no field does.
-    fn of(header: Layer, offset: u32, length: u32) -> Option<(MatchField, u32)> {
+    fn of(header: HeaderLayer, offset: u32, length: u32) -> Option<(MatchField, u32)> {
         MatchField::ALL.into_iter().find_map(|field| {
             let (own, first) = field.place();
             let end = (first * 8 + field.bits()).checked_sub((offset + length) * 8)?;
@@ -83,7 +83,7 @@ impl MatchField {
 /// bytes, under a mask, are a number of the set. Returns `None` if a switch does not match such a field, or
 /// if the values form too many intervals.
 pub fn values(
-    header: Layer,
+    header: HeaderLayer,
     offset: u32,
     length: u32,
     mask: u128,
@@ -234,14 +234,14 @@ fn known(test: &Test) -> Option<u32> {
 
 /// Returns the bits of a header byte that are equal in all packets that reach the rules in the switch:
 /// their mask, and their values.
-pub fn known_byte(header: Layer, offset: u16) -> (u8, u8) {
+pub fn known_byte(header: HeaderLayer, offset: u16) -> (u8, u8) {
     match (header, offset) {
-        (Layer::Mac, 12) => (0xff, ether_type::IPV4.to_be_bytes()[0]),
-        (Layer::Mac, 13) => (0xff, ether_type::IPV4.to_be_bytes()[1]),
-        (Layer::Network, 0) => (0xff, 0x45),
+        (HeaderLayer::Mac, 12) => (0xff, ether_type::IPV4.to_be_bytes()[0]),
+        (HeaderLayer::Mac, 13) => (0xff, ether_type::IPV4.to_be_bytes()[1]),
+        (HeaderLayer::Network, 0) => (0xff, 0x45),
         // Packets are no fragments, so the fragment offset and the more-fragments flag are zero.
-        (Layer::Network, 6) => (0x3f, 0),
-        (Layer::Network, 7) => (0xff, 0),
+        (HeaderLayer::Network, 6) => (0x3f, 0),
+        (HeaderLayer::Network, 7) => (0xff, 0),
         _ => (0, 0),
     }
 }

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use classify::IntervalSet;
-use classify::filter::Layer;
+use classify::filter::HeaderLayer;
 use wire::{ethernet, ipv4};
 
 use super::cube::{Cube, MatchField, WITH_PORTS, cubes, known_byte, values};
@@ -120,8 +120,8 @@ fn usual(diagram: &mut Diagram, whole: Next) -> Next {
             Question::Bytes { offset, length } => {
                 let bytes = (*offset..*offset + i32::from(*length)).map(|place| {
                     match u16::try_from(place - NETWORK) {
-                        Ok(place) => known_byte(Layer::Network, place),
-                        Err(_) => known_byte(Layer::Mac, u16::try_from(place).unwrap_or(0)),
+                        Ok(place) => known_byte(HeaderLayer::Network, place),
+                        Err(_) => known_byte(HeaderLayer::Mac, u16::try_from(place).unwrap_or(0)),
                     }
                 });
                 let pairs: Vec<(u8, u8)> = bytes.collect();
@@ -322,8 +322,9 @@ impl Build<'_> {
 
     fn ask_bytes(&mut self, question: &Question, offset: i32, length: u8) -> Result<bool, Refusal> {
         let place = |start: i32| u32::try_from(offset - start).ok();
-        let known = place(TRANSPORT).map(|offset| (Layer::Transport, offset));
-        let Some((header, offset)) = known.or(place(NETWORK).map(|offset| (Layer::Network, offset))) else {
+        let known = place(TRANSPORT).map(|offset| (HeaderLayer::Transport, offset));
+        let Some((header, offset)) = known.or(place(NETWORK).map(|offset| (HeaderLayer::Network, offset)))
+        else {
             return Ok(false);
         };
         if values(header, offset, length.into(), u128::MAX, &question.all()).is_none() || length > 4 {

@@ -6,7 +6,7 @@
 
 use std::net::Ipv4Addr;
 
-use classify::filter::{Condition, DEEPEST, Layer, Test, Tree};
+use classify::filter::{Condition, DEEPEST, HeaderLayer, Test, Tree};
 
 /// Returns a condition as a pattern of IPFilter; `None` if the language cannot express it.
 pub fn pattern(condition: &Condition) -> Option<String> {
@@ -73,8 +73,10 @@ fn leaf(test: &Test, around: Around) -> Option<String> {
     let Test { header, offset, length, .. } = *test;
     let is_equal = test.low == test.high;
     match header {
-        Layer::Mac => None,
-        Layer::Network if matches!(offset, 12 | 16) && length == 4 && is_equal && is_prefix(test.mask) => {
+        HeaderLayer::Mac => None,
+        HeaderLayer::Network
+            if matches!(offset, 12 | 16) && length == 4 && is_equal && is_prefix(test.mask) =>
+        {
             let (end, address) = (if offset == 12 { "src" } else { "dst" }, Ipv4Addr::from(test.low));
             let sign = if test.outside { "!= " } else { "" };
             Some(match test.mask.count_ones() {
@@ -82,15 +84,15 @@ fn leaf(test: &Test, around: Around) -> Option<String> {
                 length => format!("{end} net {sign}{address}/{length}"),
             })
         }
-        Layer::Network => match protocol(&Tree::Leaf(*test)) {
+        HeaderLayer::Network => match protocol(&Tree::Leaf(*test)) {
             Some(number) => Some(format!("ip proto {number}")),
             None => relation(&place("ip", test)?, test),
         },
-        Layer::Transport if !around.is_first => None,
-        Layer::Transport if around.has_ports && is_port(test) => {
+        HeaderLayer::Transport if !around.is_first => None,
+        HeaderLayer::Transport if around.has_ports && is_port(test) => {
             relation(if offset == 0 { "src port" } else { "dst port" }, test)
         }
-        Layer::Transport => relation(&place("transp", test)?, test),
+        HeaderLayer::Transport => relation(&place("transp", test)?, test),
     }
 }
 
@@ -126,14 +128,14 @@ fn is_prefix(mask: u32) -> bool {
 }
 
 fn is_port(test: &Test) -> bool {
-    test.header == Layer::Transport && matches!((test.offset, test.length), (0 | 2, 2))
+    test.header == HeaderLayer::Transport && matches!((test.offset, test.length), (0 | 2, 2))
 }
 
 /// True if the condition tests that the fragment offset is zero and nothing else: the packet is a first
 /// fragment or unfragmented.
 fn is_first(condition: &Condition) -> bool {
     let Tree::Leaf(Test {
-        header: Layer::Network,
+        header: HeaderLayer::Network,
         offset: 6,
         length: 2,
         mask,
@@ -153,7 +155,7 @@ fn is_first(condition: &Condition) -> bool {
 fn protocol(condition: &Condition) -> Option<u32> {
     match condition {
         Tree::Leaf(Test {
-            header: Layer::Network,
+            header: HeaderLayer::Network,
             offset: 9,
             length: 1,
             mask: 0xff,

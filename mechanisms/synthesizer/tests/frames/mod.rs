@@ -2,7 +2,7 @@
 //! that runs a program on a frame.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use classify::filter::{Condition, HeaderSlices, Layer, Test, Tree};
+use classify::filter::{Condition, HeaderLayer, HeaderSlices, Test, Tree};
 use element::{Base, Packet, Timestamp};
 use packet::{Annotations, Pool};
 use program::machine_code::MachineCode;
@@ -126,9 +126,9 @@ fn satisfy(condition: &Condition, positive: bool, frame: &mut [u8], random: &mut
 /// often at its border.
 fn set(test: &Test, inside: bool, frame: &mut [u8], random: &mut fastrand::Rng) {
     let start = match test.header {
-        Layer::Mac => 0,
-        Layer::Network => NETWORK,
-        Layer::Transport => TRANSPORT,
+        HeaderLayer::Mac => 0,
+        HeaderLayer::Network => NETWORK,
+        HeaderLayer::Transport => TRANSPORT,
     } + usize::from(test.offset);
     let Some(bytes) = frame.get_mut(start..start + usize::from(test.length)) else { return };
     let number = match (inside, random.u8(..3)) {

@@ -1,5 +1,5 @@
-//! Tests elements whose outcome depends on more than the packet (counters, chance, queues, earlier
-//! packets), and packets that elements make.
+//! Tests elements whose outcome depends on more than the packet: counters, chance, queues, earlier packets.
+//! Each test compares chains with many such elements.
 
 use testkit::chains::{compare, read};
 use verify::equivalence::{Conclusion, Difference};
@@ -168,27 +168,6 @@ fn counters_and_switches_for_handlers_are_no_state() {
     }
 }
 
-/// A stateful switch shared by two sources differs from a switch for each source, although each switch
-/// does the same with its own packets.
-#[test]
-fn shared_state_is_not_state_of_ones_own() {
-    let shared = "other :: FromDump(y.pcap); s :: RoundRobinSwitch; in -> s; other -> s; s [0] -> out_a; s [1] -> out_b;";
-    let own = "other :: FromDump(y.pcap); s :: RoundRobinSwitch; t :: RoundRobinSwitch; in -> s; other -> t;
-        s [0] -> out_a; s [1] -> out_b; t [0] -> out_a; t [1] -> out_b;";
-    same(shared, shared);
-    same(own, own);
-    not_proven(shared, own);
-}
-
-#[test]
-fn random_values_of_copies_are_not_the_same() {
-    let made = "in -> MarkIPHeader(14) -> t :: Tee; t [0] -> r :: SetRandIPAddress(10.0.0.0/8); t [1] -> Paint(1) -> r;
-        r -> StoreIPAddress(30) -> p :: CheckPaint(1); p [0] -> out_a; p [1] -> out_b;";
-    same(made, made);
-    let doubled = "in -> MarkIPHeader(14) -> r :: SetRandIPAddress(10.0.0.0/8) -> StoreIPAddress(30) -> t :: Tee; t [0] -> out_a; t [1] -> out_b;";
-    not_proven(made, doubled);
-}
-
 #[test]
 fn queues_only_delay() {
     let plain = "in -> Strip(14) -> out_a;";
@@ -198,82 +177,6 @@ fn queues_only_delay() {
         same(plain, &format!("in -> Strip(14) -> {queue} -> out_a;"));
         different(plain, &format!("in -> Strip(13) -> {queue} -> Unqueue -> out_a;"));
     }
-}
-
-#[test]
-fn errors_are_compared_with_what_becomes_of_them() {
-    let router = |error: &str, behind: &str| {
-        format!(
-            "in -> Strip(14) -> CheckIPHeader -> d :: DecIPTTL -> out_a;
-             d [1] -> e :: ICMPError({error}) {behind} -> out_b;"
-        )
-    };
-    let base = router("18.26.4.24, timeexceeded", "");
-    same(&base, &base);
-    same(&base, &router("18.26.4.24, timeexceeded", "-> Null"));
-    same(&base, &router("18.26.4.24,  timeexceeded", "").replace("e ::", "another ::"));
-    not_proven(&base, &router("18.26.4.25, timeexceeded", ""));
-    not_proven(&base, &router("18.26.4.24, unreachable", ""));
-    not_proven(&base, &router("18.26.4.24, timeexceeded", "-> Strip(1)"));
-    not_proven(&base, &router("18.26.4.24, timeexceeded", "-> Classifier(0/45 20/0b)"));
-    not_proven(&base, &router("18.26.4.24, timeexceeded", "-> SetIPDSCP(3)"));
-    // The errors are about modified packets.
-    not_proven(&base, &base.replace("d [1] ->", "d [1] -> StoreData(8, \\<07>) ->"));
-    // No errors are made.
-    not_proven(&base, &base.replace("e :: ICMPError(18.26.4.24, timeexceeded) ", "Discard; Idle "));
-}
-
-#[test]
-fn circles_that_are_left_are_followed() {
-    let circle =
-        "in -> MarkIPHeader(14) -> c :: IPClassifier(ip ttl > 0, -); c [0] -> DecIPTTL -> c; c [1] -> out_a;";
-    // Each round decrements the time to live, so no packet stays on the loop; DecIPTTL drops packets before
-    // that.
-    let verdict = verdict(circle, circle);
-    assert!(!matches!(verdict, Conclusion::Different(_)), "{verdict:?}");
-    let painted = "in -> p :: CheckPaint(3); p [0] -> out_a; p [1] -> Strip(2) -> Paint(3) -> p;";
-    same(painted, painted);
-    same(painted, "in -> Strip(2) -> out_a;");
-    different(painted, "in -> Strip(1) -> out_a;");
-}
-
-#[test]
-fn endless_circles_are_the_same_or_not_decided() {
-    let endless = "in -> p :: CheckPaint(3); p [0] -> out_a; p [1] -> StoreData(0, \\<07>) -> Null -> p;";
-    same(endless, endless);
-    let verdict = verdict(endless, &endless.replace("Null", "Counter"));
-    assert!(matches!(verdict, Conclusion::Undecided { .. }), "{verdict:?}");
-}
-
-#[test]
-fn state_in_a_circle_is_not_taken_for_known() {
-    let body = |element: &str| {
-        format!(
-            "in -> s :: {element}; s [0] -> out_a; s [1] -> p :: CheckPaint(1); p [0] -> out_b; p [1] -> Paint(1) -> s;"
-        )
-    };
-    not_proven(&body("RoundRobinSwitch"), &body("RandomSwitch"));
-    not_proven(&body("RoundRobinSwitch"), "in -> out_a; Idle -> out_b;");
-}
-
-/// Copies of a packet at an exit are matched one by one, even if they arrive with several layouts and
-/// header marks.
-#[test]
-fn copies_of_several_kinds_are_matched() {
-    let ends = "c :: CheckLength(63); c [0] -> out_a; c [1] -> out_b;";
-    let twice = format!("{ends} in -> t :: Tee; t [0] -> c; t [1] -> c;");
-    same(&twice, &twice.replace("in ->", "in -> MarkIPHeader(14) ->"));
-    same(
-        &twice,
-        &twice.replace("t [1] -> c", "t [1] -> k :: Classifier(12/0800, -); k [0] -> c; k [1] -> Null -> c"),
-    );
-    different(
-        &twice,
-        &twice.replace("t [1] -> c", "t [1] -> k :: Classifier(12/0800, -); k [0] -> c; k [1] -> Discard"),
-    );
-    different(&twice, &twice.replace("t [1] -> c", "t [1] -> StoreData(3, \\<05>) -> c"));
-    let swapped = "in -> t :: Tee; t [0] -> StoreData(3, \\<05>) -> out_a; t [1] -> out_a;";
-    same(swapped, &swapped.replace("t [0]", "t [x]").replace("t [1]", "t [0]").replace("[x]", "[1]"));
 }
 
 /// A write after the end of the IP header keeps its checksum correct; a write in it, or in its options,
@@ -291,48 +194,25 @@ fn what_stands_behind_a_header_has_no_part_in_its_checksum() {
         let optional = written.replace("14/45", "14/4?");
         not_proven(&optional, &optional.replace("CheckIPHeader(14)", "CheckIPHeader(14, CHECKSUM false)"));
     }
-    // The byte is part of the fixed header.
-    let inside =
-        format!("in -> Classifier(14/45) -> {check} StoreData(22, \\<12>) -> CheckIPHeader(14) -> out_a;");
-    same(&inside, &format!("in -> Classifier(14/45 22/12) -> {check} CheckIPHeader(14) -> out_a;"));
-    // With a changed header length, the checksum would cover other words.
-    let longer =
-        format!("in -> Classifier(14/45) -> {check} StoreData(14, \\<46>) -> CheckIPHeader(14) -> out_a;");
-    not_proven(
-        &longer,
-        &format!("in -> Classifier(14/45) -> {check} Classifier(14/46) -> CheckIPHeader(14) -> out_a;"),
-    );
 }
 
-/// A packet with fewer bytes than Strip removes becomes empty and keeps its start. Marked headers keep
-/// their offsets, so Unstrip does not restore the packet.
+/// A switch that learns nothing sends a packet to all outputs but the output of its own port, so other
+/// inputs give other outputs.
 #[test]
-fn packets_too_short_to_strip_stay_where_they_are() {
-    let whole = "in -> Strip(14) -> EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> out_a;";
-    let parted = "in -> k :: CheckLength(13); k [0] -> Strip(14) -> out_a;
-        k [1] -> EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> Strip(14) -> out_a;";
-    different(whole, parted);
-    same(whole, &parted.replace("Strip(14) -> out_a;\n", "Discard;\n"));
-    different("in -> out_a;", "in -> Strip(4) -> Unstrip(4) -> out_a;");
-}
-
-/// Effects that declarations cannot express (moving bytes, growing, IP options, filters by address) are
-/// functions of the element's arguments and of the fields that exist.
-#[test]
-fn functions_are_those_of_their_element_and_of_all_that_is_there() {
-    // MoveData changes only packets with a byte after the source bytes, here at offsets 4 and 5.
-    let moved = "in -> CheckLength(6) -> MoveData(0, 4, 2) -> out_a;";
-    same(moved, "in -> CheckLength(6) -> out_a;");
-    different(&moved.replace("(6)", "(7)"), "in -> CheckLength(7) -> out_a;");
-    // Bytes that are added to a packet were never part of it.
-    let grown = "in -> StoreData(58, \\<01>, GROW true) -> out_a;";
-    not_proven(grown, &grown.replace("in ->", "in -> Truncate(40) ->"));
-    let options =
-        |address: &str| format!("in -> Strip(14) -> CheckIPHeader -> IPGWOptions({address}) -> out_a;");
-    not_proven(&options("1.2.3.4"), &options("1.2.3.5"));
-    same(&options("1.2.3.4"), &options("1.2.3.4"));
-    let filter = |address: &str| {
-        format!("in -> f :: HostEtherFilter({address}); f [0] -> b :: DropBroadcasts -> out_a; f [1] -> b;")
-    };
-    not_proven(&filter("1:1:1:1:1:1"), &filter("2:2:2:2:2:2"));
+fn switches_that_learn_nothing_send_elsewhere() {
+    for (class, ports) in
+        [("EtherSwitch(TIMEOUT 0)", 2), ("EtherSwitch(TIMEOUT 0)", 3), ("Hub", 3), ("Hub", 4)]
+    {
+        let chain = |input: usize| {
+            let idle =
+                (0..ports).filter(|&other| other != input).map(|other| format!("Idle -> [{other}] s;"));
+            let out = (0..ports).map(|output| format!("s[{output}] -> o{output} :: ToDump(y{output});"));
+            let more: String = idle.chain(out).collect();
+            format!("s :: {class}; in -> [{input}] s; {more}")
+        };
+        for (a, b) in (0..ports).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            not_proven(&chain(a), &chain(b));
+        }
+        same(&chain(0), &chain(0));
+    }
 }

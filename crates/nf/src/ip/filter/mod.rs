@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use classify::IntervalSet;
-use classify::filter::{Condition, HeaderSlices, Layer, Listing, Matcher, Recent, Test, Tree};
+use classify::filter::{Condition, HeaderLayer, HeaderSlices, Listing, Matcher, Recent, Test, Tree};
 use element::effects::{
     Case, Counting, Field, Filter, FlowMarks, State, StateAccess, Support, Target, Written,
 };
@@ -75,7 +75,7 @@ impl Table {
             places.push(place as u32);
         }
         let matcher = Matcher::new(&conditions);
-        let with_mac = matcher.looks_at(Layer::Mac);
+        let with_mac = matcher.looks_at(HeaderLayer::Mac);
         Table { rules, matcher, with_mac, fates, places }
     }
 }
@@ -249,9 +249,9 @@ fn filter_of(condition: &Condition) -> Filter {
 
 fn test_of(test: &Test) -> Filter {
     let base = match test.header {
-        Layer::Mac => Base::Mac,
-        Layer::Network => Base::Network,
-        Layer::Transport => Base::Transport,
+        HeaderLayer::Mac => Base::Mac,
+        HeaderLayer::Network => Base::Network,
+        HeaderLayer::Transport => Base::Transport,
     };
     let inside = IntervalSet::one(test.low.into(), test.high.into());
     let bits = 8 * u32::from(test.length);

@@ -1,6 +1,6 @@
 //! The key of a packet in the flow cache, and the properties that all packets with one key have in common.
 
-use classify::filter::{Condition, Layer, Test, Tree};
+use classify::filter::{Condition, HeaderLayer, Test, Tree};
 use element::Packet;
 use flow::Ipv4FlowKey;
 use wire::{ip_protocol, ipv4};
@@ -101,9 +101,9 @@ fn depends_on_flow(condition: &Condition) -> bool {
         Tree::Choose(parts) => parts.iter().all(depends_on_flow),
         Tree::Leaf(Test { header, offset, length, mask, .. }) => {
             let first = match header {
-                Layer::Mac => return false,
-                Layer::Network => i32::from(*offset),
-                Layer::Transport => IPV4 + i32::from(*offset),
+                HeaderLayer::Mac => return false,
+                HeaderLayer::Network => i32::from(*offset),
+                HeaderLayer::Transport => IPV4 + i32::from(*offset),
             };
             let bytes = mask.to_be_bytes();
             let counting = bytes.iter().rev().take(usize::from(*length)).rev();

@@ -1,0 +1,7 @@
+//! Tests of what all classes declare, and of what their manuals say: arguments, defaults, capacities,
+//! examples.
+
+mod arguments;
+mod capacities;
+mod defaults;
+mod manual;
