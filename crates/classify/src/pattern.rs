@@ -13,8 +13,8 @@ use std::fmt;
 
 use crate::decision::{Graph, Next, Step, Test};
 
-/// The result of [`PatternProgram::decide`]: the number of a pattern, or that no pattern matches. Decisions of one
-/// program are equal if and only if the patterns are.
+/// The result of [`PatternProgram::decide`]: the number of a pattern, or that no pattern matches. Decisions
+/// of one program are equal if and only if the patterns are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision(Next);
 

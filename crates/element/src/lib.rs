@@ -120,9 +120,9 @@ pub trait Element: Send + Any {
     /// timer was set.
     fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
-    /// Runs when a file that the element watches ([`context::FileScope::watch`]) can be read or written, or is
-    /// at its end. It runs again and again until this is no longer so. `token` is the number under which the
-    /// element watches the file.
+    /// Runs when a file that the element watches ([`context::FileScope::watch`]) can be read or written, or
+    /// is at its end. It runs again and again until this is no longer so. `token` is the number under which
+    /// the element watches the file.
     fn ready(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
     /// Runs when the process has received a signal of the operating system that the element waits for

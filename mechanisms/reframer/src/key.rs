@@ -6,8 +6,8 @@
 //!
 //! Two kinds of packets may belong to such a flow, but do not show to which: fragments, and packets with
 //! more IPv6 extension headers than the parser walks over ([`wire::ipv6`]). Their key is the *pair key* of
-//! their addresses, which stands for all packets between the two hosts ([`FlowKind::Pair`]). All other packets
-//! have no key.
+//! their addresses, which stands for all packets between the two hosts ([`FlowKind::Pair`]). All other
+//! packets have no key.
 
 use classify::filter::HeaderSlices;
 use element::frame::{ip_header, vlans_before};

@@ -459,9 +459,9 @@ impl<T> Lists<T> {
         (0..DELAY_CLASSES).filter_map(due).min()
     }
 
-    /// Releases the flows that are due at `now`, with [`ReleaseReason::Timeout`]. Where a ring is much longer than
-    /// the number of held values, also releases the flows of its oldest values, with [`ReleaseReason::Capacity`].
-    /// Rings of [`UNKNOWN_FLOWS`] are exempt from this limit.
+    /// Releases the flows that are due at `now`, with [`ReleaseReason::Timeout`]. Where a ring is much
+    /// longer than the number of held values, also releases the flows of its oldest values, with
+    /// [`ReleaseReason::Capacity`]. Rings of [`UNKNOWN_FLOWS`] are exempt from this limit.
     #[inline]
     pub fn release_due(&mut self, now: Timestamp, priority: Priority) {
         for delay_class in 0..DELAY_CLASSES {

@@ -6,9 +6,10 @@
 //! packets as make all workers equally busy. If that saves the worker no time, because processing its
 //! packets takes hardly longer than handing them over, spreading ends again.
 //!
-//! Each instance decides for the packets that arrive at one worker. Workers report their load ([`WorkerLoad`]).
-//! After each [`WINDOW`] the policy decides which part of each owner's packets goes to which worker
-//! ([`balance`]). Which connections are large is known from one packet sampled per batch ([`connections`]).
+//! Each instance decides for the packets that arrive at one worker. Workers report their load
+//! ([`WorkerLoad`]). After each [`WINDOW`] the policy decides which part of each owner's packets goes to
+//! which worker ([`balance`]). Which connections are large is known from one packet sampled per batch
+//! ([`connections`]).
 
 mod balance;
 mod connections;

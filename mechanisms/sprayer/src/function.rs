@@ -76,8 +76,8 @@ pub struct Needs {
     /// The effects of the function on packets, except the state of flows. By default they are unknown, so
     /// that no mechanism relies on them; a function that does not change packets may remove
     /// [`Effects::opaque`]. A function that changes addresses and ensures that replies belong to the flow's
-    /// worker ([`FlowStates::is_home`]) declares [`Leaves::AtHome`](element::effects::Leaves::AtHome); otherwise
-    /// all work is done by one worker.
+    /// worker ([`FlowStates::is_home`]) declares [`Leaves::AtHome`](element::effects::Leaves::AtHome);
+    /// otherwise all work is done by one worker.
     pub effects: Effects,
 }
 

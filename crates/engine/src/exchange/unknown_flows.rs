@@ -2,9 +2,9 @@
 //!
 //! If a packet is spread and no element's table has its flow, it is sent home. So it is handed over twice,
 //! and looked up twice. If there are many such packets, as in a flood, each is sent home at once instead.
-//! [`KnownFlows`] tells at low cost whether a flow is known, but this look-up is wasted while nearly all flows
-//! are known. So one window in [`CYCLE`] windows of packets is spread without look-ups. The share of its
-//! packets that is sent home decides whether packets of the other windows are looked up.
+//! [`KnownFlows`] tells at low cost whether a flow is known, but this look-up is wasted while nearly all
+//! flows are known. So one window in [`CYCLE`] windows of packets is spread without look-ups. The share of
+//! its packets that is sent home decides whether packets of the other windows are looked up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -13,7 +13,8 @@
 //!
 //! ## Example
 //! ```click
-//! InfiniteSource(LIMIT 10) -> AggregateLength -> f :: AggregateFilter(0 60-100, 1 all) -> Discard; f[1] -> Discard
+//! InfiniteSource(LIMIT 10) -> AggregateLength -> f :: AggregateFilter(0 60-100, 1 all) -> Discard; f[1] ->
+//! Discard
 //! ```
 //!
 //! ## See also

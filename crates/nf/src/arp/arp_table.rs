@@ -30,7 +30,8 @@
 //!
 //! ## Example
 //! ```click
-//! t :: ARPTable; InfiniteSource(LIMIT 1) -> StoreIPAddress(10.0.0.2, 30) -> Strip(14) -> CheckIPHeader(CHECKSUM false)
+//! t :: ARPTable; InfiniteSource(LIMIT 1) -> StoreIPAddress(10.0.0.2, 30) -> Strip(14) ->
+//! CheckIPHeader(CHECKSUM false)
 //!     -> a :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE t) -> Discard; Idle -> [1] a
 //! ```
 //!

@@ -76,7 +76,8 @@
 //!
 //! ## Example
 //! ```click
-//! FastTCPFlows(RATE 0, LIMIT 1000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2, DSTIP 10.220.0.1,
+//! FastTCPFlows(RATE 0, LIMIT 1000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2,
+//! DSTIP 10.220.0.1,
 //!         FLOWS 50, FLOWSIZE 10)
 //!     -> MarkIPHeader(14)
 //!     -> lb :: FlowIPLoadBalancer(VIP 10.220.0.1, DST 10.221.0.1, DST 10.221.0.2, DST 10.221.0.3, LB_MODE maglev)

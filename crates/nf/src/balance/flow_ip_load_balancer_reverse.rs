@@ -18,8 +18,8 @@
 //!
 //! ## Example
 //! ```click
-//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> lb :: FlowIPLoadBalancer(VIP 10.0.0.1, DST 10.1.0.1) -> Discard;
-//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> FlowIPLoadBalancerReverse(lb) -> Discard
+//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> lb :: FlowIPLoadBalancer(VIP 10.0.0.1, DST 10.1.0.1) ->
+//! Discard; InfiniteSource(LIMIT 9) -> MarkIPHeader -> FlowIPLoadBalancerReverse(lb) -> Discard
 //! ```
 //!
 //! ## See also

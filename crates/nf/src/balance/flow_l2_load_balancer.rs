@@ -48,7 +48,8 @@
 //!
 //! ## Example
 //! ```click
-//! FastUDPFlows(RATE 0, LIMIT 1000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2, DSTIP 10.220.0.1,
+//! FastUDPFlows(RATE 0, LIMIT 1000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2,
+//! DSTIP 10.220.0.1,
 //!         FLOWS 50, FLOWSIZE 10)
 //!     -> lb :: FlowL2LoadBalancer(DST 02:00:00:00:01:01, DST 02:00:00:00:01:02, LB_MODE maglev)
 //!     -> Discard;

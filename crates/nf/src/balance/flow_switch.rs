@@ -46,7 +46,8 @@
 //!
 //! ## Example
 //! ```click
-//! FastUDPFlows(RATE 0, LIMIT 1000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2, DSTIP 10.220.0.1,
+//! FastUDPFlows(RATE 0, LIMIT 1000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2,
+//! DSTIP 10.220.0.1,
 //!         FLOWS 50, FLOWSIZE 10)
 //!     -> lb :: FlowSwitch(LB_MODE maglev);
 //! lb[0] -> EtherRewrite(2:0:0:0:0:3, 2:0:0:0:1:1) -> Discard;

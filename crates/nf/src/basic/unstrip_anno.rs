@@ -12,7 +12,8 @@
 //!
 //! ## Example
 //! ```click
-//! InfiniteSource(DATA "GET / HTTP", LIMIT 1) -> s :: Search("HTTP") -> UnstripAnno -> Discard; s[1] -> Discard
+//! InfiniteSource(DATA "GET / HTTP", LIMIT 1) -> s :: Search("HTTP") -> UnstripAnno -> Discard; s[1] ->
+//! Discard
 //! ```
 //!
 //! ## See also

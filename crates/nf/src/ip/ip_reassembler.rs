@@ -63,7 +63,8 @@
 //!
 //! ## Example
 //! ```click
-//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> IPFragmenter(60) -> CheckIPHeader(OFFSET 0) -> IPReassembler -> Discard
+//! InfiniteSource(LIMIT 1) -> CheckIPHeader(14) -> IPFragmenter(60) -> CheckIPHeader(OFFSET 0) ->
+//! IPReassembler -> Discard
 //! ```
 //!
 //! ## See also

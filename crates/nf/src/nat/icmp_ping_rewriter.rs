@@ -52,8 +52,8 @@
 //!
 //! ## Example
 //! ```click
-//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> rw :: ICMPPingRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
-//! Idle -> [1] rw; rw[0] -> Discard; rw[1] -> Discard
+//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> rw :: ICMPPingRewriter(pattern 192.0.2.1 1024-65535 - - 0 1,
+//! drop); Idle -> [1] rw; rw[0] -> Discard; rw[1] -> Discard
 //! ```
 //!
 //! ## See also

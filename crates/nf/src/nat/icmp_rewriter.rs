@@ -23,8 +23,8 @@
 //!
 //! ## Example
 //! ```click
-//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> rw :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) -> Discard;
-//! Idle -> ICMPRewriter(rw) -> Discard
+//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> rw :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) ->
+//! Discard; Idle -> ICMPRewriter(rw) -> Discard
 //! ```
 //!
 //! ## See also

@@ -48,8 +48,8 @@
 //!
 //! ## Example
 //! ```click
-//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> rw :: IPAddrPairRewriter(pattern 192.0.2.0/24 10.0.0.1 0 1, drop);
-//! Idle -> [1] rw; rw[0] -> Discard; rw[1] -> Discard
+//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> rw :: IPAddrPairRewriter(pattern 192.0.2.0/24 10.0.0.1 0 1,
+//! drop); Idle -> [1] rw; rw[0] -> Discard; rw[1] -> Discard
 //! ```
 //!
 //! ## See also

@@ -12,8 +12,8 @@
 //!
 //! ## Example
 //! ```click
-//! IPRewriterPatterns(out 192.0.2.1 1024-65535 - -);
-//! InfiniteSource(LIMIT 9) -> MarkIPHeader -> rw :: IPRewriter(pattern out 0 1); rw[0] -> Discard; rw[1] -> Discard
+//! IPRewriterPatterns(out 192.0.2.1 1024-65535 - -); InfiniteSource(LIMIT 9) -> MarkIPHeader -> rw ::
+//! IPRewriter(pattern out 0 1); rw[0] -> Discard; rw[1] -> Discard
 //! ```
 //!
 //! ## See also

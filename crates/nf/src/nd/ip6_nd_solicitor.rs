@@ -43,9 +43,9 @@
 //!
 //! ## Example
 //! ```click
-//! InfiniteSource(LIMIT 1) -> MarkIP6Header -> GetIP6Address(24) -> nd :: IP6NDSolicitor(2001:db8::1, 2:0:0:0:0:1) -> Discard;
-//! nd[1] -> IP6NDAdvertiser(::/0 2:0:0:0:0:2) -> [1] nd;
-//! nd[2] -> ICMP6Error(2001:db8::1, 1, 3) -> Discard
+//! InfiniteSource(LIMIT 1) -> MarkIP6Header -> GetIP6Address(24) -> nd :: IP6NDSolicitor(2001:db8::1,
+//! 2:0:0:0:0:1) -> Discard; nd[1] -> IP6NDAdvertiser(::/0 2:0:0:0:0:2) -> [1] nd; nd[2] ->
+//! ICMP6Error(2001:db8::1, 1, 3) -> Discard
 //! ```
 //!
 //! ## See also

@@ -23,7 +23,8 @@
 //!
 //! ## Example
 //! ```click
-//! InfiniteSource(LIMIT 100) -> SetTimestamp(FIRST true) -> Queue(200) -> CoDel(5ms, 100ms) -> Unqueue -> Discard
+//! InfiniteSource(LIMIT 100) -> SetTimestamp(FIRST true) -> Queue(200) -> CoDel(5ms, 100ms) -> Unqueue ->
+//! Discard
 //! ```
 //!
 //! ## See also

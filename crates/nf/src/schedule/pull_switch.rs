@@ -14,8 +14,8 @@
 //!
 //! ## Example
 //! ```click
-//! InfiniteSource(LIMIT 10) -> Queue -> s :: PullSwitch -> Discard; InfiniteSource(LIMIT 5) -> Queue -> [1] s;
-//! DriverManager(pause, write s.switch 1, pause)
+//! InfiniteSource(LIMIT 10) -> Queue -> s :: PullSwitch -> Discard; InfiniteSource(LIMIT 5) -> Queue -> [1]
+//! s; DriverManager(pause, write s.switch 1, pause)
 //! ```
 //!
 //! ## See also

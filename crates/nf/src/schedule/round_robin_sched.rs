@@ -12,7 +12,8 @@
 //!
 //! ## Example
 //! ```click
-//! InfiniteSource(LIMIT 10) -> Queue -> rr :: RoundRobinSched -> Discard; InfiniteSource(LIMIT 5) -> Queue -> [1] rr
+//! InfiniteSource(LIMIT 10) -> Queue -> rr :: RoundRobinSched -> Discard; InfiniteSource(LIMIT 5) -> Queue
+//! -> [1] rr
 //! ```
 //!
 //! ## See also

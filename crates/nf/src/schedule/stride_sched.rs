@@ -13,7 +13,8 @@
 //!
 //! ## Example
 //! ```click
-//! InfiniteSource(LIMIT 10) -> Queue -> s :: StrideSched(3, 1) -> Discard; InfiniteSource(LIMIT 5) -> Queue -> [1] s
+//! InfiniteSource(LIMIT 10) -> Queue -> s :: StrideSched(3, 1) -> Discard; InfiniteSource(LIMIT 5) -> Queue
+//! -> [1] s
 //! ```
 //!
 //! ## See also

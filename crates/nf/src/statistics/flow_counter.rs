@@ -50,7 +50,8 @@
 //!
 //! ## Example
 //! ```click
-//! FastUDPFlows(RATE 0, LIMIT 1000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2, DSTIP 10.0.0.2,
+//! FastUDPFlows(RATE 0, LIMIT 1000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2,
+//! DSTIP 10.0.0.2,
 //!         FLOWS 5, FLOWSIZE 10)
 //!     -> flows :: FlowCounter(TIMEOUT 60)
 //!     -> Discard;

@@ -12,7 +12,8 @@
 //!
 //! ## Example
 //! ```click
-//! InfiniteSource(LIMIT 3) -> Queue -> n :: NotifierDebug -> Unqueue -> Discard; DriverManager(pause, print n.signal)
+//! InfiniteSource(LIMIT 3) -> Queue -> n :: NotifierDebug -> Unqueue -> Discard; DriverManager(pause, print
+//! n.signal)
 //! ```
 //!
 //! ## See also

@@ -4,9 +4,9 @@
 //! A [`Program`] is a decision graph over questions about the input packet ([`question`]), whose leaves are
 //! classes. A [`Class`] is the paper's traffic class with its operation: the difference between the input
 //! packet and the output packet, and the output or drop reason. A large rule set is a single question of
-//! the graph: its answer is the outcome of a [`OrderedRules`]. The effects of all stateful elements on a packet's
-//! flow are one mapping, found by one look-up (Properties 1 and 2 of the paper); questions ask for parts of
-//! the mapping ([`Step`]).
+//! the graph: its answer is the outcome of a [`OrderedRules`]. The effects of all stateful elements on a
+//! packet's flow are one mapping, found by one look-up (Properties 1 and 2 of the paper); questions ask for
+//! parts of the mapping ([`Step`]).
 //!
 //! - [`text`]: the text form, which the element `Synthesized` takes as its arguments
 //! - [`declare`]: a program as the declaration of one element; [`unfold`]: a program as a chain of
@@ -131,8 +131,8 @@ pub struct OrderedRules {
 pub struct Rule {
     /// The condition on the packet under which the rule matches.
     pub condition: Condition,
-    /// The outcome of the list if this rule decides: the answer to [`Question::OrderedRules`]. Rules with the same
-    /// effect share an outcome.
+    /// The outcome of the list if this rule decides: the answer to [`Question::OrderedRules`]. Rules with
+    /// the same effect share an outcome.
     pub outcome: u32,
     /// The case that the rule is in the element's declaration: an index in its `cases`, for the element's
     /// counters.

@@ -91,8 +91,8 @@ impl Rules {
         Rules { table, sorter: Sorter::new(outputs), found, counts, notes, unknown }
     }
 
-    /// Returns [`FlowMarks::Takes`] if the rules read only fields that all packets of a flow have in common, so
-    /// that the result for a flow can be remembered by its mark.
+    /// Returns [`FlowMarks::Takes`] if the rules read only fields that all packets of a flow have in
+    /// common, so that the result for a flow can be remembered by its mark.
     fn marks(&self) -> FlowMarks {
         if self.table.matcher.is_by_flow() { FlowMarks::Takes } else { FlowMarks::None }
     }

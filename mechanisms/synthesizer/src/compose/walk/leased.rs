@@ -1,7 +1,7 @@
 //! Leases during path exploration. Packets of flows that a stateful element knows get values, such as new
 //! addresses, which the compiler does not know. Each of these values has a location of its own
-//! ([`ByteLocation::LeasedStep`]). The decision of the element becomes a single question, whose answer belongs to
-//! the flow (Properties 1 and 2 of the paper).
+//! ([`ByteLocation::LeasedStep`]). The decision of the element becomes a single question, whose answer
+//! belongs to the flow (Properties 1 and 2 of the paper).
 
 use classify::IntervalSet;
 use element::effects::{Action, Field, Filter, Target, wire_field};
