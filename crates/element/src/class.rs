@@ -82,41 +82,36 @@ impl Class {
 
 /// The table of a class, without the type of its elements.
 pub trait Table: Sync {
-    /// Returns the description of a handler by its index.
+    /// Returns the description of a handler that all elements of the class have, by its index.
     fn info(&self, index: usize) -> Option<&HandlerInfo>;
 
-    /// Answers the read handler `name`; `None` if the table has no such handler.
+    /// Returns the names and access of the handlers that depend on the element's arguments
+    /// ([`Class::own_handlers`]).
+    fn own(&self, element: &dyn Element) -> Vec<(String, Access)>;
+
+    /// Answers the read handler `name` ([`Class::read`]).
+    ///
+    /// # Errors
+    /// If the table has no such handler, or the handler reports an error.
     fn read(
         &self,
         element: &mut dyn Element,
         cx: &mut Cx<'_>,
         name: &str,
         param: &str,
-    ) -> Option<Result<String, String>>;
+    ) -> Result<String, String>;
 
-    /// Executes the write handler `name`; `None` if the table has no such handler.
+    /// Executes the write handler `name` ([`Class::write`]).
+    ///
+    /// # Errors
+    /// If the table has no such handler, or the handler reports an error.
     fn write(
         &self,
         element: &mut dyn Element,
         cx: &mut Cx<'_>,
         name: &str,
         value: &str,
-    ) -> Option<Result<(), String>>;
-}
-
-/// The empty table.
-impl Table for () {
-    fn info(&self, _index: usize) -> Option<&HandlerInfo> {
-        None
-    }
-
-    fn read(&self, _: &mut dyn Element, _: &mut Cx<'_>, _: &str, _: &str) -> Option<Result<String, String>> {
-        None
-    }
-
-    fn write(&self, _: &mut dyn Element, _: &mut Cx<'_>, _: &str, _: &str) -> Option<Result<(), String>> {
-        None
-    }
+    ) -> Result<(), String>;
 }
 
 impl fmt::Debug for Class {
