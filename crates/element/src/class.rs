@@ -24,10 +24,7 @@ pub struct Class {
     pub flow: &'static str,
     /// The arguments of the class, in the order in which positional arguments are read.
     pub args: &'static [ArgInfo],
-    /// The handlers that elements answer in the methods [`Element::read`] and [`Element::write`].
-    pub handlers: &'static [HandlerInfo],
-    /// The handlers that are answered by functions in a table (see [`crate::handlers`]), in addition to
-    /// `handlers`.
+    /// The handlers, with the functions that answer them (see [`crate::handlers`]).
     pub table: &'static dyn Table,
     /// The properties of the class that the engine acts on.
     pub notes: Notes,
@@ -57,7 +54,6 @@ impl Class {
         processing: "a",
         flow: "x",
         args: &[],
-        handlers: &[],
         table: &(),
         notes: Notes::NONE,
         phase: Phase::Ordinary,

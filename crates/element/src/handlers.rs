@@ -367,23 +367,14 @@ impl Class {
     /// Returns the description of each handler that all elements of the class have, without the handlers
     /// that the elements of all classes have.
     pub fn each_handler(&self) -> impl Iterator<Item = HandlerInfo> + Clone + use<> {
-        let (handlers, table) = (self.handlers, self.table);
-        handlers.iter().copied().chain((0..).map_while(move |index| table.info(index).copied()))
+        let table = self.table;
+        (0..).map_while(move |index| table.info(index).copied())
     }
 
     /// Returns the names of the handlers that an element of this class has because of its arguments, and how
     /// they can be used. [`ANY_HANDLER`] as a name matches all names that are not handlers otherwise.
     pub fn own_handlers(&self, element: &dyn Element) -> Vec<(String, Access)> {
-        let own = element.own_handlers().into_iter();
-        own.chain(self.table.own(element)).collect()
-    }
-
-    /// True if the element answers a handler itself ([`Element::read`], [`Element::write`]), and not the
-    /// table.
-    fn is_in_no_table(&self, element: &dyn Element, name: &str) -> bool {
-        let own = element.own_handlers();
-        self.handlers.iter().any(|handler| handler.name == name)
-            || own.iter().any(|(own, _)| own == name || own == ANY_HANDLER)
+        self.table.own(element)
     }
 
     /// Returns the value of the read handler `name` of an element of this class. `param` is the parameter of
@@ -398,10 +389,7 @@ impl Class {
         name: &str,
         param: &str,
     ) -> Result<String, String> {
-        match self.is_in_no_table(element, name) {
-            true => element.read(cx, name, param),
-            false => self.table.read(element, cx, name, param),
-        }
+        self.table.read(element, cx, name, param)
     }
 
     /// Executes the write handler `name` of an element of this class with `value`.
@@ -415,10 +403,7 @@ impl Class {
         name: &str,
         value: &str,
     ) -> Result<(), String> {
-        match self.is_in_no_table(element, name) {
-            true => element.write(cx, name, value),
-            false => self.table.write(element, cx, name, value),
-        }
+        self.table.write(element, cx, name, value)
     }
 }
 
