@@ -4,9 +4,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::Hold;
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Timestamp};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Timestamp};
 use hdrhistogram::Histogram;
 use packet::Store;
 
@@ -24,7 +24,7 @@ static ARRIVALS: Class = Class {
     processing: "l/h",
     args: &[ArgInfo::positional("BURST", "unsigned", "32")],
     notes: Notes { task: Task::Always, ..Notes::NONE },
-    handlers: &[HandlerInfo::count("count"), HandlerInfo::count("missed"), HandlerInfo::both("rate")],
+    table: &HANDLERS,
     build: |args| {
         let burst = args.value::<usize>("BURST").clamp(1, packet::BATCH_CAPACITY);
         args.finish()?;
@@ -119,27 +119,27 @@ impl Element for Arrivals {
     fn missed(&self) -> u64 {
         self.missed
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "missed" => self.missed.to_string(),
-            _ => self.rate.to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.rate = value.trim().parse().map_err(|_| "a rate in packets per second")?;
-        (self.start, self.number, self.count, self.missed) = (clock(), 0, 0, 0);
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<Arrivals>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::count("missed", |e| e.missed),
+    Handler::data(
+        "rate",
+        |e| e.rate.to_string(),
+        |e, _, value| {
+            e.rate = value.trim().parse().map_err(|_| "a rate in packets per second")?;
+            (e.start, e.number, e.count, e.missed) = (clock(), 0, 0, 0);
+            Ok(())
+        },
+    ),
+];
 
 /// The class of a meter that records, for each packet, the time since its arrival. Handler `all` reads the
 /// number of packets and the figures in nanoseconds; `reset` forgets them.
 static LATENCY: Class = Class {
     name: "BenchmarkLatency",
-    handlers: &[HandlerInfo::read("all"), HandlerInfo::write("reset")],
+    table: &OF_LATENCY,
     build: |args| {
         args.finish()?;
         Ok(Box::new(Latency { nanoseconds: histogram() }))
@@ -169,11 +169,13 @@ impl Element for Latency {
             self.nanoseconds.saturating_record((now - packet.time().0).max(1) as u64);
         }
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        let all = &self.nanoseconds;
+const OF_LATENCY: &[Handler<Latency>] = &[
+    Handler::get("all", |e| {
+        let all = &e.nanoseconds;
         let of = |quantile| all.value_at_quantile(quantile);
-        Ok(format!(
+        format!(
             "{} {} {} {} {} {} {} {}",
             all.len(),
             of(0.25),
@@ -183,11 +185,7 @@ impl Element for Latency {
             of(0.999),
             all.mean(),
             all.stdev()
-        ))
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.nanoseconds.reset();
-        Ok(())
-    }
-}
+        )
+    }),
+    Handler::act("reset", |e| e.nanoseconds.reset()),
+];

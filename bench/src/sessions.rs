@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
-use element::class::{HandlerInfo, Notes, Task};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Timestamp};
+use element::class::{Notes, Task};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Timestamp};
 use engine::{ClockKind, Options, Worker};
 
 use crate::runner::running_with;
@@ -85,7 +85,7 @@ pub(crate) static FLOWS: Class = Class {
     ports: "0/1",
     processing: "h/h",
     args: &[element::class::ArgInfo::required("SERVERS", "unsigned")],
-    handlers: &[HandlerInfo::write("again")],
+    table: &HANDLERS,
     notes: Notes { task: Task::WherePushing, ..Notes::NONE },
     build: |args| {
         let servers = args.required("SERVERS");
@@ -137,10 +137,10 @@ impl Element for Flows {
         }
         worked
     }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.next = 0;
-        cx.schedule();
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<Flows>] = &[Handler::set("again", |e, cx, _| {
+    e.next = 0;
+    cx.schedule();
+    Ok(())
+})];

@@ -9,9 +9,9 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Counting, Depends, Field, Filter, Target, Value};
-use element::{Base, Batch, Class, Cx, Effects, Element};
+use element::{Base, Batch, Class, Cx, Effects, Element, Handler};
 use engine::Options;
 use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
@@ -105,7 +105,7 @@ impl Element for Entrance {
 static DEPARTURE: Class = Class {
     name: "BenchmarkDeparture",
     args: &[ArgInfo::positional("GAPS", "bool", "false")],
-    handlers: &[HandlerInfo::read("held")],
+    table: &HANDLERS,
     build: |args| {
         let is_gaps = args.value::<bool>("GAPS");
         args.finish()?;
@@ -141,12 +141,12 @@ impl Element for Departure {
             }
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        let figures = self.held.iter().flat_map(|held| [0.5, 0.99].map(|part| quantile(held.clone(), part)));
-        Ok(figures.map(|figure| figure.to_string()).collect::<Vec<_>>().join(" "))
-    }
 }
+
+const HANDLERS: &[Handler<Departure>] = &[Handler::get("held", |e| {
+    let figures = e.held.iter().flat_map(|held| [0.5, 0.99].map(|part| quantile(held.clone(), part)));
+    figures.map(|figure| figure.to_string()).collect::<Vec<_>>().join(" ")
+})];
 
 /// The parameters of a row.
 struct Setting {

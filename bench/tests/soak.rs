@@ -4,15 +4,15 @@
 use std::collections::HashMap;
 
 use bench::soak::{CASES, FloodCase, measure};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::manual::Page;
-use element::{Batch, Class, Cx, Effects, Element};
+use element::{Batch, Class, Cx, Effects, Element, Handler};
 
 /// The class of an element that adds an entry for each packet and never removes one.
 static LEAK: Class = Class {
     name: "Leak",
     args: &[ArgInfo::keyword("CAPACITY", "unsigned", "100")],
-    handlers: &[HandlerInfo::read("count")],
+    table: &HANDLERS,
     build: |args| {
         args.value::<u32>("CAPACITY");
         args.finish()?;
@@ -34,11 +34,9 @@ impl Element for Leak {
             self.0.insert(number, [number; 32]);
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.0.len().to_string())
-    }
 }
+
+const HANDLERS: &[Handler<Leak>] = &[Handler::get("count", |e| e.0.len().to_string())];
 
 #[test]
 fn a_table_without_a_bound_is_found() {

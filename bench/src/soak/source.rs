@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use element::class::{ArgInfo, HandlerInfo, Notes};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet};
+use element::class::{ArgInfo, Notes};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet};
 use trace::flood::Flood;
 
 /// The percentages of the time with a full table after which memory is measured.
@@ -24,7 +24,7 @@ pub(crate) static FLOOD: Class = Class {
         ArgInfo::required("MILLISECONDS", "unsigned"),
         ArgInfo::required("UNDER_WAY", "unsigned"),
     ],
-    handlers: &[HandlerInfo::read("seen")],
+    table: &HANDLERS,
     notes: Notes::TASK,
     build: |args| {
         let kind: usize = args.required("KIND");
@@ -117,14 +117,15 @@ impl Element for Source {
         }
         true
     }
-
-    /// Returns the number of frames sent, the number sent in the measured time, and the memory values in
-    /// bytes.
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        let memory: Vec<String> = self.resident.iter().map(u64::to_string).collect();
-        Ok(format!("{} {} {}", self.sent, self.sent - self.begun, memory.join(" ")))
-    }
 }
+
+const HANDLERS: &[Handler<Source>] = &[
+    // The number of frames sent, the number sent in the measured time, and the memory values in bytes.
+    Handler::get("seen", |e| {
+        let memory: Vec<String> = e.resident.iter().map(u64::to_string).collect();
+        format!("{} {} {}", e.sent, e.sent - e.begun, memory.join(" "))
+    }),
+];
 
 /// Returns the resident memory of this process in bytes; 0 if the system does not report it.
 pub(crate) fn resident() -> u64 {

@@ -40,7 +40,8 @@
 //!
 //! ## Example
 //! ```click
-//! FromIPSummaryDump(DATA "10.0.0.1 10.0.0.2 T 80", FIELDS ip_src ip_dst ip_proto sport, STOP true) -> Discard
+//! FromIPSummaryDump(DATA "10.0.0.1 10.0.0.2 T 80", FIELDS ip_src ip_dst ip_proto sport, STOP true) ->
+//! Discard
 //! ```
 //!
 //! ## See also

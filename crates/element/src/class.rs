@@ -24,11 +24,8 @@ pub struct Class {
     pub flow: &'static str,
     /// The arguments of the class, in the order in which positional arguments are read.
     pub args: &'static [ArgInfo],
-    /// The handlers that elements answer in the methods [`Element::read`] and [`Element::write`].
-    pub handlers: &'static [HandlerInfo],
-    /// The handlers that are answered by functions in a table (see [`crate::handlers`]), in addition to
-    /// `handlers`.
-    pub table: &'static dyn HandlerTable,
+    /// The handlers, with the functions that answer them (see [`crate::handlers`]).
+    pub table: &'static dyn Table,
     /// The properties of the class that the engine acts on.
     pub notes: Notes,
     /// The phase of configuration in which elements of this class are made.
@@ -57,7 +54,6 @@ impl Class {
         processing: "a",
         flow: "x",
         args: &[],
-        handlers: &[],
         table: &(),
         notes: Notes::NONE,
         phase: ConfigurePhase::Ordinary,
@@ -81,42 +77,37 @@ impl Class {
 }
 
 /// The table of a class, without the type of its elements.
-pub trait HandlerTable: Sync {
-    /// Returns the description of a handler by its index.
+pub trait Table: Sync {
+    /// Returns the description of a handler that all elements of the class have, by its index.
     fn info(&self, index: usize) -> Option<&HandlerInfo>;
 
-    /// Answers the read handler `name`; `None` if the table has no such handler.
+    /// Returns the names and access of the handlers that depend on the element's arguments
+    /// ([`Class::own_handlers`]).
+    fn own(&self, element: &dyn Element) -> Vec<(String, Access)>;
+
+    /// Answers the read handler `name` ([`Class::read`]).
+    ///
+    /// # Errors
+    /// If the table has no such handler, or the handler reports an error.
     fn read(
         &self,
         element: &mut dyn Element,
         cx: &mut Cx<'_>,
         name: &str,
         param: &str,
-    ) -> Option<Result<String, String>>;
+    ) -> Result<String, String>;
 
-    /// Executes the write handler `name`; `None` if the table has no such handler.
+    /// Executes the write handler `name` ([`Class::write`]).
+    ///
+    /// # Errors
+    /// If the table has no such handler, or the handler reports an error.
     fn write(
         &self,
         element: &mut dyn Element,
         cx: &mut Cx<'_>,
         name: &str,
         value: &str,
-    ) -> Option<Result<(), String>>;
-}
-
-/// The empty table.
-impl HandlerTable for () {
-    fn info(&self, _index: usize) -> Option<&HandlerInfo> {
-        None
-    }
-
-    fn read(&self, _: &mut dyn Element, _: &mut Cx<'_>, _: &str, _: &str) -> Option<Result<String, String>> {
-        None
-    }
-
-    fn write(&self, _: &mut dyn Element, _: &mut Cx<'_>, _: &str, _: &str) -> Option<Result<(), String>> {
-        None
-    }
+    ) -> Result<(), String>;
 }
 
 impl fmt::Debug for Class {

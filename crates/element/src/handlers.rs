@@ -13,20 +13,43 @@
 //! ];
 //! ```
 //!
-//! The class refers to the table (`table: &HANDLERS`). The engine looks a handler up by its name when it is
-//! called, which is slow but never happens for packets.
+//! The class refers to the table (`table: &HANDLERS`), or to a list of tables if it has some of its handlers
+//! in common with other classes (`table: &[OWN, COMMON]`). The engine looks a handler up by its name when it
+//! is called, which is slow but never happens for packets.
+//!
+//! Some entries describe handlers that depend on an element's arguments: a handler that not every element
+//! has ([`Handler::only_if`]), one handler per port or pattern ([`Handler::numbered`]), or handlers whose
+//! names the arguments contain ([`Handler::named`], [`Handler::any`]).
 
 use std::any::Any;
+use std::slice;
 
 use crate::args::parse_bool;
-use crate::class::{Access, HandlerInfo, HandlerTable};
+use crate::class::{ANY_HANDLER, Access, HandlerInfo, Table};
 use crate::{Class, Cx, Element};
 
 /// A handler of elements of the type `E`: its description, and the functions that answer reads and writes.
+/// If the handlers depend on the element's arguments, one entry may describe several of them.
 pub struct Handler<E> {
     info: HandlerInfo,
+    names: Names<E>,
     read: Read<E>,
     write: Write<E>,
+}
+
+/// The names of the handlers that an entry describes.
+enum Names<E> {
+    /// The name of the entry.
+    One,
+    /// The name of the entry, if the function returns true for the element.
+    OnlyIf(fn(&E) -> bool),
+    /// The name of the entry followed by a number: each number less than the number that the function
+    /// returns.
+    Numbered(fn(&E) -> usize),
+    /// The names that the function returns.
+    Listed(fn(&E) -> Vec<String>),
+    /// All names, if the function returns true for the element.
+    Any(fn(&E) -> bool),
 }
 
 /// The way in which a handler answers reads.
@@ -35,7 +58,11 @@ enum Read<E> {
     Count(fn(&E) -> u64),
     Get(fn(&E) -> String),
     Answer(Answer<E>),
+    /// Computes the answer from the parameter alone.
+    Function(fn(&str) -> Result<String, String>),
     Flag(fn(&mut E) -> &mut bool),
+    Nth(Nth<E>),
+    Any(AnyAnswer<E>),
 }
 
 /// The way in which a handler executes writes.
@@ -46,6 +73,8 @@ enum Write<E> {
     /// Parses a truth value and stores it in the field that the function returns. The text is the error for
     /// other values.
     Flag(fn(&mut E) -> &mut bool, &'static str),
+    SetNth(SetNth<E>),
+    Any(AnySet<E>),
 }
 
 /// A function that answers a read handler. Its arguments are the element, the context and the parameter of
@@ -54,14 +83,26 @@ pub type Answer<E> = fn(&mut E, &mut Cx<'_>, &str) -> Result<String, String>;
 /// A function that executes a write handler. Its arguments are the element, the context and the value that
 /// is written. An error is a text for the user.
 pub type Set<E> = fn(&mut E, &mut Cx<'_>, &str) -> Result<(), String>;
+/// A function that returns the value of a read handler among several handlers. The last argument is the
+/// number of the handler.
+pub type Nth<E> = fn(&E, &Cx<'_>, usize) -> String;
+/// A function that executes a write handler among several handlers. Its last arguments are the number of the
+/// handler and the value that is written. An error is a text for the user.
+pub type SetNth<E> = fn(&mut E, &mut Cx<'_>, usize, &str) -> Result<(), String>;
+/// A function that answers read handlers of any name. Its last arguments are the name of the handler and the
+/// parameter of the read. An error is a text for the user.
+pub type AnyAnswer<E> = fn(&mut E, &mut Cx<'_>, &str, &str) -> Result<String, String>;
+/// A function that executes write handlers of any name. Its last arguments are the name of the handler and
+/// the value that is written. An error is a text for the user.
+pub type AnySet<E> = fn(&mut E, &mut Cx<'_>, &str, &str) -> Result<(), String>;
 
 impl<E> Handler<E> {
     const fn reads(info: HandlerInfo, read: Read<E>) -> Handler<E> {
-        Handler { info, read, write: Write::Nothing }
+        Handler { info, names: Names::One, read, write: Write::Nothing }
     }
 
     const fn writes(name: &'static str, write: Write<E>) -> Handler<E> {
-        Handler { info: HandlerInfo::write(name), read: Read::Nothing, write }
+        Handler { write, ..Handler::reads(HandlerInfo::write(name), Read::Nothing) }
     }
 
     /// A read handler whose value `get` returns. The value of the first worker is shown.
@@ -81,7 +122,7 @@ impl<E> Handler<E> {
 
     /// A handler for reads and writes: `get` returns its value, and `set` executes writes.
     pub const fn data(name: &'static str, get: fn(&E) -> String, set: Set<E>) -> Handler<E> {
-        Handler { info: HandlerInfo::both(name), read: Read::Get(get), write: Write::Set(set) }
+        Handler { write: Write::Set(set), ..Handler::reads(HandlerInfo::both(name), Read::Get(get)) }
     }
 
     /// A read handler whose value `answer` returns. Unlike in [`get`](Self::get), the function may use the
@@ -108,14 +149,53 @@ impl<E> Handler<E> {
     /// A handler that reads and writes the truth value to which `flag` refers. A write of another value
     /// fails with the text `error`.
     pub const fn flag(name: &'static str, flag: fn(&mut E) -> &mut bool, error: &'static str) -> Handler<E> {
-        Handler { info: HandlerInfo::both(name), read: Read::Flag(flag), write: Write::Flag(flag, error) }
+        let reads = Handler::reads(HandlerInfo::both(name), Read::Flag(flag));
+        Handler { write: Write::Flag(flag, error), ..reads }
+    }
+
+    /// A read handler with a parameter, whose answer `function` computes from the parameter alone.
+    pub const fn function(name: &'static str, function: fn(&str) -> Result<String, String>) -> Handler<E> {
+        Handler::reads(HandlerInfo::read_param(name), Read::Function(function))
+    }
+
+    /// The handlers `name0`, `name1` and so on, for reads and writes. `count` returns the number of these
+    /// handlers, `get` the value of one of them; `set` executes writes to one of them.
+    pub const fn numbered(
+        name: &'static str,
+        count: fn(&E) -> usize,
+        get: Nth<E>,
+        set: SetNth<E>,
+    ) -> Handler<E> {
+        let (info, names) = (HandlerInfo::both(name), Names::Numbered(count));
+        Handler { info, names, read: Read::Nth(get), write: Write::SetNth(set) }
+    }
+
+    /// The read handlers whose names `names` returns. `get` returns the value of one of them; its argument
+    /// is the position of the name among the names.
+    pub const fn named(names: fn(&E) -> Vec<String>, get: Nth<E>) -> Handler<E> {
+        Handler { names: Names::Listed(names), ..Handler::reads(HandlerInfo::read(""), Read::Nth(get)) }
+    }
+
+    /// The handlers of all names, for elements for which `exists` returns true. They can be read, with a
+    /// parameter, and written. Entries before this entry, and handlers that all elements have, take
+    /// precedence.
+    pub const fn any(exists: fn(&E) -> bool, answer: AnyAnswer<E>, set: AnySet<E>) -> Handler<E> {
+        let info = HandlerInfo { access: Access::READ_PARAM_WRITE, ..HandlerInfo::read(ANY_HANDLER) };
+        Handler { info, names: Names::Any(exists), read: Read::Any(answer), write: Write::Any(set) }
     }
 
     /// Returns a read handler as a handler for reads and writes: `set` executes writes.
     #[must_use]
     pub const fn and_set(self, set: Set<E>) -> Handler<E> {
         let access = Access { write: true, ..self.info.access };
-        Handler { info: HandlerInfo { access, ..self.info }, read: self.read, write: Write::Set(set) }
+        Handler { info: HandlerInfo { access, ..self.info }, write: Write::Set(set), ..self }
+    }
+
+    /// Returns the handler as a handler of only those elements for which `exists` returns true, according to
+    /// their arguments.
+    #[must_use]
+    pub const fn only_if(self, exists: fn(&E) -> bool) -> Handler<E> {
+        Handler { names: Names::OnlyIf(exists), ..self }
     }
 
     /// Returns the handler with the rule that the values of several workers are added
@@ -140,9 +220,77 @@ impl<E> Handler<E> {
     }
 }
 
-impl<E: Element> HandlerTable for &'static [Handler<E>] {
+impl<E: Element> Handler<E> {
+    /// Returns the number of the handler `name` among the handlers that this entry describes for the
+    /// element; `None` if there is no such handler.
+    fn number(&self, element: &E, name: &str) -> Option<usize> {
+        let only = |exists: bool| exists.then_some(0);
+        match self.names {
+            Names::One => only(name == self.info.name),
+            Names::OnlyIf(exists) => only(name == self.info.name && exists(element)),
+            Names::Numbered(count) => {
+                let digits = name.strip_prefix(self.info.name)?;
+                digits.parse().ok().filter(|n: &usize| *n < count(element) && n.to_string() == digits)
+            }
+            Names::Listed(names) => names(element).iter().position(|known| known == name),
+            Names::Any(exists) => only(exists(element)),
+        }
+    }
+
+    /// Returns the names of the handlers that depend on the element's arguments; none if this entry
+    /// describes a handler of all elements.
+    fn own_names(&self, element: &E) -> Vec<String> {
+        match self.names {
+            Names::One => Vec::new(),
+            Names::OnlyIf(exists) | Names::Any(exists) => {
+                exists(element).then(|| self.info.name.to_string()).into_iter().collect()
+            }
+            Names::Numbered(count) => (0..count(element)).map(|n| format!("{}{n}", self.info.name)).collect(),
+            Names::Listed(names) => names(element),
+        }
+    }
+}
+
+/// One table, or several tables in their order.
+trait Tables: Sync {
+    type Of: Element;
+
+    fn tables(&self) -> &[&'static [Handler<Self::Of>]];
+
+    fn entries<'t>(&'t self) -> impl Iterator<Item = &'static Handler<Self::Of>> + use<'t, Self> {
+        self.tables().iter().flat_map(|table| table.iter())
+    }
+}
+
+impl<E: Element> Tables for &'static [Handler<E>] {
+    type Of = E;
+
+    fn tables(&self) -> &[&'static [Handler<E>]] {
+        slice::from_ref(self)
+    }
+}
+
+impl<E: Element, const N: usize> Tables for [&'static [Handler<E>]; N] {
+    type Of = E;
+
+    fn tables(&self) -> &[&'static [Handler<E>]] {
+        self
+    }
+}
+
+impl<T: Tables> Table for T {
     fn info(&self, index: usize) -> Option<&HandlerInfo> {
-        self.get(index).map(|handler| &handler.info)
+        let of_all = self.entries().filter(|handler| matches!(handler.names, Names::One));
+        of_all.map(|handler| &handler.info).nth(index)
+    }
+
+    fn own(&self, element: &dyn Element) -> Vec<(String, Access)> {
+        let any: &dyn Any = element;
+        let Some(element) = any.downcast_ref::<T::Of>() else { return Vec::new() };
+        let named = |handler: &'static Handler<T::Of>| {
+            handler.own_names(element).into_iter().map(|name| (name, handler.info.access))
+        };
+        self.entries().flat_map(named).collect()
     }
 
     fn read(
@@ -151,15 +299,20 @@ impl<E: Element> HandlerTable for &'static [Handler<E>] {
         cx: &mut Cx<'_>,
         name: &str,
         param: &str,
-    ) -> Option<Result<String, String>> {
-        let handler = self.iter().find(|handler| handler.info.name == name && handler.info.access.read)?;
-        Some(of_type(element, name).and_then(|element| match handler.read {
-            Read::Nothing => Err(format!("'{name}' is not a read handler")),
-            Read::Count(count) => Ok(count(element).to_string()),
-            Read::Get(get) => Ok(get(element)),
-            Read::Answer(answer) => answer(element, cx, param),
-            Read::Flag(flag) => Ok(flag(element).to_string()),
-        }))
+    ) -> Result<String, String> {
+        let element: &mut T::Of = of_type(element, name)?;
+        let found = self.entries().filter(|handler| handler.info.access.read);
+        let found = found.filter_map(|handler| Some((handler, handler.number(element, name)?))).next();
+        match found.map(|(handler, number)| (&handler.read, number)) {
+            Some((Read::Count(count), _)) => Ok(count(element).to_string()),
+            Some((Read::Get(get), _)) => Ok(get(element)),
+            Some((Read::Answer(answer), _)) => answer(element, cx, param),
+            Some((Read::Function(function), _)) => function(param),
+            Some((Read::Flag(flag), _)) => Ok(flag(element).to_string()),
+            Some((Read::Nth(get), number)) => Ok(get(element, cx, number)),
+            Some((Read::Any(answer), _)) => answer(element, cx, name, param),
+            Some((Read::Nothing, _)) | None => Err(format!("'{name}' is not a read handler")),
+        }
     }
 
     fn write(
@@ -168,17 +321,38 @@ impl<E: Element> HandlerTable for &'static [Handler<E>] {
         cx: &mut Cx<'_>,
         name: &str,
         value: &str,
-    ) -> Option<Result<(), String>> {
-        let handler = self.iter().find(|handler| handler.info.name == name && handler.info.access.write)?;
-        Some(of_type(element, name).and_then(|element| {
-            match handler.write {
-                Write::Nothing => return Err(format!("'{name}' is not a write handler")),
-                Write::Act(act) => act(element),
-                Write::Set(set) => set(element, cx, value)?,
-                Write::Flag(flag, error) => *flag(element) = parse_bool(value).ok_or(error)?,
-            }
-            Ok(())
-        }))
+    ) -> Result<(), String> {
+        let element: &mut T::Of = of_type(element, name)?;
+        let found = self.entries().filter(|handler| handler.info.access.write);
+        let found = found.filter_map(|handler| Some((handler, handler.number(element, name)?))).next();
+        match found.map(|(handler, number)| (&handler.write, number)) {
+            Some((Write::Act(act), _)) => act(element),
+            Some((Write::Set(set), _)) => set(element, cx, value)?,
+            Some((Write::Flag(flag, error), _)) => *flag(element) = parse_bool(value).ok_or(*error)?,
+            Some((Write::SetNth(set), number)) => set(element, cx, number, value)?,
+            Some((Write::Any(set), _)) => set(element, cx, name, value)?,
+            Some((Write::Nothing, _)) | None => return Err(format!("'{name}' is not a write handler")),
+        }
+        Ok(())
+    }
+}
+
+/// The empty table.
+impl Table for () {
+    fn info(&self, _index: usize) -> Option<&HandlerInfo> {
+        None
+    }
+
+    fn own(&self, _: &dyn Element) -> Vec<(String, Access)> {
+        Vec::new()
+    }
+
+    fn read(&self, _: &mut dyn Element, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, String> {
+        Err(format!("'{name}' is not a read handler"))
+    }
+
+    fn write(&self, _: &mut dyn Element, _: &mut Cx<'_>, name: &str, _: &str) -> Result<(), String> {
+        Err(format!("'{name}' is not a write handler"))
     }
 }
 
@@ -190,14 +364,21 @@ fn of_type<'e, E: Element>(element: &'e mut dyn Element, name: &str) -> Result<&
 }
 
 impl Class {
-    /// Returns the description of each handler of the class, without the handlers that all elements have.
+    /// Returns the description of each handler that all elements of the class have, without the handlers
+    /// that the elements of all classes have.
     pub fn each_handler(&self) -> impl Iterator<Item = HandlerInfo> + Clone + use<> {
-        let (handlers, table) = (self.handlers, self.table);
-        handlers.iter().copied().chain((0..).map_while(move |index| table.info(index).copied()))
+        let table = self.table;
+        (0..).map_while(move |index| table.info(index).copied())
     }
 
-    /// Returns the value of the read handler `name` of an element of this class, from the table or from the
-    /// element ([`Element::read`]).
+    /// Returns the names of the handlers that an element of this class has because of its arguments, and how
+    /// they can be used. [`ANY_HANDLER`] as a name matches all names that are not handlers otherwise.
+    pub fn own_handlers(&self, element: &dyn Element) -> Vec<(String, Access)> {
+        self.table.own(element)
+    }
+
+    /// Returns the value of the read handler `name` of an element of this class. `param` is the parameter of
+    /// the call; it is empty for most handlers.
     ///
     /// # Errors
     /// A text for the user that says why the handler cannot be read.
@@ -208,11 +389,10 @@ impl Class {
         name: &str,
         param: &str,
     ) -> Result<String, String> {
-        self.table.read(element, cx, name, param).unwrap_or_else(|| element.read(cx, name, param))
+        self.table.read(element, cx, name, param)
     }
 
-    /// Executes the write handler `name` of an element of this class, by the table or by the element
-    /// ([`Element::write`]).
+    /// Executes the write handler `name` of an element of this class with `value`.
     ///
     /// # Errors
     /// A text for the user that says what is wrong; nothing was changed.
@@ -223,6 +403,80 @@ impl Class {
         name: &str,
         value: &str,
     ) -> Result<(), String> {
-        self.table.write(element, cx, name, value).unwrap_or_else(|| element.write(cx, name, value))
+        self.table.write(element, cx, name, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Effects;
+
+    struct Sample {
+        patterns: usize,
+        exported: Vec<String>,
+        is_proxy: bool,
+    }
+
+    impl Element for Sample {
+        fn effects(&self) -> Effects {
+            Effects::pass()
+        }
+    }
+
+    const COMMON: &[Handler<Sample>] = &[
+        Handler::count("count", |e| e.patterns as u64),
+        Handler::<Sample>::count("exported", |e| e.exported.len() as u64).only_if(|e| !e.exported.is_empty()),
+        Handler::numbered("pattern", |e| e.patterns, |_, _, n| n.to_string(), |_, _, _, _| Ok(())),
+    ];
+    const FURTHER: &[Handler<Sample>] = &[
+        Handler::named(|e| e.exported.clone(), |e, _, n| e.exported[n].clone()),
+        Handler::any(|e| e.is_proxy, |_, _, name, _| Ok(name.into()), |_, _, _, _| Ok(())),
+    ];
+    static CLASS: Class = Class { table: &[COMMON, FURTHER], ..Class::DEFAULT };
+
+    /// Returns the index of the entry that answers a handler, and the number of the handler in this entry.
+    fn find(element: &Sample, name: &str) -> Option<(usize, usize)> {
+        let entries = COMMON.iter().chain(FURTHER).enumerate();
+        entries.filter_map(|(entry, handler)| Some((entry, handler.number(element, name)?))).next()
+    }
+
+    #[test]
+    fn handlers_depend_on_arguments() {
+        let plain = Sample { patterns: 0, exported: Vec::new(), is_proxy: false };
+        let names: Vec<_> = CLASS.each_handler().map(|handler| handler.name).collect();
+        assert_eq!((names, CLASS.own_handlers(&plain)), (vec!["count"], Vec::new()));
+        for name in ["exported", "pattern0", "pattern", "x", "", ANY_HANDLER] {
+            assert_eq!(find(&plain, name), None, "{name}");
+        }
+        let full = Sample { patterns: 11, exported: vec!["x".into(), "y".into()], is_proxy: false };
+        let own = CLASS.own_handlers(&full);
+        let names: Vec<_> = own.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            (names[0], names[1], names[11], names[12..].concat()),
+            ("exported", "pattern0", "pattern10", "xy".into())
+        );
+        assert_eq!((own[0].1, own[1].1, own[12].1), (Access::READ, Access::READ_WRITE, Access::READ));
+        let found = ["count", "exported", "pattern10", "y"].map(|name| find(&full, name));
+        assert_eq!(found, [(0, 0), (1, 0), (2, 10), (3, 1)].map(Some));
+    }
+
+    #[test]
+    fn only_plain_numbers_below_the_count_are_handlers() {
+        let element = Sample { patterns: 2, exported: Vec::new(), is_proxy: false };
+        for name in ["pattern2", "pattern00", "pattern+1", "pattern-1", "pattern 1", "pattern1 ", "pattern1x"]
+        {
+            assert_eq!(find(&element, name), None, "{name}");
+        }
+        assert_eq!(find(&element, "pattern99999999999999999999"), None);
+    }
+
+    #[test]
+    fn an_entry_for_all_names_comes_last() {
+        let element = Sample { patterns: 1, exported: vec!["x".into()], is_proxy: true };
+        let found = ["count", "pattern0", "pattern1", "x", "anything"].map(|name| find(&element, name));
+        assert_eq!(found, [(0, 0), (2, 0), (4, 0), (3, 0), (4, 0)].map(Some));
+        let last = CLASS.own_handlers(&element).pop();
+        assert_eq!(last, Some((ANY_HANDLER.to_string(), Access::READ_PARAM_WRITE)));
     }
 }

@@ -163,24 +163,6 @@ pub trait Element: Send + Any {
         0
     }
 
-    /// Returns the value of the read handler `name`. The engine calls it for handlers that are in no table
-    /// ([`Class::table`]). `param` is the parameter of the call; it is empty for most handlers.
-    ///
-    /// # Errors
-    /// A text for the user that says why the handler cannot be read.
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Err(format!("'{name}' is not a read handler"))
-    }
-
-    /// Executes the write handler `name` with `value`. The engine calls it for handlers that are in no table
-    /// ([`Class::table`]).
-    ///
-    /// # Errors
-    /// A text for the user that says what is wrong with the value; nothing was changed.
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _value: &str) -> Result<(), String> {
-        Err(format!("'{name}' is not a write handler"))
-    }
-
     /// Counts packets that another element processed in place of this element, as if they had come here.
     /// Only elements that declare [`Counts::Tallied`](effects::Counts::Tallied) need it. The engine updates
     /// its own counters of the element ([`Counters`]) by itself.
@@ -197,13 +179,6 @@ pub trait Element: Send + Any {
     /// declared at the start, because one of its handlers was written. From now on packets must go to that
     /// element itself.
     fn outdated(&mut self, _element: ElementId) {}
-
-    /// The names of handlers that depend on the configuration, and how they can be used, in addition to the
-    /// handlers of the class. [`class::ANY_HANDLER`] as a name matches all names that are not handlers
-    /// otherwise.
-    fn own_handlers(&self) -> Vec<(String, Access)> {
-        Vec::new()
-    }
 
     /// The handler calls that the element will make according to its arguments, so that the engine can check
     /// them before the run. Arguments of type `HANDLER [VALUE]` or `N HANDLER [VALUE]` need not be listed:

@@ -4,12 +4,10 @@
 //! ```
 //! use lang::{Options, Sources, flatten, parse};
 //!
-//! let mut sources = Sources::new();
-//! let id = sources.add("example.click", "src :: InfiniteSource -> { input -> Counter -> output } -> Discard");
-//! let (graph, diagnostics) = parse(&mut sources, id, &Options::default());
-//! assert!(diagnostics.is_empty());
-//! assert_eq!(graph.elements[2].name, "@2/Counter@1");
-//! print!("{}", flatten(&graph));
+//! let mut sources = Sources::new(); let id = sources.add("example.click", "src :: InfiniteSource -> {
+//! input -> Counter -> output } -> Discard"); let (graph, diagnostics) = parse(&mut sources, id,
+//! &Options::default()); assert!(diagnostics.is_empty()); assert_eq!(graph.elements[2].name,
+//! "@2/Counter@1"); print!("{}", flatten(&graph));
 //! ```
 //!
 //! Each stage is a module. `lexer` and `parser` make a syntax tree; `resolve` looks up names and turns

@@ -4,7 +4,6 @@
 //! counts bad packets by reason, reports the first of them (with VERBOSE, each), and sends them to output 1
 //! or drops them.
 
-use element::class::Access;
 use element::effects::{Counting, Target};
 use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Packet, Severity, Tally};
 
@@ -113,29 +112,19 @@ impl<C: HeaderCheck> Element for Checker<C> {
     fn tally(&mut self, tally: &Tally) {
         self.outcome.good += tally.packets;
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        if name != DETAILS {
-            return Err(format!("'{name}' is not a read handler"));
-        }
-        let rows = C::REASONS.iter().zip(&self.outcome.bad);
-        Ok(rows.map(|((text, _), n)| format!("{n}\t{text}\n")).collect())
-    }
-
-    fn own_handlers(&self) -> Vec<(String, Access)> {
-        let details = self.outcome.details.then(|| (DETAILS.to_string(), Access::READ));
-        details.into_iter().collect()
-    }
 }
-
-/// The name of the handler with one line per fault, the count and the text; it exists if DETAILS is true.
-const DETAILS: &str = "drop_details";
 
 impl<C: HeaderCheck> Checker<C> {
     /// The handlers of most classes: `count` of good packets and `drops` of bad packets.
     pub(crate) const HANDLERS: &'static [Handler<Self>] =
-        &[Handler::count("count", |e| e.outcome.good), Self::DROPS];
+        &[Handler::count("count", |e| e.outcome.good), Self::DROPS, Self::DETAILS];
     /// The handlers of a class that does not count good packets.
     pub(crate) const ONLY_DROPS: &'static [Handler<Self>] = &[Self::DROPS];
     const DROPS: Handler<Self> = Handler::count("drops", |e| e.outcome.bad.iter().sum::<u64>());
+    /// The handler with one line per fault, the count and the text; it exists if DETAILS is true.
+    const DETAILS: Handler<Self> = Handler::<Self>::get("drop_details", |e| {
+        let rows = C::REASONS.iter().zip(&e.outcome.bad);
+        rows.map(|((text, _), n)| format!("{n}\t{text}\n")).collect()
+    })
+    .only_if(|e| e.outcome.details);
 }

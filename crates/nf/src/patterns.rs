@@ -2,7 +2,6 @@
 //! with which classifiers show and replace their patterns.
 
 use element::Args;
-use element::class::Access;
 
 /// Reports an error unless `given` arguments are as many as `ports`. `what` names the arguments, such as
 /// "pattern", and `side` the ports, "input" or "output". Returns true if the numbers agree.
@@ -30,27 +29,11 @@ pub(crate) fn check_count(
     false
 }
 
-/// Returns the names and access rights of the handlers `pattern0` to `pattern{count - 1}`, which can be
-/// read and written.
-pub(crate) fn handlers(count: usize) -> Vec<(String, Access)> {
-    (0..count).map(|number| (format!("pattern{number}"), Access::READ_WRITE)).collect()
-}
-
-/// Returns the number in a handler's name.
-fn number(name: &str) -> Option<usize> {
-    name.strip_prefix("pattern")?.parse().ok()
-}
-
-/// Returns the pattern of a handler.
-pub(crate) fn read(patterns: &[String], name: &str) -> Result<String, String> {
-    let pattern = number(name).and_then(|number| patterns.get(number));
-    pattern.cloned().ok_or_else(|| format!("no handler '{name}'"))
-}
-
-/// Returns the patterns with the pattern of a handler replaced by `value`.
-pub(crate) fn replaced(patterns: &[String], name: &str, value: &str) -> Result<Vec<String>, String> {
+/// Returns the patterns with pattern `number` replaced by a value that was written.
+pub(crate) fn replaced(patterns: &[String], number: usize, value: &str) -> Vec<String> {
     let mut patterns = patterns.to_vec();
-    let place = number(name).and_then(|number| patterns.get_mut(number));
-    *place.ok_or_else(|| format!("no handler '{name}'"))? = value.trim().to_string();
-    Ok(patterns)
+    if let Some(pattern) = patterns.get_mut(number) {
+        *pattern = value.trim().to_string();
+    }
+    patterns
 }

@@ -252,7 +252,7 @@ fn own_handlers_answer_others() {
 #[test]
 fn every_handler_is_answered() {
     let mut started = start("s :: Script(TYPE PASSIVE, return passive)");
-    for handler in nf::script::CLASS.handlers {
+    for handler in nf::script::CLASS.each_handler() {
         if handler.access.read {
             let answer = started.read(&format!("s.{}", handler.name), "");
             assert_ne!(

@@ -1,8 +1,7 @@
 //! Elements with wrong declarations. Tests use them to show that the generic tests find each kind of error.
 
-use element::class::HandlerInfo;
 use element::effects::Counting;
-use element::{Batch, Class, Cx, DropReason, Effects, Element};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler};
 
 /// The classes of this file, one for each kind of wrong declaration.
 pub static CLASSES: &[&Class] =
@@ -23,7 +22,7 @@ pub static UNDECLARED_SORTER: Class =
 /// A class that counts packets, but does not declare that it counts.
 pub static UNDECLARED_COUNTER: Class = Class {
     name: "UndeclaredCounter",
-    handlers: &[HandlerInfo::count("count")],
+    table: &HANDLERS,
     build: |_| Ok(Box::new(Liar::Counter { packets: 0, counts: Counting::None })),
     ..Class::DEFAULT
 };
@@ -32,7 +31,7 @@ pub static UNDECLARED_COUNTER: Class = Class {
 /// the notifications.
 pub static DEAF_COUNTER: Class = Class {
     name: "DeafCounter",
-    handlers: &[HandlerInfo::count("count")],
+    table: &HANDLERS,
     build: |_| Ok(Box::new(Liar::Counter { packets: 0, counts: Counting::Tallied })),
     ..Class::DEFAULT
 };
@@ -67,11 +66,9 @@ impl Element for Liar {
             Liar::Counter { packets, .. } => *packets += batch.len(),
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        match self {
-            Liar::Counter { packets, .. } => Ok(packets.to_string()),
-            _ => Err(format!("'{name}' is not a read handler")),
-        }
-    }
 }
+
+const HANDLERS: &[Handler<Liar>] = &[Handler::count("count", |e| match e {
+    Liar::Counter { packets, .. } => *packets as u64,
+    _ => 0,
+})];

@@ -2,9 +2,9 @@
 //! that replace others.
 
 use element::args::ElementRef;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Filter, Target, wire_field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, ElementId, Packet, Tally};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, ElementId, Handler, Packet, Tally};
 
 /// The class `TestStandIn(COUNTER, FILTER)`. It does the work of a Counter followed by `IPFilter(allow udp,
 /// deny all)`, and notifies both of the packets that bypass them. Packets that it cannot handle leave by
@@ -16,7 +16,7 @@ pub static CLASS: Class = Class {
     ports: "1/2",
     processing: "h/h",
     args: &[ArgInfo::required("COUNTER", "element"), ArgInfo::required("FILTER", "element")],
-    handlers: &[HandlerInfo::count("taken"), HandlerInfo::count("left"), HandlerInfo::read("outdated")],
+    table: &HANDLERS,
     build: |args| {
         let [ElementRef(counter), ElementRef(filter)] = [args.required("COUNTER"), args.required("FILTER")];
         args.finish()?;
@@ -109,12 +109,12 @@ impl Element for StandIn {
     fn outdated(&mut self, element: ElementId) {
         self.outdated.push(element);
     }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "taken" => self.taken.to_string(),
-            "left" => self.left.to_string(),
-            _ => self.outdated.iter().map(|&id| format!("{}\n", cx.graph().name_of(id))).collect(),
-        })
-    }
 }
+
+const HANDLERS: &[Handler<StandIn>] = &[
+    Handler::count("taken", |e| e.taken),
+    Handler::count("left", |e| e.left),
+    Handler::read("outdated", |e, cx, _| {
+        Ok(e.outdated.iter().map(|&id| format!("{}\n", cx.graph().name_of(id))).collect())
+    }),
+];

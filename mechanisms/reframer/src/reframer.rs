@@ -76,10 +76,11 @@
 //! ## See also
 //! SFMaker, Batcher, IPFilter, DelayUnqueue
 
+mod handlers;
+
 use std::any::Any;
 
-use element::args::{ArgType, Real, Scope};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Hold, Order, State, StateAccess, Target};
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual,
@@ -93,7 +94,9 @@ use crate::lists::{DELAY_CLASSES, Lists, Note, ReleaseReason, UNKNOWN_FLOWS};
 use crate::lookup::{Known, Scratch};
 use crate::outgoing::{Outgoing, Sorting, StateCollector, send};
 use crate::settings::{Bypass, Count, DENSE, Elephants, Micros, ReframerSettings, SPARSE, Slo, batch_length};
-use crate::statistics::{Statistics, mean};
+use crate::statistics::Statistics;
+use handlers::HANDLERS;
+pub(crate) use handlers::OF_SF_MAKER;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -113,35 +116,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CAPACITY", "unsigned", "65536"),
         ArgInfo::keyword("MAX_HELD", "unsigned", "65536"),
     ],
-    handlers: &[
-        HandlerInfo::both("delay"),
-        HandlerInfo::both("max_burst"),
-        HandlerInfo::both("max_tx_burst"),
-        HandlerInfo::both("priority"),
-        HandlerInfo::both("reorder"),
-        HandlerInfo::both("compress"),
-        HandlerInfo::both("bypass"),
-        HandlerInfo::both("elephants"),
-        HandlerInfo::both("slo"),
-        HandlerInfo::both("capacity"),
-        HandlerInfo::both("max_held"),
-        HandlerInfo::read("slf_in"),
-        HandlerInfo::read("slf_out"),
-        HandlerInfo::read("mean_batch"),
-        HandlerInfo::count("hold_times"),
-        HandlerInfo::count("releases"),
-        HandlerInfo::count("waited_in_vain"),
-        HandlerInfo::list("flows"),
-        HandlerInfo::read("active"),
-        HandlerInfo::count("held"),
-        HandlerInfo::count("passed"),
-        HandlerInfo::count("overflows"),
-        HandlerInfo::count("reordered"),
-        HandlerInfo::count("mended"),
-        HandlerInfo::count("coalesced"),
-        HandlerInfo::write("flush"),
-        HandlerInfo::write("reset"),
-    ],
+    table: &HANDLERS,
     samples: &[
         "",
         "BYPASS none, MAX_BURST 2, PRIORITY SHORTEST_FLOW",
@@ -528,90 +503,6 @@ impl Reframer {
         }
     }
 
-    /// Sets the argument with this name (in small letters) at run time, and releases packets that exceed a
-    /// new limit. An error leaves the element unchanged.
-    fn set(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        fn parsed<T: ArgType>(value: &str, place: &Scope<'_>) -> Result<T, String> {
-            T::parse(value, place)
-        }
-        let place = cx.place();
-        match name {
-            "delay" | "slo" => {
-                match name {
-                    "delay" => self.settings.delay = parsed::<Micros>(value, &place)?.0,
-                    _ => self.settings.slo = parsed::<Slo>(value, &place)?.0,
-                }
-                (0..DELAY_CLASSES).for_each(|delay_class| {
-                    self.lists.set_delay(delay_class, self.settings.delay_of(delay_class))
-                });
-                self.finish_round(cx);
-            }
-            "max_burst" => {
-                self.settings.max_burst = parsed::<Count>(value, &place)?.0;
-                self.lists.release_long(self.settings.max_burst, ReleaseReason::Full, self.settings.priority);
-                self.finish_round(cx);
-            }
-            "max_tx_burst" => {
-                self.settings.max_tx_burst = batch_length(parsed::<Count>(value, &place)?.0);
-            }
-            "priority" => self.settings.priority = parsed(value, &place)?,
-            "reorder" => self.settings.reorder = parsed(value, &place)?,
-            "compress" => {
-                self.settings.compress = parsed(value, &place)?;
-                // While merging is off, the acknowledgment numbers of flows are not tracked. So the first
-                // ACK afterwards may be a duplicate, and is treated as a first ACK.
-                self.lists.notes_mut().for_each(|note| note.has_acknowledged = false);
-            }
-            "bypass" => self.settings.bypass = parsed(value, &place)?,
-            "elephants" => {
-                self.settings.elephants = parsed::<Elephants>(value, &place)?.0;
-                if self.settings.elephants == 0 || self.sketch.is_none() {
-                    self.sketch = sketch_for(&self.settings);
-                }
-            }
-            "max_held" => {
-                self.settings.max_held = parsed::<Count>(value, &place)?.0;
-                while self.lists.held() > self.settings.max_held {
-                    self.lists.release_oldest(ReleaseReason::Capacity, self.settings.priority);
-                    self.finish_round(cx);
-                }
-            }
-            "capacity" => {
-                let Count(capacity) = parsed(value, &place)?;
-                let before = std::mem::replace(&mut self.settings.capacity, capacity);
-                let made = FlowTable::new(capacity)
-                    .map_err(|error| error.to_string())
-                    .and_then(|table| Ok((table, lists_for(&self.settings)?)));
-                let (table, lists) = made.inspect_err(|_| self.settings.capacity = before)?;
-                self.flush(cx);
-                (self.table, self.lists) = (table, lists);
-            }
-            other => return Err(format!("'{other}' is not a write handler")),
-        }
-        self.note_settings();
-        Ok(())
-    }
-
-    /// Returns the value of one of SFMaker's handlers. Their means count only packets that waited.
-    fn read_as_fastclick(&self, name: &str) -> Result<String, String> {
-        let statistics = &self.statistics;
-        let sent = statistics.released + statistics.passed;
-        let (packets, bursts) = statistics.waiting();
-        let real = |sum, count| Ok(Real(mean(sum, count)).to_string());
-        match name {
-            "pushed" => Ok((sent + self.lists.held() as u64).to_string()),
-            "sent" => Ok(sent.to_string()),
-            "count" => Ok(packets.to_string()),
-            "superframes" => Ok(statistics.rounds.to_string()),
-            "superframe_size_avg" => real(packets, statistics.rounds),
-            "superframe_flows_avg" => real(bursts, statistics.rounds),
-            "packets_avg" | "bursts_avg" => real(packets, bursts),
-            "compress_avg" => real(statistics.coalesced, bursts),
-            "useless_wait_avg" => Ok(Real(mean(statistics.waited, bursts) / 1000.0).to_string()),
-            other => Err(format!("'{other}' is not a read handler")),
-        }
-    }
-
     /// Returns the packet fields from which the element determines flow and bypass, for its declaration.
     fn reads(&self) -> Vec<Field> {
         let bytes = |base| Field::Bytes { base, offset: 0, length: FLOW_HEADERS };
@@ -701,56 +592,6 @@ impl Element for Reframer {
 
     fn held(&self) -> usize {
         self.lists.held()
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let (settings, statistics) = (&self.settings, &self.statistics);
-        let bursts = statistics.bursts();
-        Ok(match name {
-            "delay" => settings.delay.as_interval(),
-            "max_burst" => settings.max_burst.to_string(),
-            "max_tx_burst" => settings.max_tx_burst.to_string(),
-            "priority" => settings.priority.as_str().into(),
-            "reorder" => settings.reorder.to_string(),
-            "compress" => settings.compress.to_string(),
-            "bypass" => settings.bypass.text().into(),
-            "elephants" => Elephants(settings.elephants).show(),
-            "slo" => Slo(settings.slo).show(),
-            "capacity" => settings.capacity.to_string(),
-            "max_held" => settings.max_held.to_string(),
-            "slf_in" => format!("{:.3}", statistics.locality_in.factor()),
-            "slf_out" => format!("{:.3}", statistics.locality_out.factor()),
-            "mean_batch" => format!("{:.3}", mean(statistics.released, bursts)),
-            "hold_times" => statistics.holds.show(),
-            "releases" => ReleaseReason::ALL
-                .iter()
-                .map(|&reason| format!("{} {}\n", reason.as_str(), statistics.releases[reason as usize]))
-                .collect(),
-            "waited_in_vain" => Timestamp(mean(statistics.waited, bursts).round() as i64).as_interval(),
-            "flows" => self.table.stats().entries.to_string(),
-            "active" => self.lists.active().to_string(),
-            "held" | "queued" => self.lists.held().to_string(),
-            "passed" => statistics.passed.to_string(),
-            "overflows" => statistics.overflows.to_string(),
-            "reordered" => statistics.reordered.to_string(),
-            "mended" => statistics.mended.to_string(),
-            "coalesced" | "dropped" => statistics.coalesced.to_string(),
-            _ => return self.read_as_fastclick(name),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "flush" => {
-                if self.settings.flush_ends {
-                    self.set(cx, "delay", "0")?;
-                }
-                self.flush(cx);
-            }
-            "reset" => self.statistics = Statistics::default(),
-            _ => self.set(cx, name, value)?,
-        }
-        Ok(())
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {

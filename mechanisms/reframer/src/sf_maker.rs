@@ -56,11 +56,11 @@
 //! Reframer, Batcher
 
 use element::args::{ArgType, Scope};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::{Class, Timestamp, manual};
 
 use crate::lists::Priority;
-use crate::reframer::build;
+use crate::reframer::{OF_SF_MAKER, build};
 use crate::settings::{Bypass, Count, Micros, ReframerSettings, batch_length};
 
 /// The class.
@@ -88,23 +88,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ALWAYSUP", "bool", "false"),
         ArgInfo::keyword("MAX_CAP", "int", "-1"),
     ],
-    handlers: &[
-        HandlerInfo::count("queued"),
-        HandlerInfo::count("pushed"),
-        HandlerInfo::count("sent"),
-        HandlerInfo::count("dropped"),
-        HandlerInfo::count("reordered"),
-        HandlerInfo::read("active"),
-        HandlerInfo::count("count"),
-        HandlerInfo::count("superframes"),
-        HandlerInfo::read("superframe_size_avg"),
-        HandlerInfo::read("superframe_flows_avg"),
-        HandlerInfo::read("packets_avg"),
-        HandlerInfo::read("bursts_avg"),
-        HandlerInfo::read("compress_avg"),
-        HandlerInfo::read("useless_wait_avg"),
-        HandlerInfo::write("flush"),
-    ],
+    table: &OF_SF_MAKER,
     samples: &[
         "",
         "50, MODEL NONE, PRIO DELAY",

@@ -57,25 +57,25 @@ fn time_stamp(option_bytes: &[u8]) -> Result<Option<u32>, ()> {
 
 /// The sort key of a segment: when it was sent.
 #[derive(Clone, Copy)]
-struct Place {
+struct Scope {
     sequence: u32,
     time_stamp: Option<u32>,
 }
 
 /// Returns the sort key of a segment that may be moved: with data or FIN, and without SYN, RST and URG.
 /// `None` for all other packets, which stay where they are and which no segment passes.
-fn place(packet: &Packet) -> Option<Place> {
+fn place(packet: &Packet) -> Option<Scope> {
     let View { segment, .. } = view(packet)?;
     let header = segment.header;
     let has_content = !segment.payload.is_empty() || header.has(flags::FIN);
     let moves = has_content && !header.has(flags::SYN | flags::RST | flags::URG);
     let time_stamp = time_stamp(segment.options).ok()?;
-    moves.then_some(Place { sequence: header.sequence.get(), time_stamp })
+    moves.then_some(Scope { sequence: header.sequence.get(), time_stamp })
 }
 
 /// A sorter for bursts of segments, which reuses its memory.
 pub struct Sorter {
-    places: Vec<Option<Place>>,
+    places: Vec<Option<Scope>>,
     order: Vec<(i32, i32, u32)>,
     moved: Vec<Option<Packet>>,
 }
@@ -106,7 +106,7 @@ impl Sorter {
             // Segments with and without the time stamp option cannot be compared. In a connection all or
             // none have it (RFC 7323, section 3.2); where they are mixed, each group of equal segments is
             // sorted alone.
-            let belongs = |place: &Option<Place>| {
+            let belongs = |place: &Option<Scope>| {
                 place.is_some_and(|place| place.time_stamp.is_some() == first.time_stamp.is_some())
             };
             let length = self.places[start..].iter().take_while(|place| belongs(place)).count();
@@ -116,8 +116,8 @@ impl Sorter {
         late
     }
 
-    fn sort_run(&mut self, packets: &mut Vec<Packet>, start: usize, length: usize, base: Place) -> u64 {
-        let key = |(place, number): (&Option<Place>, u32)| {
+    fn sort_run(&mut self, packets: &mut Vec<Packet>, start: usize, length: usize, base: Scope) -> u64 {
+        let key = |(place, number): (&Option<Scope>, u32)| {
             let place = place.unwrap_or(base);
             let sent = place.time_stamp.unwrap_or(0).wrapping_sub(base.time_stamp.unwrap_or(0)) as i32;
             (sent, place.sequence.wrapping_sub(base.sequence) as i32, number)

@@ -93,8 +93,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use element::args::{ArgType, Micros, Scope};
-use element::class::{ArgInfo, ConfigurePhase, HandlerInfo};
-use element::{Args, Class, Cx, Effects, Element, Timestamp, manual};
+use element::class::{ArgInfo, ConfigurePhase};
+use element::{Args, Class, Cx, Effects, Element, Handler, Timestamp, manual};
 
 use crate::effects::table_state;
 use crate::payloads::{Payloads, Settings, State};
@@ -105,7 +105,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("payload_table.rs"),
     args: &ARGS,
-    handlers: &HANDLERS,
+    table: &PayloadTable::TABLE_HANDLERS,
     phase: ConfigurePhase::Service,
     samples: &["", "ENTRIES 8, TTL 2, TIMEOUT 10ms, MARKER none", "LINE_RATE 100Gbps, SERVICE_TIME 10us"],
     build: |args| {
@@ -128,39 +128,48 @@ pub(crate) const ARGS: [ArgInfo; 6] = [
     ArgInfo::keyword("SERVICE_TIME", "microseconds", "1ms"),
 ];
 
-/// The handlers of all elements that have a table: PayloadTable and Slicer.
-pub(crate) const HANDLERS: [HandlerInfo; 30] = [
-    HandlerInfo::read("entries"),
-    HandlerInfo::read("ttl"),
-    HandlerInfo::read("timeout"),
-    HandlerInfo::read("marker"),
-    HandlerInfo::count("waiting"),
-    HandlerInfo::count("occupancy"),
-    HandlerInfo::count("sliced"),
-    HandlerInfo::count("spliced"),
-    HandlerInfo::count("tunnelled"),
-    HandlerInfo::count("missing"),
-    HandlerInfo::count("bytes_in"),
-    HandlerInfo::count("bytes_crossed"),
-    HandlerInfo::read("ratio"),
-    HandlerInfo::count("small"),
-    HandlerInfo::count("long"),
-    HandlerInfo::count("unsuitable"),
-    HandlerInfo::count("occupied"),
-    HandlerInfo::count("no_buffer"),
-    HandlerInfo::count("remarked"),
-    HandlerInfo::count("foreign"),
-    HandlerInfo::count("expired"),
-    HandlerInfo::count("late"),
-    HandlerInfo::count("repeated"),
-    HandlerInfo::count("no_token"),
-    HandlerInfo::count("changed"),
-    HandlerInfo::count("hidden"),
-    HandlerInfo::count("unmarked"),
-    HandlerInfo::count("quoted"),
-    HandlerInfo::count("unrestored"),
-    HandlerInfo::write("reset"),
-];
+/// An element that has a table, or uses one: PayloadTable and Slicer.
+pub(crate) trait HasTable: Element + Sized {
+    /// Returns the table.
+    fn payloads(&self) -> &Payloads;
+
+    /// The handlers of the table.
+    const TABLE_HANDLERS: &'static [Handler<Self>] = &[
+        Handler::get("entries", |e| e.payloads().open().table.capacity().to_string()),
+        Handler::get("ttl", |e| e.payloads().settings.turns.to_string()),
+        Handler::get("timeout", |e| e.payloads().settings.timeout.as_interval()),
+        Handler::get("marker", |e| if e.payloads().settings.marks { "dscp" } else { "none" }.into()),
+        Handler::count("waiting", |e| e.payloads().open().table.waiting() as u64),
+        Handler::<Self>::get("occupancy", |e| e.payloads().open().counts.occupancy.show_with("")).summed(),
+        Handler::count("sliced", |e| e.payloads().open().counts.sliced),
+        Handler::count("spliced", |e| e.payloads().open().counts.spliced),
+        Handler::count("tunnelled", |e| e.payloads().open().counts.tunnelled),
+        Handler::count("missing", |e| e.payloads().open().counts.missing()),
+        Handler::count("bytes_in", |e| e.payloads().open().counts.bytes_in),
+        Handler::count("bytes_crossed", |e| e.payloads().open().counts.bytes_crossed),
+        Handler::get("ratio", |e| {
+            let counts = &e.payloads().open().counts;
+            format!("{:.1}", counts.bytes_in as f64 / counts.bytes_crossed.max(1) as f64)
+        }),
+        Handler::count("small", |e| e.payloads().open().counts.small),
+        Handler::count("long", |e| e.payloads().open().counts.long),
+        Handler::count("unsuitable", |e| e.payloads().open().counts.unsuitable),
+        Handler::count("occupied", |e| e.payloads().open().counts.occupied),
+        Handler::count("no_buffer", |e| e.payloads().open().counts.no_buffer),
+        Handler::count("remarked", |e| e.payloads().open().counts.remarked),
+        Handler::count("foreign", |e| e.payloads().open().counts.foreign),
+        Handler::count("expired", |e| e.payloads().open().counts.expired),
+        Handler::count("late", |e| e.payloads().open().counts.late),
+        Handler::count("repeated", |e| e.payloads().open().counts.repeated),
+        Handler::count("no_token", |e| e.payloads().open().counts.no_token),
+        Handler::count("changed", |e| e.payloads().open().counts.changed),
+        Handler::count("hidden", |e| e.payloads().open().counts.hidden),
+        Handler::count("unmarked", |e| e.payloads().open().counts.unmarked),
+        Handler::count("quoted", |e| e.payloads().open().counts.quoted),
+        Handler::count("unrestored", |e| e.payloads().open().counts.unrestored),
+        Handler::act("reset", |e| e.payloads().open().counts = Default::default()),
+    ];
+}
 
 /// An argument type: a number, or `auto` (`None`).
 #[derive(Default)]
@@ -209,54 +218,14 @@ pub(crate) fn read_settings(args: &mut Args<'_>) -> Settings {
     }
 }
 
-/// Returns the value of the read handler `name` of a table.
-pub(crate) fn read(payloads: &Payloads, name: &str) -> String {
-    let state = payloads.open();
-    let counts = &state.counts;
-    let count = match name {
-        "timeout" => return payloads.settings.timeout.as_interval(),
-        "marker" => return if payloads.settings.marks { "dscp" } else { "none" }.into(),
-        "occupancy" => return counts.occupancy.show_with(""),
-        "ratio" => {
-            let crossed = counts.bytes_crossed.max(1) as f64;
-            return format!("{:.1}", counts.bytes_in as f64 / crossed);
-        }
-        "entries" => state.table.capacity() as u64,
-        "ttl" => payloads.settings.turns.into(),
-        "waiting" => state.table.waiting() as u64,
-        "sliced" => counts.sliced,
-        "spliced" => counts.spliced,
-        "tunnelled" => counts.tunnelled,
-        "missing" => counts.missing(),
-        "bytes_in" => counts.bytes_in,
-        "bytes_crossed" => counts.bytes_crossed,
-        "small" => counts.small,
-        "long" => counts.long,
-        "unsuitable" => counts.unsuitable,
-        "occupied" => counts.occupied,
-        "no_buffer" => counts.no_buffer,
-        "remarked" => counts.remarked,
-        "foreign" => counts.foreign,
-        "expired" => counts.expired,
-        "late" => counts.late,
-        "repeated" => counts.repeated,
-        "no_token" => counts.no_token,
-        "changed" => counts.changed,
-        "hidden" => counts.hidden,
-        "unmarked" => counts.unmarked,
-        "quoted" => counts.quoted,
-        _ => counts.unrestored,
-    };
-    count.to_string()
-}
-
-/// Executes the only write handler, `reset`: sets all counts to zero.
-pub(crate) fn write(payloads: &Payloads, _name: &str) {
-    payloads.open().counts = Default::default();
-}
-
 struct PayloadTable {
     payloads: Arc<Payloads>,
+}
+
+impl HasTable for PayloadTable {
+    fn payloads(&self) -> &Payloads {
+        &self.payloads
+    }
 }
 
 impl Element for PayloadTable {
@@ -276,15 +245,6 @@ impl Element for PayloadTable {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.payloads.close(cx.pool());
-        Ok(())
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(read(&self.payloads, name))
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _value: &str) -> Result<(), String> {
-        write(&self.payloads, name);
         Ok(())
     }
 

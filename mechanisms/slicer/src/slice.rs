@@ -51,9 +51,9 @@
 use std::sync::Arc;
 
 use element::args::ElementRef;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Sliced, Support};
-use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manual};
+use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Handler, Invalid, manual};
 
 use crate::effects::{case, table_state};
 use crate::payloads::Payloads;
@@ -71,7 +71,7 @@ pub static CLASS: Class = Class {
         SLICING[3],
         SLICING[4],
     ],
-    handlers: &HANDLERS,
+    table: &Slice::SLICING_HANDLERS,
     samples: &[],
     build,
     ..Class::DEFAULT
@@ -86,14 +86,23 @@ pub(crate) const SLICING: [ArgInfo; 5] = [
     ArgInfo::keyword("TAIL", "bool", "true"),
 ];
 
-/// The handlers of all elements that slice: Slice and Slicer.
-pub(crate) const HANDLERS: [HandlerInfo; 5] = [
-    HandlerInfo::read("threshold"),
-    HandlerInfo::read("longest"),
-    HandlerInfo::read("bytes"),
-    HandlerInfo::read("fraction"),
-    HandlerInfo::read("tail"),
-];
+/// An element that slices: Slice and Slicer.
+pub(crate) trait Slices: Element + Sized {
+    /// Returns the rules for slicing.
+    fn slicing(&self) -> &Slicing;
+
+    /// The handlers that show how packets are sliced.
+    const SLICING_HANDLERS: &'static [Handler<Self>] = &[
+        Handler::get("threshold", |e| e.slicing().threshold.to_string()),
+        Handler::get("longest", |e| match e.slicing().longest {
+            u32::MAX => "0".into(),
+            longest => longest.to_string(),
+        }),
+        Handler::get("bytes", |e| e.slicing().bytes.to_string()),
+        Handler::get("fraction", |e| e.slicing().fraction.to_string()),
+        Handler::get("tail", |e| e.slicing().is_tail.to_string()),
+    ];
+}
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let table = named_table(args);
@@ -139,22 +148,16 @@ pub(crate) fn read_slicing(args: &mut Args<'_>) -> Slicing {
     }
 }
 
-/// Returns the value of the read handler `name` of an element that slices.
-pub(crate) fn read(slicing: &Slicing, name: &str) -> String {
-    match name {
-        "threshold" => slicing.threshold.to_string(),
-        "longest" if slicing.longest == u32::MAX => "0".into(),
-        "longest" => slicing.longest.to_string(),
-        "bytes" => slicing.bytes.to_string(),
-        "tail" => slicing.is_tail.to_string(),
-        _ => slicing.fraction.to_string(),
-    }
-}
-
 struct Slice {
     table: ElementId,
     payloads: Arc<Payloads>,
     slicing: Slicing,
+}
+
+impl Slices for Slice {
+    fn slicing(&self) -> &Slicing {
+        &self.slicing
+    }
 }
 
 impl Element for Slice {
@@ -179,9 +182,5 @@ impl Element for Slice {
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
         self.payloads.look(cx);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(read(&self.slicing, name))
     }
 }

@@ -43,14 +43,14 @@ use std::any::Any;
 use std::sync::Arc;
 
 use element::args::ElementRef;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Sliced, Support};
 use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manual};
 
 use crate::effects::{case, table_state};
-use crate::payload_table::{self, read_settings};
+use crate::payload_table::{self, HasTable, read_settings};
 use crate::payloads::{Payloads, State};
-use crate::slice::{self, SLICING, read_slicing, table_of};
+use crate::slice::{SLICING, Slices, read_slicing, table_of};
 use crate::slicing::Slicing;
 use crate::splice::MTU;
 use crate::splicing::Splicing;
@@ -63,7 +63,7 @@ pub static CLASS: Class = Class {
     flow: "xy/yxyy",
     manual: manual!("slicer.rs"),
     args: &ARGS,
-    handlers: &HANDLERS,
+    table: &[Slicer::SLICING_HANDLERS, Slicer::TABLE_HANDLERS],
     samples: &["", "THRESHOLD 100, ENTRIES 3, TTL 2", "MARKER none, BYTES 160, FRACTION 0.5"],
     build,
     ..Class::DEFAULT
@@ -74,19 +74,6 @@ const ARGS: [ArgInfo; 13] = {
     let [entries, ttl, timeout, marker, rate, time] = payload_table::ARGS;
     let table = ArgInfo::positional("TABLE", "element", "");
     [table, threshold, longest, bytes, fraction, tail, MTU, entries, ttl, timeout, marker, rate, time]
-};
-
-/// The number of handlers that belong to slicing, and not to the table.
-const OWN: usize = slice::HANDLERS.len();
-
-const HANDLERS: [HandlerInfo; OWN + payload_table::HANDLERS.len()] = {
-    let mut all = [slice::HANDLERS[0]; OWN + payload_table::HANDLERS.len()];
-    let mut i = 0;
-    while i < all.len() {
-        all[i] = if i < OWN { slice::HANDLERS[i] } else { payload_table::HANDLERS[i - OWN] };
-        i += 1;
-    }
-    all
 };
 
 /// The numbers of the input and output towards the clients, and towards the network function.
@@ -114,6 +101,18 @@ struct Slicer {
     payloads: Arc<Payloads>,
     slicing: Slicing,
     splicing: Splicing,
+}
+
+impl Slices for Slicer {
+    fn slicing(&self) -> &Slicing {
+        &self.slicing
+    }
+}
+
+impl HasTable for Slicer {
+    fn payloads(&self) -> &Payloads {
+        &self.payloads
+    }
 }
 
 impl Element for Slicer {
@@ -153,18 +152,6 @@ impl Element for Slicer {
         if self.owns_table {
             self.payloads.close(cx.pool());
         }
-        Ok(())
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match slice::HANDLERS.iter().any(|handler| handler.name == name) {
-            true => slice::read(&self.slicing, name),
-            false => payload_table::read(&self.payloads, name),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _value: &str) -> Result<(), String> {
-        payload_table::write(&self.payloads, name);
         Ok(())
     }
 

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Filter, State, StateAccess, Target};
 use element::five_tuple::READS;
 use element::steering::{LinkType, Spreading};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Timestamp};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Timestamp};
 use sprayer::SpreadSettings;
 use testkit::elements::{Seen, TestPacket, collect, offer};
 use testkit::{RunResults, TestRun};
@@ -47,7 +47,7 @@ static CLASSES: &[&Class] = &[
         name: "Last",
         ports: "1/0",
         processing: "h",
-        handlers: &[HandlerInfo::count("later")],
+        table: &OF_LAST,
         // With `has_queues`, each worker has a copy, unless order is kept.
         notes: Notes { has_queues: true, ..Notes::NONE },
         build: |args| Ok(Box::new(Last { pace: pace(args), later: 0 })),
@@ -206,11 +206,9 @@ impl Element for Last {
         self.pace.ended.fetch_add(count, Ordering::AcqRel);
         None
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.later.to_string())
-    }
 }
+
+const OF_LAST: &[Handler<Last>] = &[Handler::count("later", |e| e.later)];
 
 /// An element in which one worker needs long for its first packets.
 struct Slow {

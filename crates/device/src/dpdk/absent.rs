@@ -70,6 +70,15 @@ impl Away {
     }
 }
 
+/// Defines functions of a port that answer read handlers.
+macro_rules! reads {
+    ($($name:ident)*) => {
+        $(pub(super) fn $name(&self) -> Result<String, String> {
+            match self.0 {}
+        })*
+    };
+}
+
 pub(super) struct Port(Infallible);
 
 impl Port {
@@ -89,11 +98,37 @@ impl Port {
         match self.0 {}
     }
 
-    pub(super) fn read(&self, _name: &str, _param: &str) -> Result<String, String> {
+    reads! {
+        device driver mac mtu carrier duplex autoneg speed nb_rx_queues nb_tx_queues nb_rx_desc
+        hw_count hw_bytes hw_dropped hw_errors nombufs tx_count tx_bytes tx_errors rss_reta
+        rss_reta_size rss_key
+    }
+
+    pub(super) fn xstats(&self, _param: &str) -> Result<String, String> {
         match self.0 {}
     }
 
-    pub(super) fn write(&self, _cx: &Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
+    pub(super) fn queue_count(&self, _param: &str) -> Result<String, String> {
+        match self.0 {}
+    }
+
+    pub(super) fn queue_packets(&self, _param: &str) -> Result<String, String> {
+        match self.0 {}
+    }
+
+    pub(super) fn queue_bytes(&self, _param: &str) -> Result<String, String> {
+        match self.0 {}
+    }
+
+    pub(super) fn add_mac(&self, _cx: &Cx<'_>, _value: &str) -> Result<(), String> {
+        match self.0 {}
+    }
+
+    pub(super) fn remove_mac(&self, _cx: &Cx<'_>, _value: &str) -> Result<(), String> {
+        match self.0 {}
+    }
+
+    pub(super) fn max_rss(&self, _cx: &Cx<'_>, _value: &str) -> Result<(), String> {
         match self.0 {}
     }
 }

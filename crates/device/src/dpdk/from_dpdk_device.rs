@@ -113,22 +113,19 @@
 use std::sync::Arc;
 
 use element::args::{parse_bool, parse_integer};
-use element::class::{Access, ArgInfo, HandlerInfo, Merge, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Action, Case, Field, Filter, PAINT, Target, Value};
-use element::{Args, Base, Class, Cx, Effects, Element, Invalid, Timestamp, manual};
+use element::{Args, Base, Class, Cx, Effects, Element, Handler, Invalid, Timestamp, manual};
 use packet::{Annotations, BATCH_CAPACITY, PacketKind};
 
 use super::away::{Away, Look};
-use super::ports::{Ports, Receiver};
+use super::ports::{Port, Ports, Receiver};
 use super::{Refused, Wanted, read_wanted};
 use crate::frames::complete;
 use crate::interface::{Gone, LOOK_AGAIN};
+use crate::rss_key;
 
 const AGGREGATE: Field = Field::Annotation { offset: Annotations::AGGREGATE as u8, length: 4 };
-
-const fn of_param(name: &'static str) -> HandlerInfo {
-    HandlerInfo { name, access: Access::READ_PARAM, merge: Merge::First }
-}
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -175,45 +172,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::write("reset_counts"),
-        HandlerInfo::count("completed"),
-        HandlerInfo::both("active"),
-        HandlerInfo::write("safe_active"),
-        HandlerInfo::both("burst"),
-        HandlerInfo::read("device"),
-        HandlerInfo::read("driver"),
-        HandlerInfo::read("vendor"),
-        HandlerInfo::read("mac"),
-        HandlerInfo::write("add_mac"),
-        HandlerInfo::write("remove_mac"),
-        HandlerInfo::read("mtu"),
-        HandlerInfo::read("carrier"),
-        HandlerInfo::read("duplex"),
-        HandlerInfo::read("autoneg"),
-        HandlerInfo::read("speed"),
-        HandlerInfo::read("type"),
-        HandlerInfo::read("nb_rx_queues"),
-        HandlerInfo::read("nb_tx_queues"),
-        HandlerInfo::read("nb_rx_desc"),
-        HandlerInfo::read("hw_count"),
-        HandlerInfo::read("hw_bytes"),
-        HandlerInfo::read("hw_dropped"),
-        HandlerInfo::read("hw_errors"),
-        HandlerInfo::read("nombufs"),
-        HandlerInfo::read("tx_count"),
-        HandlerInfo::read("tx_bytes"),
-        HandlerInfo::read("tx_errors"),
-        of_param("xstats"),
-        of_param("queue_count"),
-        of_param("queue_packets"),
-        of_param("queue_bytes"),
-        HandlerInfo::write("max_rss"),
-        HandlerInfo::read("rss_reta"),
-        HandlerInfo::read("rss_reta_size"),
-        HandlerInfo::read("rss_key"),
-    ],
+    table: &HANDLERS,
     // No samples for the generic tests, because the element needs a port. Tests on virtual ports cover its
     // behaviour.
     samples: &[],
@@ -269,7 +228,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     if mtu.is_some_and(|mtu| !(68..=2094).contains(&mtu)) {
         args.error("MTU: from 68 to 2094: a frame has to fit into 2112 bytes");
     }
-    let keeps_key = crate::rss_key::is_kept(args);
+    let keeps_key = rss_key::is_kept(args);
     let (mac, spread) = (args.get("MAC"), args.get("MAX_RSS"));
     let wanted = Wanted { promiscuous, least, most, mac, mtu, spread, keeps_key, ..wanted };
     let element = FromDpdkDevice {
@@ -481,45 +440,79 @@ impl Element for FromDpdkDevice {
         }
         self.gone.end(&self.wanted.port, self.is_gone)
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
-        Ok(match (name, &self.receiver) {
-            ("count", _) => self.count.to_string(),
-            ("completed", _) => self.completed.to_string(),
-            ("burst", _) => self.burst.to_string(),
-            ("active", receiver) => (receiver.is_some() && self.active).to_string(),
-            ("type", Some(_)) => "fiber".into(),
-            ("vendor", Some(_)) => "Unknown".into(),
-            (_, Some(receiver)) => return receiver.port().read(name, param),
-            // FastClick's values of the handlers, for an element that has no port because ALLOW_NONEXISTENT
-            // is true.
-            ("device", None) => "undefined".into(),
-            ("mac" | "driver" | "vendor", None) => String::new(),
-            ("rss_key", None) => crate::rss_key::word(false).into(),
-            (_, None) => "0".into(),
-        })
+impl FromDpdkDevice {
+    /// Returns the value of a read handler of the port, or the value that FastClick shows if the element has
+    /// no port, because ALLOW_NONEXISTENT is true.
+    fn of_port(
+        &self,
+        without: &str,
+        read: impl FnOnce(&Port) -> Result<String, String>,
+    ) -> Result<String, String> {
+        self.receiver.as_ref().map_or_else(|| Ok(without.into()), |receiver| read(receiver.port()))
     }
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match (name, &self.receiver) {
-            ("reset_counts", _) => self.count = 0,
-            ("active" | "safe_active", _) => {
-                self.active = parse_bool(value).ok_or("Not a valid boolean")?;
-                if self.active && self.receiver.is_some() {
-                    cx.schedule();
-                }
-            }
-            ("burst", _) => {
-                let burst =
-                    parse_integer(value).ok().and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0);
-                self.burst = burst.ok_or("BURST out of range")?.min(BATCH_CAPACITY);
-            }
-            (_, Some(receiver)) => receiver.port().write(cx, name, value)?,
-            (_, None) => return Err("there is no port".into()),
+    fn port(&self) -> Result<&Port, String> {
+        self.receiver.as_ref().map(Receiver::port).ok_or_else(|| "there is no port".into())
+    }
+
+    fn set_active(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), String> {
+        self.active = parse_bool(value).ok_or("Not a valid boolean")?;
+        if self.active && self.receiver.is_some() {
+            cx.schedule();
         }
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<FromDpdkDevice>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::act("reset_counts", |e| e.count = 0),
+    Handler::count("completed", |e| e.completed),
+    Handler::data("active", |e| (e.receiver.is_some() && e.active).to_string(), FromDpdkDevice::set_active),
+    Handler::set("safe_active", FromDpdkDevice::set_active),
+    Handler::data(
+        "burst",
+        |e| e.burst.to_string(),
+        |e, _, value| {
+            let burst = parse_integer(value).ok().and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0);
+            e.burst = burst.ok_or("BURST out of range")?.min(BATCH_CAPACITY);
+            Ok(())
+        },
+    ),
+    Handler::read("device", |e, _, _| e.of_port("undefined", Port::device)),
+    Handler::read("driver", |e, _, _| e.of_port("", Port::driver)),
+    Handler::read("vendor", |e, _, _| e.of_port("", |_| Ok("Unknown".into()))),
+    Handler::read("mac", |e, _, _| e.of_port("", Port::mac)),
+    Handler::set("add_mac", |e, cx, value| e.port()?.add_mac(cx, value)),
+    Handler::set("remove_mac", |e, cx, value| e.port()?.remove_mac(cx, value)),
+    Handler::read("mtu", |e, _, _| e.of_port("0", Port::mtu)),
+    Handler::read("carrier", |e, _, _| e.of_port("0", Port::carrier)),
+    Handler::read("duplex", |e, _, _| e.of_port("0", Port::duplex)),
+    Handler::read("autoneg", |e, _, _| e.of_port("0", Port::autoneg)),
+    Handler::read("speed", |e, _, _| e.of_port("0", Port::speed)),
+    Handler::read("type", |e, _, _| e.of_port("0", |_| Ok("fiber".into()))),
+    Handler::read("nb_rx_queues", |e, _, _| e.of_port("0", Port::nb_rx_queues)),
+    Handler::read("nb_tx_queues", |e, _, _| e.of_port("0", Port::nb_tx_queues)),
+    Handler::read("nb_rx_desc", |e, _, _| e.of_port("0", Port::nb_rx_desc)),
+    Handler::read("hw_count", |e, _, _| e.of_port("0", Port::hw_count)),
+    Handler::read("hw_bytes", |e, _, _| e.of_port("0", Port::hw_bytes)),
+    Handler::read("hw_dropped", |e, _, _| e.of_port("0", Port::hw_dropped)),
+    Handler::read("hw_errors", |e, _, _| e.of_port("0", Port::hw_errors)),
+    Handler::read("nombufs", |e, _, _| e.of_port("0", Port::nombufs)),
+    Handler::read("tx_count", |e, _, _| e.of_port("0", Port::tx_count)),
+    Handler::read("tx_bytes", |e, _, _| e.of_port("0", Port::tx_bytes)),
+    Handler::read("tx_errors", |e, _, _| e.of_port("0", Port::tx_errors)),
+    Handler::read_param("xstats", |e, _, param| e.of_port("0", |port| port.xstats(param))),
+    Handler::read_param("queue_count", |e, _, param| e.of_port("0", |port| port.queue_count(param))),
+    Handler::read_param("queue_packets", |e, _, param| e.of_port("0", |port| port.queue_packets(param))),
+    Handler::read_param("queue_bytes", |e, _, param| e.of_port("0", |port| port.queue_bytes(param))),
+    Handler::set("max_rss", |e, cx, value| e.port()?.max_rss(cx, value)),
+    Handler::read("rss_reta", |e, _, _| e.of_port("0", Port::rss_reta)),
+    Handler::read("rss_reta_size", |e, _, _| e.of_port("0", Port::rss_reta_size)),
+    Handler::read("rss_key", |e, _, _| e.of_port(rss_key::word(false), Port::rss_key)),
+];
 
 #[cfg(test)]
 mod tests {

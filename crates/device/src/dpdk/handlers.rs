@@ -11,63 +11,106 @@ use wire::ethernet::MacAddr;
 use super::ports::Port;
 use super::sys::{port, start};
 
+/// The value of a read handler; an error is a text for the user.
+type Answer = Result<String, String>;
+
+/// The read handlers of a port. Those that have a parameter get it as `param`: the number of a queue, or the
+/// name of a counter.
+///
+/// # Errors
+/// If there is no such queue or counter, or DPDK reports an error.
 impl Port {
-    /// Returns the value of the read handler `name` of the port. `param` is the number of a queue or the
-    /// name of a counter, for the handlers that take one.
-    ///
-    /// # Errors
-    /// If there is no such handler, queue or counter, or DPDK reports an error.
-    pub(super) fn read(&self, name: &str, param: &str) -> Result<String, String> {
-        let number = self.number;
-        let link = || port::link(number).unwrap_or_default();
-        let counts = || port::counts(number).map_err(start::reason);
-        let truth = |value: bool| u8::from(value).to_string();
-        Ok(match name {
-            "device" => number.to_string(),
-            "driver" => self.info.driver.clone(),
-            "carrier" => truth(link().is_up),
-            "duplex" => {
-                if link().is_up {
-                    truth(link().is_full_duplex)
-                } else {
-                    "-1".into()
-                }
-            }
-            "autoneg" => truth(link().is_negotiated),
-            "speed" => link().speed.to_string(),
-            "mac" => port::mac(number)
-                .map(|bytes| MacAddr(bytes).to_string().replace('-', ":"))
-                .map_err(start::reason)?,
-            "mtu" => port::mtu(number).map_or("<error>".into(), |mtu| mtu.to_string()),
-            "nb_rx_queues" => self.rx.to_string(),
-            "nb_tx_queues" => self.tx.to_string(),
-            "nb_rx_desc" => self.rx_descriptors.to_string(),
-            "rss_reta_size" => self.info.reta_size.to_string(),
-            "rss_reta" => {
-                port::reta(number, self.info.reta_size).iter().map(|queue| format!("{queue} ")).collect()
-            }
-            "rss_key" => crate::rss_key::word(self.has_secret_key.load(Ordering::Relaxed)).into(),
-            "hw_count" => counts()?.in_packets.to_string(),
-            "hw_bytes" => counts()?.in_bytes.to_string(),
-            "hw_dropped" => counts()?.missed.to_string(),
-            "hw_errors" => counts()?.in_errors.to_string(),
-            "nombufs" => counts()?.no_buffers.to_string(),
-            "tx_count" => counts()?.out_packets.to_string(),
-            "tx_bytes" => counts()?.out_bytes.to_string(),
-            "tx_errors" => counts()?.out_errors.to_string(),
-            "queue_packets" | "queue_bytes" => {
-                let counts = counts()?;
-                let all = if name == "queue_bytes" { counts.queue_bytes } else { counts.queue_packets };
-                let queue = index(param).unwrap_or(0);
-                all.get(queue).ok_or("no such queue")?.to_string()
-            }
-            "queue_count" => self.queue_count(param)?,
-            "xstats" => extended(number, param)?,
-            _ => return Err(format!("'{name}' is not a read handler")),
-        })
+    pub(super) fn device(&self) -> Answer {
+        Ok(self.number.to_string())
     }
 
-    fn queue_count(&self, param: &str) -> Result<String, String> {
+    pub(super) fn driver(&self) -> Answer {
+        Ok(self.info.driver.clone())
+    }
+
+    pub(super) fn mac(&self) -> Answer {
+        let mac = port::mac(self.number).map_err(start::reason)?;
+        Ok(MacAddr(mac).to_string().replace('-', ":"))
+    }
+
+    pub(super) fn mtu(&self) -> Answer {
+        Ok(port::mtu(self.number).map_or("<error>".into(), |mtu| mtu.to_string()))
+    }
+
+    fn link(&self) -> port::Link {
+        port::link(self.number).unwrap_or_default()
+    }
+
+    pub(super) fn carrier(&self) -> Answer {
+        Ok(truth(self.link().is_up))
+    }
+
+    pub(super) fn duplex(&self) -> Answer {
+        let link = self.link();
+        Ok(if link.is_up { truth(link.is_full_duplex) } else { "-1".into() })
+    }
+
+    pub(super) fn autoneg(&self) -> Answer {
+        Ok(truth(self.link().is_negotiated))
+    }
+
+    pub(super) fn speed(&self) -> Answer {
+        Ok(self.link().speed.to_string())
+    }
+
+    pub(super) fn nb_rx_queues(&self) -> Answer {
+        Ok(self.rx.to_string())
+    }
+
+    pub(super) fn nb_tx_queues(&self) -> Answer {
+        Ok(self.tx.to_string())
+    }
+
+    pub(super) fn nb_rx_desc(&self) -> Answer {
+        Ok(self.rx_descriptors.to_string())
+    }
+
+    fn counts(&self) -> Result<port::Counts, String> {
+        port::counts(self.number).map_err(start::reason)
+    }
+
+    pub(super) fn hw_count(&self) -> Answer {
+        Ok(self.counts()?.in_packets.to_string())
+    }
+
+    pub(super) fn hw_bytes(&self) -> Answer {
+        Ok(self.counts()?.in_bytes.to_string())
+    }
+
+    pub(super) fn hw_dropped(&self) -> Answer {
+        Ok(self.counts()?.missed.to_string())
+    }
+
+    pub(super) fn hw_errors(&self) -> Answer {
+        Ok(self.counts()?.in_errors.to_string())
+    }
+
+    pub(super) fn nombufs(&self) -> Answer {
+        Ok(self.counts()?.no_buffers.to_string())
+    }
+
+    pub(super) fn tx_count(&self) -> Answer {
+        Ok(self.counts()?.out_packets.to_string())
+    }
+
+    pub(super) fn tx_bytes(&self) -> Answer {
+        Ok(self.counts()?.out_bytes.to_string())
+    }
+
+    pub(super) fn tx_errors(&self) -> Answer {
+        Ok(self.counts()?.out_errors.to_string())
+    }
+
+    pub(super) fn xstats(&self, param: &str) -> Answer {
+        extended(self.number, param)
+    }
+
+    pub(super) fn queue_count(&self, param: &str) -> Answer {
         if !param.is_empty() {
             let queue = index(param).filter(|&queue| queue < usize::from(self.rx)).ok_or("no such queue")?;
             return Ok(port::queue_count(self.number, queue as u16).to_string());
@@ -79,22 +122,58 @@ impl Port {
         Ok(text)
     }
 
-    /// Executes the write handler `name` of the port with a value: `add_mac`, `remove_mac` or `max_rss`.
-    ///
-    /// # Errors
-    /// If the value is not valid, or DPDK refuses it.
-    pub(super) fn write(&self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let done = match name {
-            "add_mac" => port::set_mac(self.number, read_mac(&cx.place(), value)?.0, port::Mac::Add),
-            "remove_mac" => port::set_mac(self.number, read_mac(&cx.place(), value)?.0, port::Mac::Remove),
-            _ => {
-                let queues = index(value).filter(|&queues| (1..=usize::from(self.rx)).contains(&queues));
-                let queues = queues.ok_or("Not a valid integer")? as u16;
-                port::set_reta(self.number, queues, self.info.reta_size)
-            }
-        };
-        done.map_err(start::reason)
+    pub(super) fn queue_packets(&self, param: &str) -> Answer {
+        of_queue(&self.counts()?.queue_packets, param)
     }
+
+    pub(super) fn queue_bytes(&self, param: &str) -> Answer {
+        of_queue(&self.counts()?.queue_bytes, param)
+    }
+
+    pub(super) fn rss_reta(&self) -> Answer {
+        let queues = port::reta(self.number, self.info.reta_size);
+        Ok(queues.iter().map(|queue| format!("{queue} ")).collect())
+    }
+
+    pub(super) fn rss_reta_size(&self) -> Answer {
+        Ok(self.info.reta_size.to_string())
+    }
+
+    pub(super) fn rss_key(&self) -> Answer {
+        Ok(crate::rss_key::word(self.has_secret_key.load(Ordering::Relaxed)).into())
+    }
+}
+
+/// The write handlers of a port.
+///
+/// # Errors
+/// If the value is not valid, or DPDK refuses it.
+impl Port {
+    pub(super) fn add_mac(&self, cx: &Cx<'_>, value: &str) -> Result<(), String> {
+        let mac = read_mac(&cx.place(), value)?;
+        port::set_mac(self.number, mac.0, port::Mac::Add).map_err(start::reason)
+    }
+
+    pub(super) fn remove_mac(&self, cx: &Cx<'_>, value: &str) -> Result<(), String> {
+        let mac = read_mac(&cx.place(), value)?;
+        port::set_mac(self.number, mac.0, port::Mac::Remove).map_err(start::reason)
+    }
+
+    pub(super) fn max_rss(&self, _cx: &Cx<'_>, value: &str) -> Result<(), String> {
+        let queues = index(value).filter(|&queues| (1..=usize::from(self.rx)).contains(&queues));
+        let queues = queues.ok_or("Not a valid integer")? as u16;
+        port::set_reta(self.number, queues, self.info.reta_size).map_err(start::reason)
+    }
+}
+
+/// Returns a truth value in FastClick's format.
+fn truth(value: bool) -> String {
+    u8::from(value).to_string()
+}
+
+/// Returns the count of the queue whose number is `param`; of queue 0 if `param` is no number.
+fn of_queue(counts: &[u64], param: &str) -> Answer {
+    Ok(counts.get(index(param).unwrap_or(0)).ok_or("no such queue")?.to_string())
 }
 
 fn index(text: &str) -> Option<usize> {
@@ -103,7 +182,7 @@ fn index(text: &str) -> Option<usize> {
 
 /// Returns the driver's additional counters, one per line; or, if `name` is not empty, the value of the
 /// counter with this name.
-fn extended(number: u16, name: &str) -> Result<String, String> {
+fn extended(number: u16, name: &str) -> Answer {
     let all = port::extended(number).map_err(start::reason)?;
     if name.is_empty() {
         let lines =

@@ -66,7 +66,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use packet::BATCH_CAPACITY;
 
 use super::away::{Away, Look};
-use super::ports::{Ports, Transmitter};
+use super::ports::{Port, Ports, Transmitter};
 use super::{Refused, Wanted, read_wanted};
 use crate::interface::{Gone, LOOK_AGAIN, cannot};
 use crate::losses::Losses;
@@ -453,16 +453,15 @@ const HANDLERS: &[Handler<ToDpdkDevice>] = &[
     Handler::count("dropped", |e| e.dropped),
     Handler::act("reset_counts", |e| (e.count, e.dropped) = (0, 0)),
     Handler::count("copied", |e| e.copied + e.transmitter.as_ref().map_or(0, Transmitter::copied)),
-    Handler::read("hw_count", |e, _, _| e.of_port("tx_count")),
-    Handler::read("hw_bytes", |e, _, _| e.of_port("tx_bytes")),
-    Handler::read("hw_errors", |e, _, _| e.of_port("tx_errors")),
+    Handler::read("hw_count", |e, _, _| e.of_port(Port::tx_count)),
+    Handler::read("hw_bytes", |e, _, _| e.of_port(Port::tx_bytes)),
+    Handler::read("hw_errors", |e, _, _| e.of_port(Port::tx_errors)),
 ];
 
 impl ToDpdkDevice {
-    /// Returns the value of a handler of the port, whose names are FromDPDKDevice's (`tx_count`); `0` if
-    /// there is no port.
-    fn of_port(&self, name: &str) -> Result<String, String> {
-        self.transmitter.as_ref().map_or(Ok("0".into()), |transmitter| transmitter.port().read(name, ""))
+    /// Returns the value of a read handler of the port; `0` if there is no port.
+    fn of_port(&self, read: fn(&Port) -> Result<String, String>) -> Result<String, String> {
+        self.transmitter.as_ref().map_or(Ok("0".into()), |transmitter| read(transmitter.port()))
     }
 }
 

@@ -102,6 +102,7 @@ impl Plan {
 /// Returns the names of the handlers of an element's class, and of handlers that depend on its arguments,
 /// but not of the handlers that every element has. A misspelt handler is compared with them.
 fn handler_names(class: &Class, element: &dyn Element) -> Vec<String> {
-    let own = element.own_handlers().into_iter().filter(|(name, _): &(String, Access)| name != ANY_HANDLER);
+    let own =
+        class.own_handlers(element).into_iter().filter(|(name, _): &(String, Access)| name != ANY_HANDLER);
     class.each_handler().map(|handler| handler.name.to_string()).chain(own.map(|(name, _)| name)).collect()
 }

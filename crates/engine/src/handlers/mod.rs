@@ -90,7 +90,7 @@ pub(crate) fn find(
     name: &str,
 ) -> Option<Access> {
     let of_own = |name: &str| {
-        let own = element?.own_handlers();
+        let own = class.own_handlers(element?);
         own.into_iter().find(|(n, _)| n == name).map(|(_, access)| access)
     };
     let of_class = class.each_handler().find(|h| h.name == name).map(|h| h.access);
@@ -147,7 +147,7 @@ impl GraphCopy {
     }
 
     fn own_handler(&self, id: ElementId, name: &str) -> Option<Access> {
-        let own = self.elements[id].as_ref()?.own_handlers();
+        let own = self.plan.classes[id].own_handlers(self.elements[id].as_deref()?);
         own.into_iter().find(|(n, _)| n == name).map(|(_, access)| access)
     }
 
@@ -347,12 +347,14 @@ impl WorkerHost<'_> {
             "config" => self.graph.config(id).to_string(),
             "ports" => self.graph.list_ports(id),
             "handlers" => {
-                let own = self.graph.elements[id].as_ref().map(|e| e.own_handlers()).unwrap_or_default();
-                let of_class: Vec<_> = self.graph.plan.classes[id].each_handler().collect();
+                let class = self.graph.plan.classes[id];
+                let own = self.graph.elements[id].as_deref().map(|element| class.own_handlers(element));
+                let own = own.unwrap_or_default();
+                let of_class: Vec<_> = class.each_handler().collect();
                 let of_class = of_class.into_iter().rev();
                 let all = own.into_iter().rev().chain(of_class.map(|h| (h.name.to_string(), h.access)));
                 let of_task = self.graph.of_task(id).iter().rev().copied();
-                let standard = of_task.chain(standard(self.graph.plan.classes[id]).rev());
+                let standard = of_task.chain(standard(class).rev());
                 list_handlers(all.chain(standard.map(|(name, access)| (name.to_string(), access))))
             }
             "counts" => format!(

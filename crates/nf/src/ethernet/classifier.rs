@@ -27,7 +27,7 @@
 
 use classify::IntervalSet;
 use classify::pattern::{BytesTest, Decision, PatternProgram};
-use element::class::{Access, ArgInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Counting, Filter, Target, Written};
 use element::{Base, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, manual};
 
@@ -109,24 +109,22 @@ impl Element for Classifier {
         let program = &self.program;
         self.sorter.send_by(cx, batch, |_, packet| program.decide(packet.data()), fate)
     }
-
-    fn own_handlers(&self) -> Vec<(String, Access)> {
-        patterns::handlers(self.patterns.len())
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        patterns::read(&self.patterns, name)
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let patterns = patterns::replaced(&self.patterns, name, value)?;
-        self.program = PatternProgram::compile(&patterns).map_err(|errors| {
-            let texts: Vec<String> = errors.into_iter().map(|(_, text)| text).collect();
-            texts.join("\n")
-        })?;
-        self.patterns = patterns;
-        Ok(())
-    }
 }
 
-const HANDLERS: &[Handler<Classifier>] = &[Handler::get("program", |e| e.program.to_string())];
+const HANDLERS: &[Handler<Classifier>] = &[
+    Handler::get("program", |e| e.program.to_string()),
+    Handler::numbered(
+        "pattern",
+        |e| e.patterns.len(),
+        |e, _, number| e.patterns[number].clone(),
+        |e, _, number, value| {
+            let patterns = patterns::replaced(&e.patterns, number, value);
+            e.program = PatternProgram::compile(&patterns).map_err(|errors| {
+                let texts: Vec<String> = errors.into_iter().map(|(_, text)| text).collect();
+                texts.join("\n")
+            })?;
+            e.patterns = patterns;
+            Ok(())
+        },
+    ),
+];

@@ -40,7 +40,7 @@
 use std::net::Ipv4Addr;
 
 use element::args::{Bytes, parse_bool, parse_seconds};
-use element::class::{Access, ArgInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, DST_IP, Depends, Emit, Field, Filter, HeaderKind, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::Annotations;
@@ -223,6 +223,11 @@ fn seconds(time: u64) -> String {
 }
 
 impl IcmpPingSource {
+    /// Returns a text about the replies; an empty text if the element has no input for them.
+    fn of_replies(&self, text: impl FnOnce(&Receiver) -> String) -> String {
+        self.receiver.as_ref().map(text).unwrap_or_default()
+    }
+
     fn may_send(&self) -> bool {
         self.active && (self.limit < 0 || i64::from(self.count) < i64::from(self.limit))
     }
@@ -379,21 +384,6 @@ impl Element for IcmpPingSource {
         }
         Ok(())
     }
-
-    fn own_handlers(&self) -> Vec<(String, Access)> {
-        let names = ["summary", "rtt_min", "rtt_avg", "rtt_max"].map(|name| (name.to_string(), Access::READ));
-        if self.receiver.is_some() { names.to_vec() } else { Vec::new() }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        match (name, &self.receiver) {
-            ("summary", Some(receiver)) => Ok(receiver.summary(self.count)),
-            ("rtt_min", Some(receiver)) => Ok(seconds(receiver.least)),
-            ("rtt_avg", Some(receiver)) => Ok(seconds(receiver.average())),
-            ("rtt_max", Some(receiver)) => Ok(seconds(receiver.most)),
-            _ => Err(format!("'{name}' is not a read handler")),
-        }
-    }
 }
 
 const HANDLERS: &[Handler<IcmpPingSource>] = &[
@@ -448,4 +438,13 @@ const HANDLERS: &[Handler<IcmpPingSource>] = &[
         }
         Ok(())
     }),
+    about_replies("summary", |e| e.of_replies(|receiver| receiver.summary(e.count))),
+    about_replies("rtt_min", |e| e.of_replies(|receiver| seconds(receiver.least))),
+    about_replies("rtt_avg", |e| e.of_replies(|receiver| seconds(receiver.average()))),
+    about_replies("rtt_max", |e| e.of_replies(|receiver| seconds(receiver.most))),
 ];
+
+/// Describes a read handler about replies, which exists if the element has an input for them.
+const fn about_replies(name: &'static str, get: fn(&IcmpPingSource) -> String) -> Handler<IcmpPingSource> {
+    Handler::<IcmpPingSource>::get(name, get).only_if(|e| e.receiver.is_some())
+}

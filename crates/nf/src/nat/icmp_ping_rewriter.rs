@@ -76,7 +76,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("icmp_ping_rewriter.rs"),
     args: &with_common::<5, 12>([seconds("TIMEOUT", "300"), DST_ANNO, SHARING[0], SHARING[1], OTHER_QUERIES]),
-    handlers: &HANDLERS,
+    table: &[ONE_TABLE, HANDLERS],
     samples: &[
         "pattern 1.0.0.1 1024-65535# - - 0 1, drop -> 2/2",
         "keep 0 1, TIMEOUT 2, GUARANTEE 0 -> 1/2",

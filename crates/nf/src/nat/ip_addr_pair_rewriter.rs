@@ -68,7 +68,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("ip_addr_pair_rewriter.rs"),
     args: &with_common::<1, 8>([seconds("TIMEOUT", "7200")]),
-    handlers: &HANDLERS,
+    table: &[ONE_TABLE, HANDLERS],
     samples: &[
         "pattern 1.0.0.1-1.0.0.9# 2.0.0.2 0 1, drop -> 2/2",
         "keep 0 0, GUARANTEE 0, TIMEOUT 2, CAPACITY 2",

@@ -89,7 +89,6 @@
 //! TCPRewriter, UDPRewriter, IPAddrRewriter, IPAddrPairRewriter, IPRewriterPatterns, RoundRobinIPMapper,
 //! ICMPRewriter, ICMPPingRewriter, FTPPortMapper
 
-use element::class::HandlerInfo;
 use element::{Class, manual};
 
 use super::flavour::Flavour;
@@ -116,23 +115,7 @@ pub static CLASS: Class = Class {
         SHARING[1],
         INDEPENDENT_FILTERING,
     ]),
-    handlers: &{
-        let [a, b, c, d, e, f, g] = SIZES;
-        [
-            HandlerInfo::list("tcp_table"),
-            HandlerInfo::list("udp_table"),
-            HandlerInfo::list("tcp_mappings"),
-            HandlerInfo::list("udp_mappings"),
-            HandlerInfo::read_param("tcp_lookup"),
-            a,
-            b,
-            c,
-            d,
-            e,
-            f,
-            g,
-        ]
-    },
+    table: &[TWO_TABLES, HANDLERS],
     samples: &[
         "pattern 1.0.0.1 1024-65535 - - 0 1, drop, INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true,
             SUBSCRIBER_CAPACITY 3 -> 2/2",

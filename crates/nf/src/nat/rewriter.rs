@@ -9,12 +9,12 @@ use std::any::Any;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use element::args::{AnnotationOffset, ArgType, ElementRef, IpPort, Raw};
-use element::class::{Access, ArgInfo, HandlerInfo, join};
+use element::class::{ArgInfo, join};
 use element::lease::Leasing;
-use element::{Args, Batch, Cx, Effects, Element, ElementId, Invalid, Packet, Timestamp};
+use element::{Args, Batch, Cx, Effects, Element, ElementId, Handler, Invalid, Packet, Timestamp};
 use flow::Ipv4FlowKey;
 use packet::Annotations;
 
@@ -88,24 +88,6 @@ pub(super) const fn with_common<const M: usize, const N: usize>(own: [ArgInfo; M
 pub(super) const fn seconds(name: &'static str, default: &'static str) -> ArgInfo {
     ArgInfo::keyword(name, "seconds", default)
 }
-
-/// The handlers of all translators.
-pub(super) const SIZES: [HandlerInfo; 7] = [
-    HandlerInfo::count("table_size"),
-    HandlerInfo::count("nmappings"),
-    HandlerInfo::count("mapping_failures"),
-    HandlerInfo::read("patterns"),
-    HandlerInfo::count("size"),
-    HandlerInfo::both("capacity").summed(),
-    HandlerInfo::write("clear"),
-];
-
-/// The handlers of translators with one table of mappings: those of all translators, and the table under
-/// the names `table` and `mappings`.
-pub(super) const HANDLERS: [HandlerInfo; 9] = {
-    let [a, b, c, d, e, f, g] = SIZES;
-    [HandlerInfo::list("table"), HandlerInfo::list("mappings"), a, b, c, d, e, f, g]
-};
 
 /// Returns a time-out in nanoseconds: of the argument `name`, or, if it is not given, of the last given
 /// argument among `others`, which are other names for it. If none is given, returns the default of `name`.
@@ -323,14 +305,14 @@ impl Window<'_> {
 impl Rewriter {
     /// Returns the lines of the handlers that list mappings: newest mapping first, each with one line per
     /// direction. `which` selects the mappings of one space, such as UDP; `None` selects all.
-    fn table(&self, which: Option<u32>, now: Timestamp) -> String {
+    fn table(&self, cx: &Cx<'_>, which: Option<u32>) -> String {
         let mut text = String::new();
-        for written in locked(&self.home.store).written(self.home.owner, which).iter().rev() {
+        for written in self.store(cx).written(self.home.owner, which).iter().rev() {
             // A mapping that is its own reply has one key, so it gets one line, in the direction of
             // replies.
             let directions = if written.is_own_reply { &[true][..] } else { &[true, false] };
             for &is_reply in directions {
-                self.line(&mut text, written, is_reply, now);
+                self.line(&mut text, written, is_reply, cx.now());
             }
         }
         text
@@ -365,11 +347,37 @@ impl Rewriter {
         let _ = writeln!(text, " [{outputs}] i{} exp{left}", written.input);
     }
 
+    /// Returns the sum over all inputs of a number of this translator.
+    fn total(&self, cx: &Cx<'_>, of: fn(&Tally) -> u64) -> Result<String, String> {
+        Ok(self.store(cx).tallies(self.home.owner).iter().map(of).sum::<u64>().to_string())
+    }
+
+    /// Returns the store, without the mappings that have expired.
+    fn store(&self, cx: &Cx<'_>) -> MutexGuard<'_, Store> {
+        let mut store = locked(&self.home.store);
+        store.catch_up_fully(cx.now());
+        store
+    }
+
+    /// Sets the largest number of mappings to a value that was written, and removes mappings above it.
+    fn change_capacity(&self, cx: &Cx<'_>, value: &str) -> Result<(), String> {
+        let mut store = self.store(cx);
+        let words = words(value);
+        let number = match &words[..] {
+            [] => return Err("CAPACITY: required argument missing".into()),
+            [number] => i32::parse(number, &cx.place()).map_err(|e| format!("CAPACITY: {e}"))?,
+            _ => return Err("too many arguments".into()),
+        };
+        store.set_capacity(part(number, cx.worker()));
+        store.shrink(cx.now());
+        Ok(())
+    }
+
     /// Returns the line of handler `patterns` for an input: its specification, and the number of its
     /// mappings if there are any.
-    fn pattern(&self, input: usize) -> String {
+    fn pattern(&self, cx: &Cx<'_>, input: usize) -> String {
         let Some(spec) = self.desk.specs.get(input) else { return String::new() };
-        let tally = locked(&self.home.store).tallies(self.home.owner).get(input).copied().unwrap_or_default();
+        let tally = self.store(cx).tallies(self.home.owner).get(input).copied().unwrap_or_default();
         match tally.mappings {
             0 => format!("{}\n", spec.show()),
             n => format!("{} [{n}]\n", spec.show()),
@@ -397,7 +405,7 @@ impl Rewriter {
             destination: address(2)?.to_bits(),
             destination_port: port(3)?,
         };
-        let found = locked(&self.home.store).find(tuple, space(self.home.owner, ONLY));
+        let found = self.store(cx).find(tuple, space(self.home.owner, ONLY));
         Ok(found.map_or(String::new(), |change| {
             let ip = Ipv4Addr::from_bits;
             let Tuple { source, source_port, destination, destination_port } = change.to;
@@ -439,19 +447,13 @@ impl Rewriter {
         let named = Named { place, element: cx.name(), names: &names };
         let reading = Reading { named, outputs: self.desk.outputs, mapper: &mapper };
         let spec = Spec::parse(text, input, &reading)?;
-        locked(&self.home.store).remove_of_input(self.home.owner, input as u16);
+        self.store(cx).remove_of_input(self.home.owner, input as u16);
         if let Some(place) = self.desk.specs.get_mut(input) {
             *place = spec;
         }
         locked(&self.published.specs).clone_from(&self.desk.specs);
         Ok(())
     }
-}
-
-/// Returns N for the handler `patternN`, which sets the specification of input N; `None` for other
-/// handlers.
-fn input_of(name: &str) -> Option<usize> {
-    name.strip_prefix("pattern")?.parse().ok()
 }
 
 impl Element for Rewriter {
@@ -496,52 +498,6 @@ impl Element for Rewriter {
         sorter.send_noted(cx, batch)
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
-        let now = cx.now();
-        locked(&self.home.store).catch_up_fully(now);
-        let tally = |of: fn(&Tally) -> u64| {
-            let store = locked(&self.home.store);
-            store.tallies(self.home.owner).iter().map(of).sum::<u64>().to_string()
-        };
-        Ok(match name {
-            "table" | "mappings" => self.table(None, now),
-            "tcp_table" | "tcp_mappings" => self.table(Some(ONLY), now),
-            "udp_table" | "udp_mappings" => self.table(Some(UDP_BESIDE), now),
-            "tcp_lookup" | "lookup" => self.look_up(cx, param)?,
-            "table_size" | "nmappings" => tally(|tally| tally.mappings),
-            "mapping_failures" => tally(|tally| tally.failures),
-            "patterns" => (0..self.desk.specs.len()).map(|input| self.pattern(input)).collect(),
-            "size" => locked(&self.home.store).size().to_string(),
-            "capacity" => locked(&self.home.store).capacity().to_string(),
-            _ => self.pattern(input_of(name).unwrap_or(usize::MAX)),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let now = cx.now();
-        locked(&self.home.store).catch_up_fully(now);
-        match name {
-            "clear" => locked(&self.home.store).clear(),
-            "capacity" => {
-                let words = words(value);
-                let number = match &words[..] {
-                    [] => return Err("CAPACITY: required argument missing".into()),
-                    [number] => i32::parse(number, &cx.place()).map_err(|e| format!("CAPACITY: {e}"))?,
-                    _ => return Err("too many arguments".into()),
-                };
-                let mut store = locked(&self.home.store);
-                store.set_capacity(part(number, cx.worker()));
-                store.shrink(now);
-            }
-            _ => self.change_pattern(cx, input_of(name).unwrap_or(usize::MAX), value)?,
-        }
-        Ok(())
-    }
-
-    fn own_handlers(&self) -> Vec<(String, Access)> {
-        (0..self.desk.specs.len()).map(|input| (format!("pattern{input}"), Access::READ_WRITE)).collect()
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new(Kept(locked(&self.home.store).take(self.home.owner))))
     }
@@ -559,6 +515,49 @@ impl Element for Rewriter {
         Ok(())
     }
 }
+
+/// The handlers of all translators.
+pub(super) const HANDLERS: &[Handler<Rewriter>] = &[
+    Handler::<Rewriter>::read("table_size", |e, cx, _| e.total(cx, |tally| tally.mappings)).summed(),
+    Handler::<Rewriter>::read("nmappings", |e, cx, _| e.total(cx, |tally| tally.mappings)).summed(),
+    Handler::<Rewriter>::read("mapping_failures", |e, cx, _| e.total(cx, |tally| tally.failures)).summed(),
+    Handler::read("patterns", |e, cx, _| {
+        Ok((0..e.desk.specs.len()).map(|input| e.pattern(cx, input)).collect())
+    }),
+    Handler::<Rewriter>::read("size", |e, cx, _| Ok(e.store(cx).size().to_string())).summed(),
+    Handler::<Rewriter>::read("capacity", |e, cx, _| Ok(e.store(cx).capacity().to_string()))
+        .and_set(|e, cx, value| e.change_capacity(cx, value))
+        .summed(),
+    Handler::set("clear", |e, cx, _| {
+        e.store(cx).clear();
+        Ok(())
+    }),
+    Handler::numbered(
+        "pattern",
+        |e| e.desk.specs.len(),
+        |e, cx, input| e.pattern(cx, input),
+        |e, cx, input, text| e.change_pattern(cx, input, text),
+    ),
+];
+
+/// The handlers that translators with one table of mappings have in addition.
+pub(super) const ONE_TABLE: &[Handler<Rewriter>] = &[
+    Handler::<Rewriter>::read("table", |e, cx, _| Ok(e.table(cx, None))).listed(),
+    Handler::<Rewriter>::read("mappings", |e, cx, _| Ok(e.table(cx, None))).listed(),
+];
+
+/// The handler that the translator of TCP alone has in addition.
+pub(super) const LOOKUP: &[Handler<Rewriter>] =
+    &[Handler::read_param("lookup", |e, cx, flow| e.look_up(cx, flow))];
+
+/// The handlers that the translator with a table for TCP and one for UDP has in addition.
+pub(super) const TWO_TABLES: &[Handler<Rewriter>] = &[
+    Handler::<Rewriter>::read("tcp_table", |e, cx, _| Ok(e.table(cx, Some(ONLY)))).listed(),
+    Handler::<Rewriter>::read("udp_table", |e, cx, _| Ok(e.table(cx, Some(UDP_BESIDE)))).listed(),
+    Handler::<Rewriter>::read("tcp_mappings", |e, cx, _| Ok(e.table(cx, Some(ONLY)))).listed(),
+    Handler::<Rewriter>::read("udp_mappings", |e, cx, _| Ok(e.table(cx, Some(UDP_BESIDE)))).listed(),
+    Handler::read_param("tcp_lookup", |e, cx, flow| e.look_up(cx, flow)),
+];
 
 /// Returns this worker's share of a capacity, which is divided evenly. The first workers get the remainder.
 fn part(capacity: i32, (worker, workers): (usize, usize)) -> i32 {

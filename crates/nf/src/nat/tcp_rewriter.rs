@@ -88,7 +88,6 @@
 //! ## See also
 //! IPRewriter, UDPRewriter, IPRewriterPatterns, RoundRobinIPMapper, FTPPortMapper
 
-use element::class::HandlerInfo;
 use element::{Class, manual};
 
 use super::flavour::Flavour;
@@ -113,10 +112,7 @@ pub static CLASS: Class = Class {
         INDEPENDENT_FILTERING,
         HANDLE_MIGRATION,
     ]),
-    handlers: &{
-        let [a, b, c, d, e, f, g, h, i] = HANDLERS;
-        [HandlerInfo::read_param("lookup"), a, b, c, d, e, f, g, h, i]
-    },
+    table: &[LOOKUP, ONE_TABLE, HANDLERS],
     samples: &[
         "pattern 1.0.0.1 1024-65535? - - 0 1, pass 0 -> 2/2",
         "keep 0 0, TCP_GUARANTEE 0, TCP_NODATA_TIMEOUT 3",

@@ -109,7 +109,7 @@ pub static CLASS: Class = Class {
         INDEPENDENT_FILTERING,
         HANDLE_MIGRATION,
     ]),
-    handlers: &HANDLERS,
+    table: &[ONE_TABLE, HANDLERS],
     samples: &["pattern 1.0.0.1 1024-65535 - - 0 1, drop -> 2/2", "keep 0 0, UDP_GUARANTEE 0, TIMEOUT 3"],
     build: |args| {
         args.value::<bool>(HANDLE_MIGRATION.name);

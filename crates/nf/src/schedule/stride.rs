@@ -97,32 +97,25 @@ impl Stride {
         found
     }
 
-    /// Returns the names of the handlers `tickets0`, `tickets1` and so on, one per port, and their access.
-    pub(crate) fn handlers(&self) -> Vec<(String, element::Access)> {
-        let names = (0..self.clients.len()).map(|i| format!("tickets{i}"));
-        names.map(|name| (name, element::Access::READ_WRITE)).collect()
+    /// The number of clients, one per port.
+    pub(crate) fn clients(&self) -> usize {
+        self.clients.len()
     }
 
-    fn client_of(&self, handler: &str) -> Option<usize> {
-        let number: usize = handler.strip_prefix("tickets")?.parse().ok()?;
-        (number < self.clients.len()).then_some(number)
+    /// Returns the tickets of a client.
+    pub(crate) fn tickets(&self, client: usize) -> u32 {
+        self.clients[client].tickets
     }
 
-    /// Returns the value of the handler `ticketsN`: the tickets of port N, or -1 if there is no such port.
-    pub(crate) fn read_handler(&self, name: &str) -> String {
-        self.client_of(name).map_or("-1".into(), |client| self.clients[client].tickets.to_string())
-    }
-
-    /// Sets the tickets of port N to the value that was written to the handler `ticketsN`. A number above
-    /// `MOST_TICKETS` is reduced to it. A port with 0 tickets has no more turns.
+    /// Sets the tickets of a client to a value that was written. A number above `MOST_TICKETS` is reduced to
+    /// it. A client with 0 tickets has no more turns.
     ///
     /// # Errors
-    /// If the value is not an integer or is negative, or if there is no port N.
-    pub(crate) fn write_handler(&mut self, name: &str, value: &str) -> Result<(), String> {
+    /// If the value is not an integer or is negative.
+    pub(crate) fn write_tickets(&mut self, client: usize, value: &str) -> Result<(), String> {
         let number = element::args::parse_integer(value).ok().and_then(|n| i32::try_from(n).ok());
         let number = number.ok_or("tickets value must be integer")?;
         let tickets = u32::try_from(number).map_err(|_| "number of tickets must be >= 0")?.min(MOST_TICKETS);
-        let Some(client) = self.client_of(name) else { return Err("port out of range".into()) };
         let before = self.clients[client].tickets;
         let stride = STRIDE.checked_div(tickets).unwrap_or(0);
         (self.clients[client].tickets, self.clients[client].stride) = (tickets, stride);
@@ -171,13 +164,11 @@ mod tests {
     fn tickets_can_be_changed() {
         let mut stride = Stride::new(&[1, 0]);
         assert_eq!(turns(&mut stride, 3), [0, 0, 0]);
-        assert_eq!(stride.write_handler("tickets1", "1"), Ok(()));
-        assert_eq!(stride.write_handler("tickets0", "0"), Ok(()));
+        assert_eq!(stride.write_tickets(1, "1"), Ok(()));
+        assert_eq!(stride.write_tickets(0, "0"), Ok(()));
         assert_eq!(turns(&mut stride, 2), [1, 1]);
-        assert_eq!(stride.read_handler("tickets0"), "0");
-        assert!(
-            stride.write_handler("tickets1", "-1").is_err() && stride.write_handler("tickets9", "1").is_err()
-        );
+        assert_eq!(stride.tickets(0), 0);
+        assert!(stride.write_tickets(1, "-1").is_err());
     }
 
     proptest! {

@@ -22,7 +22,7 @@
 
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Target};
-use element::{Access, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 use super::stride::Stride;
 use super::{collect, pull_one};
@@ -36,6 +36,7 @@ pub static CLASS: Class = Class {
     processing: "l/l",
     manual: manual!("stride_sched.rs"),
     args: &[ArgInfo::rest("TICKETS", "unsigned")],
+    table: &HANDLERS,
     samples: &["1", "3, 1, 2 -> 3/1"],
     build: |args| {
         let stride = Stride::read(args, args.inputs(), "input");
@@ -75,16 +76,12 @@ impl Element for Striding {
             stride.next(|input| if cx.may_pull(input) { pull_one(cx, input) } else { None })
         })
     }
-
-    fn own_handlers(&self) -> Vec<(String, Access)> {
-        self.stride.handlers()
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.stride.read_handler(name))
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        self.stride.write_handler(name, value)
-    }
 }
+
+/// The handlers of StrideSched and StrideSwitch.
+pub(crate) const HANDLERS: &[Handler<Striding>] = &[Handler::numbered(
+    "tickets",
+    |e| e.stride.clients(),
+    |e, _, client| e.stride.tickets(client).to_string(),
+    |e, _, client, value| e.stride.write_tickets(client, value),
+)];

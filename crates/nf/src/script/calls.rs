@@ -3,48 +3,86 @@
 //! An element is taken out of the graph while it runs, so the engine cannot call a handler of the running
 //! script. Calls from a script's text to the script itself are therefore handled here.
 
-use element::class::{ANY_HANDLER, Access, HandlerInfo};
-use element::{Call, CallOrigin, Cx, Rights};
+use element::{Access, Call, CallOrigin, Cx, Handler, Rights};
 use lang::args::{split_spaces, unquote};
 
-use super::MOST_TEXT;
-use super::Script;
 use super::expand::{Mode, Source, expand};
 use super::functions::{self, PRIVATE, PUBLIC};
 use super::number::parse_int;
 use super::program::{Kind, first_word};
 use super::run::{Frame, Outcome, TOO_DEEP};
+use super::{CLASS, MOST_TEXT, Script};
+
+/// The tables of the classes Script and DriverManager.
+pub(super) const TABLES: [&[Handler<Script>]; 3] = [OWN, FUNCTIONS, FURTHER];
 
 /// The handlers whose answers depend on more than their parameter: on the script, the clock, the random
-/// numbers or other handlers. The functions of the parameter alone are in [`PUBLIC`].
-const OWN: &[HandlerInfo] = &[
-    HandlerInfo { access: Access::READ_PARAM_WRITE, ..HandlerInfo::both("run") },
-    HandlerInfo::write("step"),
-    HandlerInfo::write("goto"),
-    HandlerInfo::read_param("get"),
-    HandlerInfo::write("set"),
-    HandlerInfo::read_param("shift"),
-    HandlerInfo::read_param("random"),
-    HandlerInfo::read("now"),
-    HandlerInfo::read("now_steady"),
-    HandlerInfo::read_param("readable"),
-    HandlerInfo::read_param("writable"),
+/// numbers or other handlers.
+const OWN: &[Handler<Script>] = &[
+    Handler::<Script>::read_param("run", |e, cx, args| e.run(cx, "run", args, false))
+        .and_set(|e, cx, args| e.run(cx, "run", args, true).map(|_| ())),
+    Handler::set("step", |e, cx, text| {
+        let steps = match text.trim() {
+            "" | "router" => Some(1),
+            number => parse_int(number).and_then(|n| u64::try_from(n).ok()),
+        };
+        e.step(cx, steps.ok_or("syntax error")?)
+    }),
+    Handler::set("goto", |e, cx, label| {
+        let place = e.program.target(label.trim()).ok_or("jump to nonexistent label")?;
+        if e.activation.active {
+            e.jump(Some(place));
+            return Ok(());
+        }
+        let outcome = e.start_at(cx, place);
+        e.conclude(cx, outcome).map(|_| ())
+    }),
+    Handler::read_param("get", |e, _, text| {
+        let variable = variable_name(text, None)?;
+        e.variable(&variable).ok_or_else(|| format!("undefined variable '{variable}'"))
+    }),
+    Handler::set("set", |e, _, text| {
+        let (variable, value) = first_word(text);
+        let variable = variable_name(variable, None)?;
+        e.variables.insert(variable, value.to_owned());
+        Ok(())
+    }),
+    Handler::read_param("shift", |e, _, text| e.shift(text)),
+    Handler::read_param("random", |_, cx, text| random(cx.random(), text)),
+    Handler::read("now", |_, cx, _| Ok(cx.now().to_string())),
+    Handler::read("now_steady", |_, cx, _| Ok(cx.now().to_string())),
+    Handler::read_param("readable", |e, cx, text| Ok(e.all_exist(cx, text, false).to_string())),
+    Handler::read_param("writable", |e, cx, text| Ok(e.all_exist(cx, text, true).to_string())),
 ];
 
-/// The handlers of the classes Script and DriverManager, without the handlers that depend on the
-/// configuration (`further_handlers`).
-pub(super) const HANDLERS: &[HandlerInfo] = {
-    const ALL: [HandlerInfo; OWN.len() + PUBLIC.len()] = {
-        let mut all = [HandlerInfo::read(""); OWN.len() + PUBLIC.len()];
-        let mut i = 0;
-        while i < all.len() {
-            all[i] = if i < OWN.len() { OWN[i] } else { HandlerInfo::read_param(PUBLIC[i - OWN.len()].0) };
-            i += 1;
-        }
-        all
-    };
-    &ALL
+/// The functions of the parameter alone, as handlers.
+const FUNCTIONS: &[Handler<Script>] = &{
+    let mut all = [const { Handler::function("", |_| Ok(String::new())) }; PUBLIC.len()];
+    let mut i = 0;
+    while i < all.len() {
+        let (name, function) = PUBLIC[i];
+        all[i] = Handler::function(name, function);
+        i += 1;
+    }
+    all
 };
+
+/// The handlers that depend on the configuration: the exported variables and, for a script of type PROXY,
+/// handlers of any name, which run the script.
+const FURTHER: &[Handler<Script>] = &[
+    Handler::named(
+        |e| e.program.exported().map(str::to_owned).collect(),
+        |e, _, number| {
+            let variable = e.program.exported().nth(number);
+            variable.and_then(|name| e.variables.get(name)).cloned().unwrap_or_default()
+        },
+    ),
+    Handler::any(
+        |e| e.kind == Kind::Proxy,
+        |e, cx, name, args| e.run(cx, name, args, false),
+        |e, cx, name, args| e.run(cx, name, args, true).map(|_| ()),
+    ),
+];
 
 impl Script {
     /// Returns `text` with its references replaced by the values of variables and the answers of handlers.
@@ -83,7 +121,7 @@ impl Script {
             call.rights.origin = CallOrigin::Anybody;
         }
         let result = match self.own_access(cx, &call) {
-            Some(_) => self.write_own(cx, &call.handler, &call.value),
+            Some(_) => CLASS.write(self, cx, &call.handler, &call.value),
             None => cx.handlers().write(&call),
         };
         if let Err(reason) = &result {
@@ -150,7 +188,7 @@ impl Script {
             return None;
         }
         let name = call.handler.as_str();
-        let listed = HANDLERS.iter().find(|handler| handler.name == name).map(|handler| handler.access);
+        let listed = CLASS.each_handler().find(|handler| handler.name == name).map(|handler| handler.access);
         let private = || PRIVATE.iter().any(|(known, _)| *known == name).then_some(Access::READ_PARAM);
         let exported = || self.program.exported().any(|known| known == name).then_some(Access::READ);
         listed.or_else(private).or_else(exported)
@@ -163,61 +201,7 @@ impl Script {
             return Err(format!("read handler '{}' does not take parameters", full_name(cx, call)));
         }
         let private = functions::evaluate(PRIVATE, &call.handler, &call.value);
-        private.unwrap_or_else(|| self.read_own(cx, &call.handler, &call.value))
-    }
-
-    /// Answers a read handler of the script, by its name and its parameter. A name that is not listed
-    /// belongs to a script of type PROXY, which runs.
-    pub(super) fn read_own(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<String, String> {
-        match name {
-            "run" => self.run(cx, name, text, false),
-            "get" => {
-                let variable = variable_name(text, None)?;
-                self.variable(&variable).ok_or_else(|| format!("undefined variable '{variable}'"))
-            }
-            "shift" => self.shift(text),
-            "random" => random(cx.random(), text),
-            "now" | "now_steady" => Ok(cx.now().to_string()),
-            "readable" => Ok(self.all_exist(cx, text, false).to_string()),
-            "writable" => Ok(self.all_exist(cx, text, true).to_string()),
-            _ => match functions::evaluate(PUBLIC, name, text) {
-                Some(answer) => answer,
-                None if self.program.exported().any(|known| known == name) => {
-                    Ok(self.variables.get(name).cloned().unwrap_or_default())
-                }
-                None => self.run(cx, name, text, false),
-            },
-        }
-    }
-
-    /// Executes a write handler of the script, by its name and value. A name that is not listed belongs to
-    /// a script of type PROXY, which runs.
-    pub(super) fn write_own(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
-        match name {
-            "step" => {
-                let steps = match text.trim() {
-                    "" | "router" => Some(1),
-                    number => parse_int(number).and_then(|n| u64::try_from(n).ok()),
-                };
-                self.step(cx, steps.ok_or("syntax error")?)
-            }
-            "goto" => {
-                let place = self.program.target(text.trim()).ok_or("jump to nonexistent label")?;
-                if self.activation.active {
-                    self.jump(Some(place));
-                    return Ok(());
-                }
-                let outcome = self.start_at(cx, place);
-                self.conclude(cx, outcome).map(|_| ())
-            }
-            "set" => {
-                let (variable, value) = first_word(text);
-                let variable = variable_name(variable, None)?;
-                self.variables.insert(variable, value.to_owned());
-                Ok(())
-            }
-            _ => self.run(cx, name, text, true).map(|_| ()),
-        }
+        private.unwrap_or_else(|| CLASS.read(self, cx, &call.handler, &call.value))
     }
 
     fn step(&mut self, cx: &mut Cx<'_>, steps: u64) -> Result<(), String> {
@@ -305,14 +289,6 @@ impl Script {
     fn all_exist(&self, cx: &Cx<'_>, text: &str, write: bool) -> bool {
         let exists = |word: &str| self.parse(cx, word).is_ok_and(|call| self.exists(cx, &call, write));
         split_spaces(text).iter().all(|word| exists(&word.text))
-    }
-
-    /// Returns the handlers that depend on the configuration: the exported variables and, for a script of
-    /// type PROXY, handlers of any name.
-    pub(super) fn further_handlers(&self) -> Vec<(String, Access)> {
-        let exported = self.program.exported().map(|name| (name.to_owned(), Access::READ));
-        let any = (self.kind == Kind::Proxy).then(|| (ANY_HANDLER.to_owned(), Access::READ_PARAM_WRITE));
-        exported.chain(any).collect()
     }
 }
 

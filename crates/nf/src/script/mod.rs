@@ -137,9 +137,9 @@ use std::sync::Arc;
 
 use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Depends, Filter, Target};
-use element::{Access, Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, PlannedCall, manual};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, PlannedCall, manual};
 
-use calls::HANDLERS;
+use calls::TABLES;
 use program::{Kind, Program};
 use run::{Activation, Frame, Outcome, TIMER};
 
@@ -161,7 +161,7 @@ const TEMPLATE: Class = Class {
     ports: "-/-",
     processing: "ah/ah",
     args: &[ArgInfo::rest("INSTRUCTION", "instruction"), ArgInfo::keyword("TYPE", "type", "")],
-    handlers: HANDLERS,
+    table: &TABLES,
     notes: Notes { manages_driver: true, runs_script: true, ..Notes::NONE },
     ..Class::DEFAULT
 };
@@ -337,18 +337,6 @@ impl Element for Script {
         }
         cx.recycle(batch);
         stays
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
-        self.read_own(cx, name, param)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        self.write_own(cx, name, value)
-    }
-
-    fn own_handlers(&self) -> Vec<(String, Access)> {
-        self.further_handlers()
     }
 
     fn planned_calls(&self) -> Vec<PlannedCall> {

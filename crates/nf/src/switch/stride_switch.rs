@@ -22,7 +22,7 @@ use element::class::ArgInfo;
 use element::{Class, manual};
 
 use crate::schedule::stride::Stride;
-use crate::schedule::stride_sched::Striding;
+use crate::schedule::stride_sched::{HANDLERS, Striding};
 use crate::sorting::Sorter;
 
 /// The class.
@@ -32,6 +32,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("stride_switch.rs"),
     args: &[ArgInfo::rest("TICKETS", "unsigned")],
+    table: &HANDLERS,
     samples: &["1", "3, 1, 2 -> 1/3", "0"],
     build: |args| {
         let stride = Stride::read(args, args.outputs(), "output");

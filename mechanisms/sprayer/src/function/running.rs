@@ -15,7 +15,8 @@ use super::{FlowPacket, FlowStates, Function, Needs, Verdict, Way};
 use crate::classes::FLAGS;
 
 /// Returns the class of a function. The user sets name, ports, arguments, handlers and manual:
-/// `Class { name: "MyFunction", ..class::<MyFunction>() }`. The only handler is [`FunctionElement::FLOWS`], unless
+/// `Class { name: "MyFunction", ..class::<MyFunction>() }`. The only handler is
+/// [`FunctionElement::FLOWS`], unless
 /// the class has another table.
 pub const fn class<F: Function>() -> Class {
     Class { processing: "h", table: &FunctionElement::<F>::HANDLERS, build: build::<F>, ..Class::DEFAULT }

@@ -50,15 +50,14 @@
 //! ## See also
 //! IPClassifier, IPFilter
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Counting;
 use element::lease::Leasing;
 use element::{
-    Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, Packet, Tally, Timestamp, manual,
+    Args, Batch, Class, Cx, Effects, Element, ElementId, Handler, Invalid, Packet, Tally, Timestamp, manual,
 };
 
 use crate::balance::Balance;
@@ -84,13 +83,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("START", "question or class", "c0"),
         ArgInfo::rest("LINE", "line of a program"),
     ],
-    handlers: &[
-        HandlerInfo::list("classes"),
-        HandlerInfo::count("flows"),
-        HandlerInfo::count("remembered"),
-        HandlerInfo::read("sampled"),
-        HandlerInfo::read("active"),
-    ],
+    table: &HANDLERS,
     samples: &[
         "LAYOUT ANY 0 - -, START c0, c0 at 0; out 0 -> 1/1",
         "LAYOUT ANY 0 - -, START n0, n0 length 33:c0 *:n1, n1 12/2 2047:c0 2048:n2 *:c0, n2 22/1 1:c0 *:c1, \
@@ -415,27 +408,6 @@ impl Element for Synthesized {
         self.leave(cx, batch, exits)
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        if name == "active" {
-            return Ok((!self.is_outdated).to_string());
-        }
-        if name == "sampled" {
-            return Ok((!self.balance.pays()).to_string());
-        }
-        if name == "flows" {
-            return Ok(self.flows.as_ref().map_or(0, FlowCache::leased).to_string());
-        }
-        if name == "remembered" {
-            return Ok(self.flows.as_ref().map_or(0, FlowCache::remembered).to_string());
-        }
-        let mut lines = String::new();
-        let counts = self.passed.iter().zip(&self.counts);
-        for (class, (passed, count)) in counts.enumerate() {
-            let _ = writeln!(lines, "c{class} {}", passed + count.packets);
-        }
-        Ok(lines)
-    }
-
     fn settle(&mut self, tell: &mut dyn FnMut(ElementId, Tally)) {
         let Synthesized { program, elements, counts, rules, passed, .. } = self;
         for ((class, count), passed) in program.classes.iter().zip(counts).zip(passed) {
@@ -478,6 +450,17 @@ impl Element for Synthesized {
         }
     }
 }
+
+const HANDLERS: &[Handler<Synthesized>] = &[
+    Handler::list("classes", |e| {
+        let counts = e.passed.iter().zip(&e.counts).enumerate();
+        counts.map(|(class, (passed, count))| format!("c{class} {}\n", passed + count.packets)).collect()
+    }),
+    Handler::count("flows", |e| e.flows.as_ref().map_or(0, FlowCache::leased) as u64),
+    Handler::count("remembered", |e| e.flows.as_ref().map_or(0, FlowCache::remembered) as u64),
+    Handler::get("sampled", |e| (!e.balance.pays()).to_string()),
+    Handler::get("active", |e| (!e.is_outdated).to_string()),
+];
 
 fn tally(count: Count, input: usize, case: usize, moved: i64) -> Tally {
     let Count { packets, bytes, first, last, .. } = count;

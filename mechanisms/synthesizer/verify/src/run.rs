@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Target};
-use element::{Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp};
+use element::{
+    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp,
+};
 use lang::Graph;
 use packet::PacketKind;
 
@@ -114,7 +116,7 @@ static SINK: Class = Class {
     processing: "a/h",
     notes: Notes { task: Task::WherePulling, ..Notes::NONE },
     args: &[ArgInfo::required("ANNOTATIONS", "hexadecimal digits")],
-    handlers: &[HandlerInfo::read(PACKETS)],
+    table: &HANDLERS,
     build: |args| {
         let annotations = bytes(&args.required::<String>("ANNOTATIONS")).unwrap_or_default();
         args.finish()?;
@@ -279,8 +281,6 @@ impl Element for Sink {
         }
         worked
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.packets.clone())
-    }
 }
+
+const HANDLERS: &[Handler<Sink>] = &[Handler::get(PACKETS, |e| e.packets.clone())];

@@ -65,7 +65,7 @@
 use std::sync::Arc;
 
 use element::args::{PlaceNames, Scope, filter_condition};
-use element::class::{Access, ArgInfo};
+use element::class::ArgInfo;
 use element::effects::Written;
 use element::{Batch, Class, Complaint, Cx, Effects, Element, Handler, Tally, manual};
 use lang::args::unquote;
@@ -150,30 +150,26 @@ impl Element for IpClassifier {
     fn tally(&mut self, tally: &Tally) {
         self.rules.tally(tally);
     }
-
-    fn own_handlers(&self) -> Vec<(String, Access)> {
-        patterns::handlers(self.patterns.len())
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        patterns::read(&self.patterns, name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let patterns = patterns::replaced(&self.patterns, name, value)?;
-        let (rules, issues) = compile(&patterns, cx.place(), &self.tables);
-        let errors: Vec<String> =
-            issues.into_iter().filter(|issue| !issue.2).map(|issue| issue.1.text).collect();
-        if !errors.is_empty() {
-            return Err(errors.join("\n"));
-        }
-        (self.patterns, self.rules) = (patterns, rules);
-        Ok(())
-    }
 }
 
 const HANDLERS: &[Handler<IpClassifier>] = &[
     Handler::get("program", |e| e.rules.listing().to_string()),
     Handler::<IpClassifier>::get("rule_counts", |e| e.rules.counts()).summed(),
     Handler::act("reset_rule_counts", |e| e.rules.reset_counts()),
+    Handler::numbered(
+        "pattern",
+        |e| e.patterns.len(),
+        |e, _, number| e.patterns[number].clone(),
+        |e, cx, number, value| {
+            let patterns = patterns::replaced(&e.patterns, number, value);
+            let (rules, issues) = compile(&patterns, cx.place(), &e.tables);
+            let errors: Vec<String> =
+                issues.into_iter().filter(|issue| !issue.2).map(|issue| issue.1.text).collect();
+            if !errors.is_empty() {
+                return Err(errors.join("\n"));
+            }
+            (e.patterns, e.rules) = (patterns, rules);
+            Ok(())
+        },
+    ),
 ];

@@ -1,0 +1,218 @@
+//! The handlers of Reframer and SFMaker, which show the state and change settings while packets flow.
+
+use element::args::{ArgType, Real};
+use element::{Cx, Handler, Timestamp};
+use flow::FlowTable;
+
+use super::{Reframer, lists_for, sketch_for};
+use crate::lists::{DELAY_CLASSES, ReleaseReason};
+use crate::settings::{Count, Elephants, Micros, Slo, batch_length};
+use crate::statistics::{Statistics, mean};
+
+/// The handlers of Reframer.
+pub(super) const HANDLERS: &[Handler<Reframer>] = &[
+    Handler::data(
+        "delay",
+        |e| e.settings.delay.as_interval(),
+        |e, cx, text| {
+            e.settings.delay = parsed::<Micros>(cx, text)?.0;
+            e.change_times(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "max_burst",
+        |e| e.settings.max_burst.to_string(),
+        |e, cx, text| {
+            e.settings.max_burst = parsed::<Count>(cx, text)?.0;
+            e.lists.release_long(e.settings.max_burst, ReleaseReason::Full, e.settings.priority);
+            e.finish_round(cx);
+            e.note_settings();
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "max_tx_burst",
+        |e| e.settings.max_tx_burst.to_string(),
+        |e, cx, text| {
+            e.settings.max_tx_burst = batch_length(parsed::<Count>(cx, text)?.0);
+            e.note_settings();
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "priority",
+        |e| e.settings.priority.as_str().into(),
+        |e, cx, text| {
+            e.settings.priority = parsed(cx, text)?;
+            e.note_settings();
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "reorder",
+        |e| e.settings.reorder.to_string(),
+        |e, cx, text| {
+            e.settings.reorder = parsed(cx, text)?;
+            e.note_settings();
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "compress",
+        |e| e.settings.compress.to_string(),
+        |e, cx, text| {
+            e.settings.compress = parsed(cx, text)?;
+            // While merging is off, the acknowledgment numbers of flows are not tracked. So the first ACK
+            // afterwards may be a duplicate, and is treated as a first ACK.
+            e.lists.notes_mut().for_each(|note| note.has_acknowledged = false);
+            e.note_settings();
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "bypass",
+        |e| e.settings.bypass.text().into(),
+        |e, cx, text| {
+            e.settings.bypass = parsed(cx, text)?;
+            e.note_settings();
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "elephants",
+        |e| Elephants(e.settings.elephants).show(),
+        |e, cx, text| {
+            e.settings.elephants = parsed::<Elephants>(cx, text)?.0;
+            if e.settings.elephants == 0 || e.sketch.is_none() {
+                e.sketch = sketch_for(&e.settings);
+            }
+            e.note_settings();
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "slo",
+        |e| Slo(e.settings.slo).show(),
+        |e, cx, text| {
+            e.settings.slo = parsed::<Slo>(cx, text)?.0;
+            e.change_times(cx);
+            Ok(())
+        },
+    ),
+    Handler::data("capacity", |e| e.settings.capacity.to_string(), Reframer::change_capacity),
+    Handler::data(
+        "max_held",
+        |e| e.settings.max_held.to_string(),
+        |e, cx, text| {
+            e.settings.max_held = parsed::<Count>(cx, text)?.0;
+            while e.lists.held() > e.settings.max_held {
+                e.lists.release_oldest(ReleaseReason::Capacity, e.settings.priority);
+                e.finish_round(cx);
+            }
+            e.note_settings();
+            Ok(())
+        },
+    ),
+    Handler::get("slf_in", |e| format!("{:.3}", e.statistics.locality_in.factor())),
+    Handler::get("slf_out", |e| format!("{:.3}", e.statistics.locality_out.factor())),
+    Handler::get("mean_batch", |e| format!("{:.3}", mean(e.statistics.released, e.statistics.bursts()))),
+    Handler::<Reframer>::get("hold_times", |e| e.statistics.holds.show()).summed(),
+    Handler::<Reframer>::get("releases", |e| {
+        let count = |reason: ReleaseReason| e.statistics.releases[reason as usize];
+        ReleaseReason::ALL.iter().map(|&reason| format!("{} {}\n", reason.as_str(), count(reason))).collect()
+    })
+    .summed(),
+    Handler::<Reframer>::get("waited_in_vain", |e| {
+        let waited = mean(e.statistics.waited, e.statistics.bursts());
+        Timestamp(waited.round() as i64).as_interval()
+    })
+    .summed(),
+    Handler::list("flows", |e| e.table.stats().entries.to_string()),
+    ACTIVE,
+    Handler::count("held", |e| e.lists.held() as u64),
+    Handler::count("passed", |e| e.statistics.passed),
+    Handler::count("overflows", |e| e.statistics.overflows),
+    REORDERED,
+    Handler::count("mended", |e| e.statistics.mended),
+    Handler::count("coalesced", |e| e.statistics.coalesced),
+    FLUSH,
+    Handler::act("reset", |e| e.statistics = Statistics::default()),
+];
+
+/// The handlers of SFMaker: FastClick's. Their means count only packets that waited.
+pub(crate) const OF_SF_MAKER: &[Handler<Reframer>] = &[
+    Handler::count("queued", |e| e.lists.held() as u64),
+    Handler::count("pushed", |e| e.sent() + e.lists.held() as u64),
+    Handler::count("sent", |e| e.sent()),
+    Handler::count("dropped", |e| e.statistics.coalesced),
+    REORDERED,
+    ACTIVE,
+    Handler::count("count", |e| e.statistics.waiting().0),
+    Handler::count("superframes", |e| e.statistics.rounds),
+    Handler::get("superframe_size_avg", |e| real(e.statistics.waiting().0, e.statistics.rounds)),
+    Handler::get("superframe_flows_avg", |e| real(e.statistics.waiting().1, e.statistics.rounds)),
+    Handler::get("packets_avg", Reframer::packets_per_burst),
+    Handler::get("bursts_avg", Reframer::packets_per_burst),
+    Handler::get("compress_avg", |e| real(e.statistics.coalesced, e.statistics.waiting().1)),
+    Handler::get("useless_wait_avg", |e| {
+        Real(mean(e.statistics.waited, e.statistics.waiting().1) / 1000.0).to_string()
+    }),
+    FLUSH,
+];
+
+const ACTIVE: Handler<Reframer> = Handler::get("active", |e| e.lists.active().to_string());
+const REORDERED: Handler<Reframer> = Handler::count("reordered", |e| e.statistics.reordered);
+const FLUSH: Handler<Reframer> = Handler::set("flush", |e, cx, _| {
+    if e.settings.flush_ends {
+        e.settings.delay = Timestamp::ZERO;
+        e.change_times(cx);
+    }
+    e.flush(cx);
+    Ok(())
+});
+
+/// Parses a value that was written to a handler as a value of an argument.
+fn parsed<T: ArgType>(cx: &Cx<'_>, text: &str) -> Result<T, String> {
+    T::parse(text, &cx.place())
+}
+
+/// Returns a mean in FastClick's format.
+fn real(sum: u64, count: u64) -> String {
+    Real(mean(sum, count)).to_string()
+}
+
+impl Reframer {
+    /// The number of packets that left, including packets that were dropped because they were superfluous.
+    fn sent(&self) -> u64 {
+        self.statistics.released + self.statistics.passed
+    }
+
+    fn packets_per_burst(&self) -> String {
+        let (packets, bursts) = self.statistics.waiting();
+        real(packets, bursts)
+    }
+
+    /// Applies a change of DELAY or SLO, and releases the packets that have waited too long now.
+    fn change_times(&mut self, cx: &mut Cx<'_>) {
+        (0..DELAY_CLASSES)
+            .for_each(|delay_class| self.lists.set_delay(delay_class, self.settings.delay_of(delay_class)));
+        self.finish_round(cx);
+        self.note_settings();
+    }
+
+    /// Makes a new table of flows with the capacity that `text` gives, after all packets were released. An
+    /// error leaves the element unchanged.
+    fn change_capacity(&mut self, cx: &mut Cx<'_>, text: &str) -> Result<(), String> {
+        let Count(capacity) = parsed(cx, text)?;
+        let before = std::mem::replace(&mut self.settings.capacity, capacity);
+        let made = FlowTable::new(capacity)
+            .map_err(|error| error.to_string())
+            .and_then(|table| Ok((table, lists_for(&self.settings)?)));
+        let (table, lists) = made.inspect_err(|_| self.settings.capacity = before)?;
+        self.flush(cx);
+        (self.table, self.lists) = (table, lists);
+        self.note_settings();
+        Ok(())
+    }
+}
