@@ -25,7 +25,7 @@ pub struct Class {
     /// The arguments of the class, in the order in which positional arguments are read.
     pub args: &'static [ArgInfo],
     /// The handlers, with the functions that answer them (see [`crate::handlers`]).
-    pub table: &'static dyn Table,
+    pub table: &'static dyn HandlerTable,
     /// The properties of the class that the engine acts on.
     pub notes: Notes,
     /// The phase of configuration in which elements of this class are made.
@@ -77,7 +77,7 @@ impl Class {
 }
 
 /// The table of a class, without the type of its elements.
-pub trait Table: Sync {
+pub trait HandlerTable: Sync {
     /// Returns the description of a handler that all elements of the class have, by its index.
     fn info(&self, index: usize) -> Option<&HandlerInfo>;
 

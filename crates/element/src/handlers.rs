@@ -25,7 +25,7 @@ use std::any::Any;
 use std::slice;
 
 use crate::args::parse_bool;
-use crate::class::{ANY_HANDLER, Access, HandlerInfo, Table};
+use crate::class::{ANY_HANDLER, Access, HandlerInfo, HandlerTable};
 use crate::{Class, Cx, Element};
 
 /// A handler of elements of the type `E`: its description, and the functions that answer reads and writes.
@@ -278,7 +278,7 @@ impl<E: Element, const N: usize> Tables for [&'static [Handler<E>]; N] {
     }
 }
 
-impl<T: Tables> Table for T {
+impl<T: Tables> HandlerTable for T {
     fn info(&self, index: usize) -> Option<&HandlerInfo> {
         let of_all = self.entries().filter(|handler| matches!(handler.names, Names::One));
         of_all.map(|handler| &handler.info).nth(index)
@@ -338,7 +338,7 @@ impl<T: Tables> Table for T {
 }
 
 /// The empty table.
-impl Table for () {
+impl HandlerTable for () {
     fn info(&self, _index: usize) -> Option<&HandlerInfo> {
         None
     }
