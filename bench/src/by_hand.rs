@@ -34,7 +34,7 @@ impl Element for TenRouters {
     fn effects(&self) -> Effects {
         Effects {
             opaque: Some("it is written by hand"),
-            ..Effects::cases(vec![Case::new(Filter::Any, Target::Output(0))])
+            ..Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0))])
         }
     }
 

@@ -21,7 +21,8 @@ struct Exit;
 
 impl Element for Exit {
     fn effects(&self) -> Effects {
-        Effects::cases(vec![Case::new(Filter::Any, Target::Send)]).observing(&[Field::Length, Field::Payload])
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)])
+            .observing(&[Field::Length, Field::Payload])
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

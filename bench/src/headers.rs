@@ -4,7 +4,8 @@
 //! the rule leaves free are random. ClassBench's own generator does the same without locality. An earlier
 //! rule may match such a header as well.
 
-use classify::filter::{Condition, HeaderLayer, HeaderSlices, Test, Tree};
+use classify::Tree;
+use classify::filter::{Condition, HeaderLayer, HeaderSlices, Test};
 use element::args::{PlaceNames, filter_condition};
 use element::class::{ArgInfo, Notes};
 use element::{Batch, Class, Cx, Effects, Element};

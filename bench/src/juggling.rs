@@ -245,7 +245,7 @@ impl Element for Advance {
         let (sequence, checksum) = (field(SEQUENCE, 4), field(CHECKSUM, 2));
         let reads = vec![sequence.clone(), checksum.clone()];
         let moved = |name| Value::Pure { name, reads: reads.clone() };
-        let case = Case::new(Filter::Any, Target::Output(0))
+        let case = Case::new(Filter::TRUE, Target::Output(0))
             .with(Action::Set(sequence, moved("sequence number")))
             .with(Action::Set(checksum, moved("checksum")));
         Effects::cases(vec![case]).depending_on(Depends::Counter)

@@ -101,7 +101,7 @@ struct Trains {
 impl Element for Trains {
     fn effects(&self) -> Effects {
         let value = Value::Pure { name: "flow in turn", reads: Vec::new() };
-        let case = Case::new(Filter::Any, Target::Output(0)).with(Action::Set(FLOW, value));
+        let case = Case::new(Filter::TRUE, Target::Output(0)).with(Action::Set(FLOW, value));
         Effects::cases(vec![case]).depending_on(Depends::Counter)
     }
 

@@ -1,7 +1,7 @@
 //! An element that keeps the first round of packets from a chain.
 
 use element::class::ArgInfo;
-use element::effects::{Case, Counting, Filter, Target};
+use element::effects::{Case, Counting, Filter, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element};
 
 /// The class of an element that drops the first PACKETS packets, rounded up to whole batches, and passes
@@ -25,10 +25,10 @@ struct Skip {
 
 impl Element for Skip {
     fn effects(&self) -> Effects {
-        let skipped = Filter::Opaque { about: "how many came before", reads: Vec::new() };
+        let skipped = Filter::Leaf(Predicate::Opaque { about: "how many came before", reads: Vec::new() });
         let cases = vec![
             Case::new(skipped, Target::Drop(DropReason::Discard)),
-            Case::new(Filter::Any, Target::Output(0)),
+            Case::new(Filter::TRUE, Target::Output(0)),
         ];
         // `Counting::Own` keeps this element out of the synthesized region, which begins downstream of it.
         Effects::cases(cases).counting(Counting::Own)

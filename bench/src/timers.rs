@@ -85,7 +85,7 @@ fn times() -> [i64; CLOCKS] {
 impl Element for Entrance {
     fn effects(&self) -> Effects {
         let place = Field::Bytes { base: Base::Data, offset: PLACE as i32, length: 8 * CLOCKS as u16 };
-        let write = Case::new(Filter::Any, Target::Output(0))
+        let write = Case::new(Filter::TRUE, Target::Output(0))
             .with(Action::Set(place, Value::Pure { name: "times", reads: Vec::new() }));
         Effects::cases(vec![write]).depending_on(Depends::Time)
     }

@@ -2,6 +2,7 @@
 //! data structures that find the first matching rule or longest prefix.
 //!
 //! - [`IntervalSet`]: a set of numbers as disjoint intervals, used by the declared effects of elements
+//! - [`Tree`]: a Boolean expression over tests of any type
 //! - [`linear`]: whole numbers that depend on a packet: a constant plus multiples of what it holds
 //! - [`filter`]: Click's expressions over IP packets (`src net 10/8 and tcp port www`), and matchers that
 //!   find the first of many expressions that holds
@@ -18,5 +19,7 @@ pub mod linear;
 pub mod pattern;
 pub mod prefixes;
 pub mod products;
+mod tree;
 
 pub use interval::IntervalSet;
+pub use tree::Tree;

@@ -372,7 +372,7 @@ impl Element for FromDump {
     fn effects(&self) -> Effects {
         // The packets are new, but other elements have to know which of their fields are set.
         let pure = |name| Value::Pure { name, reads: Vec::new() };
-        let mut case = Case::new(Filter::One(Vec::new()), Target::Output(0))
+        let mut case = Case::new(Filter::FALSE, Target::Output(0))
             .with(Action::Set(EXTRA_LENGTH, pure("length on the wire")));
         if self.force_ip {
             case = marking_ip(case);

@@ -453,7 +453,7 @@ impl Element for FromIpSummaryDump {
             (Field::HeaderOffset(Base::Transport), "after the IP header"),
         ]
         .into_iter()
-        .fold(Case::new(Filter::One(Vec::new()), Target::Output(0)), |case, (field, name)| {
+        .fold(Case::new(Filter::FALSE, Target::Output(0)), |case, (field, name)| {
             case.with(Action::Set(field, pure(name)))
         });
         Effects { cases: vec![case], ..Effects::source("summarised packet") }

@@ -302,7 +302,7 @@ impl Element for ToDump {
         };
         let mac = Field::HeaderOffset(Base::Mac);
         let seen = [Field::Length, Field::Payload, Field::TimeStamp, EXTRA_LENGTH, mac];
-        Effects::cases(vec![Case::new(Filter::Any, to)]).observing(&seen).counting(counts)
+        Effects::cases(vec![Case::new(Filter::TRUE, to)]).observing(&seen).counting(counts)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

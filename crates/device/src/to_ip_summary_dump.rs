@@ -305,7 +305,7 @@ impl Element for ToIpSummaryDump {
             anno(Annotations::EXTRA_PACKETS, 4),
             anno(Annotations::FIRST_TIMESTAMP, 8),
         ];
-        Effects::cases(vec![Case::new(Filter::Any, to)]).observing(&seen).counting(counts)
+        Effects::cases(vec![Case::new(Filter::TRUE, to)]).observing(&seen).counting(counts)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -10,6 +10,7 @@
 //! the cases cover every packet. [`Effects::opaque`] gives the reason if a declaration is incomplete.
 
 mod fields;
+mod filter;
 
 use classify::IntervalSet;
 use packet::{Base, DropReason};
@@ -17,6 +18,7 @@ use packet::{Base, DropReason};
 use crate::ElementId;
 
 pub use fields::{DST_IP, DST_IP6, EXTRA_LENGTH, Field, HeaderKind, PAINT, wire_field};
+pub use filter::{Filter, Predicate};
 
 /// A whole number that is computed from a packet: a constant, plus multiples of fields. Elements use it to
 /// declare where a header ends or the length that a packet must have. Fields are big-endian and have at most
@@ -32,62 +34,6 @@ pub fn plus_annotation(number: Number, offset: u8) -> Number {
         let power = if cfg!(target_endian = "little") { place } else { 3 - place };
         number.plus(1 << (8 * power), Field::Annotation { offset: offset + place, length: 1 }, u128::MAX)
     })
-}
-
-/// A condition on a packet. It selects the packets to which a [`Case`] applies.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Filter {
-    /// True for every packet.
-    Any,
-    /// True if the field, as a big-endian number and under the mask, lies in the set. False if the packet
-    /// is too short to have the field.
-    In {
-        /// The field.
-        field: Field,
-        /// The bits of the field that are compared; all bits set for the whole field.
-        mask: u128,
-        /// The values that are accepted, after the mask.
-        set: IntervalSet,
-    },
-    /// True if the header annotation of the header is set, and the fixed part of the header lies inside the
-    /// packet.
-    Present(HeaderKind),
-    /// True if the header's checksum is right. It is computed over the length that the header itself gives.
-    /// Other filters of the case have to check this length: for an invalid length the result is undefined.
-    RightChecksum {
-        /// The kind of header.
-        header: HeaderKind,
-        /// The packet's start or the header annotation from which the offset of the header counts.
-        base: Base,
-        /// The offset of the header from `base`, in bytes.
-        offset: i32,
-    },
-    /// True if the first number is at most as large as the second. False if the packet is too short to have
-    /// one of the fields in the numbers.
-    AtMost(Number, Number),
-    /// True if the element's state has an entry for the packet's key (if `hit` is true), or has none (if
-    /// `hit` is false).
-    State {
-        /// The table of the state ([`State::table`]).
-        table: &'static str,
-        /// True to select packets with an entry, false to select packets without.
-        hit: bool,
-    },
-    /// True if the inner filter is false.
-    Not(Box<Filter>),
-    /// True if all filters are true.
-    All(Vec<Filter>),
-    /// True if at least one filter is true.
-    One(Vec<Filter>),
-    /// A decision that only the element itself can take. It depends on the fields in `reads`, but the
-    /// declaration does not say how.
-    Opaque {
-        /// The subject of the decision, as a phrase for the user. All decisions of one element with the same
-        /// subject are one decision: the result for a packet is the same in all cases.
-        about: &'static str,
-        /// The fields that the decision depends on.
-        reads: Vec<Field>,
-    },
 }
 
 /// A value to which an action sets a field.
@@ -428,7 +374,7 @@ pub struct Emit {
 impl Emit {
     /// Declares copies of unchanged packets that leave by an output, or by every output (`None`).
     pub fn copies(output: Option<usize>) -> Emit {
-        Emit { name: "copy", input: None, reads: Vec::new(), output, starts: None, when: Filter::Any }
+        Emit { name: "copy", input: None, reads: Vec::new(), output, starts: None, when: Filter::TRUE }
     }
 
     /// True if the new packets are copies of unchanged packets.
@@ -535,7 +481,7 @@ impl Effects {
 
     /// Declares that every packet goes from its input to output 0 unchanged.
     pub fn pass() -> Effects {
-        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0))])
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0))])
     }
 
     /// Declares a source: no packets come in, and the packets that it makes are called `name`.
@@ -547,7 +493,7 @@ impl Effects {
                 reads: Vec::new(),
                 output: None,
                 starts: None,
-                when: Filter::Any,
+                when: Filter::TRUE,
             }],
             ..Effects::default()
         }
@@ -555,7 +501,7 @@ impl Effects {
 
     /// Declares that every packet is dropped for a reason.
     pub fn drop(reason: DropReason) -> Effects {
-        Effects::cases(vec![Case::new(Filter::Any, Target::Drop(reason))])
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Drop(reason))])
     }
 
     /// Declares that no packets come to the element and that it makes none, for elements that only give
@@ -627,7 +573,7 @@ impl Effects {
     fn reads_where(&self, counts: impl Fn(&Field, &Field) -> bool) -> Vec<Field> {
         let mut reads = Vec::new();
         for case in &self.cases {
-            case.when.collect_reads(&mut reads);
+            case.when.leaves().for_each(|leaf| leaf.collect_reads(&mut reads));
             // An updated checksum depends on its old value and on the overwritten fields, a recomputed
             // checksum on all bytes that it covers.
             match &case.checksum {
@@ -658,7 +604,7 @@ impl Effects {
         }
         for emit in &self.emits {
             reads.extend_from_slice(&emit.reads);
-            emit.when.collect_reads(&mut reads);
+            emit.when.leaves().for_each(|leaf| leaf.collect_reads(&mut reads));
         }
         reads.extend(self.state.iter().flat_map(|s| s.key.iter().cloned()));
         reads.sort();
@@ -703,54 +649,6 @@ impl Value {
     }
 }
 
-impl Filter {
-    /// Returns a filter that is true if this filter and all filters in `more` are true.
-    #[must_use]
-    pub fn and(self, more: impl IntoIterator<Item = Filter>) -> Filter {
-        Filter::All(std::iter::once(self).chain(more).collect())
-    }
-
-    /// Returns a filter that is true if this filter is false.
-    #[must_use]
-    #[allow(clippy::should_implement_trait, reason = "reads better than an operator in declarations")]
-    pub fn not(self) -> Filter {
-        Filter::Not(Box::new(self))
-    }
-
-    /// Returns a filter that is true if the packet has at least `offset + length` bytes from `base` on, and
-    /// `base` is set.
-    pub fn reaches(base: Base, offset: i32, length: u16) -> Filter {
-        let set = IntervalSet::one(0, 0);
-        Filter::In { field: Field::Bytes { base, offset, length }, mask: 0, set }
-    }
-
-    /// Returns a filter that is true if the field, as a big-endian number, equals `value`.
-    pub fn equals(field: Field, value: u128) -> Filter {
-        Filter::In { field, mask: u128::MAX, set: IntervalSet::one(value, value) }
-    }
-
-    /// Adds the fields that the filter reads to `reads`.
-    pub fn collect_reads(&self, reads: &mut Vec<Field>) {
-        match self {
-            Filter::Any | Filter::State { .. } => {}
-            Filter::In { field, .. } => reads.push(field.clone()),
-            Filter::Present(header) => reads.extend([Field::Length, Field::HeaderOffset(header.base())]),
-            Filter::RightChecksum { header: HeaderKind::Ipv4, base, offset } => {
-                reads.push(Field::Bytes { base: *base, offset: *offset, length: 60 });
-            }
-            // Transport checksums cover everything after the header, and most of them addresses in the IP
-            // header.
-            Filter::RightChecksum { base, .. } => {
-                reads.extend([Field::Payload, Field::Length, Field::HeaderOffset(*base)]);
-            }
-            Filter::AtMost(a, b) => reads.extend(a.variables().chain(b.variables()).cloned()),
-            Filter::Not(inner) => inner.collect_reads(reads),
-            Filter::All(inner) | Filter::One(inner) => inner.iter().for_each(|f| f.collect_reads(reads)),
-            Filter::Opaque { reads: more, .. } => reads.extend_from_slice(more),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -760,10 +658,10 @@ mod tests {
         let ttl = wire_field::IP_TTL;
         let effects = Effects::cases(vec![
             Case::new(
-                Filter::In { field: ttl.clone(), mask: 0xff, set: IntervalSet::one(0, 1) },
+                Filter::Leaf(Predicate::In { field: ttl.clone(), mask: 0xff, set: IntervalSet::one(0, 1) }),
                 Target::Output(1),
             ),
-            Case::new(Filter::Any, Target::Output(0))
+            Case::new(Filter::TRUE, Target::Output(0))
                 .with(Action::Set(ttl.clone(), Value::Plus(ttl.clone(), -1)))
                 .updating(&[HeaderKind::Ipv4]),
         ]);
@@ -779,7 +677,7 @@ mod tests {
         assert!(!may(&Effects::drop(DropReason::NoMatch)), "it may have something to say about it");
         assert!(may(&Effects::drop(DropReason::NoMatch).counting(Counting::Tallied)));
         assert!(!may(&Effects::pass().counting(Counting::Own)));
-        let side = Case::new(Filter::Any, Target::Output(1));
+        let side = Case::new(Filter::TRUE, Target::Output(1));
         assert!(!may(&Effects::cases(vec![side.clone()])), "it ends here");
         assert!(Effects::default().may_be_tallied(&side, 2));
         assert!(!may(&Effects::cases(vec![side.shown()]).counting(Counting::Tallied)));

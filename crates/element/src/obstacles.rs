@@ -5,7 +5,7 @@
 
 use crate::effects::{
     Action, Case, Checksum, Counting, Depends, Effects, Emit, Field, Filter, HeaderKind, Hold, Number, Order,
-    Sliced, StateAccess, Target, Value,
+    Predicate, Sliced, StateAccess, Target, Value,
 };
 use packet::{Annotations, Base};
 use wire::ip_protocol;
@@ -253,15 +253,13 @@ fn every_packet(table: &str) -> String {
     format!("keeps state that each packet may change ({table})")
 }
 
-/// Returns the subject of a decision in a filter that only the element itself can take ([`Filter::Opaque`]);
-/// `None` if there is no such decision.
+/// Returns the subject of a decision in a filter that only the element itself can take
+/// ([`Predicate::Opaque`]); `None` if there is no such decision.
 fn decided_inside(filter: &Filter) -> Option<&'static str> {
-    match filter {
-        Filter::Opaque { about, .. } => Some(about),
-        Filter::Not(inner) => decided_inside(inner),
-        Filter::All(parts) | Filter::One(parts) => parts.iter().find_map(decided_inside),
+    filter.leaves().find_map(|leaf| match leaf {
+        Predicate::Opaque { about, .. } => Some(*about),
         _ => None,
-    }
+    })
 }
 
 /// The properties of the packets that come to the element whose declaration is checked.
@@ -366,31 +364,28 @@ impl Place {
     /// True if a filter reads flags of TCP that only the first or the last of the merged segments has: CWR,
     /// PSH, FIN.
     fn decides_by_segment(self, filter: &Filter) -> bool {
-        match filter {
-            Filter::In { field: Field::Bytes { base: Base::Transport, offset, length }, mask, .. } => {
-                let flags = 13 - offset;
-                let shift = 8 * (i32::from(*length) - 1 - flags);
-                let bits =
-                    u32::try_from(shift).ok().and_then(|shift| 0x89u128.checked_shl(shift)).unwrap_or(0);
-                (0..i32::from(*length)).contains(&flags) && mask & bits != 0
-            }
-            Filter::Not(inner) => self.decides_by_segment(inner),
-            Filter::All(parts) | Filter::One(parts) => parts.iter().any(|part| self.decides_by_segment(part)),
-            _ => false,
-        }
+        filter.leaves().any(|leaf| {
+            let Predicate::In { field: Field::Bytes { base: Base::Transport, offset, length }, mask, .. } =
+                leaf
+            else {
+                return false;
+            };
+            let flags = 13 - offset;
+            let shift = 8 * (i32::from(*length) - 1 - flags);
+            let bits = u32::try_from(shift).ok().and_then(|shift| 0x89u128.checked_shl(shift)).unwrap_or(0);
+            (0..i32::from(*length)).contains(&flags) && mask & bits != 0
+        })
     }
 
     fn deep_filter(self, filter: &Filter) -> Option<&'static str> {
-        match filter {
-            Filter::Any | Filter::Present(_) | Filter::State { .. } => None,
-            Filter::In { field, mask, .. } => self.deep_bits(field, *mask),
-            Filter::RightChecksum { header: HeaderKind::Ipv4, .. } => None,
-            Filter::RightChecksum { .. } => Some("payload"),
-            Filter::AtMost(a, b) => self.deep_comparison(a, b),
-            Filter::Not(inner) => self.deep_filter(inner),
-            Filter::All(parts) | Filter::One(parts) => parts.iter().find_map(|part| self.deep_filter(part)),
-            Filter::Opaque { reads, .. } => reads.iter().find_map(|field| self.deep_field(field)),
-        }
+        filter.leaves().find_map(|leaf| match leaf {
+            Predicate::Present(_) | Predicate::State { .. } => None,
+            Predicate::In { field, mask, .. } => self.deep_bits(field, *mask),
+            Predicate::RightChecksum { header: HeaderKind::Ipv4, .. } => None,
+            Predicate::RightChecksum { .. } => Some("payload"),
+            Predicate::AtMost(a, b) => self.deep_comparison(a, b),
+            Predicate::Opaque { reads, .. } => reads.iter().find_map(|field| self.deep_field(field)),
+        })
     }
 
     /// Returns the name of the part of the packet that a comparison reads, if slicing may change the result.
@@ -479,7 +474,7 @@ mod tests {
 
     #[test]
     fn what_is_declared_can_be_composed() {
-        assert_eq!(to_synthesis(&cases(Filter::equals(wire_field::IP_TTL, 1))), None);
+        assert_eq!(to_synthesis(&cases(Predicate::equals(wire_field::IP_TTL, 1))), None);
         assert_eq!(to_synthesis(&Effects::pass().depending_on(Depends::Handler)), None);
         let counting = |counts| Effects { counts, ..Effects::pass() };
         assert_eq!(to_synthesis(&counting(Counting::Tallied)), None);
@@ -487,7 +482,7 @@ mod tests {
         assert_eq!(own.as_deref(), Some("shows what only packets themselves can tell"));
         let random = Effects::pass().depending_on(Depends::Random);
         assert_eq!(to_synthesis(&random).as_deref(), Some("depends on chance"));
-        let inside = Filter::Opaque { about: "a list of names", reads: Vec::new() };
+        let inside = Filter::Leaf(Predicate::Opaque { about: "a list of names", reads: Vec::new() });
         let told = to_synthesis(&cases(Filter::Not(Box::new(inside))));
         assert_eq!(told.as_deref(), Some("decides by itself (a list of names)"));
         let device =
@@ -495,7 +490,7 @@ mod tests {
         assert_eq!(to_synthesis(&device).as_deref(), Some("does what was left to devices"));
         let sends = Effects {
             support: Support { offloads: Some(-14), ..Support::default() },
-            ..Effects::cases(vec![Case::new(Filter::Any, Target::Send)])
+            ..Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)])
         };
         assert_eq!(to_synthesis(&sends), None);
     }
@@ -503,13 +498,17 @@ mod tests {
     #[test]
     fn headers_are_shallow() {
         let shallow = [
-            Filter::equals(wire_field::IP_DST, 1),
+            Predicate::equals(wire_field::IP_DST, 1),
             // The mask selects the lower two bits of the byte, which are ECN.
-            Filter::In { field: wire_field::IP_TOS, mask: 3, set: IntervalSet::one(3, 3) },
-            Filter::RightChecksum { header: HeaderKind::Ipv4, base: Base::Network, offset: 0 },
-            Filter::AtMost(Number::of(wire_field::IP_LENGTH), Number::of(Field::Length)),
-            Filter::AtMost(Number::constant(34), Number::of(Field::Length)),
-            Filter::reaches(Base::Transport, 0, 4),
+            Filter::Leaf(Predicate::In { field: wire_field::IP_TOS, mask: 3, set: IntervalSet::one(3, 3) }),
+            Filter::Leaf(Predicate::RightChecksum {
+                header: HeaderKind::Ipv4,
+                base: Base::Network,
+                offset: 0,
+            }),
+            Predicate::at_most(Number::of(wire_field::IP_LENGTH), Number::of(Field::Length)),
+            Predicate::at_most(Number::constant(34), Number::of(Field::Length)),
+            Predicate::reaches(Base::Transport, 0, 4),
         ];
         for filter in shallow {
             assert_eq!(to_slicing(&cases(filter.clone()), -14), None, "{filter:?}");
@@ -519,7 +518,7 @@ mod tests {
     #[test]
     fn what_hides_packets_is_deep() {
         let writing = |field, value: &[u8]| {
-            let case = Case::new(Filter::Any, Target::Output(0));
+            let case = Case::new(Filter::TRUE, Target::Output(0));
             Effects::cases(vec![case.with(Action::Set(field, Value::Constant(value.to_vec())))])
         };
         let six = Field::Bytes { base: Base::Network, offset: 6, length: 18 };
@@ -546,21 +545,35 @@ mod tests {
     #[test]
     fn what_slicing_changes_is_deep() {
         let deep = [
-            (Filter::equals(wire_field::IP_TOS, 0), "reads the DSCP"),
-            (Filter::In { field: wire_field::IP_VERSION_IHL, mask: 15, set: IntervalSet::one(5, 5) }, ""),
-            (Filter::equals(Field::Bytes { base: Base::Data, offset: 14, length: 2 }, 0), "reads the DSCP"),
-            (Filter::equals(wire_field::IP_LENGTH, 40), "reads the length"),
-            (Filter::AtMost(Number::constant(1000), Number::of(Field::Length)), "reads the length"),
-            (Filter::reaches(Base::Data, 200, 1), "reads the payload"),
+            (Predicate::equals(wire_field::IP_TOS, 0), "reads the DSCP"),
             (
-                Filter::RightChecksum { header: HeaderKind::Tcp, base: Base::Transport, offset: 0 },
+                Filter::Leaf(Predicate::In {
+                    field: wire_field::IP_VERSION_IHL,
+                    mask: 15,
+                    set: IntervalSet::one(5, 5),
+                }),
+                "",
+            ),
+            (
+                Predicate::equals(Field::Bytes { base: Base::Data, offset: 14, length: 2 }, 0),
+                "reads the DSCP",
+            ),
+            (Predicate::equals(wire_field::IP_LENGTH, 40), "reads the length"),
+            (Predicate::at_most(Number::constant(1000), Number::of(Field::Length)), "reads the length"),
+            (Predicate::reaches(Base::Data, 200, 1), "reads the payload"),
+            (
+                Filter::Leaf(Predicate::RightChecksum {
+                    header: HeaderKind::Tcp,
+                    base: Base::Transport,
+                    offset: 0,
+                }),
                 "reads the payload",
             ),
         ];
         for (filter, told) in deep {
             assert_eq!(to_slicing(&cases(filter.clone()), -14).unwrap_or_default(), told, "{filter:?}");
         }
-        let pass = || Case::new(Filter::Any, Target::Output(0));
+        let pass = || Case::new(Filter::TRUE, Target::Output(0));
         let dscp = Value::Bits { mask: vec![0xfc], value: vec![0] };
         let marks = Effects::cases(vec![pass().with(Action::Set(wire_field::IP_TOS, dscp))]);
         assert_eq!(to_slicing(&marks, -14).as_deref(), Some("writes the DSCP"));
@@ -572,9 +585,11 @@ mod tests {
                 Value::Constant(vec![0; 18]),
             )
         };
-        let tag =
-            |strip| Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(strip).with(front())]);
-        let reading = |base, offset, length| cases(Filter::equals(Field::Bytes { base, offset, length }, 1));
+        let tag = |strip| {
+            Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(strip).with(front())])
+        };
+        let reading =
+            |base, offset, length| cases(Predicate::equals(Field::Bytes { base, offset, length }, 1));
         let deep = |base, offset, length| to_slicing(&reading(base, offset, length), -14);
         assert_eq!(deep(Base::Data, 42, 1).as_deref(), Some("reads the payload"));
         assert_eq!(deep(Base::Data, 34, 4), None, "ports");
@@ -590,21 +605,21 @@ mod tests {
 
     #[test]
     fn offloads_pass_where_nobody_looks_at_what_is_left_to_do() {
-        let reads = |field| cases(Filter::equals(field, 1));
+        let reads = |field| cases(Predicate::equals(field, 1));
         let set = |field: Field| {
             let length = match field {
                 Field::Bytes { length, .. } => length.into(),
                 _ => 1,
             };
             let action = Action::Set(field, Value::Constant(vec![0; length]));
-            Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(action)])
+            Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(action)])
         };
-        let ttl = Case::new(Filter::Any, Target::Output(0))
+        let ttl = Case::new(Filter::TRUE, Target::Output(0))
             .with(Action::Set(wire_field::IP_TTL, Value::Plus(wire_field::IP_TTL, -1)))
             .updating(&[HeaderKind::Ipv4]);
         let device = Effects {
             support: Support { offloads: Some(-14), ..Support::default() },
-            ..Effects::cases(vec![Case::new(Filter::Any, Target::Send)])
+            ..Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)])
         };
         let pass = [
             Effects::pass().observing(&[Field::Length]),
@@ -613,8 +628,12 @@ mod tests {
             reads(Field::Bytes { base: Base::Data, offset: 12, length: 2 }),
             reads(Field::Bytes { base: Base::Transport, offset: 13, length: 1 }),
             reads(Field::Bytes { base: Base::Network, offset: 24, length: 16 }),
-            cases(Filter::RightChecksum { header: HeaderKind::Ipv4, base: Base::Network, offset: 0 }),
-            cases(Filter::AtMost(Number::of(wire_field::IP_LENGTH), Number::of(Field::Length))),
+            cases(Filter::Leaf(Predicate::RightChecksum {
+                header: HeaderKind::Ipv4,
+                base: Base::Network,
+                offset: 0,
+            })),
+            cases(Predicate::at_most(Number::of(wire_field::IP_LENGTH), Number::of(Field::Length))),
             set(wire_field::ETHER_DST),
             Effects::cases(vec![ttl]),
             device,
@@ -622,8 +641,8 @@ mod tests {
         for effects in pass {
             assert_eq!(to_offloads(&effects, -14), None, "{effects:?}");
         }
-        let strip = Case::new(Filter::Any, Target::Output(0)).with(Action::Strip(14));
-        let ports = Case::new(Filter::Any, Target::Output(0))
+        let strip = Case::new(Filter::TRUE, Target::Output(0)).with(Action::Strip(14));
+        let ports = Case::new(Filter::TRUE, Target::Output(0))
             .with(Action::Set(wire_field::SRC_PORT, Value::Constant(vec![0, 1])))
             .updating(&[HeaderKind::Udp]);
         let stop = [
@@ -639,7 +658,7 @@ mod tests {
             (set(wire_field::DST_PORT), "writes what a transport checksum covers"),
             (Effects::cases(vec![ports]), "changes transport checksums"),
             (Effects::cases(vec![strip]), "moves the start"),
-            (Effects::cases(vec![Case::new(Filter::Any, Target::Send)]), "sends packets as they are"),
+            (Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]), "sends packets as they are"),
             (Effects { hold: Hold::Replay, ..Effects::pass() }, "replays packets"),
         ];
         for (effects, told) in stop {

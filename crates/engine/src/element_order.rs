@@ -139,7 +139,8 @@ pub(crate) fn reordered(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
 #[cfg(test)]
 mod tests {
     use element::effects::{
-        Action, Case, EXTRA_LENGTH, Field, Filter, Number, Sliced, Support, Target, Value, wire_field,
+        Action, Case, EXTRA_LENGTH, Field, Filter, Number, Predicate, Sliced, Support, Target, Value,
+        wire_field,
     };
 
     use super::*;
@@ -160,7 +161,7 @@ mod tests {
             ..Effects::pass()
         };
         let deep = Effects::cases(vec![
-            Case::new(Filter::Any, Target::Output(0))
+            Case::new(Filter::TRUE, Target::Output(0))
                 .with(Action::Set(Field::Payload, Value::Constant(vec![1]))),
         ]);
         let all = [Effects::source("test"), parks, between, joins, deep];
@@ -172,8 +173,8 @@ mod tests {
     fn reading(fields: &[Field]) -> Effects {
         let reads = fields.to_vec();
         Effects::cases(vec![
-            Case::new(Filter::Opaque { about: "something", reads }, Target::Output(0)),
-            Case::new(Filter::Any, Target::Output(0)),
+            Case::new(Filter::Leaf(Predicate::Opaque { about: "something", reads }), Target::Output(0)),
+            Case::new(Filter::TRUE, Target::Output(0)),
         ])
     }
 
@@ -210,7 +211,7 @@ mod tests {
             },
             ..Effects::pass()
         };
-        let ends = |to: Target| Effects::cases(vec![Case::new(Filter::Any, to)]);
+        let ends = |to: Target| Effects::cases(vec![Case::new(Filter::TRUE, to)]);
         let drops = || ends(Target::Drop(element::DropReason::Discard));
         let row = |elements: [Effects; 4]| {
             let forward: Vec<_> =
@@ -244,8 +245,8 @@ mod tests {
     fn lengths_are_for_those_who_know_of_the_rest() {
         assert_eq!(chain(reading(&[Field::Length]), true), ["reads the length"]);
         assert_eq!(chain(reading(&[Field::Length, EXTRA_LENGTH]), true), Vec::<String>::new());
-        let long = Filter::AtMost(Number::of(Field::Length), Number::constant(1000));
-        let cases = vec![Case::new(long, Target::Output(0)), Case::new(Filter::Any, Target::Output(0))];
+        let long = Predicate::at_most(Number::of(Field::Length), Number::constant(1000));
+        let cases = vec![Case::new(long, Target::Output(0)), Case::new(Filter::TRUE, Target::Output(0))];
         assert_eq!(chain(Effects::cases(cases), true), ["reads the length"]);
     }
 

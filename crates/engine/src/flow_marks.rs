@@ -110,7 +110,7 @@ mod tests {
 
     fn setting(field: Field) -> Effects {
         let action = Action::Set(field, Value::Constant(vec![0]));
-        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(action)])
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(action)])
     }
 
     /// True if marks are relied on in a chain: an element that gives marks, `between`, an element that

@@ -509,7 +509,7 @@ fn written(effects: &[Effects], starts: &Starts) -> Option<Written> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use element::effects::{Filter, PAINT, Support, Target, wire_field};
+    use element::effects::{Filter, PAINT, Predicate, Support, Target, wire_field};
 
     /// Derives the facts about elements that are not connected.
     fn gathered(effects: &[Effects]) -> Facts {
@@ -518,7 +518,7 @@ mod tests {
 
     fn writing(field: Field) -> Effects {
         let action = Action::Set(field, Value::Constant(vec![0]));
-        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(action)])
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(action)])
     }
 
     #[test]
@@ -557,7 +557,7 @@ mod tests {
     fn writes_are_bounded_by_the_headers_before_them() {
         let ttl = writing(wire_field::IP_TTL);
         assert_eq!(gathered(std::slice::from_ref(&ttl)).restore.bytes, 9);
-        let case = || Case::new(Filter::Any, Target::Output(0));
+        let case = || Case::new(Filter::TRUE, Target::Output(0));
         // Stripped bytes that are added back do not move later writes. Where paths meet, the path that
         // strips more counts.
         let strip = |n| Effects::cases(vec![case().with(Action::Strip(n))]);
@@ -600,7 +600,7 @@ mod tests {
     fn writes_behind_transport_headers_reach_as_far_as_those_may_lie() {
         let bytes_with = |value| {
             let action = Action::Set(Field::HeaderOffset(Base::Transport), value);
-            let case = Case::new(Filter::Any, Target::Output(0)).with(action);
+            let case = Case::new(Filter::TRUE, Target::Output(0)).with(action);
             gathered(&[writing(wire_field::SRC_PORT), Effects::cases(vec![case])]).restore.bytes
         };
         assert_eq!(bytes_with(Value::Constant(vec![34])), 36);
@@ -618,7 +618,7 @@ mod tests {
     #[test]
     fn packets_tell_where_their_transport_headers_are_unless_they_are_marked_later() {
         let mark = Action::Set(Field::HeaderOffset(Base::Transport), Value::Constant(vec![74]));
-        let mark = Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(mark)]);
+        let mark = Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(mark)]);
         let replay = Effects { hold: Hold::Replay, ..Effects::pass() };
         let ports = writing(wire_field::DST_PORT);
         let chain = |chain: &[&Effects]| {
@@ -644,7 +644,7 @@ mod tests {
             support: Support { offloads: Some(-14), ..Support::default() },
             ..Effects::source("received packet")
         };
-        let send = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
+        let send = Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]);
         let sink = |start| Effects {
             support: Support { offloads: Some(start), ..Support::default() },
             ..send.clone()
@@ -668,14 +668,14 @@ mod tests {
             support: Support { offloads: Some(-14), ..Support::default() },
             ..Effects::source("received packet")
         };
-        let send = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
+        let send = Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]);
         let sink = Effects { support: Support { offloads: Some(-14), ..Support::default() }, ..send };
         // The stand-in looks at the payload. Packets that it does not handle go to the element.
         let deep = Field::Bytes { base: Base::Data, offset: 100, length: 1 };
-        let by_payload = Case::new(Filter::equals(deep, 7), Target::Output(1));
+        let by_payload = Case::new(Predicate::equals(deep, 7), Target::Output(1));
         let stand_in = |replaces: Vec<ElementId>| Effects {
             replaces,
-            ..Effects::cases(vec![by_payload.clone(), Case::new(Filter::Any, Target::Output(0))])
+            ..Effects::cases(vec![by_payload.clone(), Case::new(Filter::TRUE, Target::Output(0))])
         };
         let facts = |replaces: Vec<ElementId>, element: Effects| {
             let forward =
@@ -710,7 +710,7 @@ mod tests {
     #[test]
     fn a_field_that_only_changes_itself_is_read_by_nobody() {
         let more = |read| Action::Set(PAINT, Value::Pure { name: "more", reads: vec![read] });
-        let effects = |action| Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(action)]);
+        let effects = |action| Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(action)]);
         assert!(!gathered(&[effects(more(PAINT))]).annotations_used);
         assert!(gathered(&[effects(more(Field::Annotation { offset: 17, length: 1 }))]).annotations_used);
     }
@@ -718,7 +718,7 @@ mod tests {
     #[test]
     fn headers_are_put_in_front_where_less_was_stripped() {
         let strip =
-            |n| Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(Action::Strip(n))]);
+            |n| Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(Action::Strip(n))]);
         let replay = Effects { hold: Hold::Replay, ..Effects::pass() };
         let in_front = |chain: &[Effects], back: Option<usize>| {
             let mut forward: Vec<_> = (1..=chain.len()).map(|next| vec![vec![(next, 0)]]).collect();

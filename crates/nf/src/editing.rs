@@ -3,7 +3,9 @@
 
 use classify::IntervalSet;
 use element::args::ArgType;
-use element::effects::{Action, Case, Effects, Field, Filter, HeaderKind, Number, Target, Value, wire_field};
+use element::effects::{
+    Action, Case, Effects, Field, Filter, HeaderKind, Number, Predicate, Target, Value, wire_field,
+};
 use element::{Args, Base, Batch, Cx, DropReason, Element, Invalid, Packet};
 use wire::checksum::Sum;
 use wire::{FromBytes, ipv4};
@@ -133,14 +135,14 @@ pub(crate) fn rest_from(base: Base) -> Number {
 /// Returns a filter that holds if a field's bits in `mask` form a number from `low` to `high`, both
 /// included.
 pub(crate) fn within(field: Field, mask: u128, low: u128, high: u128) -> Filter {
-    Filter::In { field, mask, set: IntervalSet::one(low, high) }
+    Filter::Leaf(Predicate::In { field, mask, set: IntervalSet::one(low, high) })
 }
 
 /// Returns a filter that holds if the network header annotation is at an IPv4 header with this protocol,
 /// and the transport header annotation is set.
 pub(crate) fn ipv4_of_protocol(protocol: u8) -> Filter {
-    let protocol = Filter::equals(wire_field::IP_PROTOCOL, protocol.into());
-    Filter::Present(HeaderKind::Ipv4).and([protocol, is_marked(Base::Transport)])
+    let protocol = Predicate::equals(wire_field::IP_PROTOCOL, protocol.into());
+    Predicate::present(HeaderKind::Ipv4).and([protocol, is_marked(Base::Transport)])
 }
 
 /// Returns a filter that holds if a header annotation is set.
@@ -148,7 +150,7 @@ pub(crate) fn is_marked(base: Base) -> Filter {
     // The number is always 0, but it exists only if the annotation is set; without it, the comparison
     // fails.
     let marked = Number::constant(0).plus(0, Field::HeaderOffset(base), u128::MAX);
-    Filter::AtMost(marked, Number::constant(0))
+    Predicate::at_most(marked, Number::constant(0))
 }
 
 /// Returns the action that sets a header annotation to an offset from the start of the packet, which is
@@ -175,19 +177,19 @@ pub(crate) fn header_at(base: Base, offset: usize) -> Action {
 
 /// Returns the case that drops packets without this header, with [`DropReason::NoHeader`].
 pub(crate) fn needs(header: HeaderKind) -> Case {
-    Case::new(Filter::Not(Box::new(Filter::Present(header))), Target::Drop(DropReason::NoHeader))
+    Case::new(Filter::Not(Box::new(Predicate::present(header))), Target::Drop(DropReason::NoHeader))
 }
 
 /// Returns the case of packets that the element selects by a test that it does not declare. The test
 /// depends only on the fields `reads`; `about` describes it to people.
 pub(crate) fn when(about: &'static str, reads: &[Field], to: Target) -> Case {
-    Case::new(Filter::Opaque { about, reads: reads.to_vec() }, to)
+    Case::new(Filter::Leaf(Predicate::Opaque { about, reads: reads.to_vec() }), to)
 }
 
 /// Returns the last case of a declaration: it sends packets that no earlier case has matched to output 0,
 /// with these changes.
 pub(crate) fn otherwise(actions: Vec<Action>) -> Case {
-    Case { actions, ..Case::new(Filter::Any, Target::Output(0)) }
+    Case { actions, ..Case::new(Filter::TRUE, Target::Output(0)) }
 }
 
 /// Returns the case of packets that go to output 1, or are dropped for this reason if there is no such
@@ -200,14 +202,14 @@ pub(crate) fn aside(when: Filter, reason: DropReason) -> Case {
 /// depends only on the fields `reads`. The packets go to output 1, or are dropped if there is no such
 /// output. `about` describes the test to people.
 pub(crate) fn refused(about: &'static str, reads: &[Field], reason: DropReason) -> Case {
-    aside(Filter::Opaque { about, reads: reads.to_vec() }, reason)
+    aside(Filter::Leaf(Predicate::Opaque { about, reads: reads.to_vec() }), reason)
 }
 
 /// Returns effects with two cases. Packets for which `good` holds go to output 0 with these changes; other
 /// packets go to output 1, or are dropped for this reason if there is no such output.
 pub(crate) fn or_aside(good: Filter, reason: DropReason, actions: Vec<Action>) -> Effects {
     let pass = Case { actions, ..Case::new(good, Target::Output(0)) };
-    Effects::cases(vec![pass, aside(Filter::Any, reason)])
+    Effects::cases(vec![pass, aside(Filter::TRUE, reason)])
 }
 
 /// Returns the effects of an element with several tests. Packets for which all filters hold go to output 0

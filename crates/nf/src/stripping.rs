@@ -1,7 +1,7 @@
 //! Common parts of elements that move the start of a packet to or after one of its headers, such as
 //! StripIPHeader.
 
-use element::effects::{Action, Case, Field, Filter, Number, Target};
+use element::effects::{Action, Case, Field, Filter, Number, Predicate, Target};
 use element::{Base, DropReason, Effects, Packet};
 
 use crate::editing::{Fate, is_marked, otherwise, pure};
@@ -50,7 +50,7 @@ pub(crate) fn effects(base: Base, behind: &Number) -> Effects {
 /// Returns the cases of [`effects`], for elements that have further cases ahead of them.
 pub(crate) fn cases(base: Base, behind: &Number) -> [Case; 3] {
     let to = behind.clone().plus(1, Field::HeaderOffset(base), u128::MAX);
-    let short = Filter::AtMost(to.clone(), Number::of(Field::Length)).not();
+    let short = Predicate::at_most(to.clone(), Number::of(Field::Length)).not();
     [
         Case::new(is_marked(base).not(), Target::Drop(DropReason::NoHeader)),
         Case::new(short, Target::Drop(DropReason::TooShort)),
@@ -63,9 +63,10 @@ pub(crate) fn cases(base: Base, behind: &Number) -> [Case; 3] {
 pub(crate) fn vague_effects(base: Base, reads: &[Field]) -> Effects {
     let mut reads = reads.to_vec();
     reads.extend([Field::HeaderOffset(base), Field::Length]);
-    let there = Filter::Opaque { about: "header inside the packet", reads: reads.clone() };
+    let there = Filter::Leaf(Predicate::Opaque { about: "header inside the packet", reads: reads.clone() });
     let lacks = Case::new(there.not(), Target::Drop(DropReason::NoHeader));
-    let whole = Filter::Opaque { about: "all of the header in the packet", reads: reads.clone() };
+    let whole =
+        Filter::Leaf(Predicate::Opaque { about: "all of the header in the packet", reads: reads.clone() });
     let short = Case::new(whole.not(), Target::Drop(DropReason::TooShort));
     let start = pure(Field::HeaderOffset(Base::Data), "to the header", &reads);
     let length = pure(Field::Length, "from the header", &reads);

@@ -297,7 +297,7 @@ impl TestSink {
 impl Element for TestSink {
     fn effects(&self) -> Effects {
         let seen = [Field::Payload, Field::Length, Field::Annotation { offset: 0, length: 48 }];
-        Effects::cases(vec![Case::new(Filter::Any, Target::Send)]).observing(&seen)
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]).observing(&seen)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -19,7 +19,7 @@
 //! DecIPTTL, MarkIPHeader
 
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Filter, HeaderKind, Number, Target, Value, wire_field};
+use element::effects::{Action, Case, Filter, HeaderKind, Number, Predicate, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::Delta;
 use wire::{FromBytes, ipv4};
@@ -59,11 +59,11 @@ impl LimitTtl {
 impl Element for LimitTtl {
     fn effects(&self) -> Effects {
         let ttl = wire_field::IP_TTL;
-        let is_low = Filter::AtMost(Number::of(ttl.clone()), Number::constant(self.most.into()));
+        let is_low = Predicate::at_most(Number::of(ttl.clone()), Number::constant(self.most.into()));
         Effects::cases(vec![
-            Case::new(Filter::Present(HeaderKind::Ipv4).not(), Target::Drop(DropReason::NoHeader)),
+            Case::new(Predicate::present(HeaderKind::Ipv4).not(), Target::Drop(DropReason::NoHeader)),
             Case::new(is_low, Target::Output(0)),
-            Case::new(Filter::Any, Target::Output(0))
+            Case::new(Filter::TRUE, Target::Output(0))
                 .with(Action::Set(ttl, Value::Constant(vec![self.most])))
                 .updating(&[HeaderKind::Ipv4]),
         ])

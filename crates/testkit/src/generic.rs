@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use element::effects::{Case, Effects, Field, Filter, Hold, Order, StateAccess};
+use element::effects::{Case, Effects, Field, Filter, Hold, Order, Predicate, StateAccess};
 use element::steering::{Dispatch, Spread, Spreading, WorkerLoad};
 use element::{Base, Class, Packet, Timestamp};
 use packet::HEADROOM;
@@ -417,12 +417,7 @@ fn reads_what_it_declares(sample: &ClassSample, effects: &Effects) -> Result<(),
 /// True if the declaration does not say for which packets the filter holds, because that depends on state
 /// or on the element alone.
 fn is_own(filter: &Filter) -> bool {
-    match filter {
-        Filter::Opaque { .. } | Filter::State { .. } => true,
-        Filter::Not(inner) => is_own(inner),
-        Filter::All(parts) | Filter::One(parts) => parts.iter().any(is_own),
-        _ => false,
-    }
+    filter.leaves().any(|leaf| matches!(leaf, Predicate::Opaque { .. } | Predicate::State { .. }))
 }
 
 fn declares_no_decision_twice(_: &ClassSample, effects: &Effects) -> Result<(), String> {
@@ -472,7 +467,7 @@ mod tests {
         assert!(reads_what_it_declares(&reader, &pass).is_err());
         assert!(keeps_order(&sorter, &pass).is_err());
         assert_eq!(does_what_it_declares(&honest, &pass), Ok(()));
-        let drops = Effects::cases(vec![Case::new(Filter::Any, Target::Drop(DropReason::Denied))]);
+        let drops = Effects::cases(vec![Case::new(Filter::TRUE, Target::Drop(DropReason::Denied))]);
         assert!(does_what_it_declares(&honest, &drops).is_err());
     }
 }

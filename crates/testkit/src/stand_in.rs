@@ -3,7 +3,7 @@
 
 use element::args::ElementRef;
 use element::class::ArgInfo;
-use element::effects::{Case, Filter, Target, wire_field};
+use element::effects::{Case, Filter, Predicate, Target, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, ElementId, Handler, Packet, Tally};
 
 /// The class `TestStandIn(COUNTER, FILTER)`. It does the work of a Counter followed by `IPFilter(allow udp,
@@ -76,8 +76,11 @@ impl StandIn {
 
 impl Element for StandIn {
     fn effects(&self) -> Effects {
-        let left = Filter::Opaque { about: "has usual headers", reads: vec![wire_field::IP_HEADER] };
-        let cases = vec![Case::new(left, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+        let left = Filter::Leaf(Predicate::Opaque {
+            about: "has usual headers",
+            reads: vec![wire_field::IP_HEADER],
+        });
+        let cases = vec![Case::new(left, Target::Output(1)), Case::new(Filter::TRUE, Target::Output(0))];
         Effects { replaces: vec![self.counter, self.filter], ..Effects::cases(cases) }
     }
 

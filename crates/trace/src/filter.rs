@@ -1,8 +1,8 @@
 //! The selection of the packets to analyze, by an expression in the filter language of IPFilter.
 
+use classify::Tree;
 use classify::filter::{
-    self, Condition, FieldPlace, HeaderLayer, HeaderSlices, Matcher, NameLookup, Primitive, Test, Tree,
-    Version,
+    self, Condition, FieldPlace, HeaderLayer, HeaderSlices, Matcher, NameLookup, Primitive, Test, Version,
 };
 use wire::LinkType;
 use wire::layers::Network;
@@ -35,7 +35,7 @@ impl Selection {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let matcher = Matcher::new(&[expression.replace(&condition).simplified()]);
+        let matcher = Matcher::new(&[expression.replace(&mut condition).simplified()]);
         Ok((Selection(Some(matcher)), of_kind(true)))
     }
 

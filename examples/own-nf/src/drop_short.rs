@@ -37,7 +37,7 @@ struct DropShort {
 impl Element for DropShort {
     fn effects(&self) -> Effects {
         // A minimal declaration: packets go to output 0 or are dropped, and nothing else is declared.
-        let any = Case::new(Filter::Any, Target::Output(0)).or_drop(DropReason::TooShort);
+        let any = Case::new(Filter::TRUE, Target::Output(0)).or_drop(DropReason::TooShort);
         Effects { opaque: Some("what it reads is not declared yet"), ..Effects::cases(vec![any]) }
     }
 

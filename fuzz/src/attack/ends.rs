@@ -139,7 +139,7 @@ impl Element for Source {
     /// Declares the effects of FromDump.
     fn effects(&self) -> Effects {
         let pure = |name| Value::Pure { name, reads: Vec::new() };
-        let case = Case::new(Filter::One(Vec::new()), Target::Output(0))
+        let case = Case::new(Filter::FALSE, Target::Output(0))
             .with(Action::Set(EXTRA_LENGTH, pure("length on the wire")));
         Effects { cases: vec![case], ..Effects::source("captured packet") }
     }
@@ -199,7 +199,7 @@ impl Element for Sink {
         if self.annotations {
             seen.push(Field::Annotation { offset: 0, length: 48 });
         }
-        Effects::cases(vec![Case::new(Filter::Any, Target::Send)]).observing(&seen)
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]).observing(&seen)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

@@ -39,7 +39,7 @@
 use std::any::Any;
 
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Filter, Hold, Order, Target};
+use element::effects::{Case, Depends, Filter, Hold, Order, Predicate, Target};
 use element::{
     Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
 };
@@ -139,12 +139,12 @@ impl FlowDelay {
 
 impl Element for FlowDelay {
     fn effects(&self) -> Effects {
-        let full = Filter::Opaque { about: "too many packets under way", reads: Vec::new() };
-        let by_flow = Filter::Opaque { about: "hash of the flow", reads: READS.to_vec() };
+        let full = Filter::Leaf(Predicate::Opaque { about: "too many packets under way", reads: Vec::new() });
+        let by_flow = Filter::Leaf(Predicate::Opaque { about: "hash of the flow", reads: READS.to_vec() });
         let cases = vec![
             Case::new(full, Target::Drop(DropReason::QueueFull)),
             Case::new(by_flow, Target::Hold(0)),
-            Case::new(Filter::Any, Target::Hold(0)),
+            Case::new(Filter::TRUE, Target::Hold(0)),
         ];
         let effects = Effects { hold: Hold::Delay, order: Order::MayReorder, ..Effects::cases(cases) };
         effects.depending_on(Depends::Time)

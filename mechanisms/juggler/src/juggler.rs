@@ -608,7 +608,7 @@ struct Inherited {
 
 impl Element for Juggler {
     fn effects(&self) -> Effects {
-        let mut case = Case::new(Filter::Any, Target::Hold(0));
+        let mut case = Case::new(Filter::TRUE, Target::Hold(0));
         if self.settings.merges {
             let headers = Field::Bytes { base: Base::Data, offset: 0, length: WRITTEN };
             case = case.with(Action::Set(

@@ -42,7 +42,7 @@ use std::any::Any;
 
 use element::args::{ArgType, Scope};
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Filter, State, StateAccess, Target};
+use element::effects::{Case, Depends, Filter, Predicate, State, StateAccess, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use flow::{FiveTupleKey, FlowTable, InsertError, KeyHasher};
 use wire::tcp::flags;
@@ -288,8 +288,8 @@ impl PathSelector {
 
 impl Element for PathSelector {
     fn effects(&self) -> Effects {
-        let any = Case::new(Filter::Any, Target::SomeOutput);
-        let by_flow = Filter::Opaque { about: "hash of the flow", reads: READS.to_vec() };
+        let any = Case::new(Filter::TRUE, Target::SomeOutput);
+        let by_flow = Filter::Leaf(Predicate::Opaque { about: "hash of the flow", reads: READS.to_vec() });
         let effects = match self.mode {
             Mode::Flow => Effects::cases(vec![Case::new(by_flow, Target::SomeOutput), any]),
             Mode::Packet => Effects::cases(vec![any]),

@@ -217,8 +217,8 @@ impl Element for PriorityMarker {
     fn effects(&self) -> Effects {
         let paint = Field::Annotation { offset: self.place as u8, length: 1 };
         let chosen = Value::Choose { set: IntervalSet::one(0, 1), key: Vec::new() };
-        let data = Case::new(Filter::Any, Target::Output(0)).on(0).with(Action::Set(paint, chosen));
-        let back = Case::new(Filter::Any, Target::Output(1)).on(1);
+        let data = Case::new(Filter::TRUE, Target::Output(0)).on(0).with(Action::Set(paint, chosen));
+        let back = Case::new(Filter::TRUE, Target::Output(1)).on(1);
         let access = StateAccess::EveryPacket;
         let table = State { table: "acknowledged", key: READS.to_vec(), both_directions: false, access };
         Effects { state: vec![table], ..Effects::cases(vec![data, back]) }

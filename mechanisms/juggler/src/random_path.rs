@@ -39,7 +39,7 @@ use std::any::Any;
 
 use element::args::{Raw, parse_integer, read_seconds, unquote};
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Filter, Hold, Order, Target};
+use element::effects::{Case, Depends, Filter, Hold, Order, Predicate, Target};
 use element::{
     Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
 };
@@ -184,10 +184,10 @@ impl RandomPath {
 
 impl Element for RandomPath {
     fn effects(&self) -> Effects {
-        let full = Filter::Opaque { about: "path full", reads: Vec::new() };
+        let full = Filter::Leaf(Predicate::Opaque { about: "path full", reads: Vec::new() });
         let cases = vec![
             Case::new(full, Target::Drop(DropReason::QueueFull)),
-            Case::new(Filter::Any, Target::Hold(0)),
+            Case::new(Filter::TRUE, Target::Hold(0)),
         ];
         let effects = Effects { hold: Hold::Delay, order: Order::MayReorder, ..Effects::cases(cases) };
         effects.depending_on(Depends::Random).depending_on(Depends::Time).depending_on(Depends::Handler)

@@ -38,7 +38,7 @@ use std::collections::VecDeque;
 
 use element::args::{AnnotationOffset, ArgType, Bandwidth};
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Field, Filter, Hold, Order, Target};
+use element::effects::{Case, Depends, Field, Filter, Hold, Order, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 
 /// The class.
@@ -177,10 +177,10 @@ impl StrictPriority {
 impl Element for StrictPriority {
     fn effects(&self) -> Effects {
         let paint = Field::Annotation { offset: self.place as u8, length: 1 };
-        let full = Filter::Opaque { about: "queue full", reads: vec![paint, Field::Length] };
+        let full = Filter::Leaf(Predicate::Opaque { about: "queue full", reads: vec![paint, Field::Length] });
         let cases = vec![
             Case::new(full, Target::Drop(DropReason::QueueFull)),
-            Case::new(Filter::Any, Target::Hold(0)),
+            Case::new(Filter::TRUE, Target::Hold(0)),
         ];
         let hold = Hold::Fifo { may_drop: true };
         Effects { hold, order: Order::MayReorder, ..Effects::cases(cases) }

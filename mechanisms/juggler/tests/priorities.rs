@@ -155,7 +155,7 @@ impl Sender {
 impl Element for Sender {
     fn effects(&self) -> Effects {
         let emits = Effects::source("data").emits;
-        Effects { emits, ..Effects::cases(vec![Case::new(Filter::Any, Target::Drop(DropReason::Answered))]) }
+        Effects { emits, ..Effects::cases(vec![Case::new(Filter::TRUE, Target::Drop(DropReason::Answered))]) }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
@@ -198,7 +198,7 @@ impl Element for Receiver {
             Emit { reads: vec![element::effects::Field::Payload], ..Effects::source("ack").emits.remove(0) };
         Effects {
             emits: vec![ack],
-            ..Effects::cases(vec![Case::new(Filter::Any, Target::Drop(DropReason::Answered))])
+            ..Effects::cases(vec![Case::new(Filter::TRUE, Target::Drop(DropReason::Answered))])
         }
     }
 

@@ -110,7 +110,7 @@ impl Batcher {
 
 impl Element for Batcher {
     fn effects(&self) -> Effects {
-        let held = Case::new(Filter::Any, Target::Hold(0));
+        let held = Case::new(Filter::TRUE, Target::Hold(0));
         Effects { hold: Hold::Delay, ..Effects::cases(vec![held]) }
             .depending_on(Depends::Time)
             .depending_on(Depends::Handler)

@@ -81,7 +81,7 @@ mod handlers;
 use std::any::Any;
 
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Field, Filter, Hold, Order, State, StateAccess, Target};
+use element::effects::{Case, Depends, Field, Filter, Hold, Order, Predicate, State, StateAccess, Target};
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual,
 };
@@ -526,9 +526,10 @@ struct Inherited {
 
 impl Element for Reframer {
     fn effects(&self) -> Effects {
-        let mut cases = vec![Case::new(Filter::Any, Target::Hold(0))];
+        let mut cases = vec![Case::new(Filter::TRUE, Target::Hold(0))];
         if self.settings.compress {
-            let superfluous = Filter::Opaque { about: "superfluous ACK", reads: self.reads() };
+            let superfluous =
+                Filter::Leaf(Predicate::Opaque { about: "superfluous ACK", reads: self.reads() });
             cases.insert(0, Case::new(superfluous, Target::Drop(DropReason::Coalesced)));
         }
         let table = State {

@@ -20,7 +20,7 @@ pub(crate) fn case(input: usize, output: usize, name: &'static str, is_whole: bo
     let length = (HEADERS + TOKEN) as u16;
     let front = Field::Bytes { base: Base::Data, offset: 0, length };
     let change = || Value::Pure { name, reads: reads.clone() };
-    let case = Case::new(Filter::Any, Target::Output(output))
+    let case = Case::new(Filter::TRUE, Target::Output(output))
         .on(input)
         .with(Action::Set(front, change()))
         .with(Action::Set(EXTRA_LENGTH, change()))

@@ -1,7 +1,7 @@
 //! The splice operation: finds the tokens of returning packets, and joins the parked payloads to their
 //! headers.
 
-use element::effects::{Case, Field, Filter};
+use element::effects::{Case, Field, Filter, Predicate};
 use element::{Batch, Cx, DropReason, Packet};
 use packet::Pool;
 
@@ -58,7 +58,8 @@ impl Splicing {
             let about = ["too long for MTU", "too long for MTU in its tunnel"];
             for (output, about) in (self.other..).zip(about) {
                 let mut long = case(input, output, "spliced", is_whole).or_drop(DropReason::TooLarge);
-                long.when = Filter::Opaque { about, reads: vec![Field::Payload, Field::Length] };
+                long.when =
+                    Filter::Leaf(Predicate::Opaque { about, reads: vec![Field::Payload, Field::Length] });
                 cases.insert(0, long);
             }
         }

@@ -26,7 +26,7 @@
 mod flows;
 mod running;
 
-use element::effects::{Case, Field, Filter, Target};
+use element::effects::{Case, Field, Filter, Predicate, Target};
 use element::{Args, Base, DropReason, Effects, Packet, Timestamp};
 use flow::Plain;
 use wire::FiveTuple;
@@ -90,12 +90,13 @@ impl Default for Needs {
             Field::HeaderOffset(Base::Transport),
         ];
         // Packets without a five-tuple are dropped before the function sees them.
-        let has_no_flow = Filter::Opaque { about: "packets without a five-tuple", reads: reads.clone() };
-        let decides = Filter::Opaque { about: "what the function decides", reads };
+        let has_no_flow =
+            Filter::Leaf(Predicate::Opaque { about: "packets without a five-tuple", reads: reads.clone() });
+        let decides = Filter::Leaf(Predicate::Opaque { about: "what the function decides", reads });
         let cases = vec![
             Case::new(has_no_flow, Target::Drop(DropReason::Unsuitable)),
             Case::new(decides, Target::SomeOutput),
-            Case::new(Filter::Any, Target::Drop(DropReason::Denied)),
+            Case::new(Filter::TRUE, Target::Drop(DropReason::Denied)),
         ];
         let effects =
             Effects { opaque: Some("what the function does is not declared"), ..Effects::cases(cases) };

@@ -163,7 +163,7 @@ fn build_log(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 
 impl Element for Log {
     fn effects(&self) -> Effects {
-        Effects::cases(vec![Case::new(Filter::Any, Target::Send)])
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)])
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

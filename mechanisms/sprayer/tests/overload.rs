@@ -194,7 +194,7 @@ struct Last {
 
 impl Element for Last {
     fn effects(&self) -> Effects {
-        Effects::cases(vec![Case::new(Filter::Any, Target::Send)])
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)])
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

@@ -27,7 +27,7 @@
 
 use classify::IntervalSet;
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Counting, Field, Filter, Target, Value};
+use element::effects::{Action, Case, Counting, Field, Filter, Predicate, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element, Handler, Tally, manual};
 use packet::{Annotations, PacketKind};
 use wire::LinkType;
@@ -74,12 +74,16 @@ impl Element for Cable {
         /// The bit of a 48-bit Ethernet address that is set in group addresses (multicast and broadcast).
         const GROUP: u128 = 1 << 40;
         let destination = || Field::Bytes { base: Base::Data, offset: 0, length: 6 };
-        let to_all = Filter::equals(destination(), (1 << 48) - 1);
-        let to_group = Filter::In { field: destination(), mask: GROUP, set: IntervalSet::one(GROUP, GROUP) };
+        let to_all = Predicate::equals(destination(), (1 << 48) - 1);
+        let to_group = Filter::Leaf(Predicate::In {
+            field: destination(),
+            mask: GROUP,
+            set: IntervalSet::one(GROUP, GROUP),
+        });
         Effects::cases(vec![
             received(to_all, PacketKind::Broadcast),
             received(to_group, PacketKind::Multicast),
-            received(Filter::Any, PacketKind::Host),
+            received(Filter::TRUE, PacketKind::Host),
         ])
         .counting(Counting::Tallied)
     }

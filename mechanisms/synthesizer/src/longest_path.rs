@@ -75,7 +75,7 @@ impl<'a> LongestPath<'a> {
         let network = program.layout[1].or_else(|| marks.next()).unwrap_or_default();
         let step = |&(node, start, cases): &(usize, i32, &[Case])| {
             let mut fields = Vec::new();
-            cases.iter().for_each(|case| case.when.collect_reads(&mut fields));
+            cases.iter().for_each(|case| case.when.leaves().for_each(|leaf| leaf.collect_reads(&mut fields)));
             let reads = fields.iter().filter_map(|field| name_of(field, start - network)).collect();
             let mut writes = Vec::new();
             if let Some(case) = cases.last() {

@@ -8,9 +8,10 @@
 //! A rule becomes a [`Condition`]. A port range other than 0 to 65535 is compared with the first four bytes
 //! after the IP header, whatever the protocol, and never holds for later fragments.
 
+use crate::Tree;
 use std::net::Ipv4Addr;
 
-use super::{Condition, HeaderLayer, Issue, Test, Tree};
+use super::{Condition, HeaderLayer, Issue, Test};
 
 /// True if a text begins with `@`, as rules in ClassBench's format do.
 pub fn is_classbench(text: &str) -> bool {

@@ -1,7 +1,8 @@
 //! Translates [`Primitive`]s into tests of header bytes, from which the matcher, the declarations of
 //! elements and the listings are made.
 
-use super::{HeaderSlices, Primitive, Protocol, Relation, Sides, Sign, Tree, Version};
+use super::{HeaderSlices, Primitive, Protocol, Relation, Sides, Sign, Version};
+use crate::Tree;
 
 /// The header whose bytes a test compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -173,12 +174,12 @@ fn at_ends(ends: Sides, opposite: bool, source: Vec<Test>, destination: Vec<Test
         let last = tests[tests.len() - 1];
         match (telling.is_empty(), opposite) {
             (true, opposite) => Tree::Constant(!opposite),
-            (false, false) if last.mask != 0 => Tree::all(telling.into_iter().map(Tree::Leaf).collect()),
+            (false, false) if last.mask != 0 => Tree::all(telling.into_iter().map(Tree::Leaf)),
             // An address of several words fits or differs only if all of its words are in the packet. A
             // test without mask bits of the last word ensures that.
             (false, opposite) => {
                 let there = Tree::Leaf(Test { mask: 0, low: 0, high: 0, ..last });
-                let unequal = || telling.iter().map(|t| Tree::Leaf(t.opposite())).collect();
+                let unequal = || telling.iter().map(|t| Tree::Leaf(t.opposite()));
                 match (opposite, tests.len()) {
                     (true, 1) => Tree::any(unequal()),
                     (true, _) => Tree::All(vec![there, Tree::any(unequal())]),

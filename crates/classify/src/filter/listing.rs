@@ -4,9 +4,10 @@
 //! A listing numbers bytes as Click does: the link-layer header from 2 (its words begin two bytes before
 //! the header), the IP header from 256, and the transport header from 512.
 
+use crate::Tree;
 use std::fmt;
 
-use super::{Condition, HeaderLayer, Test, Tree};
+use super::{Condition, HeaderLayer, Test};
 use crate::decision::{Graph, Next, Step, Test as Word};
 
 /// A list of conditions with their outputs, compiled to the decision graph that is shown.
@@ -22,7 +23,7 @@ impl Listing {
         let mut steps = Vec::new();
         let mut start = Next::FAIL;
         for (condition, output) in rules.rev() {
-            let words = condition.replace(&words).simplified();
+            let words = condition.replace(&mut words).simplified();
             let words = in_order(words);
             start = lay_out(&mut steps, &words, output.map_or(Next::FAIL, Next::result), start);
         }
@@ -128,7 +129,7 @@ fn words(test: &Test) -> Tree<Word> {
     }
     if test.low == test.high {
         let equal = word(mask, high, test.outside);
-        return if test.outside { equal.negated() } else { equal };
+        return if test.outside { equal.not() } else { equal };
     }
     // All ranges that reach this line extend to the largest number under the mask. So the test is: greater
     // than `low - 1`.
@@ -172,7 +173,7 @@ fn greater(
     }
     let mut rest: Option<Tree<Word>> = None;
     for (ones, run) in runs.into_iter().rev() {
-        let test = if ones { word(run, run, opposite) } else { word(run, 0, !opposite).negated() };
+        let test = if ones { word(run, run, opposite) } else { word(run, 0, !opposite).not() };
         rest = Some(match (rest, ones) {
             (None, _) => test,
             (Some(rest), true) => Tree::All(vec![test, rest]),
@@ -180,7 +181,7 @@ fn greater(
         });
     }
     let greater = rest.unwrap_or(Tree::Constant(false));
-    if opposite { greater.negated() } else { greater }
+    if opposite { greater.not() } else { greater }
 }
 
 #[cfg(test)]

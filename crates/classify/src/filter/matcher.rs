@@ -11,7 +11,8 @@
 
 use super::recent::{Lookup, Recent, Seen};
 use super::space::{Space, V4, V6, areas, asks_for_version, is_six};
-use super::{Condition, HeaderLayer, HeaderSlices, Test, Tree};
+use super::{Condition, HeaderLayer, HeaderSlices, Test};
+use crate::Tree;
 use crate::cuts::{Area, Cuts, GROUP, NONE, Points};
 use crate::products::{self, Products};
 

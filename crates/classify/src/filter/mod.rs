@@ -26,7 +26,6 @@ mod shadow;
 mod space;
 #[cfg(test)]
 mod tests;
-mod tree;
 mod words;
 
 pub use classbench::{classbench, is_classbench};
@@ -38,7 +37,6 @@ pub use parse::{DEEPEST, DEEPEST_CONDITION, Expression, Issue, parse};
 pub use primitive::{FieldPlace, Primitive, Protocol, Relation, Sides, Sign, Version};
 pub use recent::Recent;
 pub use shadow::{Shadows, shadows};
-pub use tree::Tree;
 
 /// The bytes of a packet as a filter sees them: for each header a slice from its start to the end of the
 /// packet. The slice is empty if the packet does not have the header, or its position is not known.
@@ -67,7 +65,7 @@ impl<'p> HeaderSlices<'p> {
 /// Translates an expression into tests of header bytes, and simplifies it: subexpressions whose value is
 /// the same for each packet are left out.
 pub fn condition(expression: &Expression) -> Condition {
-    expression.replace(&Primitive::condition).simplified()
+    expression.replace(&mut Primitive::condition).simplified()
 }
 
 /// Splits a rule such as `allow tcp` into its first word, the action, and the rest, the pattern. Both are

@@ -9,12 +9,13 @@
 //! question    = "true" | "false" | { qualifier } [ "[" place "]" ] [ "&" mask ] [ sign ] value
 //! ```
 
+use crate::Tree;
 use std::ops::Range;
 
 use super::draft::{AddressFamily, Data, Draft, Kind, Mask, Previous};
 use super::names::Meanings;
 use super::words::{Word, split};
-use super::{FieldPlace, NameLookup, Primitive, Protocol, Sides, Sign, Tree};
+use super::{FieldPlace, NameLookup, Primitive, Protocol, Sides, Sign};
 
 /// An error or a warning about the text of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -274,7 +275,7 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
             let text = format!("missing expression after '{}'", self.words[sign].text);
             self.error(self.words[sign].span(), text);
         }
-        if negated { inner.negated() } else { inner }
+        if negated { inner.not() } else { inner }
     }
 
     fn question(&mut self) -> Expression {
@@ -314,7 +315,7 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
             Some((primitive, previous)) => {
                 self.previous = previous;
                 let question = Tree::Leaf(primitive);
-                if negated { question.negated() } else { question }
+                if negated { question.not() } else { question }
             }
         }
     }

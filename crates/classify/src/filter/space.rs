@@ -1,10 +1,11 @@
 //! Translates conditions into boxes over addresses, ports and protocol: the input of [`cuts`](crate::cuts)
 //! and [`products`](crate::products).
 
+use crate::Tree;
 use crate::cuts::{ALL, Area, Range};
 
 use super::condition::number;
-use super::{Condition, HeaderLayer, HeaderSlices, Test, Tree};
+use super::{Condition, HeaderLayer, HeaderSlices, Test};
 
 /// The value of a port field in packets that are too short to have the port. It is larger than any port, so
 /// no range of ports contains it.

@@ -342,7 +342,7 @@ impl FromDpdkDevice {
 impl Element for FromDpdkDevice {
     fn effects(&self) -> Effects {
         let given = |name| Value::Pure { name, reads: Vec::new() };
-        let mut case = Case::new(Filter::One(Vec::new()), Target::Output(0))
+        let mut case = Case::new(Filter::FALSE, Target::Output(0))
             .with(Action::Set(Field::Kind, given("whom it was for")));
         if self.aggregates {
             case = case.with(Action::Set(AGGREGATE, given("the port's hash")));

@@ -343,7 +343,7 @@ impl ToDpdkDevice {
 
 impl Element for ToDpdkDevice {
     fn effects(&self) -> Effects {
-        let sent = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
+        let sent = Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]);
         Effects { hold: Hold::Fifo { may_drop: true }, ..sent.observing(&[Field::Length, Field::Payload]) }
     }
 

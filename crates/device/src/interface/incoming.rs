@@ -78,7 +78,7 @@ impl Incoming {
     pub(super) fn effects(&self, outputs: usize) -> Effects {
         // The packets are new, but other elements have to know which of their fields are set.
         let pure = |name| Value::Pure { name, reads: Vec::new() };
-        let mut case = Case::new(Filter::One(Vec::new()), Target::Output(0))
+        let mut case = Case::new(Filter::FALSE, Target::Output(0))
             .with(Action::Set(EXTRA_LENGTH, pure("length on the wire")))
             .with(Action::Set(Field::Kind, pure("whom it was for")));
         if self.marks_ip != MarksIp::No {
@@ -338,7 +338,7 @@ mod tests {
     impl Element for Sink {
         fn effects(&self) -> Effects {
             let seen = [Field::Payload, EXTRA_LENGTH];
-            let sent = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]).observing(&seen);
+            let sent = Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]).observing(&seen);
             Effects { support: Support { offloads: self.0, ..Support::default() }, ..sent }
         }
 

@@ -47,7 +47,7 @@ use std::sync::Arc;
 
 use element::args::Ipv4Prefix;
 use element::class::{ArgInfo, Notes, Task};
-use element::effects::{Case, Field, Filter, HeaderKind, Support, Target};
+use element::effects::{Case, Field, Filter, HeaderKind, Predicate, Support, Target};
 use element::{
     Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Timestamp, manual,
 };
@@ -285,10 +285,10 @@ impl Element for KernelTun {
         let mut effects = self.receiver.incoming.effects(self.outputs);
         if self.inputs > 0 {
             if !self.wanted.tap {
-                let no_header = Filter::All(vec![Filter::Present(HeaderKind::Ipv4).not()]);
+                let no_header = Filter::All(vec![Predicate::present(HeaderKind::Ipv4).not()]);
                 effects.cases.push(Case::new(no_header, Target::Drop(DropReason::NoHeader)));
             }
-            effects.cases.push(Case::new(Filter::Any, Target::Send));
+            effects.cases.push(Case::new(Filter::TRUE, Target::Send));
         }
         let offloads = Some(if self.wanted.tap { -14 } else { 0 });
         Effects {

@@ -48,7 +48,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use element::class::{ArgInfo, Notes, Task};
-use element::effects::{Case, Field, Filter, Hold, Support, Target};
+use element::effects::{Case, Field, Filter, Hold, Predicate, Support, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, manual};
 use packet::BATCH_CAPACITY;
 use wire::LinkType;
@@ -295,17 +295,17 @@ impl Element for ToDevice {
     fn effects(&self) -> Effects {
         let seen = [Field::Length, Field::Payload];
         if self.outputs == 0 {
-            let sent = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]).observing(&seen);
+            let sent = Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]).observing(&seen);
             return Effects {
                 support: Support { offloads: Some(-14), ..Support::default() },
                 hold: Hold::Fifo { may_drop: true },
                 ..sent
             };
         }
-        let taken = Filter::Opaque { about: "taken by the interface", reads: Vec::new() };
+        let taken = Filter::Leaf(Predicate::Opaque { about: "taken by the interface", reads: Vec::new() });
         let cases = vec![
             Case::new(taken, Target::Output(0)),
-            Case::new(Filter::Any, Target::Output(1)).or_drop(DropReason::WriteError),
+            Case::new(Filter::TRUE, Target::Output(1)).or_drop(DropReason::WriteError),
         ];
         Effects { hold: Hold::Fifo { may_drop: true }, ..Effects::cases(cases).observing(&seen) }
     }

@@ -73,7 +73,7 @@ struct ToHost {
 
 impl Element for ToHost {
     fn effects(&self) -> Effects {
-        let sent = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
+        let sent = Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]);
         Effects {
             support: Support { offloads: Some(-14), ..Support::default() },
             ..sent.observing(&[Field::Length, Field::Payload])

@@ -71,9 +71,8 @@ fn effects(observes: &[Field]) -> Effects {
     // Received packets come from outside, but other elements have to know that the extra length annotation
     // is set.
     let length = Value::Pure { name: "length of the datagram", reads: Vec::new() };
-    let received =
-        Case::new(Filter::One(Vec::new()), Target::Output(0)).with(Action::Set(EXTRA_LENGTH, length));
-    let sent = Case::new(Filter::Any, Target::Send);
+    let received = Case::new(Filter::FALSE, Target::Output(0)).with(Action::Set(EXTRA_LENGTH, length));
+    let sent = Case::new(Filter::TRUE, Target::Send);
     Effects {
         cases: vec![received, sent],
         hold: element::effects::Hold::Fifo { may_drop: true },

@@ -528,7 +528,7 @@ impl FromXdp {
 impl Element for FromXdp {
     fn effects(&self) -> Effects {
         let kind = Value::Pure { name: "whom it was for", reads: Vec::new() };
-        let case = Case::new(Filter::One(Vec::new()), Target::Output(0)).with(Action::Set(Field::Kind, kind));
+        let case = Case::new(Filter::FALSE, Target::Output(0)).with(Action::Set(Field::Kind, kind));
         let leaves = if self.steering == Steering::Hash { Leaves::Here } else { Leaves::Spread };
         let mut effects = Effects { cases: vec![case], leaves, ..Effects::source("received packet") };
         effects.emits[0].output = Some(0);

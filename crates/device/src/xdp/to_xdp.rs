@@ -395,7 +395,7 @@ impl ToXdp {
 
 impl Element for ToXdp {
     fn effects(&self) -> Effects {
-        let sent = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
+        let sent = Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]);
         Effects { hold: Hold::Fifo { may_drop: true }, ..sent.observing(&[Field::Length, Field::Payload]) }
     }
 

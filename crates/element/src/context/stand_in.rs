@@ -37,7 +37,7 @@ mod tests {
     fn packets_are_counted_as_their_case_says() {
         let counted = |to, outputs| {
             let mut counters = Counters::default();
-            counters.pass(&Case::new(Filter::Any, to).or_drop(DropReason::NoMatch), outputs, 3);
+            counters.pass(&Case::new(Filter::TRUE, to).or_drop(DropReason::NoMatch), outputs, 3);
             assert_eq!(counters.balance(), 0, "{to:?}");
             assert_eq!(counters.arrived, 3);
             (counters.emitted, counters.sent, counters.drops)

@@ -56,7 +56,9 @@ use std::sync::Arc;
 
 use element::args::{Raw, parse_integer};
 use element::class::ArgInfo;
-use element::effects::{self, Case, Depends, EXTRA_LENGTH, Field, Filter, State, StateAccess, Target};
+use element::effects::{
+    self, Case, Depends, EXTRA_LENGTH, Field, Filter, Predicate, State, StateAccess, Target,
+};
 use element::{Args, Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use lang::args::unquote;
 use packet::Annotations;
@@ -290,10 +292,11 @@ impl Element for AggregateCounter {
             [AGGREGATE, Field::Length, EXTRA_LENGTH, extra_packets, Field::HeaderOffset(Base::Network)];
         let mut effects = match self.sides {
             true => {
-                let not_counted = Filter::Opaque { about: "not counted", reads: seen.to_vec() };
+                let not_counted =
+                    Filter::Leaf(Predicate::Opaque { about: "not counted", reads: seen.to_vec() });
                 let cases = vec![
                     Case::new(not_counted, Target::Output(1)),
-                    Case::new(Filter::Any, Target::Output(0)),
+                    Case::new(Filter::TRUE, Target::Output(0)),
                 ];
                 Effects::cases(cases).depending_on(Depends::Handler).depending_on(Depends::Counter)
             }

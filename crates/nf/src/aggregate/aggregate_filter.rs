@@ -23,7 +23,7 @@
 use classify::IntervalSet;
 use element::args::parse_integer;
 use element::class::ArgInfo;
-use element::effects::{Case, Field, Filter, Target};
+use element::effects::{Case, Field, Filter, Predicate, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, manual};
 use packet::Annotations;
 
@@ -134,13 +134,17 @@ fn byte(number: usize) -> Field {
 /// the machine's.
 fn within(from: u32, to: u32) -> Filter {
     fn is_in(number: usize, from: u8, to: u8) -> Filter {
-        Filter::In { field: byte(number), mask: 0xff, set: IntervalSet::one(from.into(), to.into()) }
+        Filter::Leaf(Predicate::In {
+            field: byte(number),
+            mask: 0xff,
+            set: IntervalSet::one(from.into(), to.into()),
+        })
     }
     /// Returns a filter for the last bytes of the aggregate, from byte `number` on. As one number, they
     /// must be at least the last bytes of `from` and at most the last bytes of `to`; `None` means no bound.
     fn rest(number: usize, from: Option<[u8; 4]>, to: Option<[u8; 4]>) -> Filter {
         if number == 4 || (from, to) == (None, None) {
-            return Filter::Any;
+            return Filter::TRUE;
         }
         let [low, high] = [from.map_or(0, |from| from[number]), to.map_or(u8::MAX, |to| to[number])];
         let at = |value, from, to| Filter::All(vec![is_in(number, value, value), rest(number + 1, from, to)]);
@@ -151,10 +155,10 @@ fn within(from: u32, to: u32) -> Filter {
         if high - low > 1 {
             parts.push(is_in(number, low + 1, high - 1));
         }
-        Filter::One(parts)
+        Filter::Any(parts)
     }
     match (from, to) {
-        (0, u32::MAX) => Filter::Any,
+        (0, u32::MAX) => Filter::TRUE,
         _ => rest(0, Some(from.to_be_bytes()), Some(to.to_be_bytes())),
     }
 }
@@ -169,9 +173,9 @@ impl Element for AggregateFilter {
         let cases = self.patterns.iter().map(|pattern| {
             let to = pattern.output.map_or(Target::Drop(DropReason::Denied), Target::Output);
             let ranges = pattern.ranges.iter().map(|&(from, to)| within(from, to));
-            Case::new(Filter::One(ranges.collect()), to)
+            Case::new(Filter::Any(ranges.collect()), to)
         });
-        let others = Case::new(Filter::Any, Target::Drop(DropReason::Denied));
+        let others = Case::new(Filter::TRUE, Target::Drop(DropReason::Denied));
         Effects::cases(cases.chain([others]).collect())
     }
 
@@ -191,16 +195,13 @@ mod tests {
     use super::*;
 
     fn holds(filter: &Filter, aggregate: u32) -> bool {
-        match filter {
-            Filter::Any => true,
-            Filter::In { field: Field::Annotation { offset, length: 1 }, set, .. } => {
+        filter.holds(&|leaf| match leaf {
+            Predicate::In { field: Field::Annotation { offset, length: 1 }, set, .. } => {
                 let bytes = aggregate.to_ne_bytes();
                 set.contains(bytes[usize::from(*offset) - Annotations::AGGREGATE].into())
             }
-            Filter::All(parts) => parts.iter().all(|part| holds(part, aggregate)),
-            Filter::One(parts) => parts.iter().any(|part| holds(part, aggregate)),
             _ => panic!("{filter:?}"),
-        }
+        })
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Filter, State, StateAccess, Target};
+use element::effects::{Case, Depends, Filter, Predicate, State, StateAccess, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, ElementId, manual};
 
 use super::notifier::{self, Ended};
@@ -59,8 +59,11 @@ struct AggregateFirst {
 
 impl Element for AggregateFirst {
     fn effects(&self) -> Effects {
-        let hit = |hit| Filter::State { table: "seen", hit };
-        let no_room = Filter::Opaque { about: "no room for another aggregate", reads: vec![AGGREGATE] };
+        let hit = |hit| Filter::Leaf(Predicate::State { table: "seen", hit });
+        let no_room = Filter::Leaf(Predicate::Opaque {
+            about: "no room for another aggregate",
+            reads: vec![AGGREGATE],
+        });
         let cases = vec![
             aside(hit(true), DropReason::NoMatch),
             aside(no_room, DropReason::TableFull),

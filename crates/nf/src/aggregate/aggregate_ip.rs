@@ -152,7 +152,7 @@ impl Element for AggregateIp {
         let lacks = [DropReason::NoHeader, DropReason::NoMatch, DropReason::TooShort];
         let mut cases: Vec<Case> =
             lacks.into_iter().map(|reason: DropReason| refused(reason.as_str(), &reads, reason)).collect();
-        cases.push(Source { name: "header field", reads }.case(Filter::Any, self.incremental));
+        cases.push(Source { name: "header field", reads }.case(Filter::TRUE, self.incremental));
         Effects::cases(cases)
     }
 

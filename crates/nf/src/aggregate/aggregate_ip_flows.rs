@@ -551,7 +551,7 @@ impl Element for AggregateIpFlows {
             lacks(DropReason::TableFull),
             lacks(DropReason::QueueFull),
             lacks(DropReason::NoMatch),
-            Case::new(Filter::Any, to(0))
+            Case::new(Filter::TRUE, to(0))
                 .with(Action::Set(AGGREGATE, number))
                 .with(Action::Set(PAINT, paint))
                 .with(stamp),

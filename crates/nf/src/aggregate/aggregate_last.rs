@@ -121,7 +121,7 @@ impl Element for AggregateLast {
         let reads = vec![packets.clone(), EXTRA_LENGTH, first.clone(), Field::Length, Field::TimeStamp];
         let set =
             |field| Action::Set(field, Value::Pure { name: "sum over an aggregate", reads: reads.clone() });
-        let case = Case::new(Filter::Any, Target::Hold(0))
+        let case = Case::new(Filter::TRUE, Target::Hold(0))
             .with(set(packets))
             .with(set(EXTRA_LENGTH))
             .with(set(first));

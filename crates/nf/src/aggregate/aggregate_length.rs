@@ -19,7 +19,7 @@
 //! AggregateIP, AggregateCounter
 
 use element::class::ArgInfo;
-use element::effects::{EXTRA_LENGTH, Field, Filter};
+use element::effects::{EXTRA_LENGTH, Field, Filter, Predicate};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 use packet::Annotations;
 
@@ -54,10 +54,10 @@ impl Element for AggregateLength {
             let network = Field::HeaderOffset(Base::Network);
             let about = "no network header annotation";
             reads.push(network.clone());
-            let missing = Filter::Opaque { about, reads: vec![network, Field::Length] };
+            let missing = Filter::Leaf(Predicate::Opaque { about, reads: vec![network, Field::Length] });
             cases.push(aside(missing, DropReason::NoHeader));
         }
-        cases.push(Source { name: "length", reads }.case(Filter::Any, false));
+        cases.push(Source { name: "length", reads }.case(Filter::TRUE, false));
         Effects::cases(cases)
     }
 

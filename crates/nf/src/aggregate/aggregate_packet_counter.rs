@@ -141,7 +141,7 @@ impl AggregatePacketCounter {
 
 impl Element for AggregatePacketCounter {
     fn effects(&self) -> Effects {
-        let case = |port| Case::new(Filter::Any, Target::Output(port)).on(port);
+        let case = |port| Case::new(Filter::TRUE, Target::Output(port)).on(port);
         let state =
             State { table: "packets", key: Vec::new(), both_directions: false, access: StateAccess::Soft };
         let mut seen = vec![AGGREGATE];

@@ -49,7 +49,7 @@ struct AggregatePaint {
 impl Element for AggregatePaint {
     fn effects(&self) -> Effects {
         let source = Source { name: "paint", reads: vec![PAINT] };
-        Effects::cases(vec![source.case(Filter::Any, self.incremental)])
+        Effects::cases(vec![source.case(Filter::TRUE, self.incremental)])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

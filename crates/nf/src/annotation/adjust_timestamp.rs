@@ -62,7 +62,7 @@ impl Element for AdjustTimestamp {
             true => Value::Plus(field.clone(), self.time.0),
             false => Value::Pure { name: "adjusted if set", reads: vec![field.clone()] },
         };
-        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(Action::Set(field, value))])
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(Action::Set(field, value))])
     }
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {

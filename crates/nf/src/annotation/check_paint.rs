@@ -21,7 +21,7 @@
 
 use element::args::AnnotationOffset;
 use element::class::ArgInfo;
-use element::effects::{Counting, Depends, Filter};
+use element::effects::{Counting, Depends, Predicate};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 use crate::editing::{annotation, each_or_aside, or_aside, value};
@@ -51,7 +51,7 @@ struct CheckPaint {
 
 impl Element for CheckPaint {
     fn effects(&self) -> Effects {
-        let same = Filter::equals(annotation(self.place, 1), self.colour.into());
+        let same = Predicate::equals(annotation(self.place, 1), self.colour.into());
         or_aside(same, DropReason::NoMatch, Vec::new())
             .depending_on(Depends::Handler)
             .counting(Counting::Tallied)

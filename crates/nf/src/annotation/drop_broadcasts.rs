@@ -19,7 +19,7 @@
 //! HostEtherFilter, SetPacketType
 
 use classify::IntervalSet;
-use element::effects::{Field, Filter};
+use element::effects::{Field, Filter, Predicate};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Severity, manual};
 use packet::PacketKind;
 
@@ -47,7 +47,7 @@ struct DropBroadcasts {
 impl Element for DropBroadcasts {
     fn effects(&self) -> Effects {
         let set = IntervalSet::one(PacketKind::Broadcast as u128, PacketKind::Multicast as u128);
-        let group = Filter::In { field: Field::Kind, mask: u128::MAX, set };
+        let group = Filter::Leaf(Predicate::In { field: Field::Kind, mask: u128::MAX, set });
         Effects::cases(vec![aside(group, DropReason::Denied).shown(), otherwise(Vec::new())])
     }
 

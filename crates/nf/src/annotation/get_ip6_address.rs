@@ -20,7 +20,7 @@
 
 use classify::IntervalSet;
 use element::class::ArgInfo;
-use element::effects::{Action, Case, DST_IP6, Filter, Target, Value};
+use element::effects::{Action, Case, DST_IP6, Filter, Predicate, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 use packet::Annotations;
 
@@ -47,7 +47,8 @@ struct GetIp6Address {
 impl Element for GetIp6Address {
     fn effects(&self) -> Effects {
         let field = bytes(Base::Data, self.offset, 16);
-        let there = Filter::In { field: field.clone(), mask: 0, set: IntervalSet::one(0, 0) };
+        let there =
+            Filter::Leaf(Predicate::In { field: field.clone(), mask: 0, set: IntervalSet::one(0, 0) });
         let lacks = Case::new(there.not(), Target::Drop(DropReason::TooShort));
         Effects::cases(vec![lacks, otherwise(vec![Action::Set(DST_IP6, Value::Copy(field))])])
     }

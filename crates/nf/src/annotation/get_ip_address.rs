@@ -23,7 +23,7 @@
 
 use element::args::AnnotationOffset;
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Filter, HeaderKind, Target, Value, wire_field};
+use element::effects::{Action, Case, Filter, HeaderKind, Predicate, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use crate::editing::{annotation, bytes, each, ipv4, needs, otherwise};
@@ -77,7 +77,11 @@ impl Element for GetIpAddress {
         let (lacks, field) = match self.from {
             From::Data(offset) => {
                 let field = bytes(Base::Data, offset, 4);
-                let there = Filter::In { field: field.clone(), mask: 0, set: IntervalSet::one(0, 0) };
+                let there = Filter::Leaf(Predicate::In {
+                    field: field.clone(),
+                    mask: 0,
+                    set: IntervalSet::one(0, 0),
+                });
                 (Case::new(there.not(), Target::Drop(DropReason::TooShort)), field)
             }
             From::Source => (needs(HeaderKind::Ipv4), wire_field::IP_SRC),

@@ -52,7 +52,7 @@ impl Element for Paint {
     fn effects(&self) -> Effects {
         let field = Field::Annotation { offset: self.place as u8, length: 1 };
         let paint = Action::Set(field, Value::Constant(vec![self.colour]));
-        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(paint)])
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(paint)])
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -21,7 +21,7 @@
 use classify::IntervalSet;
 use element::args::AnnotationOffset;
 use element::class::ArgInfo;
-use element::effects::{Case, Emit, Field, Filter, Target};
+use element::effects::{Case, Emit, Field, Filter, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 
 use crate::sorting::{Fate, Sorter};
@@ -76,10 +76,11 @@ impl PaintSwitch {
 impl Element for PaintSwitch {
     fn effects(&self) -> Effects {
         let field = Field::Annotation { offset: self.place as u8, length: 1 };
-        let is = |colour: usize| Filter::equals(field.clone(), colour as u128);
+        let is = |colour: usize| Predicate::equals(field.clone(), colour as u128);
         let mut cases = vec![Case::new(is(ALL), Target::AllOutputs)];
         cases.extend((0..self.sorter.outputs().min(ALL)).map(|n| Case::new(is(n), Target::Output(n))));
-        let rest = Filter::In { field: field.clone(), mask: 0xff, set: IntervalSet::full(8) };
+        let rest =
+            Filter::Leaf(Predicate::In { field: field.clone(), mask: 0xff, set: IntervalSet::full(8) });
         cases.push(Case::new(rest, Target::Drop(DropReason::NoOutput)));
         let copies = Emit { reads: vec![field], ..Emit::copies(None) };
         Effects { emits: vec![copies], ..Effects::cases(cases) }

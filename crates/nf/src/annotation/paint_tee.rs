@@ -25,7 +25,7 @@
 
 use element::args::AnnotationOffset;
 use element::class::ArgInfo;
-use element::effects::{Depends, Emit, Filter};
+use element::effects::{Depends, Emit, Predicate};
 use element::{Batch, Class, Cx, Effects, Element, Handler, Packet, manual};
 
 use crate::basic::tee::emit_copies_of;
@@ -57,7 +57,7 @@ struct PaintTee {
 /// Returns the declaration that packets whose paint annotation, at offset `place`, is `colour` are copied
 /// to output 1.
 pub(crate) fn copies_of(colour: u8, place: usize) -> Emit {
-    Emit { when: Filter::equals(annotation(place, 1), colour.into()), ..Emit::copies(Some(1)) }
+    Emit { when: Predicate::equals(annotation(place, 1), colour.into()), ..Emit::copies(Some(1)) }
 }
 
 impl Element for PaintTee {

@@ -56,7 +56,7 @@ impl Element for SetTimestamp {
             Some(time) => Value::Constant(time.0.to_ne_bytes().to_vec()),
             None => Value::Now,
         };
-        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(Action::Set(field, value))])
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(Action::Set(field, value))])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

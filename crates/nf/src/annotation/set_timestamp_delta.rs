@@ -74,7 +74,7 @@ impl Element for SetTimestampDelta {
             Kind::First => ("since the first time stamp", vec![Field::TimeStamp, first], None),
         };
         let delta = Action::Set(Field::TimeStamp, Value::Pure { name, reads });
-        let effects = Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(delta)]);
+        let effects = Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(delta)]);
         match depends {
             Some(Depends::Counter) => effects.depending_on(Depends::Counter).sharing("first time"),
             Some(depends) => effects.depending_on(depends),

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use crate::editing::aside;
 use element::args::{Raw, parse_seconds};
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Field, Filter, Target};
+use element::effects::{Case, Depends, Field, Filter, Predicate, Target};
 use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 
 /// The class.
@@ -274,8 +274,9 @@ fn expand(value: &str, time: &str) -> String {
 
 impl Element for TimeFilter {
     fn effects(&self) -> Effects {
-        let outside = Filter::Opaque { about: "outside of the range", reads: vec![Field::TimeStamp] };
-        let cases = vec![aside(outside, DropReason::OutOfTime), Case::new(Filter::Any, Target::Output(0))];
+        let outside =
+            Filter::Leaf(Predicate::Opaque { about: "outside of the range", reads: vec![Field::TimeStamp] });
+        let cases = vec![aside(outside, DropReason::OutOfTime), Case::new(Filter::TRUE, Target::Output(0))];
         let relative = |from| from == From::FirstPacket || from == From::Start;
         let effects = Effects::cases(cases).depending_on(Depends::Handler);
         match relative(self.start_from) || relative(self.end_from) {

@@ -89,8 +89,8 @@ use classify::IntervalSet;
 use element::args::{ElementRef, Ipv4Prefix, Raw, read_value};
 use element::class::ArgInfo;
 use element::effects::{
-    Action, Case, DST_IP, Depends, Emit, Field, Filter, HeaderKind, Hold, Number, Order, State, StateAccess,
-    Target, Value, wire_field,
+    Action, Case, DST_IP, Depends, Emit, Field, Filter, HeaderKind, Hold, Number, Order, Predicate, State,
+    StateAccess, Target, Value, wire_field,
 };
 use element::{
     Args, Base, Batch, Call, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Timestamp, manual,
@@ -319,27 +319,27 @@ impl Element for ArpQuerier {
         let reply = is_operation(arp::REPLY);
         let unicast = within(bytes(Base::Data, 22, 1), 0x01, 0, 0);
         let no_host = [MacAddr::default(), self.desk.mac].map(|mac| mac.to_bits().into());
-        let no_host = no_host.map(|mac| Filter::equals(bytes(Base::Data, 22, 6), mac).not());
-        let others = Filter::In {
+        let no_host = no_host.map(|mac| Predicate::equals(bytes(Base::Data, 22, 6), mac).not());
+        let others = Filter::Leaf(Predicate::In {
             field: bytes(Base::Data, 28, 4),
             mask: u32::MAX.into(),
             set: self.desk.others.clone(),
-        };
+        });
         let believed = reply.and([unicast, others]).and(no_host);
         let mut cases = vec![
             Case::new(believed, Target::Drop(DropReason::Answered)).on(1),
-            Case::new(Filter::reaches(Base::Data, 0, FRAME as u16), Target::Drop(DropReason::Unsuitable))
+            Case::new(Predicate::reaches(Base::Data, 0, FRAME as u16), Target::Drop(DropReason::Unsuitable))
                 .on(1),
-            Case::new(Filter::Any, Target::Drop(DropReason::TooShort)).on(1),
+            Case::new(Filter::TRUE, Target::Drop(DropReason::TooShort)).on(1),
         ];
-        let hit = Filter::State { table: TABLE, hit: true };
+        let hit = Filter::Leaf(Predicate::State { table: TABLE, hit: true });
         let everybody = [Ipv4Addr::BROADCAST, self.desk.broadcast].map(|address| {
             let number = u128::from(address.to_bits());
             within(DST_IP, u128::MAX, number, number)
         });
-        let everybody = Filter::One(everybody.to_vec());
+        let everybody = Filter::Any(everybody.to_vec());
         let group = within(DST_IP, u128::MAX, 0xe000_0000, 0xefff_ffff);
-        let nobody = Filter::equals(DST_IP, 0);
+        let nobody = Predicate::equals(DST_IP, 0);
         let chosen = || {
             let any = IntervalSet::one(0, (1 << 48) - 1);
             vec![Action::Set(wire_field::ETHER_DST, Value::Choose { set: any, key: vec![DST_IP] })]
@@ -352,7 +352,7 @@ impl Element for ArpQuerier {
         let asked =
             hit.clone().not().and([everybody.clone().not(), group.clone().not(), nobody.clone().not()]);
         if self.desk.ip.is_unspecified() {
-            cases.push(Case::new(Filter::Any, Target::Drop(DropReason::Inactive)).on(0));
+            cases.push(Case::new(Filter::TRUE, Target::Drop(DropReason::Inactive)).on(0));
         } else {
             let to_all = vec![constant(wire_field::ETHER_DST, &MacAddr::BROADCAST.0)];
             cases.extend([
@@ -368,7 +368,7 @@ impl Element for ArpQuerier {
                     self.desk.unanswered_output.map_or(Target::Drop(DropReason::OutOfTime), Target::Hold);
                 cases.push(when("no answer comes in time", &[DST_IP], to).on(0));
             }
-            cases.push(Case::new(Filter::Any, Target::Drop(DropReason::QueueFull)).on(0));
+            cases.push(Case::new(Filter::TRUE, Target::Drop(DropReason::QueueFull)).on(0));
         }
         let query = Emit {
             name: "ARP query",
@@ -377,7 +377,7 @@ impl Element for ArpQuerier {
             output: Some(self.query_output),
             starts: Some(HeaderKind::Ethernet),
             // With POLL_TIMEOUT, a query can also be sent for a known address, so any packet can cause one.
-            when: if self.desk.poll_timeout > 0 { Filter::Any } else { asked },
+            when: if self.desk.poll_timeout > 0 { Filter::TRUE } else { asked },
         };
         let effects = Effects {
             hold: Hold::PerFlow,

@@ -33,7 +33,7 @@ use std::net::Ipv4Addr;
 use classify::IntervalSet;
 use element::args::{ArgType, Ipv4Prefix, Scope};
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Depends, Field, Filter, Number, Target, Value};
+use element::effects::{Action, Case, Depends, Field, Filter, Number, Predicate, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use lang::args::split_spaces;
 use packet::{Annotations, PacketKind};
@@ -175,15 +175,15 @@ impl Element for ArpResponder {
         let mut cases: Vec<Case> = Vec::new();
         for entry in &self.table.0 {
             let network = u128::from(entry.network);
-            let is_meant = Filter::In {
+            let is_meant = Filter::Leaf(Predicate::In {
                 field: bytes(Base::Data, 38, 4),
                 mask: entry.mask.into(),
                 set: IntervalSet::one(network, network),
-            };
+            });
             let when = is_operation(arp::REQUEST).and([is_meant]);
             cases.push(Case { actions: reply(entry.mac), ..Case::new(when, Target::Output(0)) });
         }
-        cases.push(aside(Filter::Any, DropReason::NoMatch));
+        cases.push(aside(Filter::TRUE, DropReason::NoMatch));
         Effects::cases(cases).depending_on(Depends::Handler)
     }
 

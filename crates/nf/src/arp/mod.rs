@@ -13,7 +13,7 @@ pub(crate) mod waiting;
 use classify::IntervalSet;
 use element::Base;
 use element::args::{ArgType, Ipv4Prefix, Scope};
-use element::effects::Filter;
+use element::effects::{Filter, Predicate};
 use std::net::Ipv4Addr;
 use wire::{IntoBytes, MacAddr, arp, ether_type, ethernet};
 
@@ -59,8 +59,8 @@ fn headers(frame: &[u8; FRAME], operation: u16) -> Option<(&ethernet::Header, &a
 
 /// Returns the filter for packets that [`headers`] accepts with this operation.
 fn is_operation(operation: u16) -> Filter {
-    let is = |offset, value: u16| Filter::equals(bytes(Base::Data, offset, 2), value.into());
-    Filter::reaches(Base::Data, 0, FRAME as u16).and([
+    let is = |offset, value: u16| Predicate::equals(bytes(Base::Data, offset, 2), value.into());
+    Predicate::reaches(Base::Data, 0, FRAME as u16).and([
         is(12, ether_type::ARP),
         is(14, arp::ETHERNET),
         is(16, ether_type::IPV4),

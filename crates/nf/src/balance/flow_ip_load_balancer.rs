@@ -93,7 +93,9 @@ use std::sync::Arc;
 
 use classify::IntervalSet;
 use element::class::{ArgInfo, ConfigurePhase, join};
-use element::effects::{Action, Case, DST_IP, Field, Filter, HeaderKind, Target, Value, wire_field};
+use element::effects::{
+    Action, Case, DST_IP, Field, Filter, HeaderKind, Predicate, Target, Value, wire_field,
+};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Invalid, Packet, manual};
 use packet::Annotations;
 use wire::{FiveTuple, FromBytes, ip_protocol, ipv4};
@@ -202,10 +204,10 @@ pub(super) fn requote(packet: &mut Packet, change: impl Fn(&Quotation) -> (u32, 
 /// quoted packet. `reads` are the fields on which the change depends.
 pub(super) fn requoted(about: &'static str, reads: &[Field], actions: &[Action]) -> Case {
     let message = [Field::Payload, Field::Length, Field::HeaderOffset(Base::Transport)];
-    let icmp = Filter::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into());
+    let icmp = Predicate::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into());
     let first = within(wire_field::IP_FRAGMENT, 0x1fff, 0, 0);
-    let of_error = Filter::Opaque { about, reads: [reads, &message].concat() };
-    let icmp = Filter::Present(HeaderKind::Icmp).and([icmp, first, of_error]);
+    let of_error = Filter::Leaf(Predicate::Opaque { about, reads: [reads, &message].concat() });
+    let icmp = Predicate::present(HeaderKind::Icmp).and([icmp, first, of_error]);
     let case = Case::new(icmp, Target::Output(0)).updating(&[HeaderKind::Ipv4]);
     let case = actions.iter().cloned().fold(case, Case::with);
     case.with(pure(Field::Payload, "quotation", &[reads, &message].concat()))

@@ -61,7 +61,7 @@
 
 use classify::IntervalSet;
 use element::class::{ArgInfo, join};
-use element::effects::{Action, Case, Filter, Target, Value};
+use element::effects::{Action, Case, Filter, Predicate, Target, Value};
 use element::five_tuple::{READS, five_tuple, flow_of_error};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, manual};
 use wire::MacAddr;
@@ -114,9 +114,9 @@ impl Delivery for ToFrame {
         let cases = vec![
             when("not IP", &READS, Target::Output(0)),
             when("no server is active for it", &reads, Target::Drop(DropReason::NotConnected)),
-            rewrite(Base::Mac, Filter::reaches(Base::Mac, 0, 6)),
-            rewrite(Base::Data, is_marked(Base::Mac).not().and([Filter::reaches(Base::Data, 0, 6)])),
-            Case::new(Filter::Any, Target::Drop(DropReason::TooShort)),
+            rewrite(Base::Mac, Predicate::reaches(Base::Mac, 0, 6)),
+            rewrite(Base::Data, is_marked(Base::Mac).not().and([Predicate::reaches(Base::Data, 0, 6)])),
+            Case::new(Filter::TRUE, Target::Drop(DropReason::TooShort)),
         ];
         balancer.declare(Effects::cases(cases), READS.to_vec())
     }

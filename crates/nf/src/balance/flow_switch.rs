@@ -136,7 +136,7 @@ impl Delivery for Outputs {
         if outputs > 1 {
             cases.push(when("choice of output", &reads, Target::SomeOutput));
         }
-        cases.push(Case::new(Filter::Any, Target::Output(0)));
+        cases.push(Case::new(Filter::TRUE, Target::Output(0)));
         balancer.declare(Effects::cases(cases), READS.to_vec())
     }
 

@@ -21,7 +21,7 @@
 
 use classify::IntervalSet;
 use element::class::ArgInfo;
-use element::effects::{Counting, Depends, Field, Filter, Number, plus_annotation};
+use element::effects::{Counting, Depends, Field, Filter, Number, Predicate, plus_annotation};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use packet::Annotations;
 
@@ -54,9 +54,9 @@ impl Element for CheckLength {
         let fits = match self.extra {
             false => {
                 let set = IntervalSet::one(0, self.longest.into());
-                Filter::In { field: Field::Length, mask: u128::MAX, set }
+                Filter::Leaf(Predicate::In { field: Field::Length, mask: u128::MAX, set })
             }
-            true => Filter::AtMost(
+            true => Predicate::at_most(
                 plus_annotation(Number::of(Field::Length), Annotations::EXTRA_LENGTH as u8),
                 Number::constant(self.longest.into()),
             ),

@@ -45,7 +45,7 @@ impl Element for PullTee {
         let copy = |output| Emit::copies(Some(output));
         Effects {
             emits: (1..self.outputs).map(copy).collect(),
-            ..Effects::cases(vec![Case::new(Filter::Any, Target::Output(0))])
+            ..Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0))])
         }
     }
 

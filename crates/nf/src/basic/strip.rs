@@ -43,7 +43,7 @@ struct Strip {
 impl Element for Strip {
     fn effects(&self) -> Effects {
         let strip = Action::Strip(i32::try_from(self.length).unwrap_or(i32::MAX));
-        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(strip)])
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(strip)])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

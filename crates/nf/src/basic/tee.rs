@@ -97,7 +97,7 @@ impl Element for Tee {
             0 | 1 => Effects::pass(),
             _ => Effects {
                 emits: vec![Emit::copies(None)],
-                ..Effects::cases(vec![Case::new(Filter::Any, Target::AllOutputs)])
+                ..Effects::cases(vec![Case::new(Filter::TRUE, Target::AllOutputs)])
             },
         }
     }

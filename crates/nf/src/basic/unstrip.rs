@@ -49,7 +49,7 @@ struct Unstrip {
 impl Element for Unstrip {
     fn effects(&self) -> Effects {
         let unstrip = Action::Strip(-(self.length as i32));
-        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(unstrip)])
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(unstrip)])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -116,11 +116,11 @@ impl Element for Clipboard {
         let at = |range: &Range<usize>| {
             bytes(Base::Data, range.start, u16::try_from(range.len()).unwrap_or(u16::MAX))
         };
-        let mut paste = Case::new(Filter::Any, Target::Output(1)).on(1);
+        let mut paste = Case::new(Filter::TRUE, Target::Output(1)).on(1);
         for range in &self.ranges {
             paste = paste.with(pure(at(range), "paste", &[Field::Length]));
         }
-        let mut effects = Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).on(0), paste]);
+        let mut effects = Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).on(0), paste]);
         effects.state = vec![State {
             table: "clipboard",
             key: self.ranges.iter().map(at).collect(),

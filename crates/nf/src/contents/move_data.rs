@@ -22,7 +22,7 @@
 //! StoreData, Clipboard
 
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Field, Filter, Number, Target, Value};
+use element::effects::{Action, Case, Field, Number, Predicate, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 use packet::MAX_PACKET;
 
@@ -87,7 +87,8 @@ impl Element for MoveData {
     fn effects(&self) -> Effects {
         let length = u16::try_from(self.length).unwrap_or(u16::MAX);
         let (to, from) = (bytes(Base::Data, self.to, length), bytes(Base::Data, self.from, length));
-        let reaches = |end: usize| Filter::AtMost(Number::constant(end as i64), Number::of(Field::Length));
+        let reaches =
+            |end: usize| Predicate::at_most(Number::constant(end as i64), Number::of(Field::Length));
         let has = reaches(self.from + self.length + 1);
         let fits = has.clone().and([reaches(self.to + self.length)]);
         let copy = Action::Set(to.clone(), Value::Copy(from.clone()));

@@ -21,7 +21,7 @@
 
 use element::class::ArgInfo;
 use element::effects::{
-    Action, Case, Depends, EXTRA_LENGTH, Field, Filter, Number, Target, Value, plus_annotation,
+    Action, Case, Depends, EXTRA_LENGTH, Field, Number, Predicate, Target, Value, plus_annotation,
 };
 use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 use packet::Annotations;
@@ -51,7 +51,7 @@ struct Truncate {
 impl Element for Truncate {
     fn effects(&self) -> Effects {
         let longest = Number::constant(self.length.into());
-        let fits = Filter::AtMost(Number::of(Field::Length), longest.clone());
+        let fits = Predicate::at_most(Number::of(Field::Length), longest.clone());
         let mut cut = otherwise(vec![Action::Set(Field::Length, Value::Number(longest))]);
         if self.extra {
             let more = Number::of(Field::Length).plus_constant(-i64::from(self.length));

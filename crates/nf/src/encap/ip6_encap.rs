@@ -31,7 +31,7 @@ use std::net::Ipv6Addr;
 
 use element::args::{ArgType, Raw, Scope};
 use element::class::ArgInfo;
-use element::effects::{Action, Case, DST_IP6, Depends, Field, Filter, Number, Target, Value};
+use element::effects::{Action, Case, DST_IP6, Depends, Field, Number, Predicate, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use packet::Annotations;
 use wire::{IntoBytes, U16, ipv6};
@@ -107,7 +107,7 @@ struct Ip6Encap {
 impl Element for Ip6Encap {
     fn effects(&self) -> Effects {
         let length = Number::of(Field::Length);
-        let fits = Filter::AtMost(length.clone(), Number::constant(u16::MAX.into()));
+        let fits = Predicate::at_most(length.clone(), Number::constant(u16::MAX.into()));
         let field = |offset, length| bytes(Base::Network, offset, length);
         let header = self.header.as_bytes();
         let mut actions = vec![

@@ -15,7 +15,7 @@ use std::net::Ipv4Addr;
 use classify::filter::ip_protocol;
 use element::args::{ArgType, Scope, not_a};
 use element::effects::{
-    Action, Case, Checksum, DST_IP, Depends, Effects, Field, Filter, HeaderKind, Number, Target, Value,
+    Action, Case, Checksum, DST_IP, Depends, Effects, Field, HeaderKind, Number, Predicate, Target, Value,
     wire_field,
 };
 use element::{Base, Cx, DropReason, Packet};
@@ -120,7 +120,7 @@ impl Outer {
     pub(super) fn effects(&self, inner: usize, more: Vec<Action>, checksum: Option<HeaderKind>) -> Effects {
         let length = ipv4::Header::LEN + inner;
         let total = Number::of(Field::Length).plus_constant(length as i64);
-        let fits = Filter::AtMost(total.clone(), Number::constant(u16::MAX.into()));
+        let fits = Predicate::at_most(total.clone(), Number::constant(u16::MAX.into()));
         let too_long = Case::new(fits.not(), Target::Drop(DropReason::TooLong));
         let mut actions = vec![
             Action::Strip(-(length as i32)),

@@ -26,7 +26,7 @@
 //! CheckIPHeader, Classifier
 
 use element::class::ArgInfo;
-use element::effects::{Field, Filter, Number};
+use element::effects::{Field, Filter, Number, Predicate};
 use element::{Base, Class, DropReason, Effects, Packet, manual};
 use wire::{arp, ether_type};
 
@@ -76,10 +76,10 @@ impl HeaderCheck for CheckArpHeader {
         let total = Number::constant(arp::FixedPart::LEN as i64).plus(2, at(4, 1), u128::MAX);
         let total = total.plus(2, at(5, 1), u128::MAX);
         let requires = |kind, number: u16, length, value| {
-            Filter::One(vec![Filter::equals(kind, number.into()).not(), Filter::equals(length, value)])
+            Filter::Any(vec![Predicate::equals(kind, number.into()).not(), Predicate::equals(length, value)])
         };
-        let whole = Filter::reaches(Base::Data, self.offset as i32, arp::FixedPart::LEN as u16)
-            .and([Filter::AtMost(total.clone(), Number::of(Field::Length).plus_constant(-offset))]);
+        let whole = Predicate::reaches(Base::Data, self.offset as i32, arp::FixedPart::LEN as u16)
+            .and([Predicate::at_most(total.clone(), Number::of(Field::Length).plus_constant(-offset))]);
         let well_formed = Filter::All(vec![
             requires(at(0, 2), arp::ETHERNET, at(4, 1), 6),
             requires(at(2, 2), ether_type::IPV4, at(5, 1), 4),

@@ -14,7 +14,7 @@
 //! ## See also
 //! SetCRC32
 
-use element::effects::{Action, Case, Field, Filter, Target};
+use element::effects::{Action, Case, Field, Filter, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Severity, manual};
 use wire::crc32;
 
@@ -52,7 +52,10 @@ fn is_right(packet: &Packet) -> bool {
 
 impl Element for CheckCrc32 {
     fn effects(&self) -> Effects {
-        let right = Filter::Opaque { about: "right CRC", reads: vec![Field::Payload, Field::Length] };
+        let right = Filter::Leaf(Predicate::Opaque {
+            about: "right CRC",
+            reads: vec![Field::Payload, Field::Length],
+        });
         let wrong = Case::new(Filter::Not(Box::new(right)), Target::Drop(DropReason::BadCrc));
         Effects::cases(vec![wrong, otherwise(vec![Action::Resize(vec![Field::Length])])])
     }

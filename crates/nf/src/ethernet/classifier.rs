@@ -28,7 +28,7 @@
 use classify::IntervalSet;
 use classify::pattern::{BytesTest, Decision, PatternProgram};
 use element::class::ArgInfo;
-use element::effects::{Case, Counting, Filter, Target, Written};
+use element::effects::{Case, Counting, Filter, Predicate, Target, Written};
 use element::{Base, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, manual};
 
 use crate::editing::bytes;
@@ -87,7 +87,7 @@ fn fate(decision: Decision) -> Fate {
 fn filter_of(test: BytesTest) -> Filter {
     let BytesTest { offset, length, mask, value } = test;
     let set = IntervalSet::one(value.into(), value.into());
-    Filter::In { field: bytes(Base::Data, offset as usize, length), mask: mask.into(), set }
+    Filter::Leaf(Predicate::In { field: bytes(Base::Data, offset as usize, length), mask: mask.into(), set })
 }
 
 impl Element for Classifier {
@@ -101,7 +101,7 @@ impl Element for Classifier {
             case.written(Written { argument: n, line: None })
         };
         let mut cases: Vec<Case> = (0..self.patterns.len()).map(pattern).collect();
-        cases.push(Case::new(Filter::Any, Target::Drop(DropReason::NoMatch)));
+        cases.push(Case::new(Filter::TRUE, Target::Drop(DropReason::NoMatch)));
         Effects::cases(cases).counting(Counting::Tallied)
     }
 

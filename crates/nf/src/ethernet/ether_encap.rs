@@ -61,7 +61,7 @@ impl Element for EtherEncap {
     fn effects(&self) -> Effects {
         let set = |field, bytes: &[u8]| Action::Set(field, Value::Constant(bytes.to_vec()));
         let offset = |base, n: u32| set(Field::HeaderOffset(base), &n.to_be_bytes());
-        let encap = Case::new(Filter::Any, Target::Output(0))
+        let encap = Case::new(Filter::TRUE, Target::Output(0))
             .with(Action::Strip(-(ethernet::Header::LEN as i32)))
             .with(offset(Base::Mac, 0))
             .with(offset(Base::Network, ethernet::Header::LEN as u32))

@@ -14,7 +14,7 @@
 //! ## See also
 //! EtherRewrite, IPMirror
 
-use element::effects::{Action, Case, Filter, Target, Value};
+use element::effects::{Action, Case, Predicate, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use crate::editing::{bytes, each, otherwise};
@@ -35,7 +35,8 @@ struct EtherMirror;
 impl Element for EtherMirror {
     fn effects(&self) -> Effects {
         let (destination, source) = (bytes(Base::Data, 0, 6), bytes(Base::Data, 6, 6));
-        let short = Case::new(Filter::reaches(Base::Data, 0, 12).not(), Target::Drop(DropReason::TooShort));
+        let short =
+            Case::new(Predicate::reaches(Base::Data, 0, 12).not(), Target::Drop(DropReason::TooShort));
         // Actions of a case take effect together, so both copies read the addresses before the swap.
         let swap = vec![
             Action::Set(destination.clone(), Value::Copy(source.clone())),

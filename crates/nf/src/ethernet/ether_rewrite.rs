@@ -25,7 +25,7 @@
 use crate::editing::{bytes, is_marked};
 use element::args::ArgType;
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Filter, Target, Value};
+use element::effects::{Action, Case, Filter, Predicate, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use wire::MacAddr;
 
@@ -80,9 +80,9 @@ impl Element for EtherRewrite {
             case.with(set(bytes(base, 0, 6), self.get("dst"))).with(set(bytes(base, 6, 6), self.get("src")))
         };
         Effects::cases(vec![
-            rewrite(Base::Mac, Filter::reaches(Base::Mac, 0, 12)),
-            rewrite(Base::Data, is_marked(Base::Mac).not().and([Filter::reaches(Base::Data, 0, 12)])),
-            Case::new(Filter::Any, Target::Drop(DropReason::TooShort)),
+            rewrite(Base::Mac, Predicate::reaches(Base::Mac, 0, 12)),
+            rewrite(Base::Data, is_marked(Base::Mac).not().and([Predicate::reaches(Base::Data, 0, 12)])),
+            Case::new(Filter::TRUE, Target::Drop(DropReason::TooShort)),
         ])
     }
 

@@ -42,7 +42,7 @@ use std::any::Any;
 
 use element::args::{ArgType, parse_seconds};
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Emit, Field, Filter, Order, State, StateAccess, Target};
+use element::effects::{Case, Depends, Emit, Field, Order, Predicate, State, StateAccess, Target};
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
 };
@@ -321,7 +321,7 @@ impl Element for EtherSwitch {
     fn effects(&self) -> Effects {
         let addresses = bytes(Base::Data, 0, 12);
         let key = [addresses.clone(), Field::TimeStamp, Field::InputPort];
-        let short = Filter::reaches(Base::Data, 0, ethernet::Header::LEN as u16).not();
+        let short = Predicate::reaches(Base::Data, 0, ethernet::Header::LEN as u16).not();
         let long = short.clone().not();
         let mut effects = Effects::cases(vec![Case::new(short, Target::Drop(DropReason::TooShort))]);
         if self.timeout > Timestamp::ZERO {

@@ -23,7 +23,7 @@
 //! DropBroadcasts, SetPacketType, Classifier
 
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Field, Filter, Target};
+use element::effects::{Case, Depends, Field, Filter, Predicate, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use packet::PacketKind;
 use wire::{FromBytes, MacAddr, ethernet};
@@ -88,10 +88,10 @@ impl HostEtherFilter {
 impl Element for HostEtherFilter {
     fn effects(&self) -> Effects {
         let [destination, source] = [0, 6].map(|place| bytes(Base::Data, self.offset + place, 6));
-        let is = |field: &Field, address: MacAddr| Filter::equals(field.clone(), address.to_bits().into());
+        let is = |field: &Field, address: MacAddr| Predicate::equals(field.clone(), address.to_bits().into());
         let group = within(destination.clone(), 0x0100_0000_0000, 0x0100_0000_0000, 0x0100_0000_0000);
         let of_kind = |kind: PacketKind| constant(Field::Kind, &[kind as u8]);
-        let whole = Filter::reaches(Base::Data, self.offset as i32, ethernet::Header::LEN as u16);
+        let whole = Predicate::reaches(Base::Data, self.offset as i32, ethernet::Header::LEN as u16);
         let mut cases = vec![aside(whole.not(), DropReason::TooShort)];
         if self.drop_own {
             cases.push(aside(is(&source, self.own), DropReason::Denied));
@@ -109,7 +109,7 @@ impl Element for HostEtherFilter {
         );
         // The packet type of frames for other hosts is set even if they leave by output 1.
         cases.push(match self.drop_other {
-            true => aside(Filter::Any, DropReason::Denied).with(of_kind(PacketKind::OtherHost)),
+            true => aside(Filter::TRUE, DropReason::Denied).with(of_kind(PacketKind::OtherHost)),
             false => otherwise(vec![of_kind(PacketKind::OtherHost)]),
         });
         Effects::cases(cases).depending_on(Depends::Handler)

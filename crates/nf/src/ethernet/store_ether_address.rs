@@ -25,7 +25,7 @@
 
 use element::args::{AnnotationOffset, ArgType, Raw};
 use element::class::ArgInfo;
-use element::effects::{Action, Depends, Filter, Value};
+use element::effects::{Action, Depends, Predicate, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use wire::MacAddr;
 
@@ -100,7 +100,7 @@ impl Element for StoreEtherAddress {
             From::Constant(address) => Value::Constant(address.0.to_vec()),
             From::Annotation(place) => Value::Copy(annotation(place, 6)),
         };
-        let room = Filter::reaches(Base::Data, i32::try_from(self.offset).unwrap_or(i32::MAX), 6);
+        let room = Predicate::reaches(Base::Data, i32::try_from(self.offset).unwrap_or(i32::MAX), 6);
         let store = Action::Set(bytes(Base::Data, self.offset, 6), value);
         or_aside(room, DropReason::TooShort, vec![store]).depending_on(Depends::Handler)
     }

@@ -17,7 +17,9 @@
 //! ## See also
 //! ICMPPingSource, ICMPError, IPMirror
 
-use element::effects::{Action, DST_IP, Depends, Field, Filter, HeaderKind, PAINT, Value, wire_field};
+use element::effects::{
+    Action, DST_IP, Depends, Field, Filter, HeaderKind, PAINT, Predicate, Value, wire_field,
+};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::checksum::{Delta, Sum};
@@ -98,12 +100,15 @@ impl Element for IcmpPingResponder {
         let word = bytes(Base::Transport, 0, 2);
         // If the updated checksum is zero, its value depends on all bytes of the message, which a declared
         // update cannot express.
-        let all = Filter::Opaque { about: "whole message", reads: vec![Field::Payload, Field::Length] };
-        let header = Filter::Present(HeaderKind::Ipv4);
+        let all = Filter::Leaf(Predicate::Opaque {
+            about: "whole message",
+            reads: vec![Field::Payload, Field::Length],
+        });
+        let header = Predicate::present(HeaderKind::Ipv4);
         let request = Filter::All(vec![
-            Filter::Present(HeaderKind::Icmp),
-            Filter::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into()),
-            Filter::equals(kind, kind::ECHO.into()),
+            Predicate::present(HeaderKind::Icmp),
+            Predicate::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into()),
+            Predicate::equals(kind, kind::ECHO.into()),
             all,
         ]);
         let mut actions = crate::ip::swapped(wire_field::IP_SRC, wire_field::IP_DST).to_vec();

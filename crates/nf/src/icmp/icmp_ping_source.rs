@@ -312,8 +312,8 @@ impl Element for IcmpPingSource {
         // No packet passes from the input to the output, so this case never applies. It declares to
         // analyses that the packets that the element makes have a destination annotation.
         let address = Value::Pure { name: "destination of echo requests", reads: Vec::new() };
-        let made = Case::new(Filter::One(Vec::new()), Target::Output(0)).with(Action::Set(DST_IP, address));
-        let answered = Case::new(Filter::Any, Target::Drop(DropReason::Answered));
+        let made = Case::new(Filter::FALSE, Target::Output(0)).with(Action::Set(DST_IP, address));
+        let answered = Case::new(Filter::TRUE, Target::Drop(DropReason::Answered));
         let mut effects = Effects::cases(vec![made, answered]);
         effects.emits = vec![Emit {
             name: "ICMP echo request",
@@ -321,7 +321,7 @@ impl Element for IcmpPingSource {
             reads: Vec::new(),
             output: Some(0),
             starts: Some(HeaderKind::Ipv4),
-            when: Filter::Any,
+            when: Filter::TRUE,
         }];
         effects
             .observing(&[Field::Payload, Field::TimeStamp])

@@ -42,7 +42,7 @@ fn declared(name: &'static str, starts: HeaderKind, destination: Field) -> Effec
     reads.extend([annotation(Annotations::ICMP_PARAM, 1), destination]);
     let when = none.when.clone().not();
     let message = Emit { name, input: None, reads, output: Some(0), starts: Some(starts), when };
-    let answered = Case::new(Filter::Any, Target::Drop(DropReason::Answered));
+    let answered = Case::new(Filter::TRUE, Target::Drop(DropReason::Answered));
     let effects = Effects { emits: vec![message], ..Effects::cases(vec![none, answered]) };
     effects.depending_on(Depends::Time)
 }

@@ -44,7 +44,7 @@ struct Failure;
 
 impl Element for Failure {
     fn effects(&self) -> Effects {
-        Effects::cases(vec![Case::new(Filter::Any, Target::Drop(DropReason::Inactive))])
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Drop(DropReason::Inactive))])
     }
 
     fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {

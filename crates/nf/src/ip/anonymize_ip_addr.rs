@@ -27,7 +27,9 @@
 use crate::editing::aside;
 use element::args::{Raw, parse_integer};
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Depends, Field, Filter, HeaderKind, Target, Value, wire_field};
+use element::effects::{
+    Action, Case, Depends, Field, Filter, HeaderKind, Predicate, Target, Value, wire_field,
+};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::Delta;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};
@@ -174,8 +176,8 @@ impl Element for AnonymizeIpAddr {
                 Value::Pure { name: "anonymous address in an ICMP error", reads: message.clone() },
             )
         };
-        let missing = Filter::Not(Box::new(Filter::Present(HeaderKind::Ipv4)));
-        let replaced = Case::new(Filter::Any, Target::Output(0))
+        let missing = Filter::Not(Box::new(Predicate::present(HeaderKind::Ipv4)));
+        let replaced = Case::new(Filter::TRUE, Target::Output(0))
             .with(set(wire_field::IP_SRC, "anonymous address"))
             .with(set(wire_field::IP_DST, "anonymous address"))
             .with(in_message(sum))

@@ -26,7 +26,7 @@
 //! CheckIPHeader, CheckTCPHeader, CheckUDPHeader
 
 use classify::IntervalSet;
-use element::effects::{Filter, HeaderKind, Number};
+use element::effects::{Filter, HeaderKind, Number, Predicate};
 use element::{Base, Class, DropReason, Effects, Packet, manual};
 use wire::checksum::Sum;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};
@@ -78,20 +78,25 @@ impl HeaderCheck for CheckIcmpHeader {
 
     fn effects(&self) -> Effects {
         let length = || rest_from(Base::Transport);
-        let at_least = |n| Filter::AtMost(Number::constant(n), length());
-        let exactly = |n| at_least(n).and([Filter::AtMost(length(), Number::constant(n))]);
-        let mut well_formed = vec![ipv4_of_protocol(ip_protocol::ICMP), Filter::Present(HeaderKind::Icmp)];
+        let at_least = |n| Predicate::at_most(Number::constant(n), length());
+        let exactly = |n| at_least(n).and([Predicate::at_most(length(), Number::constant(n))]);
+        let mut well_formed = vec![ipv4_of_protocol(ip_protocol::ICMP), Predicate::present(HeaderKind::Icmp)];
         for (kinds, fits) in
             [(&[3, 4, 5, 11, 12][..], at_least(36)), (&[13, 14], exactly(20)), (&[15, 16], exactly(8))]
         {
             let each = kinds.iter().map(|&kind| IntervalSet::one(kind, kind));
             let set = each.fold(IntervalSet::empty(), |all, one| all.union(&one));
-            let of_kind = Filter::In { field: bytes(Base::Transport, 0, 1), mask: u128::MAX, set };
-            well_formed.push(Filter::One(vec![of_kind.not(), fits]));
+            let of_kind =
+                Filter::Leaf(Predicate::In { field: bytes(Base::Transport, 0, 1), mask: u128::MAX, set });
+            well_formed.push(Filter::Any(vec![of_kind.not(), fits]));
         }
         let mut sound = vec![(Filter::All(well_formed), DropReason::BadTransportHeader)];
         if self.checksum {
-            let right = Filter::RightChecksum { header: HeaderKind::Icmp, base: Base::Transport, offset: 0 };
+            let right = Filter::Leaf(Predicate::RightChecksum {
+                header: HeaderKind::Icmp,
+                base: Base::Transport,
+                offset: 0,
+            });
             sound.push((right, DropReason::BadTransportChecksum));
         }
         checked(sound, Vec::new())

@@ -31,7 +31,7 @@ use std::net::Ipv6Addr;
 
 use element::args::{ArgType, Scope};
 use element::class::ArgInfo;
-use element::effects::{Action, Field, Filter, Number, Value};
+use element::effects::{Action, Field, Filter, Number, Predicate, Value};
 use element::{Base, Class, DropReason, Effects, Packet, manual};
 use wire::{FromBytes, ipv6};
 
@@ -98,10 +98,10 @@ impl HeaderCheck for CheckIp6Header {
         let end = Number::of(at(4, 2)).plus_constant(offset + ipv6::Header::LEN as i64);
         let each = self.bad_sources.iter().map(|&address| IntervalSet::one(address, address));
         let bad = each.fold(IntervalSet::empty(), |all, one| all.union(&one));
-        let sound = Filter::reaches(Base::Data, self.offset as i32, ipv6::Header::LEN as u16).and([
+        let sound = Predicate::reaches(Base::Data, self.offset as i32, ipv6::Header::LEN as u16).and([
             within(at(0, 1), 0xf0, 0x60, 0x60),
-            Filter::AtMost(end.clone(), Number::of(Field::Length)),
-            Filter::In { field: at(8, 16), mask: u128::MAX, set: bad }.not(),
+            Predicate::at_most(end.clone(), Number::of(Field::Length)),
+            Filter::Leaf(Predicate::In { field: at(8, 16), mask: u128::MAX, set: bad }).not(),
         ]);
         // The length of extension headers is not bounded. So the declaration says that the offset of the
         // transport header depends on the whole payload.

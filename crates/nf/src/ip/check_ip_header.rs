@@ -37,7 +37,7 @@ use std::net::Ipv4Addr;
 use classify::IntervalSet;
 use element::args::{ArgType, Ipv4Prefix, Raw, Scope};
 use element::class::ArgInfo;
-use element::effects::{Action, DST_IP, Field, Filter, HeaderKind, Number, Value};
+use element::effects::{Action, DST_IP, Field, Filter, HeaderKind, Number, Predicate, Value};
 use element::{Args, Base, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
 use packet::Annotations;
 use wire::{FromBytes, checksum, ipv4};
@@ -210,27 +210,30 @@ impl HeaderCheck for Checks {
         let offset = self.offset as i64;
         let total = ipv4_total(Base::Data, self.offset);
         let header_length = ipv4_header_length(Base::Data, self.offset);
-        let whole = Filter::reaches(Base::Data, self.offset as i32, ipv4::Header::LEN as u16);
+        let whole = Predicate::reaches(Base::Data, self.offset as i32, ipv4::Header::LEN as u16);
         let well_formed = vec![
             within(at(0, 1), 0xf0, 0x40, 0x40),
             within(at(0, 1), 0x0f, 5, 15),
-            Filter::AtMost(total.clone(), Number::of(Field::Length).plus_constant(-offset)),
-            Filter::AtMost(header_length.clone(), total.clone()),
+            Predicate::at_most(total.clone(), Number::of(Field::Length).plus_constant(-offset)),
+            Predicate::at_most(header_length.clone(), total.clone()),
         ];
         let mut sound =
             vec![(whole, DropReason::TooShort), (Filter::All(well_formed), DropReason::BadIpHeader)];
         if self.checksum {
             let (header, base, offset) = (HeaderKind::Ipv4, Base::Data, self.offset as i32);
-            sound.push((Filter::RightChecksum { header, base, offset }, DropReason::BadIpChecksum));
+            sound.push((
+                Filter::Leaf(Predicate::RightChecksum { header, base, offset }),
+                DropReason::BadIpChecksum,
+            ));
         }
         if !self.bad_sources.is_empty() {
             let one_of = |field, addresses: &[u32]| {
                 let each = addresses.iter().map(|&address| IntervalSet::one(address.into(), address.into()));
                 let set = each.fold(IntervalSet::empty(), |all, one| all.union(&one));
-                Filter::In { field, mask: u128::MAX, set }
+                Filter::Leaf(Predicate::In { field, mask: u128::MAX, set })
             };
             let good = one_of(at(16, 4), &self.good_destinations);
-            let right = Filter::One(vec![one_of(at(12, 4), &self.bad_sources).not(), good]);
+            let right = Filter::Any(vec![one_of(at(12, 4), &self.bad_sources).not(), good]);
             sound.push((right, DropReason::BadSource));
         }
         let good = vec![

@@ -25,7 +25,7 @@
 //! CheckIPHeader, CheckUDPHeader, CheckICMPHeader, SetTCPChecksum
 
 use element::class::ArgInfo;
-use element::effects::{Filter, HeaderKind, Number, wire_field};
+use element::effects::{Filter, HeaderKind, Number, Predicate, wire_field};
 use element::{Base, Class, DropReason, Effects, Packet, manual};
 use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, ipv4, tcp};
@@ -92,14 +92,18 @@ impl HeaderCheck for CheckTcpHeader {
         let length = total().plus(-4, wire_field::IP_VERSION_IHL, 0x0f);
         let well_formed = vec![
             ipv4_of_protocol(ip_protocol::TCP),
-            Filter::Present(HeaderKind::Tcp),
+            Predicate::present(HeaderKind::Tcp),
             within(at(12, 1), 0xf0, 0x50, 0xf0),
-            Filter::AtMost(header_length, length),
-            Filter::AtMost(total(), rest_from(Base::Network)),
+            Predicate::at_most(header_length, length),
+            Predicate::at_most(total(), rest_from(Base::Network)),
         ];
         let mut sound = vec![(Filter::All(well_formed), DropReason::BadTransportHeader)];
         if self.checksum {
-            let right = Filter::RightChecksum { header: HeaderKind::Tcp, base: Base::Transport, offset: 0 };
+            let right = Filter::Leaf(Predicate::RightChecksum {
+                header: HeaderKind::Tcp,
+                base: Base::Transport,
+                offset: 0,
+            });
             sound.push((right, DropReason::BadTransportChecksum));
         }
         checked(sound, Vec::new())

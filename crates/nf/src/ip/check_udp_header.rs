@@ -25,7 +25,7 @@
 //! ## See also
 //! CheckIPHeader, CheckTCPHeader, CheckICMPHeader, SetUDPChecksum
 
-use element::effects::{Filter, HeaderKind};
+use element::effects::{Filter, HeaderKind, Predicate};
 use element::{Base, Class, DropReason, Effects, Packet, manual};
 use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, udp};
@@ -68,14 +68,18 @@ impl HeaderCheck for CheckUdpHeader {
         let end = ipv4_header_length(Base::Network, 0).plus(1, at(4, 2), u128::MAX);
         let well_formed = vec![
             ipv4_of_protocol(ip_protocol::UDP),
-            Filter::Present(HeaderKind::Udp),
+            Predicate::present(HeaderKind::Udp),
             within(at(4, 2), u128::MAX, udp::Header::LEN as u128, 0xffff),
-            Filter::AtMost(end, rest_from(Base::Network)),
+            Predicate::at_most(end, rest_from(Base::Network)),
         ];
         let mut sound = vec![(Filter::All(well_formed), DropReason::BadTransportHeader)];
         if self.checksum {
-            let right = Filter::RightChecksum { header: HeaderKind::Udp, base: Base::Transport, offset: 0 };
-            let right = Filter::One(vec![Filter::equals(at(6, 2), 0), right]);
+            let right = Filter::Leaf(Predicate::RightChecksum {
+                header: HeaderKind::Udp,
+                base: Base::Transport,
+                offset: 0,
+            });
+            let right = Filter::Any(vec![Predicate::equals(at(6, 2), 0), right]);
             sound.push((right, DropReason::BadTransportChecksum));
         }
         checked(sound, Vec::new())

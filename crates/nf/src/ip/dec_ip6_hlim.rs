@@ -19,7 +19,7 @@
 //! DecIPTTL, CheckIP6Header
 
 use classify::IntervalSet;
-use element::effects::{Action, Counting, Filter, HeaderKind, Value};
+use element::effects::{Action, Counting, Filter, HeaderKind, Predicate, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Tally, manual};
 
 use super::ip6_mirror::ipv6;
@@ -50,7 +50,8 @@ struct DecIp6Hlim {
 impl Element for DecIp6Hlim {
     fn effects(&self) -> Effects {
         let limit = bytes(Base::Network, 7, 1);
-        let expired = Filter::In { field: limit.clone(), mask: 0xff, set: IntervalSet::one(0, 1) };
+        let expired =
+            Filter::Leaf(Predicate::In { field: limit.clone(), mask: 0xff, set: IntervalSet::one(0, 1) });
         let decrement = Action::Set(limit.clone(), Value::Plus(limit, -1));
         let expires = aside(expired, DropReason::TtlExpired);
         let cases = vec![needs(HeaderKind::Ipv6), expires, otherwise(vec![decrement])];

@@ -26,7 +26,9 @@
 use crate::editing::aside;
 use classify::IntervalSet;
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Counting, Depends, Filter, HeaderKind, Target, Value, wire_field};
+use element::effects::{
+    Action, Case, Counting, Depends, Filter, HeaderKind, Predicate, Target, Value, wire_field,
+};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Tally, manual};
 use wire::{FromBytes, checksum, ipv4};
 
@@ -75,24 +77,25 @@ pub(super) fn decrement(packet: &mut Packet, multicast: bool) -> Result<(), Drop
 impl Element for DecIpTtl {
     fn effects(&self) -> Effects {
         let ttl = wire_field::IP_TTL;
-        let missing = Filter::Not(Box::new(Filter::Present(HeaderKind::Ipv4)));
+        let missing = Filter::Not(Box::new(Predicate::present(HeaderKind::Ipv4)));
         let mut cases = vec![Case::new(missing, Target::Drop(DropReason::NoHeader))];
         if !self.multicast {
             let set = IntervalSet::one(0xe000_0000, 0xefff_ffff);
-            let multicast = Filter::In { field: wire_field::IP_DST, mask: u128::MAX, set };
+            let multicast = Filter::Leaf(Predicate::In { field: wire_field::IP_DST, mask: u128::MAX, set });
             cases.push(Case::new(multicast, Target::Output(0)));
         }
-        let expired = Filter::In { field: ttl.clone(), mask: 0xff, set: IntervalSet::one(0, 1) };
+        let expired =
+            Filter::Leaf(Predicate::In { field: ttl.clone(), mask: 0xff, set: IntervalSet::one(0, 1) });
         cases.push(aside(expired, DropReason::TtlExpired));
         cases.push(
-            Case::new(Filter::Any, Target::Output(0))
+            Case::new(Filter::TRUE, Target::Output(0))
                 .with(Action::Set(ttl.clone(), Value::Plus(ttl, -1)))
                 .updating(&[HeaderKind::Ipv4]),
         );
         // A handler can switch the element on at any time. So the cases of the active element are declared
         // even if it is switched off.
         if !self.active {
-            let off = Filter::Opaque { about: "switched off", reads: Vec::new() };
+            let off = Filter::Leaf(Predicate::Opaque { about: "switched off", reads: Vec::new() });
             cases.insert(0, Case::new(off, Target::Output(0)));
         }
         Effects::cases(cases).depending_on(Depends::Handler).counting(Counting::Tallied)

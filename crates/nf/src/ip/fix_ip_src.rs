@@ -22,7 +22,7 @@
 use std::net::Ipv4Addr;
 
 use element::class::ArgInfo;
-use element::effects::{Case, Checksum, Field, Filter, HeaderKind, Target, wire_field};
+use element::effects::{Case, Checksum, Field, Filter, HeaderKind, Predicate, Target, wire_field};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 use packet::Annotations;
 use wire::{FromBytes, checksum, ipv4};
@@ -72,10 +72,10 @@ pub(super) fn fix_where_asked(packet: &mut Packet, address: Ipv4Addr) {
 impl Element for FixIpSrc {
     fn effects(&self) -> Effects {
         let clear = constant(annotation(Annotations::FIX_IP_SRC, 1), &[0]);
-        let wished = Filter::Not(Box::new(Filter::equals(WISH, 0)));
+        let wished = Filter::Not(Box::new(Predicate::equals(WISH, 0)));
         let fixed = Case {
             checksum: Checksum::Recomputed(vec![HeaderKind::Ipv4]),
-            ..Case::new(Filter::Present(HeaderKind::Ipv4).and([wished]), Target::Output(0))
+            ..Case::new(Predicate::present(HeaderKind::Ipv4).and([wished]), Target::Output(0))
         };
         let source = constant(wire_field::IP_SRC, &self.address.octets());
         Effects::cases(vec![fixed.with(clear).with(source), otherwise(Vec::new())])

@@ -33,7 +33,7 @@
 //! ICMP6Error, CheckLength, IPFragmenter
 
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Depends, Emit, Field, Filter, HeaderKind, Number, Target};
+use element::effects::{Action, Case, Depends, Emit, Field, Filter, HeaderKind, Number, Predicate, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use wire::ipv6::{self, FragmentHeader};
 use wire::{FromBytes, IntoBytes, U16, U32, icmpv6, ip_protocol, tcp, udp};
@@ -263,16 +263,17 @@ impl Element for Ip6Fragmenter {
         let mtu = || Number::constant(self.mtu as i64);
         let length = bytes(Base::Network, 4, 2);
         let total = Number::of(length.clone()).plus_constant(ipv6::Header::LEN as i64);
-        let told = Filter::equals(length, 0).not().and([Filter::AtMost(total, mtu())]);
-        let short = Filter::One(vec![Filter::AtMost(rest_from(Base::Network), mtu()), told]);
+        let told = Predicate::equals(length, 0).not().and([Predicate::at_most(total, mtu())]);
+        let short = Filter::Any(vec![Predicate::at_most(rest_from(Base::Network), mtu()), told]);
         let mut cases = vec![needs(HeaderKind::Ipv6), Case::new(short, Target::Output(0))];
         if self.honors {
-            cases.push(aside(Filter::Any, DropReason::TooLong).shown());
+            cases.push(aside(Filter::TRUE, DropReason::TooLong).shown());
             return Effects::cases(cases);
         }
         let reads = [Field::Payload, Field::Length, Field::HeaderOffset(Base::Network)];
         cases.push(refused("cannot be fragmented", &reads, DropReason::TooLong));
-        let stripped = Filter::AtMost(Number::constant(0), Number::of(Field::HeaderOffset(Base::Network)));
+        let stripped =
+            Predicate::at_most(Number::constant(0), Number::of(Field::HeaderOffset(Base::Network)));
         cases.push(Case::new(stripped.not(), Target::Drop(DropReason::NoHeader)));
         let later = Emit {
             name: "later fragment",
@@ -280,7 +281,7 @@ impl Element for Ip6Fragmenter {
             reads: vec![Field::Payload, Field::TimeStamp, Field::Kind, annotation(0, 48)],
             output: Some(0),
             starts: Some(HeaderKind::Ipv6),
-            when: Filter::One(cases.iter().map(|case| case.when.clone()).collect()).not(),
+            when: Filter::Any(cases.iter().map(|case| case.when.clone()).collect()).not(),
         };
         let at = |base| pure(Field::HeaderOffset(base), "before the fragment header", &reads);
         let first = [

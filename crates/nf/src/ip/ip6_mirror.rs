@@ -20,7 +20,7 @@
 //! ## See also
 //! IPMirror
 
-use element::effects::{Case, Field, Filter, HeaderKind, Target, wire_field};
+use element::effects::{Case, Field, Filter, HeaderKind, Predicate, Target, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::Delta;
 use wire::ipv6::Extension;
@@ -118,10 +118,10 @@ impl Element for Ip6Mirror {
         let mut with_ports = addresses.clone();
         with_ports.extend(swapped(wire_field::SRC_PORT, wire_field::DST_PORT));
         let next = bytes(Base::Network, 6, 1);
-        let is = |protocol: u8| Filter::equals(next.clone(), protocol.into());
+        let is = |protocol: u8| Predicate::equals(next.clone(), protocol.into());
         let has_ports = Filter::All(vec![
-            Filter::One(vec![is(ip_protocol::TCP), is(ip_protocol::UDP)]),
-            Filter::Present(HeaderKind::Udp),
+            Filter::Any(vec![is(ip_protocol::TCP), is(ip_protocol::UDP)]),
+            Predicate::present(HeaderKind::Udp),
         ]);
         let ports = Case { actions: with_ports, ..Case::new(has_ports, Target::Output(0)) };
         let extensions = (0..=u8::MAX).filter(|&kind| Extension::is(kind)).map(is).collect();
@@ -129,7 +129,7 @@ impl Element for Ip6Mirror {
         let mut with_checksum = addresses.clone();
         with_checksum.push(pure(Field::Payload, "transport checksum", &reads));
         let extended =
-            Case { actions: with_checksum, ..Case::new(Filter::One(extensions), Target::Output(0)) };
+            Case { actions: with_checksum, ..Case::new(Filter::Any(extensions), Target::Output(0)) };
         Effects::cases(vec![needs(HeaderKind::Ipv6), ports, extended, otherwise(addresses)])
     }
 

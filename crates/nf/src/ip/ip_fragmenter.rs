@@ -30,8 +30,8 @@
 
 use element::class::ArgInfo;
 use element::effects::{
-    Action, Case, Checksum, Depends, Emit, Field, Filter, HeaderKind, Number, Support, Target, Value,
-    wire_field,
+    Action, Case, Checksum, Depends, Emit, Field, Filter, HeaderKind, Number, Predicate, Support, Target,
+    Value, wire_field,
 };
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, manual};
 use wire::ipv4::{DONT_FRAGMENT, FRAGMENT_OFFSET, MORE_FRAGMENTS, option};
@@ -208,19 +208,19 @@ impl Element for IpFragmenter {
         let header_length = || ipv4_header_length(Base::Network, 0);
         let mtu = || Number::constant(self.mtu.into());
         let lost = |when| Case::new(when, Target::Drop(DropReason::NoHeader));
-        let short = [rest(), ipv4_total(Base::Network, 0)].map(|length| Filter::AtMost(length, mtu()));
-        let passes = Case::new(Filter::One(short.to_vec()), Target::Output(0));
+        let short = [rest(), ipv4_total(Base::Network, 0)].map(|length| Predicate::at_most(length, mtu()));
+        let passes = Case::new(Filter::Any(short.to_vec()), Target::Output(0));
         let whole = within(wire_field::IP_VERSION_IHL, 0x0f, 5, 15);
-        let whole = whole.and([Filter::AtMost(header_length(), rest())]);
-        let mut refusals = vec![Filter::AtMost(mtu().plus_constant(-7), header_length()), whole.not()];
+        let whole = whole.and([Predicate::at_most(header_length(), rest())]);
+        let mut refusals = vec![Predicate::at_most(mtu().plus_constant(-7), header_length()), whole.not()];
         if self.honors {
             refusals.push(within(wire_field::IP_FRAGMENT, 0x4000, 0x4000, 0x4000));
         }
         // The handler `drops` counts these packets, and messages report them, so they must come to this
         // element.
-        let refused = aside(Filter::One(refusals), DropReason::TooLong).shown();
+        let refused = aside(Filter::Any(refusals), DropReason::TooLong).shown();
         let payload = header_length().plus(1, Field::HeaderOffset(Base::Network), u128::MAX);
-        let stripped = Filter::AtMost(Number::constant(0), payload).not();
+        let stripped = Predicate::at_most(Number::constant(0), payload).not();
         let reads = [Field::Length, HeaderKind::Ipv4.extent(), Field::HeaderOffset(Base::Network)];
         // The exact length is declared. If another fragmenter follows, the synthesizer then knows which
         // packets exceed its limit.
@@ -239,7 +239,7 @@ impl Element for IpFragmenter {
             first = first.with(pure(wire_field::IP_ID, "random identification", &reads));
         }
         first.checksum = Checksum::Recomputed(vec![HeaderKind::Ipv4]);
-        let missing = lost(Filter::Present(HeaderKind::Ipv4).not());
+        let missing = lost(Predicate::present(HeaderKind::Ipv4).not());
         let mut cases = vec![missing, passes, refused, lost(stripped)];
         let later = Emit {
             name: "later fragment",
@@ -247,7 +247,7 @@ impl Element for IpFragmenter {
             reads: vec![Field::Payload, Field::TimeStamp, Field::Kind, annotation(0, 48)],
             output: Some(0),
             starts: Some(HeaderKind::Ipv4),
-            when: Filter::One(cases.iter().map(|case| case.when.clone()).collect()).not(),
+            when: Filter::Any(cases.iter().map(|case| case.when.clone()).collect()).not(),
         };
         cases.push(first);
         let effects = Effects {

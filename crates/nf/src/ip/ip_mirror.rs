@@ -24,7 +24,9 @@
 //! IP6Mirror, EtherMirror, ICMPPingResponder
 
 use element::class::ArgInfo;
-use element::effects::{Action, Case, DST_IP, Field, Filter, HeaderKind, Target, Value, wire_field};
+use element::effects::{
+    Action, Case, DST_IP, Field, Filter, HeaderKind, Predicate, Target, Value, wire_field,
+};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 use packet::Annotations;
 use wire::{ip_protocol, tcp};
@@ -108,14 +110,14 @@ impl Element for IpMirror {
             actions.extend(self.sets_destination.then_some(annotation));
             actions
         };
-        let first = Filter::In {
+        let first = Filter::Leaf(Predicate::In {
             field: wire_field::IP_FRAGMENT,
             mask: wire::ipv4::FRAGMENT_OFFSET.into(),
             set: classify::IntervalSet::one(0, 0),
-        };
-        let is = |protocol: u8| Filter::equals(wire_field::IP_PROTOCOL, protocol.into());
+        });
+        let is = |protocol: u8| Predicate::equals(wire_field::IP_PROTOCOL, protocol.into());
         let case = |protocols: Vec<Filter>, header| {
-            let all = vec![Filter::One(protocols), first.clone(), Filter::Present(header)];
+            let all = vec![Filter::Any(protocols), first.clone(), Predicate::present(header)];
             let mut case = Case::new(Filter::All(all), Target::Output(0));
             case.actions = addresses();
             case.actions.extend(swapped(wire_field::SRC_PORT, wire_field::DST_PORT));

@@ -33,7 +33,8 @@ use std::net::Ipv4Addr;
 
 use element::class::ArgInfo;
 use element::effects::{
-    Action, Case, Checksum, Depends, Field, Filter, HeaderKind, Number, Support, Target, Value, wire_field,
+    Action, Case, Checksum, Depends, Field, Filter, HeaderKind, Number, Predicate, Support, Target, Value,
+    wire_field,
 };
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::{Annotations, BATCH_CAPACITY, PacketKind};
@@ -132,14 +133,14 @@ impl Element for IpOutputCombo {
         // If an address or an option is written, the checksum is recomputed; otherwise it is only updated
         // for the time to live.
         let plain = within(wire_field::IP_VERSION_IHL, 15, 0, 5);
-        let wished = Filter::equals(fix_ip_src::WISH, 0).not();
+        let wished = Predicate::equals(fix_ip_src::WISH, 0).not();
         let ttl = wire_field::IP_TTL;
         let expired = || within(wire_field::IP_TTL, 0xff, 0, 1);
-        let long = Filter::AtMost(Number::of(Field::Length), Number::constant(self.mtu as i64)).not();
+        let long = Predicate::at_most(Number::of(Field::Length), Number::constant(self.mtu as i64)).not();
         for (is_plain, is_wished) in [(true, false), (true, true), (false, false), (false, true)] {
             let is = |filter: &Filter, holds: bool| if holds { filter.clone() } else { filter.clone().not() };
             let kind = is(&plain, is_plain).and([is(&wished, is_wished)]);
-            let ends = [(expired(), EXPIRED), (long.clone(), TOO_LONG), (Filter::Any, 0)];
+            let ends = [(expired(), EXPIRED), (long.clone(), TOO_LONG), (Filter::TRUE, 0)];
             for (end, output) in ends {
                 let mut case = Case::new(kind.clone().and([end]), Target::Output(output));
                 if !is_plain {

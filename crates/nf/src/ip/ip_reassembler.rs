@@ -75,7 +75,8 @@ use std::net::Ipv4Addr;
 use element::args::AnnotationOffset;
 use element::class::ArgInfo;
 use element::effects::{
-    Case, Depends, Emit, Field, Filter, HeaderKind, Hold, Order, State, StateAccess, Target, wire_field,
+    Case, Depends, Emit, Field, Filter, HeaderKind, Hold, Order, Predicate, State, StateAccess, Target,
+    wire_field,
 };
 use element::{
     Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
@@ -408,14 +409,14 @@ fn send_fragments_home(cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
 impl Element for IpReassembler {
     fn effects(&self) -> Effects {
         let whole = Filter::All(vec![
-            Filter::Present(HeaderKind::Ipv4),
-            Filter::In {
+            Predicate::present(HeaderKind::Ipv4),
+            Filter::Leaf(Predicate::In {
                 field: wire_field::IP_FRAGMENT,
                 mask: (MORE_FRAGMENTS | FRAGMENT_OFFSET).into(),
                 set: classify::IntervalSet::one(0, 0),
-            },
+            }),
         ]);
-        let fragments = Case::new(Filter::Any, Target::Hold(0));
+        let fragments = Case::new(Filter::TRUE, Target::Hold(0));
         let key = vec![wire_field::IP_SRC, wire_field::IP_DST, wire_field::IP_ID, wire_field::IP_PROTOCOL];
         let mut reads = vec![Field::Payload, Field::Length, Field::TimeStamp, annotation(0, 48)];
         reads.push(HeaderKind::Ipv4.extent());
@@ -431,7 +432,7 @@ impl Element for IpReassembler {
             reads,
             output: None,
             starts: Some(HeaderKind::Ipv4),
-            when: Filter::Any,
+            when: Filter::TRUE,
         }];
         effects.state =
             vec![State { table: "fragments", key, both_directions: false, access: StateAccess::EveryPacket }];

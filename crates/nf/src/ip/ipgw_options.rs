@@ -28,7 +28,7 @@ use std::net::Ipv4Addr;
 
 use element::class::ArgInfo;
 use element::effects::{
-    Action, Case, Checksum, Depends, Field, Filter, HeaderKind, Support, Target, wire_field,
+    Action, Case, Checksum, Depends, Field, Filter, HeaderKind, Predicate, Support, Target, wire_field,
 };
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::Annotations;
@@ -211,8 +211,11 @@ fn milliseconds_of_day(now: Timestamp) -> u32 {
 impl Element for IpgwOptions {
     fn effects(&self) -> Effects {
         let header = wire_field::IP_HEADER;
-        let plain =
-            Filter::In { field: wire_field::IP_VERSION_IHL, mask: 15, set: classify::IntervalSet::one(0, 5) };
+        let plain = Filter::Leaf(Predicate::In {
+            field: wire_field::IP_VERSION_IHL,
+            mask: 15,
+            set: classify::IntervalSet::one(0, 5),
+        });
         let recorded = Gateway::recorded();
         let problem = pure(
             annotation(Annotations::ICMP_PARAM, 1),

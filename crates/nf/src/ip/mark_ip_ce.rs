@@ -23,7 +23,7 @@
 //! SetIPECN, RED
 
 use element::class::ArgInfo;
-use element::effects::{Case, Filter, HeaderKind, Target, wire_field};
+use element::effects::{Case, Filter, HeaderKind, Predicate, Target, wire_field};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 use super::service_type;
@@ -55,8 +55,8 @@ impl Element for MarkIpCe {
         let marked = |ecn| {
             let set = classify::IntervalSet::one(ecn, ecn);
             Filter::All(vec![
-                Filter::Present(HeaderKind::Ipv4),
-                Filter::In { field: wire_field::IP_TOS, mask: 3, set },
+                Predicate::present(HeaderKind::Ipv4),
+                Filter::Leaf(Predicate::In { field: wire_field::IP_TOS, mask: 3, set }),
             ])
         };
         // A packet that is marked already must not be changed: an update of its checksum by a difference of

@@ -17,7 +17,7 @@
 //! CheckIPHeader
 
 use element::class::ArgInfo;
-use element::effects::{Case, Field, Filter, Target};
+use element::effects::{Case, Field, Filter, Predicate, Target};
 use element::{Base, Batch, Class, Cx, Effects, Element, manual};
 
 use crate::editing::{constant, header_at, header_behind, ipv4_header_length};
@@ -50,9 +50,12 @@ impl Element for MarkIpHeader {
             let case = Case::new(when, Target::Output(0)).with(header_at(Base::Network, self.offset));
             case.with(transport)
         };
-        let there = Filter::reaches(Base::Data, self.offset as i32, 1);
+        let there = Predicate::reaches(Base::Data, self.offset as i32, 1);
         let unmarked = constant(Field::HeaderOffset(Base::Transport), &[]);
-        Effects::cases(vec![mark(there, header_behind(Base::Transport, behind)), mark(Filter::Any, unmarked)])
+        Effects::cases(vec![
+            mark(there, header_behind(Base::Transport, behind)),
+            mark(Filter::TRUE, unmarked),
+        ])
     }
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -18,7 +18,7 @@
 //! ## See also
 //! CheckIPHeader, SetTCPChecksum, SetUDPChecksum
 
-use element::effects::{Case, Checksum, Field, Filter, HeaderKind, Number, Target};
+use element::effects::{Case, Checksum, Field, Filter, HeaderKind, Number, Predicate, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, manual};
 use wire::{FromBytes, checksum, ipv4};
 
@@ -59,8 +59,8 @@ impl Element for SetIpChecksum {
     fn effects(&self) -> Effects {
         let whole = |base, rest| {
             let header_length = ipv4_header_length(base, 0);
-            Filter::reaches(base, 0, ipv4::Header::LEN as u16)
-                .and([within(bytes(base, 0, 1), 0x0f, 5, 15), Filter::AtMost(header_length, rest)])
+            Predicate::reaches(base, 0, ipv4::Header::LEN as u16)
+                .and([within(bytes(base, 0, 1), 0x0f, 5, 15), Predicate::at_most(header_length, rest)])
         };
         let marked = Case {
             checksum: Checksum::Recomputed(vec![HeaderKind::Ipv4]),
@@ -70,7 +70,7 @@ impl Element for SetIpChecksum {
         let plain = is_marked(Base::Network).not().and([whole(Base::Data, Number::of(Field::Length))]);
         let unmarked = Case::new(plain, Target::Output(0));
         let unmarked = unmarked.with(pure(bytes(Base::Data, 10, 2), "IPv4 checksum", &[at_data]));
-        Effects::cases(vec![marked, unmarked, Case::new(Filter::Any, Target::Drop(DropReason::BadIpHeader))])
+        Effects::cases(vec![marked, unmarked, Case::new(Filter::TRUE, Target::Drop(DropReason::BadIpHeader))])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

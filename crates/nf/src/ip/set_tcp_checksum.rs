@@ -20,7 +20,7 @@
 //! CheckTCPHeader, SetIPChecksum, SetUDPChecksum
 
 use element::class::ArgInfo;
-use element::effects::{Case, Checksum, Filter, HeaderKind, Target, wire_field};
+use element::effects::{Case, Checksum, Filter, HeaderKind, Predicate, Target, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Severity, manual};
 use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, tcp};
@@ -88,10 +88,10 @@ impl Element for SetTcpChecksum {
         let total = ipv4_total(Base::Network, 0);
         let length = total.clone().plus(-4, wire_field::IP_VERSION_IHL, 0x0f);
         let least = ipv4_header_length(Base::Network, 0).plus_constant(tcp::Header::LEN as i64);
-        let sound = Filter::Present(HeaderKind::Ipv4).and([
-            Filter::Present(HeaderKind::Tcp),
-            Filter::AtMost(least, total),
-            Filter::AtMost(length, rest_from(Base::Transport)),
+        let sound = Predicate::present(HeaderKind::Ipv4).and([
+            Predicate::present(HeaderKind::Tcp),
+            Predicate::at_most(least, total),
+            Predicate::at_most(length, rest_from(Base::Transport)),
         ]);
         let mut good = Case {
             checksum: Checksum::Recomputed(vec![HeaderKind::Tcp]),
@@ -101,7 +101,7 @@ impl Element for SetTcpChecksum {
             let reads = [bytes(Base::Transport, 12, 1), wire_field::IP_HEADER];
             good = good.with(pure(bytes(Base::Transport, 12, 1), "TCP data offset in range", &reads));
         }
-        Effects::cases(vec![good, Case::new(Filter::Any, Target::Drop(DropReason::BadTransportHeader))])
+        Effects::cases(vec![good, Case::new(Filter::TRUE, Target::Drop(DropReason::BadTransportHeader))])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -15,7 +15,7 @@
 //! ## See also
 //! CheckUDPHeader, SetIPChecksum, SetTCPChecksum
 
-use element::effects::{Checksum, Filter, HeaderKind, Number, wire_field};
+use element::effects::{Checksum, HeaderKind, Number, Predicate, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, udp};
@@ -62,11 +62,11 @@ fn set(packet: &mut Packet) -> Option<()> {
 impl Element for SetUdpChecksum {
     fn effects(&self) -> Effects {
         let length = bytes(Base::Transport, 4, 2);
-        let sound = Filter::Present(HeaderKind::Ipv4).and([
-            Filter::Present(HeaderKind::Udp),
+        let sound = Predicate::present(HeaderKind::Ipv4).and([
+            Predicate::present(HeaderKind::Udp),
             within(wire_field::IP_FRAGMENT, 0x3fff, 0, 0),
             within(length.clone(), u128::MAX, udp::Header::LEN as u128, 0xffff),
-            Filter::AtMost(Number::of(length), rest_from(Base::Transport)),
+            Predicate::at_most(Number::of(length), rest_from(Base::Transport)),
         ]);
         let mut effects = or_aside(sound, DropReason::BadTransportHeader, Vec::new());
         effects.cases[0].checksum = Checksum::Recomputed(vec![HeaderKind::Udp]);

@@ -25,7 +25,7 @@ use std::net::Ipv6Addr;
 
 use element::args::ArgType;
 use element::class::ArgInfo;
-use element::effects::{Action, DST_IP6, Filter, Value};
+use element::effects::{Action, DST_IP6, Predicate, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 use packet::Annotations;
 
@@ -72,12 +72,12 @@ struct StoreIp6Address {
 impl Element for StoreIp6Address {
     fn effects(&self) -> Effects {
         let place = bytes(Base::Network, self.offset, 16);
-        let there = Filter::reaches(Base::Network, self.offset as i32, 16);
+        let there = Predicate::reaches(Base::Network, self.offset as i32, 16);
         let value = match self.address {
             Some(address) => Value::Constant(address.to_vec()),
             None => Value::Copy(DST_IP6),
         };
-        let given = self.address.is_none().then(|| Filter::equals(DST_IP6, 0).not());
+        let given = self.address.is_none().then(|| Predicate::equals(DST_IP6, 0).not());
         let given = given.map(|given| (given, DropReason::Unsuitable));
         let sound = given.into_iter().chain([(there, DropReason::TooShort)]).collect();
         checked(sound, vec![Action::Set(place, value)])

@@ -26,7 +26,7 @@ use std::net::Ipv4Addr;
 
 use element::args::{ArgType, Raw, read_value};
 use element::class::ArgInfo;
-use element::effects::{Action, Case, DST_IP, Filter, HeaderKind, Target, Value, wire_field};
+use element::effects::{Action, Case, DST_IP, Filter, HeaderKind, Predicate, Target, Value, wire_field};
 use element::{Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
 use packet::Annotations;
 use wire::checksum::Delta;
@@ -136,8 +136,8 @@ pub(crate) fn store(packet: &mut Packet, new: [u8; 4], source: bool) -> Fate {
 pub(crate) fn stored(actions: &[Action], case: impl Fn(Filter) -> Case) -> Vec<Case> {
     let first = || within(wire_field::IP_FRAGMENT, 0x1fff, 0, 0);
     let of = |header: HeaderKind, protocol: u8| {
-        let protocol = Filter::equals(wire_field::IP_PROTOCOL, protocol.into());
-        Filter::Present(HeaderKind::Ipv4).and([protocol, first(), Filter::Present(header)])
+        let protocol = Predicate::equals(wire_field::IP_PROTOCOL, protocol.into());
+        Predicate::present(HeaderKind::Ipv4).and([protocol, first(), Predicate::present(header)])
     };
     let stored = |when, updated: &[HeaderKind]| {
         let case = actions.iter().cloned().fold(case(when), Case::with);
@@ -146,7 +146,7 @@ pub(crate) fn stored(actions: &[Action], case: impl Fn(Filter) -> Case) -> Vec<C
     vec![
         stored(of(HeaderKind::Tcp, ip_protocol::TCP), &[HeaderKind::Ipv4, HeaderKind::Tcp]),
         stored(of(HeaderKind::Udp, ip_protocol::UDP), &[HeaderKind::Ipv4, HeaderKind::Udp]),
-        stored(Filter::Present(HeaderKind::Ipv4), &[HeaderKind::Ipv4]),
+        stored(Predicate::present(HeaderKind::Ipv4), &[HeaderKind::Ipv4]),
     ]
 }
 
@@ -161,15 +161,19 @@ impl Element for StoreIpAddress {
             Place::Destination => wire_field::IP_DST,
             Place::Data(offset) => {
                 let place = bytes(Base::Data, offset, 4);
-                let there = Filter::In { field: place.clone(), mask: 0, set: IntervalSet::one(0, 0) };
-                let given = self.address.is_none().then(|| Filter::equals(DST_IP, 0).not());
+                let there = Filter::Leaf(Predicate::In {
+                    field: place.clone(),
+                    mask: 0,
+                    set: IntervalSet::one(0, 0),
+                });
+                let given = self.address.is_none().then(|| Predicate::equals(DST_IP, 0).not());
                 let given = given.map(|given| (given, DropReason::Unsuitable));
                 let sound = given.into_iter().chain([(there, DropReason::TooShort)]).collect();
                 return checked(sound, vec![Action::Set(place, value)]);
             }
         };
         let mut cases = stored(&[Action::Set(field, value)], |when| Case::new(when, Target::Output(0)));
-        cases.push(aside(Filter::Any, DropReason::NoHeader));
+        cases.push(aside(Filter::TRUE, DropReason::NoHeader));
         Effects::cases(cases)
     }
 

@@ -15,7 +15,7 @@
 //! ## See also
 //! StripTransportHeader, UnstripTransportHeader, StripIPHeader
 
-use element::effects::{Case, Filter, Number, Target};
+use element::effects::{Case, Filter, Number, Predicate, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::{FromBytes, tcp};
 
@@ -46,7 +46,8 @@ fn strip(packet: &mut Packet) -> Fate {
 impl Element for StripTcpHeader {
     fn effects(&self) -> Effects {
         let length = |base| Number::constant(0).plus(4, bytes(base, 12, 1), 0xf0);
-        let short = |base| Case::new(Filter::reaches(base, 0, 20).not(), Target::Drop(DropReason::TooShort));
+        let short =
+            |base| Case::new(Predicate::reaches(base, 0, 20).not(), Target::Drop(DropReason::TooShort));
         let in_case = |condition: &Filter, case: Case| {
             let when = condition.clone().and([case.when]);
             Case { when, ..case }

@@ -19,7 +19,7 @@ use element::{Base, Batch, Class, Cx, Effects, Element, manual};
 
 use crate::editing::each;
 use crate::stripping::{cases, to_header};
-use element::effects::{Case, Field, Filter, Number, Target};
+use element::effects::{Case, Field, Number, Predicate, Target};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -36,7 +36,7 @@ struct UnstripIpHeader;
 
 impl Element for UnstripIpHeader {
     fn effects(&self) -> Effects {
-        let there = Filter::AtMost(Number::constant(0), Number::of(Field::HeaderOffset(Base::Network)));
+        let there = Predicate::at_most(Number::constant(0), Number::of(Field::HeaderOffset(Base::Network)));
         let there = Case::new(there, Target::Output(0));
         Effects::cases(std::iter::once(there).chain(cases(Base::Network, &Number::constant(0))).collect())
     }

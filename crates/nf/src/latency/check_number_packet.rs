@@ -83,7 +83,7 @@ impl Element for CheckNumberPacket {
         let cases = vec![
             wrong(DropReason::TooShort),
             wrong(DropReason::NoMatch),
-            Case::new(Filter::Any, Target::Output(0)),
+            Case::new(Filter::TRUE, Target::Output(0)),
         ];
         Effects::cases(cases).depending_on(Depends::Handler).sharing("numbers seen")
     }

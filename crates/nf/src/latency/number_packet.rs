@@ -23,7 +23,9 @@
 //! CheckNumberPacket, RecordTimestamp, TimestampDiff
 
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Depends, Field, Filter, HeaderKind, Target, Value, wire_field};
+use element::effects::{
+    Action, Case, Depends, Field, Filter, HeaderKind, Predicate, Target, Value, wire_field,
+};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use packet::SLOT_CAPACITY;
 
@@ -96,14 +98,14 @@ impl Element for NumberPacket {
             Action::Set(number_field(self.offset), Value::Pure { name: "number", reads: Vec::new() });
         let length = Value::Pure { name: "length", reads: vec![Field::Length] };
         let ip = Action::Set(wire_field::IP_LENGTH, length);
-        let ends_before = Filter::Opaque { about: "too short", reads: vec![Field::Length] };
+        let ends_before = Filter::Leaf(Predicate::Opaque { about: "too short", reads: vec![Field::Length] });
         let header = Field::HeaderOffset(HeaderKind::Ipv4.base());
         // A packet that is too short gets zeros between its end and the number.
         let longer = Case::new(ends_before, Target::Output(0))
             .with(Action::Resize(vec![Field::Length, header]))
             .with(ip)
             .with(number.clone());
-        let effects = Effects::cases(vec![longer, Case::new(Filter::Any, Target::Output(0)).with(number)]);
+        let effects = Effects::cases(vec![longer, Case::new(Filter::TRUE, Target::Output(0)).with(number)]);
         effects.depending_on(Depends::Counter).sharing("numbers")
     }
 

@@ -123,7 +123,7 @@ impl Element for TimestampDiff {
         let cases = vec![
             unknown(DropReason::TooShort),
             unknown(DropReason::NoMatch),
-            Case::new(Filter::Any, Target::Output(0)),
+            Case::new(Filter::TRUE, Target::Output(0)),
         ];
         Effects::cases(cases).depending_on(Depends::Time).depending_on(Depends::Counter)
     }

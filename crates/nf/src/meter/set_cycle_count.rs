@@ -36,7 +36,7 @@ struct SetCycleCount;
 impl Element for SetCycleCount {
     fn effects(&self) -> Effects {
         let stamp = Action::Set(PERFCTR_FIELD, Value::Now);
-        Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(stamp)])
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(stamp)])
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

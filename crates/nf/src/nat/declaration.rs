@@ -2,8 +2,8 @@
 
 use classify::IntervalSet;
 use element::effects::{
-    Action, Case, DST_IP, Depends, Effects, Field, Filter, FlowMarks, HeaderKind, Leaves, Number, State,
-    StateAccess, Support, Target, Value, wire_field,
+    Action, Case, DST_IP, Depends, Effects, Field, Filter, FlowMarks, HeaderKind, Leaves, Number, Predicate,
+    State, StateAccess, Support, Target, Value, wire_field,
 };
 use element::{Base, DropReason};
 use wire::{ip_protocol, ipv4};
@@ -37,17 +37,17 @@ struct Shape {
 }
 
 fn is_protocol(protocol: u8) -> Filter {
-    Filter::equals(wire_field::IP_PROTOCOL, protocol.into())
+    Predicate::equals(wire_field::IP_PROTOCOL, protocol.into())
 }
 
 fn reaches(bytes: usize) -> Filter {
-    Filter::AtMost(Number::constant(bytes as i64), rest_from(Base::Transport))
+    Predicate::at_most(Number::constant(bytes as i64), rest_from(Base::Transport))
 }
 
 /// Returns the filter for packets whose transport header starts at least 20 bytes after the IP header.
 fn has_transport_after_header() -> Filter {
     let end = Number::of(Field::HeaderOffset(Base::Network)).plus_constant(ipv4::Header::LEN as i64);
-    Filter::AtMost(end, Number::of(Field::HeaderOffset(Base::Transport)))
+    Predicate::at_most(end, Number::of(Field::HeaderOffset(Base::Transport)))
 }
 
 fn is_first() -> Filter {
@@ -58,7 +58,7 @@ fn is_first() -> Filter {
 /// have no ports.
 fn is_meant(flavour: Flavour) -> Filter {
     let protocols = flavour.protocols().iter().map(|&protocol| is_protocol(protocol)).collect();
-    Filter::All(vec![Filter::One(protocols), is_first()])
+    Filter::All(vec![Filter::Any(protocols), is_first()])
 }
 
 /// Returns the filter for packets, among those that match [`is_meant`], whose transport header is long
@@ -66,9 +66,9 @@ fn is_meant(flavour: Flavour) -> Filter {
 fn is_readable(flavour: Flavour) -> Filter {
     let mut all = vec![has_transport_after_header(), reaches(flavour.least())];
     if flavour.is_ping() {
-        let kind = |kind: u8| Filter::equals(bytes(Base::Transport, 0, 1), kind.into());
+        let kind = |kind: u8| Predicate::equals(bytes(Base::Transport, 0, 1), kind.into());
         let queries = flavour.queries().iter();
-        all.push(Filter::One(queries.flat_map(|&(query, reply)| [kind(query), kind(reply)]).collect()));
+        all.push(Filter::Any(queries.flat_map(|&(query, reply)| [kind(query), kind(reply)]).collect()));
     }
     Filter::All(all)
 }
@@ -79,7 +79,7 @@ fn shapes(flavour: Flavour) -> Vec<Shape> {
         Shape { when, ports, summed }
     };
     if flavour.is_ping() {
-        return vec![shape(Filter::Any, true, &[HeaderKind::Icmp])];
+        return vec![shape(Filter::TRUE, true, &[HeaderKind::Icmp])];
     }
     let has_ports = flavour.has_ports();
     let whole = |protocol, least| {
@@ -96,7 +96,7 @@ fn shapes(flavour: Flavour) -> Vec<Shape> {
     }
     // Packets of other protocols, and TCP segments that end before their checksum: no transport checksum is
     // updated.
-    shapes.push(shape(Filter::Any, flavour == Flavour::Udp, &[]));
+    shapes.push(shape(Filter::TRUE, flavour == Flavour::Udp, &[]));
     shapes
 }
 
@@ -176,7 +176,7 @@ pub(super) fn effects(desk: &Translation) -> Effects {
         }
     };
     let somewhere = if desk.outputs == 1 { Target::Output(0) } else { Target::SomeOutput };
-    changing(&Filter::State { table: TABLE, hit: true }, None, ANY, true, somewhere);
+    changing(&Filter::Leaf(Predicate::State { table: TABLE, hit: true }), None, ANY, true, somewhere);
     let key = key(flavour);
     for (input, spec) in desk.specs.iter().enumerate() {
         if let (true, Spec::Drop | Spec::Pass(_)) = (desk.sharing.filters_independently, spec) {
@@ -191,13 +191,14 @@ pub(super) fn effects(desk: &Translation) -> Effects {
         let used = || refused("all ports or addresses are in use", DropReason::NoFreePort);
         let odd = || refused("the pattern is not for this element", DropReason::NoMapping);
         if flavour.is_ping() {
-            let reply = |&(_, reply): &(u8, u8)| Filter::equals(bytes(Base::Transport, 0, 1), reply.into());
-            let replies = Filter::One(flavour.queries().iter().map(reply).collect());
+            let reply =
+                |&(_, reply): &(u8, u8)| Predicate::equals(bytes(Base::Transport, 0, 1), reply.into());
+            let replies = Filter::Any(flavour.queries().iter().map(reply).collect());
             rest.push((vec![Case::new(replies, unmapped(spec, DropReason::NoMapping)).on(input)], None));
         }
         let (values, to) = match spec {
             Spec::Drop | Spec::Pass(_) => {
-                let case = Case::new(Filter::Any, unmapped(spec, DropReason::NoMapping)).on(input);
+                let case = Case::new(Filter::TRUE, unmapped(spec, DropReason::NoMapping)).on(input);
                 rest.push((vec![case], None));
                 continue;
             }

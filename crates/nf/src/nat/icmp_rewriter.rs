@@ -35,7 +35,7 @@ use std::sync::Arc;
 use element::args::{AnnotationOffset, Raw, parse_integer};
 use element::class::ArgInfo;
 use element::effects::{
-    Case, DST_IP, Depends, Effects, Field, Filter, HeaderKind, State, Target, wire_field,
+    Case, DST_IP, Depends, Effects, Field, Filter, HeaderKind, Predicate, State, Target, wire_field,
 };
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Invalid, Packet, Timestamp, manual,
@@ -213,7 +213,7 @@ impl Element for IcmpRewriter {
         }
         let somewhere = if self.outputs == 1 { Target::Output(0) } else { Target::SomeOutput };
         let translated = Case { actions, ..when("quotes a packet of a mapping", &reads, somewhere) };
-        let is_icmp = Filter::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into());
+        let is_icmp = Predicate::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into());
         let state = State {
             table: "mappings of other elements",
             key: vec![bytes(Base::Transport, 16, 16)],
@@ -225,7 +225,7 @@ impl Element for IcmpRewriter {
             Case::new(is_marked(Base::Transport).not(), Target::Drop(DropReason::NoHeader)),
             Case::new(is_icmp.not(), Target::Drop(DropReason::Unsuitable)),
             translated,
-            Case::new(Filter::Any, aside),
+            Case::new(Filter::TRUE, aside),
         ];
         let reason = "other elements own the mappings";
         let beside = self.maps.iter().map(|map| map.element).collect();

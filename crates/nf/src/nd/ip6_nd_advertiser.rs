@@ -143,7 +143,7 @@ impl Element for Ip6NdAdvertiser {
             starts: Some(HeaderKind::Ethernet),
             when: asked.when.clone(),
         };
-        let other = Case::new(Filter::Any, Target::Drop(DropReason::NoMatch));
+        let other = Case::new(Filter::TRUE, Target::Drop(DropReason::NoMatch));
         Effects { emits: vec![advertisement], ..Effects::cases(vec![asked, other]) }
     }
 

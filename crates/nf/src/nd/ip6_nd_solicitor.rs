@@ -58,8 +58,8 @@ use std::net::Ipv6Addr;
 use classify::IntervalSet;
 use element::class::ArgInfo;
 use element::effects::{
-    Action, Case, DST_IP6, Depends, Emit, Field, Filter, HeaderKind, Hold, Number, Order, State, StateAccess,
-    Target, Value, wire_field,
+    Action, Case, DST_IP6, Depends, Emit, Field, Filter, HeaderKind, Hold, Number, Order, Predicate, State,
+    StateAccess, Target, Value, wire_field,
 };
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::Annotations;
@@ -443,22 +443,22 @@ impl Element for Ip6NdSolicitor {
         ];
         let advertised =
             when("valid advertisement", &[Field::Payload, Field::Length], Target::Output(0)).when;
-        let hit = Filter::State { table: TABLE, hit: true };
+        let hit = Filter::Leaf(Predicate::State { table: TABLE, hit: true });
         let answered = when("an answer comes in time", &[DST_IP6], Target::Hold(0)).when;
         let in_vain = when("no answer comes", &[DST_IP6], Target::Hold(0)).when;
         let cases = vec![
             Case::new(advertised, Target::Drop(DropReason::Answered)).on(1),
-            Case::new(Filter::Any, Target::Drop(DropReason::Unsuitable)).on(1),
+            Case::new(Filter::TRUE, Target::Drop(DropReason::Unsuitable)).on(1),
             put(hit, Target::Output(0), chosen()),
             put(group, Target::Output(0), of_group),
-            Case::new(Filter::equals(DST_IP6, 0), Target::Drop(DropReason::Unsuitable)).on(0),
+            Case::new(Predicate::equals(DST_IP6, 0), Target::Drop(DropReason::Unsuitable)).on(0),
             put(answered, Target::Hold(0), chosen()),
             Case::new(in_vain, Target::Hold(UNREACHABLE))
                 .on(0)
                 .or_drop(DropReason::OutOfTime)
                 .with(constant(Field::HeaderOffset(Base::Mac), &[]))
                 .with(header_at(Base::Network, 0)),
-            Case::new(Filter::Any, Target::Drop(DropReason::QueueFull)).on(0),
+            Case::new(Filter::TRUE, Target::Drop(DropReason::QueueFull)).on(0),
         ];
         let solicitation = Emit {
             name: "neighbour solicitation",
@@ -467,7 +467,7 @@ impl Element for Ip6NdSolicitor {
             output: Some(self.outputs.saturating_sub(1).min(1)),
             starts: Some(HeaderKind::Ethernet),
             // A query can also be sent for a known address, so any packet can cause one.
-            when: Filter::Any,
+            when: Filter::TRUE,
         };
         let effects = Effects {
             hold: Hold::PerFlow,

@@ -26,7 +26,7 @@
 
 use element::args::{ArgType, Bandwidth};
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Field, Filter, Support, Target};
+use element::effects::{Case, Depends, Field, Filter, Predicate, Support, Target};
 use element::{Args, Batch, Class, Cx, Effects, Element, Handler, Invalid, manual};
 
 use crate::ewma::{FREQUENCY, Rate};
@@ -100,8 +100,8 @@ pub(super) struct Meter {
 impl Element for Meter {
     fn effects(&self) -> Effects {
         let reads = if self.bandwidth { vec![Field::Length] } else { Vec::new() };
-        let rate = Filter::Opaque { about: "rate of arrival", reads };
-        let cases = vec![Case::new(rate, Target::SomeOutput), Case::new(Filter::Any, Target::Output(0))];
+        let rate = Filter::Leaf(Predicate::Opaque { about: "rate of arrival", reads });
+        let cases = vec![Case::new(rate, Target::SomeOutput), Case::new(Filter::TRUE, Target::Output(0))];
         let effects = Effects {
             support: Support { whole_length: self.bandwidth, ..Support::default() },
             ..Effects::cases(cases)

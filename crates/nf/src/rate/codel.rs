@@ -32,7 +32,7 @@
 
 use element::args::{Raw, Scope, read_value};
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Field, Filter, Target};
+use element::effects::{Case, Depends, Field, Filter, Predicate, Target};
 use element::{
     Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual,
 };
@@ -192,12 +192,12 @@ impl CoDel {
 impl Element for CoDel {
     fn effects(&self) -> Effects {
         let offset = Annotations::FIRST_TIMESTAMP as u8;
-        let late = Filter::Opaque {
+        let late = Filter::Leaf(Predicate::Opaque {
             about: "waits above the target",
             reads: vec![Field::Annotation { offset, length: 8 }],
-        };
+        });
         let drop = Case::new(late, Target::Drop(DropReason::EarlyDrop));
-        let effects = Effects::cases(vec![drop, Case::new(Filter::Any, Target::Output(0))]);
+        let effects = Effects::cases(vec![drop, Case::new(Filter::TRUE, Target::Output(0))]);
         effects.depending_on(Depends::Time).depending_on(Depends::Counter).sharing("time above the target")
     }
 

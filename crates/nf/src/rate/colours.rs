@@ -4,7 +4,9 @@
 use classify::IntervalSet;
 use element::args::{AnnotationOffset, ArgType, Args};
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Depends, Field, Filter, State, StateAccess, Support, Target, Value};
+use element::effects::{
+    Action, Case, Depends, Field, Filter, Predicate, State, StateAccess, Support, Target, Value,
+};
 use element::{
     Base, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, WholeLengths,
 };
@@ -170,16 +172,20 @@ impl<M: Marker> Element for Painter<M> {
         let mut cases = Vec::new();
         if self.aware {
             // A packet that arrives red stays red.
-            let red = Filter::In { field: place.clone(), mask: 0xff, set: IntervalSet::one(2, 0xff) };
+            let red = Filter::Leaf(Predicate::In {
+                field: place.clone(),
+                mask: 0xff,
+                set: IntervalSet::one(2, 0xff),
+            });
             cases.push(case(Case::new(red, to(Colour::Red)), Colour::Red));
         }
         cases.push(case(when("red", &reads, to(Colour::Red)), Colour::Red));
         if self.aware {
-            let yellow = Filter::equals(place.clone(), 1);
+            let yellow = Predicate::equals(place.clone(), 1);
             cases.push(case(Case::new(yellow, to(Colour::Yellow)), Colour::Yellow));
         }
         cases.push(case(when("yellow", &reads, to(Colour::Yellow)), Colour::Yellow));
-        cases.push(case(Case::new(Filter::Any, to(Colour::Green)), Colour::Green));
+        cases.push(case(Case::new(Filter::TRUE, to(Colour::Green)), Colour::Green));
         let state = State {
             table: "tokens",
             key: Vec::new(),

@@ -102,7 +102,7 @@ impl Delay {
 impl Element for Delay {
     fn effects(&self) -> Effects {
         let value = if self.pushes { Value::Plus(Field::TimeStamp, self.delay.0) } else { Value::Now };
-        let delayed = Case::new(Filter::Any, Target::Hold(0)).with(Action::Set(Field::TimeStamp, value));
+        let delayed = Case::new(Filter::TRUE, Target::Hold(0)).with(Action::Set(Field::TimeStamp, value));
         Effects { hold: Hold::Delay, ..Effects::cases(vec![delayed]) }.depending_on(Depends::Time)
     }
 

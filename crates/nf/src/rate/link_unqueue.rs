@@ -132,7 +132,7 @@ const MOST_PER_TURN: usize = 256;
 impl Element for LinkUnqueue {
     fn effects(&self) -> Effects {
         let leaves = Value::Pure { name: "link", reads: vec![Field::Length, EXTRA_LENGTH] };
-        let delayed = Case::new(Filter::Any, Target::Hold(0)).with(Action::Set(Field::TimeStamp, leaves));
+        let delayed = Case::new(Filter::TRUE, Target::Hold(0)).with(Action::Set(Field::TimeStamp, leaves));
         Effects { hold: Hold::Delay, ..Effects::cases(vec![delayed]) }
             .depending_on(Depends::Time)
             .sharing("link")

@@ -120,7 +120,7 @@ fn change(data: &mut [u8], p: f64, kind: Kind, random: &mut fastrand::Rng) {
 impl Element for RandomBitErrors {
     fn effects(&self) -> Effects {
         let noise = Value::Pure { name: "bit errors", reads: vec![Field::Payload, Field::Length] };
-        let case = Case::new(Filter::Any, Target::Output(0)).with(Action::Set(Field::Payload, noise));
+        let case = Case::new(Filter::TRUE, Target::Output(0)).with(Action::Set(Field::Payload, noise));
         Effects::cases(vec![case]).depending_on(Depends::Random).depending_on(Depends::Handler)
     }
 

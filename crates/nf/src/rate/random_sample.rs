@@ -27,7 +27,7 @@
 
 use element::args::parse_real;
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Filter, Target};
+use element::effects::{Case, Depends, Filter, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use std::any::Any;
 
@@ -82,8 +82,8 @@ struct RandomSample {
 
 impl Element for RandomSample {
     fn effects(&self) -> Effects {
-        let unlucky = Filter::Opaque { about: "random numbers", reads: Vec::new() };
-        let cases = vec![aside(unlucky, DropReason::Sampled), Case::new(Filter::Any, Target::Output(0))];
+        let unlucky = Filter::Leaf(Predicate::Opaque { about: "random numbers", reads: Vec::new() });
+        let cases = vec![aside(unlucky, DropReason::Sampled), Case::new(Filter::TRUE, Target::Output(0))];
         Effects::cases(cases).depending_on(Depends::Random).depending_on(Depends::Handler)
     }
 

@@ -23,7 +23,7 @@
 //! ## See also
 //! BandwidthRatedSplitter, Meter, Shaper, RatedUnqueue
 
-use element::effects::{Case, Depends, Filter, Support, Target};
+use element::effects::{Case, Depends, Filter, Predicate, Support, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 use super::limit::{Limit, PACKET_ARGS};
@@ -56,8 +56,8 @@ pub(super) struct RatedSplitter {
 impl Element for RatedSplitter {
     fn effects(&self) -> Effects {
         // The limit depends on lengths if it is in bytes, so the element declares that it reads them.
-        let above = Filter::Opaque { about: "above the rate", reads: self.limit.reads() };
-        let cases = vec![aside(above, DropReason::OverRate), Case::new(Filter::Any, Target::Output(0))];
+        let above = Filter::Leaf(Predicate::Opaque { about: "above the rate", reads: self.limit.reads() });
+        let cases = vec![aside(above, DropReason::OverRate), Case::new(Filter::TRUE, Target::Output(0))];
         let effects = Effects {
             support: Support { whole_length: true, ..Support::default() },
             ..Effects::cases(cases)

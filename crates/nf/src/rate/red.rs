@@ -37,7 +37,7 @@ use std::any::Any;
 
 use element::args::{ArgType, Raw};
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Filter, Target};
+use element::effects::{Case, Depends, Filter, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Timestamp, manual};
 use packet::BATCH_CAPACITY;
 
@@ -210,8 +210,8 @@ impl Red {
 
 impl Element for Red {
     fn effects(&self) -> Effects {
-        let long = Filter::Opaque { about: "length of queues", reads: Vec::new() };
-        let cases = vec![aside(long, DropReason::EarlyDrop), Case::new(Filter::Any, Target::Output(0))];
+        let long = Filter::Leaf(Predicate::Opaque { about: "length of queues", reads: Vec::new() });
+        let cases = vec![aside(long, DropReason::EarlyDrop), Case::new(Filter::TRUE, Target::Output(0))];
         let effects = Effects::cases(cases).depending_on(Depends::Random).depending_on(Depends::Time);
         effects.depending_on(Depends::Counter).depending_on(Depends::Handler).sharing("average length")
     }

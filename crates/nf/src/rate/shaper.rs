@@ -147,10 +147,10 @@ impl Shaper {
 impl Element for Shaper {
     fn effects(&self) -> Effects {
         if self.outputs > 1 {
-            use element::effects::{Case, Filter, Target};
+            use element::effects::{Case, Filter, Predicate, Target};
             let about = if self.bandwidth { vec![Field::Length] } else { Vec::new() };
-            let when = Filter::Opaque { about: "the pulling element", reads: about };
-            let cases = vec![Case::new(when, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
+            let when = Filter::Leaf(Predicate::Opaque { about: "the pulling element", reads: about });
+            let cases = vec![Case::new(when, Target::Output(1)), Case::new(Filter::TRUE, Target::Output(0))];
             let effects = Effects {
                 support: Support { whole_length: self.bandwidth, ..Support::default() },
                 ..Effects::cases(cases)

@@ -102,7 +102,7 @@ impl Element for DrrSched {
         Effects {
             hold: Hold::Fifo { may_drop: false },
             support: Support { whole_length: true, ..Support::default() },
-            ..Effects::cases(vec![Case::new(Filter::Any, Target::Hold(0))])
+            ..Effects::cases(vec![Case::new(Filter::TRUE, Target::Hold(0))])
         }
         .observing(&[Field::Length])
     }

@@ -48,8 +48,8 @@ pub static CLASS: Class = Class {
 /// Returns the effects of a switch that pulls from input `chosen` only. Packets of all other inputs stay
 /// upstream; they are declared as dropped at the end of the run.
 pub(super) fn pulls_from(chosen: Option<usize>) -> Effects {
-    let passes = chosen.map(|input| Case::new(Filter::Any, Target::Output(0)).on(input));
-    let stays = Case::new(Filter::Any, Target::Drop(DropReason::Stop));
+    let passes = chosen.map(|input| Case::new(Filter::TRUE, Target::Output(0)).on(input));
+    let stays = Case::new(Filter::TRUE, Target::Drop(DropReason::Stop));
     Effects::cases(passes.into_iter().chain([stays]).collect())
 }
 

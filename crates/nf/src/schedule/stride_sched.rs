@@ -60,7 +60,7 @@ impl Element for Striding {
             return Effects::pass();
         }
         let none = when("no output has tickets", &[], Target::Drop(DropReason::NoOutput));
-        let some = Effects::cases(vec![none, Case::new(Filter::Any, Target::SomeOutput)]);
+        let some = Effects::cases(vec![none, Case::new(Filter::TRUE, Target::SomeOutput)]);
         some.depending_on(Depends::Counter).depending_on(Depends::Handler)
     }
 

@@ -25,7 +25,7 @@
 //! RoundRobinSched
 
 use element::class::{ArgInfo, Notes};
-use element::effects::{Case, Field, Filter, Hold, Order, Target};
+use element::effects::{Case, Field, Filter, Hold, Order, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Signal, Timestamp, manual};
 
 use super::{collect, pull_one};
@@ -159,14 +159,15 @@ impl TimeSortedSched {
 
 impl Element for TimeSortedSched {
     fn effects(&self) -> Effects {
-        let by_time = Filter::Opaque { about: "merged by time", reads: vec![Field::TimeStamp] };
+        let by_time =
+            Filter::Leaf(Predicate::Opaque { about: "merged by time", reads: vec![Field::TimeStamp] });
         let order = if self.buffer > 1 { Order::MayReorder } else { Order::Keeps };
         Effects {
             hold: Hold::Fifo { may_drop: false },
             order,
             ..Effects::cases(vec![
                 Case::new(by_time, Target::Hold(0)),
-                Case::new(Filter::Any, Target::Hold(0)),
+                Case::new(Filter::TRUE, Target::Hold(0)),
             ])
         }
     }

@@ -261,7 +261,7 @@ impl Element for Script {
         if self.kind != Kind::Packet {
             return Effects::none();
         }
-        let effects = Effects::cases(vec![Case::new(Filter::Any, Target::SomeOutput)]);
+        let effects = Effects::cases(vec![Case::new(Filter::TRUE, Target::SomeOutput)]);
         let opaque = Some("a script chooses the output of each packet and may call any handler");
         Effects { opaque, ..effects }.depending_on(Depends::Handler)
     }

@@ -414,7 +414,7 @@ impl Element for FastFlows {
     fn effects(&self) -> Effects {
         // No packet arrives, so this case never applies. It declares the fields that are set in new
         // packets, for elements downstream.
-        let case = Case::new(Filter::One(Vec::new()), Target::Output(0))
+        let case = Case::new(Filter::FALSE, Target::Output(0))
             .with(header_at(Base::Mac, 0))
             .with(header_at(Base::Network, NETWORK))
             .with(header_at(Base::Transport, TRANSPORT))

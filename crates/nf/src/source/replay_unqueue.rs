@@ -39,7 +39,7 @@
 
 use element::args::{ArgType, parse_bool};
 use element::class::{ArgInfo, Notes};
-use element::effects::{Case, Field, Filter, Hold, Order, Target};
+use element::effects::{Case, Field, Filter, Hold, Order, Predicate, Target};
 use element::{Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::{BATCH_CAPACITY, Store};
 
@@ -257,10 +257,11 @@ impl Element for ReplayUnqueue {
         if inputs == 1 {
             return Effects {
                 hold: Hold::Replay,
-                ..Effects::cases(vec![Case::new(Filter::Any, Target::Hold(0))])
+                ..Effects::cases(vec![Case::new(Filter::TRUE, Target::Hold(0))])
             };
         }
-        let merged = Filter::Opaque { about: "merged by time", reads: vec![Field::TimeStamp] };
+        let merged =
+            Filter::Leaf(Predicate::Opaque { about: "merged by time", reads: vec![Field::TimeStamp] });
         let cases = (0..inputs).map(|n| Case::new(merged.clone(), Target::Hold(n)).on(n)).collect();
         Effects { hold: Hold::Replay, order: Order::MayReorder, ..Effects::cases(cases) }
     }

@@ -166,7 +166,7 @@ impl Element for IpRateMonitor {
         let mut cases = vec![needs(HeaderKind::Ipv4)];
         let sides = [wire_field::IP_SRC, wire_field::IP_DST];
         for (input, address) in sides.iter().enumerate() {
-            let case = Case::new(Filter::Any, Target::Output(input)).on(input);
+            let case = Case::new(Filter::TRUE, Target::Output(input)).on(input);
             let rate = |offset| {
                 let mut key = vec![address.clone()];
                 key.extend((!self.packets).then_some(wire_field::IP_LENGTH));

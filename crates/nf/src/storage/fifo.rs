@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use element::args::ArgType;
 use element::class::ArgInfo;
-use element::effects::{Case, Filter, Hold, Order, Target};
+use element::effects::{Case, Filter, Hold, Order, Predicate, Target};
 use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Signal};
 use packet::BATCH_CAPACITY;
 
@@ -208,7 +208,7 @@ impl Fifo {
 
 impl Element for Fifo {
     fn effects(&self) -> Effects {
-        let full = Filter::Opaque { about: "queue full", reads: Vec::new() };
+        let full = Filter::Leaf(Predicate::Opaque { about: "queue full", reads: Vec::new() });
         let overflow =
             if self.policy.spills { Target::Output(1) } else { Target::Drop(DropReason::QueueFull) };
         Effects {
@@ -216,7 +216,7 @@ impl Element for Fifo {
             order: if self.has_front { Order::MayReorder } else { Order::Keeps },
             ..Effects::cases(vec![
                 Case::new(full, overflow).or_drop(DropReason::QueueFull),
-                Case::new(Filter::Any, Target::Hold(0)),
+                Case::new(Filter::TRUE, Target::Hold(0)),
             ])
         }
     }

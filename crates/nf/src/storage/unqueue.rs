@@ -26,7 +26,7 @@
 
 use element::args::{ArgType, parse_bool};
 use element::class::{ArgInfo, Notes};
-use element::effects::{Case, Counting, Depends, Filter, Target};
+use element::effects::{Case, Counting, Depends, Filter, Predicate, Target};
 use element::{Class, Cx, DropReason, Effects, Element, Handler, Tally, manual};
 use packet::BATCH_CAPACITY;
 
@@ -87,8 +87,8 @@ impl Element for Unqueue {
             return Effects::pass().counting(Counting::Tallied);
         }
         // Packets that are not pulled stay upstream until the end of the run, when they are dropped.
-        let pulls = Filter::Opaque { about: "whether it pulls", reads: Vec::new() };
-        let stays = Case::new(Filter::Any, Target::Drop(DropReason::Stop));
+        let pulls = Filter::Leaf(Predicate::Opaque { about: "whether it pulls", reads: Vec::new() });
+        let stays = Case::new(Filter::TRUE, Target::Drop(DropReason::Stop));
         Effects::cases(vec![Case::new(pulls, Target::Output(0)), stays]).depending_on(Depends::Counter)
     }
 

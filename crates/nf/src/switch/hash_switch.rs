@@ -22,7 +22,7 @@
 //! Switch, RoundRobinSwitch, StrideSwitch, RandomSwitch
 
 use element::class::ArgInfo;
-use element::effects::{Case, Field, Filter, Target};
+use element::effects::{Case, Field, Filter, Predicate, Target};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 
 use crate::sorting::{Fate, Sorter};
@@ -99,8 +99,9 @@ impl Element for HashSwitch {
             (Ok(offset), Ok(length)) => Field::Bytes { base: Base::Data, offset, length },
             _ => Field::Payload,
         };
-        let hash = Filter::Opaque { about: "hash of bytes", reads: vec![bytes, Field::Length] };
-        Effects::cases(vec![Case::new(hash, Target::SomeOutput), Case::new(Filter::Any, Target::Output(0))])
+        let hash =
+            Filter::Leaf(Predicate::Opaque { about: "hash of bytes", reads: vec![bytes, Field::Length] });
+        Effects::cases(vec![Case::new(hash, Target::SomeOutput), Case::new(Filter::TRUE, Target::Output(0))])
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

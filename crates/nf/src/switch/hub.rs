@@ -42,7 +42,7 @@ pub(crate) fn declare_flood(
 ) {
     let mut outputs: Vec<usize> = outputs.collect();
     let to = outputs.pop().map_or(Target::Drop(DropReason::Denied), Target::Output);
-    effects.cases.push(Case::new(Filter::Any, to).on(input));
+    effects.cases.push(Case::new(Filter::TRUE, to).on(input));
     let copy = |output| Emit { input: Some(input), when: when.clone(), ..Emit::copies(Some(output)) };
     effects.emits.extend(outputs.into_iter().map(copy));
 }
@@ -59,7 +59,7 @@ impl Element for Hub {
                 let mut effects = Effects::default();
                 for input in 0..ports {
                     let others = (0..ports).filter(|&output| output != input);
-                    declare_flood(&mut effects, input, others, &Filter::Any);
+                    declare_flood(&mut effects, input, others, &Filter::TRUE);
                 }
                 effects
             }

@@ -18,7 +18,7 @@
 use classify::IntervalSet;
 use element::args::AnnotationOffset;
 use element::class::ArgInfo;
-use element::effects::{Case, Field, Filter, Target};
+use element::effects::{Case, Field, Filter, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use crate::sorting::Sorter;
@@ -57,7 +57,7 @@ impl Element for PaintRr {
             each.fold(IntervalSet::default(), |all, one| all.union(&one))
         };
         let case = |output| {
-            let when = Filter::In { field: field.clone(), mask: 0xff, set: colours(output) };
+            let when = Filter::Leaf(Predicate::In { field: field.clone(), mask: 0xff, set: colours(output) });
             Case::new(when, Target::Output(output))
         };
         Effects::cases((0..n.min(256)).map(case).collect())

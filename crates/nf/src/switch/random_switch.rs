@@ -37,7 +37,7 @@ struct RandomSwitch {
 
 impl Element for RandomSwitch {
     fn effects(&self) -> Effects {
-        Effects::cases(vec![Case::new(Filter::Any, Target::SomeOutput)]).depending_on(Depends::Random)
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::SomeOutput)]).depending_on(Depends::Random)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

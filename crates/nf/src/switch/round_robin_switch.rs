@@ -41,7 +41,7 @@ impl Element for RoundRobinSwitch {
         if self.sorter.outputs() == 1 {
             return Effects::pass();
         }
-        Effects::cases(vec![Case::new(Filter::Any, Target::SomeOutput)]).depending_on(Depends::Counter)
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::SomeOutput)]).depending_on(Depends::Counter)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

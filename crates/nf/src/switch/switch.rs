@@ -56,11 +56,11 @@ pub(super) struct Switch {
 impl Element for Switch {
     fn effects(&self) -> Effects {
         if !self.fixed {
-            let chosen = Case::new(Filter::Any, Target::SomeOutput);
+            let chosen = Case::new(Filter::TRUE, Target::SomeOutput);
             return Effects::cases(vec![chosen]).depending_on(Depends::Handler);
         }
         match usize::try_from(self.chosen) {
-            Ok(output) => Effects::cases(vec![Case::new(Filter::Any, Target::Output(output))]),
+            Ok(output) => Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(output))]),
             Err(_) => Effects::drop(DropReason::NoOutput),
         }
         .counting(Counting::Tallied)

@@ -50,7 +50,7 @@ struct CpuSwitch {
 impl Element for CpuSwitch {
     fn effects(&self) -> Effects {
         let to = if self.several { Target::SomeOutput } else { Target::Output(0) };
-        let effects = Effects::cases(vec![Case::new(Filter::Any, to)]);
+        let effects = Effects::cases(vec![Case::new(Filter::TRUE, to)]);
         if self.outputs > 1 { effects.depending_on(Depends::Worker) } else { effects }
     }
 

@@ -50,7 +50,7 @@ struct PathSpinlock {
 
 impl Element for PathSpinlock {
     fn effects(&self) -> Effects {
-        let pass = |port| Case::new(Filter::Any, Target::Output(port)).on(port);
+        let pass = |port| Case::new(Filter::TRUE, Target::Output(port)).on(port);
         Effects::cases((0..self.ports).map(pass).collect())
     }
 

@@ -33,7 +33,7 @@ use std::collections::VecDeque;
 
 use element::args::parse_bool;
 use element::class::{ArgInfo, Notes};
-use element::effects::{Case, Filter, Hold, Target};
+use element::effects::{Case, Filter, Hold, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use packet::BATCH_CAPACITY;
 
@@ -91,10 +91,10 @@ impl Element for Pipeliner {
         if self.direct {
             return Effects::pass();
         }
-        let full = Filter::Opaque { about: "queue full", reads: Vec::new() };
+        let full = Filter::Leaf(Predicate::Opaque { about: "queue full", reads: Vec::new() });
         let cases = vec![
             Case::new(full, Target::Drop(DropReason::QueueFull)),
-            Case::new(Filter::Any, Target::Hold(0)),
+            Case::new(Filter::TRUE, Target::Hold(0)),
         ];
         Effects { hold: Hold::Fifo { may_drop: true }, ..Effects::cases(cases) }
     }

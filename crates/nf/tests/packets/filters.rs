@@ -3,34 +3,29 @@
 
 use std::time::Instant;
 
-use element::effects::{Effects, Field, Filter, Target};
+use element::effects::{Effects, Field, Filter, Predicate, Target};
 use element::{Base, Timestamp};
 use testkit::elements::{Seen, TestPacket, collect, offer};
 use testkit::{TestRun, corpus, in_clicks_words};
 
-/// True if a declared filter accepts a packet. This is a straightforward evaluation of the declaration,
-/// independent of the product.
+/// True if a declared filter accepts a packet. The leaves are evaluated here, independently of the product.
 fn takes(filter: &Filter, input: &TestPacket) -> bool {
-    match filter {
-        Filter::Any => true,
-        Filter::Not(inner) => !takes(inner, input),
-        Filter::All(parts) => parts.iter().all(|part| takes(part, input)),
-        Filter::One(parts) => parts.iter().any(|part| takes(part, input)),
-        Filter::In { field: Field::Bytes { base, offset, length }, mask, set } => {
-            let header = match base {
-                Base::Data => Some(0),
-                Base::Mac => input.headers[0],
-                Base::Network => input.headers[1],
-                Base::Transport => input.headers[2],
-            };
-            let Some(header) = header else { return false };
-            let at = (header + *offset as isize) as usize;
-            let bytes = input.bytes.get(at..at + usize::from(*length));
-            let number = |b: &[u8]| b.iter().fold(0u128, |n, &b| n << 8 | u128::from(b));
-            bytes.is_some_and(|bytes| set.contains(number(bytes) & mask))
-        }
-        other => panic!("not a filter over bytes: {other:?}"),
-    }
+    filter.holds(&|leaf| {
+        let Predicate::In { field: Field::Bytes { base, offset, length }, mask, set } = leaf else {
+            panic!("not a question about bytes: {leaf:?}");
+        };
+        let header = match base {
+            Base::Data => Some(0),
+            Base::Mac => input.headers[0],
+            Base::Network => input.headers[1],
+            Base::Transport => input.headers[2],
+        };
+        let Some(header) = header else { return false };
+        let at = (header + *offset as isize) as usize;
+        let bytes = input.bytes.get(at..at + usize::from(*length));
+        let number = |b: &[u8]| b.iter().fold(0u128, |n, &b| n << 8 | u128::from(b));
+        bytes.is_some_and(|bytes| set.contains(number(bytes) & mask))
+    })
 }
 
 fn declared(effects: &Effects, input: &TestPacket) -> Option<usize> {

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 
 use classify::IntervalSet;
-use classify::filter::{Condition, HeaderLayer as Part, Test, Tree};
+use classify::filter::{Condition, HeaderLayer as Part, Test};
 use element::Base;
 use element::effects::{
-    Action, Case, Checksum as Declared, Effects, Field, Filter, HeaderKind, Number, Target, Value as Set,
+    Action, Case, Checksum as Declared, Effects, Field, Filter, HeaderKind, Number, Predicate, Target,
+    Value as Set,
 };
 
 use super::question::{AnswerSum, Question};
@@ -54,12 +55,12 @@ pub fn effects(program: &Program) -> Effects {
         let reads: Vec<Field> =
             program.nodes.iter().flat_map(|node| asked(program, &node.question)).collect();
         for class in &program.classes {
-            let when = Filter::Opaque { about: "one of many classes", reads: reads.clone() };
+            let when = Filter::Leaf(Predicate::Opaque { about: "one of many classes", reads: reads.clone() });
             cases.push(alone(program, class, when));
         }
         // Each packet belongs to exactly one of the cases, so the last case needs no condition.
         if let Some(last) = cases.last_mut() {
-            last.when = Filter::Any;
+            last.when = Filter::TRUE;
         }
     }
     Effects::cases(cases)
@@ -123,10 +124,10 @@ fn outcomes(list: &OrderedRules, node: &Node) -> Vec<(Next, Filter)> {
     nexts.dedup();
     let leads = |to: Next| {
         // Starts with the last rule, because each rule takes precedence over the rules after it.
-        list.rules.iter().rev().fold(Filter::Any.not(), |rest, rule| {
+        list.rules.iter().rev().fold(Filter::FALSE, |rest, rule| {
             let when = condition(&rule.condition, list, Behind::Start);
             match node.next(rule.outcome.into()) == to {
-                true => Filter::One(vec![when, rest]),
+                true => Filter::Any(vec![when, rest]),
                 false => Filter::All(vec![when.not(), rest]),
             }
         })
@@ -150,20 +151,23 @@ pub fn by_next(node: &Node) -> Vec<(Next, IntervalSet)> {
 
 pub(crate) fn laid_out(program: &Program) -> Filter {
     if program.is_certain {
-        return Filter::Any;
+        return Filter::TRUE;
     }
     let header = |(base, place): (Base, Option<i32>)| {
         let offset = || Number::of(Field::HeaderOffset(base));
         match place {
             Some(place) => {
                 let place = || Number::constant(place.into());
-                Filter::All(vec![Filter::AtMost(offset(), place()), Filter::AtMost(place(), offset())])
+                Filter::All(vec![
+                    Predicate::at_most(offset(), place()),
+                    Predicate::at_most(place(), offset()),
+                ])
             }
             None => {
                 // A comparison with the offset of a header that is not marked is always false. So this
                 // comparison of zero times the offset with zero is true exactly if the header is marked.
                 let marked = Number::constant(0).plus(0, Field::HeaderOffset(base), u128::MAX);
-                Filter::AtMost(marked, Number::constant(0)).not()
+                Predicate::at_most(marked, Number::constant(0)).not()
             }
         }
     };
@@ -208,10 +212,15 @@ fn asked(program: &Program, question: &Question) -> Vec<Field> {
         Question::List(number) => {
             let Some(list) = program.lists.get(*number as usize) else { return fields };
             for rule in &list.rules {
-                condition(&rule.condition, list, Behind::Start).collect_reads(&mut fields);
+                for leaf in condition(&rule.condition, list, Behind::Start).leaves() {
+                    leaf.collect_reads(&mut fields);
+                }
             }
         }
-        question => lies_in(question, &IntervalSet::one(1, 1), Behind::Start).collect_reads(&mut fields),
+        question => {
+            let filter = lies_in(question, &IntervalSet::one(1, 1), Behind::Start);
+            filter.leaves().for_each(|leaf| leaf.collect_reads(&mut fields));
+        }
     }
     fields.sort();
     fields.dedup();
@@ -224,22 +233,24 @@ pub(crate) fn lies_in(question: &Question, set: &IntervalSet, header: Behind) ->
     let yes = |filter: Filter| match (set.contains(0), set.contains(1)) {
         (false, true) => filter,
         (true, false) => filter.not(),
-        (true, true) => Filter::Any,
-        (false, false) => Filter::Any.not(),
+        (true, true) => Filter::TRUE,
+        (false, false) => Filter::FALSE,
     };
     match question {
-        Question::AtLeastZero(sum) => yes(Filter::AtMost(Number::constant(0), number(sum))),
-        Question::RightChecksum { offset } => {
-            yes(Filter::RightChecksum { header: HeaderKind::Ipv4, base: Base::Data, offset: *offset })
-        }
+        Question::AtLeastZero(sum) => yes(Predicate::at_most(Number::constant(0), number(sum))),
+        Question::RightChecksum { offset } => yes(Filter::Leaf(Predicate::RightChecksum {
+            header: HeaderKind::Ipv4,
+            base: Base::Data,
+            offset: *offset,
+        })),
         question => match field_of(question) {
             // Bytes after the packet's end count as zero, so packets without these bytes match, too.
             Some(field @ Field::Bytes { .. }) if set.contains(0) => {
                 let there = behind(field.clone(), 0, &IntervalSet::one(0, 0), header);
-                Filter::One(vec![behind(field, u128::MAX, set, header), there.not()])
+                Filter::Any(vec![behind(field, u128::MAX, set, header), there.not()])
             }
             Some(field) => behind(field, u128::MAX, set, header),
-            None => Filter::Opaque { about: "what is done to its flow", reads: Vec::new() },
+            None => Filter::Leaf(Predicate::Opaque { about: "what is done to its flow", reads: Vec::new() }),
         },
     }
 }
@@ -248,13 +259,13 @@ pub(crate) fn lies_in(question: &Question, set: &IntervalSet, header: Behind) ->
 /// length of five words.
 pub(crate) fn is_plain(header: i32) -> Filter {
     let field = Field::Bytes { base: Base::Data, offset: header, length: 1 };
-    Filter::In { field, mask: 0x0f, set: IntervalSet::one(5, 5) }
+    Filter::Leaf(Predicate::In { field, mask: 0x0f, set: IntervalSet::one(5, 5) })
 }
 
 /// Returns the filter of the packets for which a field, under a mask, is in a set. A field after the IPv4
 /// header is read relative to the reference point `header`.
 fn behind(field: Field, mask: u128, set: &IntervalSet, header: Behind) -> Filter {
-    let inside = |field: Field| Filter::In { field, mask, set: set.clone() };
+    let inside = |field: Field| Filter::Leaf(Predicate::In { field, mask, set: set.clone() });
     let Field::Bytes { base: Base::Data, offset, length } = field else { return inside(field) };
     let (Behind::Marked(place) | Behind::Either(place)) = header else { return inside(field) };
     if offset < place + IPV4 {
@@ -264,7 +275,7 @@ fn behind(field: Field, mask: u128, set: &IntervalSet, header: Behind) -> Filter
     match header {
         Behind::Either(_) => {
             let plain = is_plain(place);
-            Filter::One(vec![plain.clone().and([there]), plain.not().and([inside(field)])])
+            Filter::Any(vec![plain.clone().and([there]), plain.not().and([inside(field)])])
         }
         _ => there,
     }
@@ -273,19 +284,7 @@ fn behind(field: Field, mask: u128, set: &IntervalSet, header: Behind) -> Filter
 /// Returns the condition of a rule of `list` as a filter. `header` is the reference point for bytes after
 /// the IPv4 header.
 pub(crate) fn condition(tree: &Condition, list: &OrderedRules, header: Behind) -> Filter {
-    let all = |parts: &[Condition]| parts.iter().map(|part| condition(part, list, header)).collect();
-    match tree {
-        Tree::Constant(true) => Filter::Any,
-        Tree::Constant(false) => Filter::Any.not(),
-        Tree::Not(inner) => condition(inner, list, header).not(),
-        Tree::All(parts) => Filter::All(all(parts)),
-        Tree::Any(parts) => Filter::One(all(parts)),
-        Tree::Choose(parts) => {
-            let [when, then, otherwise] = parts.each_ref().map(|part| condition(part, list, header));
-            Filter::One(vec![Filter::All(vec![when.clone(), then]), Filter::All(vec![when.not(), otherwise])])
-        }
-        Tree::Leaf(test) => of_test(test, list, header),
-    }
+    tree.replace(&mut |test| of_test(test, list, header))
 }
 
 fn of_test(test: &Test, list: &OrderedRules, header: Behind) -> Filter {
@@ -303,7 +302,7 @@ fn of_test(test: &Test, list: &OrderedRules, header: Behind) -> Filter {
         None => inside,
         Some(end) => {
             let reach = Number::constant(i64::from(first) + i64::from(test.length));
-            inside.and([Filter::AtMost(reach, number(end))])
+            inside.and([Predicate::at_most(reach, number(end))])
         }
     }
 }

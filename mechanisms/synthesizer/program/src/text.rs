@@ -24,9 +24,10 @@
 //!   and of a TCP or UDP checksum; the output (or `drop` and the reason); and the bypassed elements
 //!   (element, input, case, start)
 
+use classify::Tree;
 use std::fmt::Write as _;
 
-use classify::filter::{Condition, HeaderLayer, Test, Tree};
+use classify::filter::{Condition, HeaderLayer, Test};
 use element::DropReason;
 use element::effects::HeaderKind as Protocol;
 

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use classify::IntervalSet;
 use element::effects::{
-    Action, Case, Checksum as Declared, Effects, Field, Filter, Number, Target, Value as Set,
+    Action, Case, Checksum as Declared, Effects, Field, Filter, Number, Predicate, Target, Value as Set,
 };
 use element::{Base, DropReason};
 
@@ -112,14 +112,10 @@ pub fn unfold(program: &Program, passed: &dyn Fn(&Step) -> Option<PassedState>) 
 /// Returns what remains of a filter for packets of flows that the element knows: look-ups in its state
 /// succeed.
 pub fn of_known_flows(filter: &Filter) -> Filter {
-    match filter {
-        Filter::State { hit: true, .. } => Filter::Any,
-        Filter::State { hit: false, .. } => Filter::Any.not(),
-        Filter::Not(inner) => of_known_flows(inner).not(),
-        Filter::All(parts) => Filter::All(parts.iter().map(of_known_flows).collect()),
-        Filter::One(parts) => Filter::One(parts.iter().map(of_known_flows).collect()),
-        other => other.clone(),
-    }
+    filter.replace(&mut |leaf| match leaf {
+        Predicate::State { hit, .. } => Filter::Constant(*hit),
+        other => other.clone().into(),
+    })
 }
 
 /// For the link, network and transport header, the mark that an operation sets unless its class sets
@@ -155,16 +151,16 @@ impl Unfolding<'_> {
             }
             None => start,
         };
-        let other = Case::new(Filter::Any, Target::Output(1));
+        let other = Case::new(Filter::TRUE, Target::Output(1));
         let effects = Effects::cases(vec![fits, other]);
         self.stages[0] = Some(Stage { effects, forward: vec![then, Forward::Output(program.otherwise)] });
         if let Some(place) = self.header {
             let first = || Field::Bytes { base: Base::Data, offset: place, length: 1 };
             let behind = Number::constant(place.into()).plus(4, first(), 0x0f);
-            let there = Filter::In { field: first(), mask: 0, set: IntervalSet::one(0, 0) };
+            let there = Filter::Leaf(Predicate::In { field: first(), mask: 0, set: IntervalSet::one(0, 0) });
             let marked = Case::new(there, Target::Output(0))
                 .with(Action::Set(Field::HeaderOffset(Base::Transport), Set::Number(behind)));
-            let effects = Effects::cases(vec![marked, Case::new(Filter::Any, Target::Output(0))]);
+            let effects = Effects::cases(vec![marked, Case::new(Filter::TRUE, Target::Output(0))]);
             self.stages[1] = Some(Stage { effects, forward: vec![start] });
         }
     }
@@ -215,8 +211,9 @@ impl Unfolding<'_> {
             }
             let enters = self.enter(number, step, None)?;
             let waits = self.stage(node.next(0), None);
-            let on_lease = Filter::Opaque { about: "its flow is on lease", reads: Vec::new() };
-            let cases = [(on_lease, 0), (Filter::Any, 1)];
+            let on_lease =
+                Filter::Leaf(Predicate::Opaque { about: "its flow is on lease", reads: Vec::new() });
+            let cases = [(on_lease, 0), (Filter::TRUE, 1)];
             let cases = cases.map(|(when, output)| Case::new(when, Target::Output(output)));
             return Some(Stage { effects: Effects::cases(cases.to_vec()), forward: vec![enters, waits] });
         }
@@ -258,7 +255,7 @@ impl Unfolding<'_> {
         match what {
             LeasedProperty::Output => {
                 let enters = self.enter(number, step, Some(behind))?;
-                let effects = Effects::cases(vec![Case::new(Filter::Any, Target::Output(0))]);
+                let effects = Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0))]);
                 Some(Stage { effects, forward: vec![enters] })
             }
             LeasedProperty::Bytes { offset, length } => {
@@ -284,7 +281,7 @@ impl Unfolding<'_> {
                 let mut forward = Vec::new();
                 let mut cases = Vec::new();
                 for (output, (next, set)) in by_next(node).into_iter().enumerate() {
-                    let when = Filter::In { field: field.clone(), mask: u128::MAX, set };
+                    let when = Filter::Leaf(Predicate::In { field: field.clone(), mask: u128::MAX, set });
                     cases.push(Case::new(when, Target::Output(output)));
                     forward.push(self.stage(next, Some(behind)));
                 }
@@ -309,7 +306,7 @@ impl Unfolding<'_> {
         // Packets for which the element would not lease the flow, or to which another case applies, are
         // never on lease. Here they are dropped.
         let meant = of_known_flows(&case.when).and([excluded.not()]);
-        let wrong = Case::new(Filter::Any, Target::Drop(DropReason::Unsuitable));
+        let wrong = Case::new(Filter::TRUE, Target::Drop(DropReason::Unsuitable));
         let effects = Effects::cases(vec![Case::new(meant, Target::Output(0)), wrong]);
         let forward = vec![Forward::Passage(self.passages.len() - 1)];
         let through = vec![self.add(Stage { effects, forward })];
@@ -334,7 +331,7 @@ impl Unfolding<'_> {
         let from = self.behind(behind)?;
         let (to, forward) = leading(class);
         if let Exit::Drop(_) = class.exit {
-            let effects = Effects::cases(vec![Case::new(Filter::Any, to)]);
+            let effects = Effects::cases(vec![Case::new(Filter::TRUE, to)]);
             return Some(Stage { effects, forward });
         }
         let rest = from.to(&Shape::of(class, self.program))?;
@@ -448,7 +445,7 @@ impl Unfolding<'_> {
         let (to, forward) = match (hidden, to) {
             (Some(_), Target::Output(_)) => {
                 let effects =
-                    Effects::cases(vec![Case::new(Filter::Any, to).with(mark(Base::Network, last))]);
+                    Effects::cases(vec![Case::new(Filter::TRUE, to).with(mark(Base::Network, last))]);
                 let unmarking = self.add(Stage { effects, forward });
                 (to, vec![unmarking])
             }
@@ -460,15 +457,15 @@ impl Unfolding<'_> {
         let is_behind = |place: i32| headers[2] == Some(Some(place + IPV4));
         let cases = match how {
             Behind::Marked(place) if is_behind(place) => {
-                vec![operation(&unmarked, Filter::Any, to, headers[2].flatten())]
+                vec![operation(&unmarked, Filter::TRUE, to, headers[2].flatten())]
             }
             Behind::Either(place) if is_behind(place) => {
                 vec![
                     operation(&unmarked, is_plain(place), to, headers[2].flatten()),
-                    operation(&class, Filter::Any, to, headers[2].flatten()),
+                    operation(&class, Filter::TRUE, to, headers[2].flatten()),
                 ]
             }
-            _ => vec![operation(&class, Filter::Any, to, headers[2].flatten())],
+            _ => vec![operation(&class, Filter::TRUE, to, headers[2].flatten())],
         };
         Stage { effects: Effects::cases(cases), forward }
     }

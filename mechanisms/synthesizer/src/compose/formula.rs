@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use classify::IntervalSet;
 use classify::linear::masked;
+use classify::{IntervalSet, Tree};
 
 use program::question::{AnswerSum, Question, preimage};
 
@@ -12,21 +12,19 @@ use program::question::{AnswerSum, Question, preimage};
 const MOST_LOOKED_THROUGH: u128 = 256;
 
 /// A condition on the input packet, expressed by the answers to questions.
+pub type Formula = Tree<AnswerTest>;
+
+/// A test of the answer to one question about the input packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Formula {
-    /// A condition that holds for all packets (true) or for none (false).
-    Constant(bool),
+pub enum AnswerTest {
     /// A condition that cannot be expressed by questions; only the element itself can evaluate it.
     Unknown,
     /// The condition that the answer to a question is in a set.
     Is(Question, Rc<IntervalSet>),
-    /// The negation of a condition.
-    Not(Box<Formula>),
-    /// The conjunction of conditions.
-    All(Vec<Formula>),
-    /// The disjunction of conditions.
-    One(Vec<Formula>),
 }
+
+/// The condition that only an element itself can evaluate.
+pub const UNKNOWN: Formula = Tree::Leaf(AnswerTest::Unknown);
 
 /// The path condition (in the paper: the packet filter): the answers that are still possible for packets on
 /// a path, for each question that is restricted.
@@ -67,6 +65,12 @@ impl PathCondition {
         values.all(|value| masked(value, mask) == first).then_some(first)
     }
 
+    /// Returns what remains of a condition for packets that meet this path condition.
+    #[must_use]
+    pub fn remaining(&self, formula: &Formula) -> Formula {
+        formula.replace(&mut |test| test.under(self))
+    }
+
     /// Returns a sum in which the terms whose value is known are replaced by constants.
     pub fn substitute(&self, sum: &AnswerSum) -> AnswerSum {
         let mut rest = AnswerSum::constant(sum.constant);
@@ -81,7 +85,7 @@ impl PathCondition {
     }
 }
 
-impl Formula {
+impl AnswerTest {
     /// Returns the condition that the answer to a question is in a set. A set of all answers or of none
     /// gives a constant.
     pub fn is(question: Question, set: IntervalSet) -> Formula {
@@ -92,7 +96,7 @@ impl Formula {
         if set.intersection(&all) == all {
             return Formula::Constant(true);
         }
-        Formula::Is(question, Rc::new(set))
+        Tree::Leaf(AnswerTest::Is(question, Rc::new(set)))
     }
 
     /// Returns the condition that a sum is zero or more. A sum of a single answer becomes a set of answers
@@ -115,117 +119,57 @@ impl Formula {
                 };
                 let shift = if *mask == 0 { 0 } else { mask.trailing_zeros() };
                 if shift > 0 {
-                    return Formula::is(Question::AtLeastZero(sum), IntervalSet::one(1, 1));
+                    return AnswerTest::is(Question::AtLeastZero(sum), IntervalSet::one(1, 1));
                 }
                 match preimage(*mask, &values, question.bits()) {
-                    Some(set) => Formula::is(question.clone(), set),
-                    None => Formula::is(Question::AtLeastZero(sum), IntervalSet::one(1, 1)),
+                    Some(set) => AnswerTest::is(question.clone(), set),
+                    None => AnswerTest::is(Question::AtLeastZero(sum), IntervalSet::one(1, 1)),
                 }
             }
-            _ => Formula::is(Question::AtLeastZero(sum), IntervalSet::one(1, 1)),
+            _ => AnswerTest::is(Question::AtLeastZero(sum), IntervalSet::one(1, 1)),
         }
     }
 
-    /// Returns the negation of the condition.
-    #[must_use]
-    pub fn negated(self) -> Formula {
+    /// Returns the question whose answer is tested; `None` if it is not known.
+    pub fn question(&self) -> Option<&Question> {
         match self {
-            Formula::Constant(value) => Formula::Constant(!value),
-            Formula::Not(inner) => *inner,
-            other => Formula::Not(Box::new(other)),
+            AnswerTest::Unknown => None,
+            AnswerTest::Is(question, _) => Some(question),
         }
     }
 
-    /// Returns the conjunction of conditions, without constants and nested conjunctions.
-    pub fn all(parts: impl IntoIterator<Item = Formula>) -> Formula {
-        let mut rest = Vec::new();
-        for part in parts {
-            match part {
-                Formula::Constant(true) => {}
-                Formula::Constant(false) => return Formula::Constant(false),
-                Formula::All(inner) => rest.extend(inner),
-                other => rest.push(other),
-            }
-        }
-        match rest.len() {
-            0 => Formula::Constant(true),
-            1 => rest.remove(0),
-            _ => Formula::All(rest),
-        }
-    }
-
-    /// Returns the disjunction of conditions, without constants and nested disjunctions.
-    pub fn one(parts: impl IntoIterator<Item = Formula>) -> Formula {
-        let mut rest = Vec::new();
-        for part in parts {
-            match part {
-                Formula::Constant(false) => {}
-                Formula::Constant(true) => return Formula::Constant(true),
-                Formula::One(inner) => rest.extend(inner),
-                other => rest.push(other),
-            }
-        }
-        match rest.len() {
-            0 => Formula::Constant(false),
-            1 => rest.remove(0),
-            _ => Formula::One(rest),
-        }
-    }
-
-    /// Returns what remains of the condition for packets that meet a path condition.
-    #[must_use]
-    pub fn under(&self, known: &PathCondition) -> Formula {
+    /// Returns what remains of the test for packets that meet a path condition.
+    fn under(&self, known: &PathCondition) -> Formula {
         match self {
-            Formula::Constant(_) | Formula::Unknown => self.clone(),
-            Formula::Is(Question::AtLeastZero(sum), set) => {
+            AnswerTest::Unknown => UNKNOWN,
+            AnswerTest::Is(Question::AtLeastZero(sum), set) => {
                 // Answers in the sum, or bounds of answers, may be known.
                 let sum = known.substitute(sum);
                 let asked = match bounds(&sum, known) {
-                    (least, _) if least >= 0 => Formula::Constant(true),
-                    (_, most) if most < 0 => Formula::Constant(false),
-                    _ => Formula::at_least_zero(sum),
+                    (least, _) if least >= 0 => Formula::TRUE,
+                    (_, most) if most < 0 => Formula::FALSE,
+                    _ => AnswerTest::at_least_zero(sum),
                 };
-                let asked = if set.contains(1) { asked } else { asked.negated() };
-                match asked {
-                    Formula::Is(question, set) => narrowed(question, &set, known),
-                    Formula::Not(inner) => match *inner {
-                        Formula::Is(question, set) => narrowed(question, &set, known).negated(),
-                        other => other.negated(),
-                    },
-                    other => other,
-                }
+                let asked = if set.contains(1) { asked } else { asked.not() };
+                asked.replace(&mut |test| match test {
+                    AnswerTest::Unknown => UNKNOWN,
+                    AnswerTest::Is(question, set) => narrowed(question.clone(), set, known),
+                })
             }
-            Formula::Is(question, set) => narrowed(question.clone(), set, known),
-            Formula::Not(inner) => inner.under(known).negated(),
-            Formula::All(parts) => Formula::all(parts.iter().map(|part| part.under(known))),
-            Formula::One(parts) => Formula::one(parts.iter().map(|part| part.under(known))),
+            AnswerTest::Is(question, set) => narrowed(question.clone(), set, known),
         }
     }
+}
 
-    /// Returns the first question that the condition depends on; `None` if there is none.
-    pub fn question(&self) -> Option<&Question> {
-        match self {
-            Formula::Constant(_) | Formula::Unknown => None,
-            Formula::Is(question, _) => Some(question),
-            Formula::Not(inner) => inner.question(),
-            Formula::All(parts) | Formula::One(parts) => parts.iter().find_map(Formula::question),
-        }
-    }
-
-    /// Adds each set that the condition compares the answer to a question with. The condition cannot
-    /// distinguish answers that are in the same of these sets.
-    pub fn sets<'f>(&'f self, question: &Question, sets: &mut Vec<&'f Rc<IntervalSet>>) {
-        match self {
-            Formula::Constant(_) | Formula::Unknown => {}
-            Formula::Is(other, set) => {
-                if other == question && !sets.contains(&set) {
-                    sets.push(set);
-                }
-            }
-            Formula::Not(inner) => inner.sets(question, sets),
-            Formula::All(parts) | Formula::One(parts) => {
-                parts.iter().for_each(|part| part.sets(question, sets))
-            }
+/// Adds each set that a condition compares the answer to a question with. The condition cannot distinguish
+/// answers that are in the same of these sets.
+pub fn collect_sets<'f>(formula: &'f Formula, question: &Question, sets: &mut Vec<&'f Rc<IntervalSet>>) {
+    for leaf in formula.leaves() {
+        if let AnswerTest::Is(other, set) = leaf
+            && other == question
+            && !sets.contains(&set)
+        {
+            sets.push(set);
         }
     }
 }
@@ -233,14 +177,16 @@ impl Formula {
 /// Returns the condition that an answer is in a set; a constant if all possible answers or none are in the
 /// set.
 fn narrowed(question: Question, set: &Rc<IntervalSet>, known: &PathCondition) -> Formula {
-    let Some(possible) = known.0.get(&question) else { return Formula::Is(question, set.clone()) };
+    let Some(possible) = known.0.get(&question) else {
+        return Tree::Leaf(AnswerTest::Is(question, set.clone()));
+    };
     let both = possible.intersection(set);
     if both.is_empty() {
         Formula::Constant(false)
     } else if both == **possible {
         Formula::Constant(true)
     } else {
-        Formula::Is(question, set.clone())
+        Tree::Leaf(AnswerTest::Is(question, set.clone()))
     }
 }
 
@@ -273,30 +219,38 @@ mod tests {
     #[test]
     fn sums_of_one_answer_are_intervals() {
         // The condition length - 34 >= 0.
-        let enough = Formula::at_least_zero(AnswerSum::of(LENGTH).plus_constant(-34));
-        assert_eq!(enough, Formula::Is(LENGTH, Rc::new(IntervalSet::one(34, u32::MAX.into()))));
+        let enough = AnswerTest::at_least_zero(AnswerSum::of(LENGTH).plus_constant(-34));
+        assert_eq!(
+            enough,
+            Tree::Leaf(AnswerTest::Is(LENGTH, Rc::new(IntervalSet::one(34, u32::MAX.into()))))
+        );
         // The condition 1500 - total length >= 0.
-        let fits = Formula::at_least_zero(AnswerSum::constant(1500).plus_times(-1, &AnswerSum::of(TOTAL)));
-        assert_eq!(fits, Formula::Is(TOTAL, Rc::new(IntervalSet::one(0, 1500))));
-        assert_eq!(Formula::at_least_zero(AnswerSum::constant(-1)), Formula::Constant(false));
+        let fits = AnswerTest::at_least_zero(AnswerSum::constant(1500).plus_times(-1, &AnswerSum::of(TOTAL)));
+        assert_eq!(fits, Tree::Leaf(AnswerTest::Is(TOTAL, Rc::new(IntervalSet::one(0, 1500)))));
+        assert_eq!(AnswerTest::at_least_zero(AnswerSum::constant(-1)), Formula::Constant(false));
         // The condition that four times the low four bits of a byte are 20 or more.
         let header =
             AnswerSum { constant: -20, terms: vec![(4, Question::Bytes { offset: 14, length: 1 }, 0x0f)] };
-        let Formula::Is(_, set) = Formula::at_least_zero(header) else { panic!("a question") };
+        let Tree::Leaf(AnswerTest::Is(_, set)) = AnswerTest::at_least_zero(header) else {
+            panic!("a question")
+        };
         assert!(set.contains(0x45) && set.contains(0x4f) && !set.contains(0x44));
     }
 
     #[test]
     fn what_is_known_decides() {
         let sum = AnswerSum::of(LENGTH).plus_times(-1, &AnswerSum::of(TOTAL)).plus_constant(-14);
-        let agrees = Formula::at_least_zero(sum);
-        assert!(matches!(agrees, Formula::Is(Question::AtLeastZero(_), _)));
+        let agrees = AnswerTest::at_least_zero(sum);
+        assert!(matches!(agrees, Tree::Leaf(AnswerTest::Is(Question::AtLeastZero(_), _))));
         let long = PathCondition::default().with(&LENGTH, IntervalSet::one(2000, 3000));
-        assert!(matches!(agrees.under(&long), Formula::Is(Question::AtLeastZero(_), _)));
+        assert!(matches!(long.remaining(&agrees), Tree::Leaf(AnswerTest::Is(Question::AtLeastZero(_), _))));
         let small = long.with(&TOTAL, IntervalSet::one(20, 1500));
-        assert_eq!(agrees.under(&small), Formula::Constant(true));
+        assert_eq!(small.remaining(&agrees), Formula::Constant(true));
         let exact = PathCondition::default().with(&LENGTH, IntervalSet::one(60, 60));
-        assert_eq!(agrees.under(&exact), Formula::Is(TOTAL, Rc::new(IntervalSet::one(0, 46))));
+        assert_eq!(
+            exact.remaining(&agrees),
+            Tree::Leaf(AnswerTest::Is(TOTAL, Rc::new(IntervalSet::one(0, 46))))
+        );
         let known = PathCondition::default().with(&Question::Kind, IntervalSet::one(0x45, 0x45));
         assert_eq!(known.bits(&Question::Kind, 0x0f), Some(5));
     }

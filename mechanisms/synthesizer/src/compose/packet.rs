@@ -11,9 +11,9 @@ use std::rc::Rc;
 
 use classify::IntervalSet;
 use element::Base;
-use element::effects::{Field, Filter, HeaderKind, Number};
+use element::effects::{Field, Filter, HeaderKind, Number, Predicate};
 
-use super::formula::Formula;
+use super::formula::{AnswerTest, Formula, UNKNOWN};
 use program::location::{ByteLocation, ByteValue, IPV4, IPV4_SUM};
 use program::question::{AnswerSum, LeasedProperty, Question, preimage, shifted};
 
@@ -198,7 +198,7 @@ impl SymbolicPacket {
 
     /// Returns the condition that the packet has all bytes up to an offset.
     pub fn reaches(&self, place: i32) -> Formula {
-        Formula::at_least_zero(self.end.clone().plus_constant(-i64::from(place)))
+        AnswerTest::at_least_zero(self.end.clone().plus_constant(-i64::from(place)))
     }
 
     /// Returns the value of the byte at a location.
@@ -316,13 +316,13 @@ impl SymbolicPacket {
                 Field::Length => self.end.clone().plus_constant(-i64::from(self.start)),
                 Field::HeaderOffset(base) => match self.place(*base) {
                     Some(place) => AnswerSum::constant(i64::from(place) - i64::from(self.start)),
-                    None => return Some((AnswerSum::constant(0), Formula::Constant(false))),
+                    None => return Some((AnswerSum::constant(0), Formula::FALSE)),
                 },
                 field => {
                     let Some((place, length)) = self.whereabouts(field) else {
                         // A header that is not marked has no fields, so conditions on them are false.
                         let is_bytes = matches!(field, Field::Bytes { .. });
-                        return is_bytes.then(|| (AnswerSum::constant(0), Formula::Constant(false)));
+                        return is_bytes.then(|| (AnswerSum::constant(0), Formula::FALSE));
                     };
                     there.push(self.has(place, length));
                     match self.value(place, length) {
@@ -348,7 +348,7 @@ impl SymbolicPacket {
     fn has(&self, place: ByteLocation, length: u8) -> Formula {
         match place {
             ByteLocation::Byte(first) => self.reaches(first.saturating_add(length.into())),
-            ByteLocation::Annotation(_) | ByteLocation::Leased(..) => Formula::Constant(true),
+            ByteLocation::Annotation(_) | ByteLocation::Leased(..) => Formula::TRUE,
         }
     }
 
@@ -356,39 +356,35 @@ impl SymbolicPacket {
     /// 2 with earlier writes substituted. If an element has set the field to a constant, the filter is
     /// decided. If the field is a function of its input value, the pre-image of the filter's set is taken.
     pub fn condition(&self, filter: &Filter) -> Formula {
-        match filter {
-            Filter::Any => Formula::Constant(true),
-            Filter::In { field, mask, set } => self.lies_in(field, *mask, set),
-            Filter::Present(header) => match self.place(header.base()) {
+        filter.replace(&mut |predicate| match predicate {
+            Predicate::In { field, mask, set } => self.lies_in(field, *mask, set),
+            Predicate::Present(header) => match self.place(header.base()) {
                 Some(place) => self.reaches(place.saturating_add(header.least_length().into())),
-                None => Formula::Constant(false),
+                None => Formula::FALSE,
             },
-            Filter::RightChecksum { header: HeaderKind::Ipv4, base, offset } => {
+            Predicate::RightChecksum { header: HeaderKind::Ipv4, base, offset } => {
                 self.right_checksum(*base, *offset)
             }
-            Filter::AtMost(a, b) => match (self.number(a), self.number(b)) {
+            Predicate::AtMost(a, b) => match (self.number(a), self.number(b)) {
                 (Some((a, a_there)), Some((b, b_there))) => {
-                    Formula::all([a_there, b_there, Formula::at_least_zero(b.plus_times(-1, &a))])
+                    Formula::all([a_there, b_there, AnswerTest::at_least_zero(b.plus_times(-1, &a))])
                 }
-                _ => Formula::Unknown,
+                _ => UNKNOWN,
             },
-            Filter::Not(inner) => self.condition(inner).negated(),
-            Filter::All(parts) => Formula::all(parts.iter().map(|part| self.condition(part))),
-            Filter::One(parts) => Formula::one(parts.iter().map(|part| self.condition(part))),
-            Filter::RightChecksum { .. } | Filter::State { .. } | Filter::Opaque { .. } => Formula::Unknown,
-        }
+            Predicate::RightChecksum { .. } | Predicate::State { .. } | Predicate::Opaque { .. } => UNKNOWN,
+        })
     }
 
     fn lies_in(&self, field: &Field, mask: u128, set: &IntervalSet) -> Formula {
         match field {
             Field::Kind => match self.kind {
                 Some(kind) => Formula::Constant(set.contains(u128::from(kind) & mask)),
-                None => Formula::is(Question::Kind, preimage_of(mask, set, 8)),
+                None => AnswerTest::is(Question::Kind, preimage_of(mask, set, 8)),
             },
             Field::Length => {
                 let length = self.end.clone().plus_constant(-i64::from(self.start));
                 if mask & 0xff_ffff != 0xff_ffff {
-                    return Formula::Unknown;
+                    return UNKNOWN;
                 }
                 in_any(&length, set)
             }
@@ -398,16 +394,16 @@ impl SymbolicPacket {
                     let offset = (i64::from(place) - i64::from(self.start)) as u128 & 0xff_ffff;
                     Formula::Constant(set.contains(offset & mask))
                 }
-                None => Formula::Constant(false),
+                None => Formula::FALSE,
             },
             Field::Bytes { .. } | Field::Annotation { .. } => {
-                let Some((place, length)) = self.whereabouts(field) else { return Formula::Constant(false) };
+                let Some((place, length)) = self.whereabouts(field) else { return Formula::FALSE };
                 let there = self.has(place, length);
                 if mask & all_ones(length) == 0 {
                     return Formula::all([there, Formula::Constant(set.contains(0))]);
                 }
                 if length > 16 {
-                    return Formula::Unknown;
+                    return UNKNOWN;
                 }
                 // Only the bytes of the field that have bits in the mask are tested.
                 let runs = runs(mask & all_ones(length), length);
@@ -437,9 +433,9 @@ impl SymbolicPacket {
             }
             Field::InputPort => match self.port {
                 Some(port) => Formula::Constant(set.contains(u128::from(port) & mask)),
-                None => Formula::Unknown,
+                None => UNKNOWN,
             },
-            Field::Payload | Field::TimeStamp => Formula::Unknown,
+            Field::Payload | Field::TimeStamp => UNKNOWN,
         }
     }
 
@@ -448,15 +444,15 @@ impl SymbolicPacket {
         match self.value(place, length) {
             InputExpression::Constant(bytes) => Formula::Constant(set.contains(big_endian(&bytes) & mask)),
             InputExpression::Came(place, length, plus) => match preimage(mask, set, bits) {
-                Some(set) => Formula::is(asking(place, length), shifted(&set, plus, bits)),
-                None => Formula::Unknown,
+                Some(set) => AnswerTest::is(asking(place, length), shifted(&set, plus, bits)),
+                None => UNKNOWN,
             },
             InputExpression::Masked(place, and, or) => {
                 let is_in = |byte: &u8| set.contains(u128::from(byte & and | or) & mask);
                 let bytes = (0..=u8::MAX).filter(is_in).map(|byte| (u128::from(byte), u128::from(byte)));
-                Formula::is(asking(place, 1), bytes.collect())
+                AnswerTest::is(asking(place, 1), bytes.collect())
             }
-            InputExpression::Mixed => Formula::Unknown,
+            InputExpression::Mixed => UNKNOWN,
         }
     }
 
@@ -464,18 +460,18 @@ impl SymbolicPacket {
     /// correct checksum correct, and an incorrect one incorrect, so the input decides.
     fn right_checksum(&self, base: Base, offset: i32) -> Formula {
         let Some(place) = self.place(base).and_then(|place| place.checked_add(offset)) else {
-            return Formula::Constant(false);
+            return Formula::FALSE;
         };
         let is_touched = self.bytes.range(place..place + IPV4).next().is_some();
         match &self.summed {
             Summed::Not if !is_touched => {
-                Formula::is(Question::RightChecksum { offset: place }, IntervalSet::one(1, 1))
+                AnswerTest::is(Question::RightChecksum { offset: place }, IntervalSet::one(1, 1))
             }
             Summed::Updated(header, _) if *header == place => {
-                Formula::is(Question::RightChecksum { offset: place }, IntervalSet::one(1, 1))
+                AnswerTest::is(Question::RightChecksum { offset: place }, IntervalSet::one(1, 1))
             }
-            Summed::Recomputed(header) if *header == place => Formula::Constant(true),
-            _ => Formula::Unknown,
+            Summed::Recomputed(header) if *header == place => Formula::TRUE,
+            _ => UNKNOWN,
         }
     }
 }
@@ -524,11 +520,11 @@ fn preimage_of(mask: u128, set: &IntervalSet, bits: u32) -> IntervalSet {
 /// Returns the condition that a sum is in a set of 24-bit numbers.
 fn in_any(sum: &AnswerSum, set: &IntervalSet) -> Formula {
     let bound = |value: u128| i64::try_from(value).unwrap_or(i64::MAX);
-    Formula::one(set.intervals().iter().map(|&(low, high)| {
-        let above = Formula::at_least_zero(sum.clone().plus_constant(-bound(low)));
+    Formula::any(set.intervals().iter().map(|&(low, high)| {
+        let above = AnswerTest::at_least_zero(sum.clone().plus_constant(-bound(low)));
         let below = match high >= 0xff_ffff {
-            true => Formula::Constant(true),
-            false => Formula::at_least_zero(AnswerSum::constant(bound(high)).plus_times(-1, sum)),
+            true => Formula::TRUE,
+            false => AnswerTest::at_least_zero(AnswerSum::constant(bound(high)).plus_times(-1, sum)),
         };
         Formula::all([above, below])
     }))

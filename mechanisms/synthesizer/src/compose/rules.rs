@@ -2,8 +2,9 @@
 //! the input packet.
 
 use classify::IntervalSet;
-use classify::filter::{Condition, HeaderLayer, Test, Tree};
-use element::effects::{Field, Filter};
+use classify::Tree;
+use classify::filter::{Condition, HeaderLayer, Test};
+use element::effects::{Field, Filter, Predicate};
 
 use super::packet::{InputExpression, SymbolicPacket, big_endian};
 
@@ -21,16 +22,9 @@ pub fn headers(packet: &SymbolicPacket) -> Option<[i32; 2]> {
 /// Returns a filter as a condition over header bytes of the input packet. `headers` are the offsets of the
 /// network and transport header. Returns `None` if the filter cannot be expressed in this way.
 pub fn condition(filter: &Filter, packet: &SymbolicPacket, headers: [i32; 2]) -> Option<Condition> {
-    let all = |parts: &[Filter]| {
-        parts.iter().map(|part| condition(part, packet, headers)).collect::<Option<Vec<Condition>>>()
-    };
-    Some(match filter {
-        Filter::Any => Tree::Constant(true),
-        Filter::Not(inner) => Tree::Not(Box::new(condition(inner, packet, headers)?)),
-        Filter::All(parts) => Tree::All(all(parts)?),
-        Filter::One(parts) => Tree::Any(all(parts)?),
-        Filter::In { field, mask, set } => tests(packet, field, *mask, set, headers)?,
-        _ => return None,
+    filter.try_replace(&mut |predicate| match predicate {
+        Predicate::In { field, mask, set } => tests(packet, field, *mask, set, headers),
+        _ => None,
     })
 }
 

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use classify::IntervalSet;
 use element::Base;
-use element::effects::{Action, Case, Checksum, Field, HeaderKind, Value as Set};
+use element::effects::{Action, Case, Checksum, Field, HeaderKind, Predicate, Value as Set};
 use packet::HEADROOM;
 
-use super::formula::{Formula, PathCondition};
+use super::formula::{AnswerTest, Formula, PathCondition};
 use super::packet::{InputExpression, Summed, SymbolicPacket, TransportSummed};
 use program::location::{ByteLocation, ByteValue, IPV4, IPV4_SUM};
 
@@ -108,7 +109,7 @@ fn act(
                 return Err(Stop::Alone);
             }
             // The new bytes of a packet that grows would be unknown, so the packet must not grow.
-            holds(Formula::at_least_zero(packet.end.clone().plus_times(-1, &end)), known)?;
+            holds(AnswerTest::at_least_zero(packet.end.clone().plus_times(-1, &end)), known)?;
             packet.end = end;
             Ok(())
         }
@@ -147,9 +148,9 @@ fn act(
 /// Returns `Ok` if a condition holds for all packets that meet the path condition, and otherwise the reason
 /// to stop.
 fn holds(condition: Formula, known: &PathCondition) -> Result<(), Stop> {
-    match condition.under(known) {
+    match known.remaining(&condition) {
         Formula::Constant(true) => Ok(()),
-        Formula::Constant(false) | Formula::Unknown => Err(Stop::Alone),
+        Formula::Constant(false) | Formula::Leaf(AnswerTest::Unknown) => Err(Stop::Alone),
         other => Err(Stop::Needs(other)),
     }
 }
@@ -169,8 +170,8 @@ fn place(
     }
     let [(4, question, 0x0f)] = &sum.terms[..] else { return Err(Stop::Alone) };
     let usual = (0..=0x0f).map(|high| (high << 4 | 5, high << 4 | 5)).collect();
-    match Formula::is(question.clone(), usual).under(known) {
-        Formula::Constant(_) | Formula::Unknown => Err(Stop::Alone),
+    match known.remaining(&AnswerTest::is(question.clone(), usual)) {
+        Formula::Constant(_) | Formula::Leaf(AnswerTest::Unknown) => Err(Stop::Alone),
         other => Err(Stop::Needs(other)),
     }
 }
@@ -284,8 +285,8 @@ fn sum_up(
         }
         if afresh {
             let ihl = Field::Bytes { base: Base::Network, offset: 0, length: 1 };
-            let set = classify::IntervalSet::one(5, 5);
-            let plain = packet.condition(&element::effects::Filter::In { field: ihl, mask: 0x0f, set });
+            let plain = Predicate::In { field: ihl, mask: 0x0f, set: IntervalSet::one(5, 5) };
+            let plain = packet.condition(&plain.into());
             holds(Formula::all([plain, packet.reaches(start + IPV4)]), known)?;
             packet.bytes.retain(|place, _| !is_sum(place));
             packet.summed = Summed::Recomputed(start);

@@ -6,7 +6,8 @@
 //! IPv4 packets without options that are no fragments; other packets do not reach the rules in the switch.
 
 use classify::IntervalSet;
-use classify::filter::{Condition, HeaderLayer, Test, Tree};
+use classify::Tree;
+use classify::filter::{Condition, HeaderLayer, Test};
 use wire::{ether_type, ip_protocol};
 
 use program::question::preimage;

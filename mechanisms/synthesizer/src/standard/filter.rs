@@ -4,9 +4,10 @@
 //! of ports also that it is TCP or UDP. Conditions of programs test bytes only. So such a test can be
 //! written if it is in conjunction with tests for what it implies.
 
+use classify::Tree;
 use std::net::Ipv4Addr;
 
-use classify::filter::{Condition, DEEPEST, HeaderLayer, Test, Tree};
+use classify::filter::{Condition, DEEPEST, HeaderLayer, Test};
 
 /// Returns a condition as a pattern of IPFilter; `None` if the language cannot express it.
 pub fn pattern(condition: &Condition) -> Option<String> {
@@ -253,7 +254,7 @@ mod tests {
     fn condition() -> impl Strategy<Value = Condition> {
         question().prop_map(|text| condition_of(&text)).prop_recursive(4, 24, 4, |inner| {
             prop_oneof![
-                inner.clone().prop_map(Condition::negated),
+                inner.clone().prop_map(Condition::not),
                 prop::collection::vec(inner.clone(), 2..4).prop_map(Tree::All),
                 prop::collection::vec(inner.clone(), 2..4).prop_map(Tree::Any),
                 [inner.clone(), inner.clone(), inner].prop_map(|parts| Tree::Choose(Box::new(parts))),

@@ -2,7 +2,8 @@
 //! that runs a program on a frame.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use classify::filter::{Condition, HeaderLayer, HeaderSlices, Test, Tree};
+use classify::Tree;
+use classify::filter::{Condition, HeaderLayer, HeaderSlices, Test};
 use element::{Base, Packet, Timestamp};
 use packet::{Annotations, Pool};
 use program::machine_code::MachineCode;

@@ -191,7 +191,7 @@ impl Source {
 
 impl Element for Source {
     fn effects(&self) -> Effects {
-        let ends = Case::new(Filter::Any, Target::Drop(DropReason::Discard));
+        let ends = Case::new(Filter::TRUE, Target::Drop(DropReason::Discard));
         Effects { cases: vec![ends], ..Effects::source("packet") }
     }
 
@@ -254,7 +254,7 @@ impl Sink {
 
 impl Element for Sink {
     fn effects(&self) -> Effects {
-        let mut effects = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
+        let mut effects = Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]);
         let seen = self.annotations.iter().map(|&offset| Field::Annotation { offset, length: 1 });
         effects.observes.extend(seen);
         effects

@@ -117,7 +117,7 @@ impl TagChoice {
     pub(super) fn is_native(&self) -> Filter {
         match self.native {
             Some(native) => within(TCI, 0xfff, native.into(), native.into()),
-            None => Filter::Any.not(),
+            None => Filter::TRUE.not(),
         }
     }
 

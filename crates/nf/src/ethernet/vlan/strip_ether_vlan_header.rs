@@ -19,7 +19,7 @@
 //! EtherVLANEncap, VLANDecap, Strip
 
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Filter, Target, Value};
+use element::effects::{Action, Case, Filter, Predicate, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use wire::{FromBytes, ether_type, ethernet, vlan};
 
@@ -75,10 +75,10 @@ impl Element for StripEtherVlanHeader {
     fn effects(&self) -> Effects {
         let ether_type = bytes(Base::Data, 12, 2);
         let short = |length| {
-            let whole = Filter::reaches(Base::Data, 0, length as u16);
+            let whole = Predicate::reaches(Base::Data, 0, length as u16);
             aside(whole.not(), DropReason::TooShort)
         };
-        let is_tagged = || Filter::equals(ether_type.clone(), ether_type::VLAN.into());
+        let is_tagged = || Predicate::equals(ether_type.clone(), ether_type::VLAN.into());
         let cut_off = Case { when: is_tagged().and([short(TAGGED).when]), ..short(TAGGED) };
         let tagged = Case::new(is_tagged(), Target::Output(0))
             .with(Action::Set(TCI, Value::Copy(bytes(Base::Data, PLAIN, 2))))
@@ -87,7 +87,7 @@ impl Element for StripEtherVlanHeader {
             Some(native) => {
                 otherwise(vec![constant(TCI, &native.to_be_bytes()), Action::Strip(PLAIN as i32)])
             }
-            None => aside(Filter::Any, DropReason::NoMatch),
+            None => aside(Filter::TRUE, DropReason::NoMatch),
         };
         Effects::cases(vec![short(PLAIN), cut_off, tagged, plain])
     }

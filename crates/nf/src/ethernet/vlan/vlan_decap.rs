@@ -19,7 +19,7 @@
 //! VLANEncap, StripEtherVLANHeader, SetVLANAnno
 
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Filter, Target, Value};
+use element::effects::{Action, Case, Predicate, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 use wire::{ethernet, vlan};
 
@@ -68,8 +68,8 @@ impl Element for VlanDecap {
     fn effects(&self) -> Effects {
         let announces = bytes(Base::Data, ADDRESSES, 2);
         let control = bytes(Base::Data, ADDRESSES + 2, 2);
-        let whole = Filter::reaches(Base::Data, ADDRESSES as i32 + 2, 2);
-        let tagged = Filter::equals(announces, self.ether_type.into()).and([whole]);
+        let whole = Predicate::reaches(Base::Data, ADDRESSES as i32 + 2, 2);
+        let tagged = Predicate::equals(announces, self.ether_type.into()).and([whole]);
         let addresses = Value::Copy(bytes(Base::Data, 0, ADDRESSES as u16));
         let mut tagged = Case::new(tagged, Target::Output(0))
             .with(Action::Set(bytes(Base::Data, vlan::Tag::LEN, ADDRESSES as u16), addresses))

@@ -28,7 +28,7 @@
 
 use element::args::{Raw, Scope, read_value};
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Depends, Filter, Target, Value};
+use element::effects::{Action, Case, Depends, Filter, Predicate, Target, Value};
 use element::{Base, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use wire::{ethernet, vlan};
 
@@ -95,13 +95,13 @@ impl Element for VlanEncap {
         let untagged = if self.tag.is_annotated() {
             Case::new(self.tag.is_native(), Target::Output(0))
         } else if self.tag.tag_of_constant().is_none() {
-            Case::new(Filter::Any, Target::Output(0))
+            Case::new(Filter::TRUE, Target::Output(0))
         } else {
-            Case::new(Filter::Not(Box::new(Filter::Any)), Target::Output(0))
+            Case::new(Filter::FALSE, Target::Output(0))
         };
         let untagged =
             untagged.with(header_at(Base::Mac, 0)).with(header_at(Base::Network, ethernet::Header::LEN));
-        let short = Filter::reaches(Base::Data, 0, ADDRESSES as u16).not();
+        let short = Predicate::reaches(Base::Data, 0, ADDRESSES as u16).not();
         let short = Case::new(short, Target::Drop(DropReason::TooShort));
         let addresses = bytes(Base::Data, 0, ADDRESSES as u16);
         let control = match self.tag.is_annotated() {

@@ -8,9 +8,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use classify::IntervalSet;
-use classify::filter::{Condition, HeaderLayer, HeaderSlices, Listing, Matcher, Recent, Test, Tree};
+use classify::filter::{Condition, HeaderLayer, HeaderSlices, Listing, Matcher, Recent, Test};
 use element::effects::{
-    Case, Counting, Field, Filter, FlowMarks, State, StateAccess, Support, Target, Written,
+    Case, Counting, Field, Filter, FlowMarks, Predicate, State, StateAccess, Support, Target, Written,
 };
 use element::setup::Same;
 use element::{Base, Batch, Cx, DropReason, Effects, Packet, Tally};
@@ -197,9 +197,9 @@ impl Rules {
                 Fate::Output(output) => Target::Output(output),
                 Fate::Drop(reason) => Target::Drop(reason),
             };
-            cases.push(Case::new(filter_of(&rule.condition), to).written(rule.written));
+            cases.push(Case::new(rule.condition.replace(&mut test_of), to).written(rule.written));
         }
-        cases.push(Case::new(Filter::Any, Target::Drop(DropReason::NoMatch)));
+        cases.push(Case::new(Filter::TRUE, Target::Drop(DropReason::NoMatch)));
         let counts = State {
             table: "rule counts",
             key: Vec::new(),
@@ -226,27 +226,7 @@ fn headers(packet: &Packet, with_mac: bool) -> HeaderSlices<'_> {
     HeaderSlices { mac, network: of(Base::Network), transport: of(Base::Transport) }
 }
 
-/// Converts the condition of a rule to a filter of a declaration.
-fn filter_of(condition: &Condition) -> Filter {
-    let all = |parts: &[Condition]| parts.iter().map(filter_of).collect();
-    let not = |inner| Filter::Not(Box::new(inner));
-    match condition {
-        Tree::Constant(true) => Filter::Any,
-        Tree::Constant(false) => not(Filter::Any),
-        Tree::Leaf(test) => test_of(test),
-        Tree::Not(inner) => not(filter_of(inner)),
-        Tree::All(parts) => Filter::All(all(parts)),
-        Tree::Any(parts) => Filter::One(all(parts)),
-        Tree::Choose(parts) => {
-            let [condition, then, otherwise] = parts.each_ref().map(filter_of);
-            Filter::One(vec![
-                Filter::All(vec![condition.clone(), then]),
-                Filter::All(vec![not(condition), otherwise]),
-            ])
-        }
-    }
-}
-
+/// Returns the test as a filter of a declaration.
 fn test_of(test: &Test) -> Filter {
     let base = match test.header {
         HeaderLayer::Mac => Base::Mac,
@@ -257,7 +237,7 @@ fn test_of(test: &Test) -> Filter {
     let bits = 8 * u32::from(test.length);
     let set = if test.outside { inside.complement(bits) } else { inside };
     let field = Field::Bytes { base, offset: test.offset.into(), length: test.length.into() };
-    Filter::In { field, mask: test.mask.into(), set }
+    Filter::Leaf(Predicate::In { field, mask: test.mask.into(), set })
 }
 
 #[cfg(test)]
@@ -268,7 +248,7 @@ mod tests {
     fn copies_with_the_same_rules_share_them() {
         let tables = Tables::default();
         let rule = |value, argument| Rule {
-            condition: Tree::Constant(value),
+            condition: Condition::Constant(value),
             fate: Fate::Output(0),
             written: Written { argument, line: None },
         };

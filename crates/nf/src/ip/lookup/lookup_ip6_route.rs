@@ -32,7 +32,7 @@ use std::sync::Arc;
 use classify::prefixes::Prefix;
 use element::args::{ArgType, Ipv6Prefix, Scope};
 use element::class::ArgInfo;
-use element::effects::{Case, Counting, DST_IP6, Depends, Filter, Target};
+use element::effects::{Case, Counting, DST_IP6, Depends, Filter, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use packet::{Annotations, BATCH_CAPACITY};
 
@@ -154,7 +154,7 @@ impl LookupIp6Route {
 impl Element for LookupIp6Route {
     fn effects(&self) -> Effects {
         let cases = self.table.sets().map(|(hop, set)| {
-            let when = Filter::In { field: DST_IP6, mask: u128::MAX, set };
+            let when = Filter::Leaf(Predicate::In { field: DST_IP6, mask: u128::MAX, set });
             let case = Case::new(when, Target::Output(usize::try_from(hop.output).unwrap_or(usize::MAX)));
             match hop.gateway.is_unspecified() {
                 true => case,
@@ -163,7 +163,8 @@ impl Element for LookupIp6Route {
         });
         // The filter reads the annotation even if there are no routes. Elements upstream that write it thus
         // never leave it out, and routes that are added later find it.
-        let other = Filter::In { field: DST_IP6, mask: 0, set: classify::IntervalSet::one(0, 0) };
+        let other =
+            Filter::Leaf(Predicate::In { field: DST_IP6, mask: 0, set: classify::IntervalSet::one(0, 0) });
         let lost = Case::new(other, Target::Drop(DropReason::NoRoute));
         let effects = Effects::cases(cases.chain([lost]).collect()).counting(Counting::Tallied);
         effects.depending_on(Depends::Handler)

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use classify::prefixes::Address;
 use element::args::ArgType;
 use element::class::ArgInfo;
-use element::effects::{Case, Counting, DST_IP, Depends, Filter, Target};
+use element::effects::{Case, Counting, DST_IP, Depends, Filter, Predicate, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Severity};
 use packet::{Annotations, BATCH_CAPACITY};
 
@@ -253,7 +253,7 @@ impl Element for RouteLookup {
     fn effects(&self) -> Effects {
         let mut cases: Vec<Case> = Vec::new();
         for (hop, set) in self.table.sets() {
-            let when = Filter::In { field: DST_IP, mask: u128::MAX, set };
+            let when = Filter::Leaf(Predicate::In { field: DST_IP, mask: u128::MAX, set });
             let case = Case::new(when, Target::Output(usize::try_from(hop.output).unwrap_or(usize::MAX)));
             cases.push(match hop.gateway.is_unspecified() {
                 true => case,
@@ -262,7 +262,8 @@ impl Element for RouteLookup {
         }
         // The filter reads the annotation even if there are no routes. Elements upstream that write it thus
         // never leave it out, and routes that are added later find it.
-        let other = Filter::In { field: DST_IP, mask: 0, set: classify::IntervalSet::one(0, 0) };
+        let other =
+            Filter::Leaf(Predicate::In { field: DST_IP, mask: 0, set: classify::IntervalSet::one(0, 0) });
         let lost = Case::new(other, Target::Drop(DropReason::NoRoute));
         cases.push(if self.kind.complaint.is_some() { lost.shown() } else { lost });
         let effects = Effects::cases(cases).counting(Counting::Tallied);

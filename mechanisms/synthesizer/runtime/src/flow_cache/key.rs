@@ -1,6 +1,7 @@
 //! The key of a packet in the flow cache, and the properties that all packets with one key have in common.
 
-use classify::filter::{Condition, HeaderLayer, Test, Tree};
+use classify::Tree;
+use classify::filter::{Condition, HeaderLayer, Test};
 use element::Packet;
 use flow::Ipv4FlowKey;
 use wire::{ip_protocol, ipv4};

@@ -4,10 +4,10 @@
 //! belongs to the flow (Properties 1 and 2 of the paper).
 
 use classify::IntervalSet;
-use element::effects::{Action, Field, Filter, Target, wire_field};
+use element::effects::{Action, Field, Filter, Predicate, Target, wire_field};
 
 use super::{Full, Path, Walk};
-use crate::compose::formula::{Formula, PathCondition};
+use crate::compose::formula::{AnswerTest, Formula, PathCondition};
 use crate::compose::packet::SymbolicPacket;
 use crate::compose::step::{Stop, carry_out};
 use program::Next;
@@ -34,7 +34,7 @@ pub struct LeasedStep {
 /// True if a case applies only to packets of flows that the element knows.
 pub fn is_for_known_flows(when: &Filter) -> bool {
     match when {
-        Filter::State { hit, .. } => *hit,
+        Filter::Leaf(Predicate::State { hit, .. }) => *hit,
         Filter::All(parts) => parts.iter().any(is_for_known_flows),
         _ => false,
     }
@@ -83,11 +83,13 @@ impl Walk<'_> {
         let element = &chain.nodes[port.0];
         let case = &element.effects.cases[number];
         let why = "keeps state; flows that it knows are leased";
-        let excluded = self.leases(port.0).map(|excluded| way.packet.condition(excluded).under(known));
+        let excluded = self.leases(port.0).map(|excluded| known.remaining(&way.packet.condition(excluded)));
         match excluded {
             Some(Formula::Constant(false)) => {}
-            None | Some(Formula::Constant(true) | Formula::Unknown) => return self.hand_over(port, way, why),
-            Some(other) => return self.part(port, way, known, number, other.negated()),
+            None | Some(Formula::Constant(true) | Formula::Leaf(AnswerTest::Unknown)) => {
+                return self.hand_over(port, way, why);
+            }
+            Some(other) => return self.part(port, way, known, number, other.not()),
         }
         if !self.is_looked_up_alike(way) || self.steps.len() >= MOST_STEPS {
             return self.hand_over(port, way, why);

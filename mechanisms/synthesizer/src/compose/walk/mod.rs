@@ -12,7 +12,7 @@ use element::DropReason;
 use element::effects::{Case, Counting, Effects, Hold, Sliced, StateAccess, Target};
 
 use crate::compose::diagram::Diagram;
-use crate::compose::formula::{Formula, PathCondition};
+use crate::compose::formula::{AnswerTest, Formula, PathCondition, collect_sets};
 use crate::compose::leaf::{ExitState, ExitStates};
 use crate::compose::packet::SymbolicPacket;
 use crate::compose::rules;
@@ -228,7 +228,7 @@ impl Walk<'_> {
         {
             return Ok(next);
         }
-        let Some(question) = first.question().cloned() else {
+        let Some(question) = first.leaves().find_map(AnswerTest::question).cloned() else {
             return self.hand_over(port, way, "it decides by itself");
         };
         let parts = parts(&question, known, &open);
@@ -264,13 +264,13 @@ impl Walk<'_> {
         // The element may emit packets of its own in response; only the element itself can make these.
         let makes =
             element.effects.emits.iter().filter(|emit| emit.input.is_none_or(|input| input == port.1));
-        let made = Formula::one(makes.map(|emit| way.packet.condition(&emit.when))).under(known);
+        let made = known.remaining(&Formula::any(makes.map(|emit| way.packet.condition(&emit.when))));
         match made {
             Formula::Constant(false) => {}
-            Formula::Constant(true) | Formula::Unknown => {
+            Formula::Constant(true) | Formula::Leaf(AnswerTest::Unknown) => {
                 return self.hand_over(port, way, "it makes packets");
             }
-            other => return self.part(port, way, known, number, other.negated()),
+            other => return self.part(port, way, known, number, other.not()),
         }
         match carry_out(&way.packet, case, known, None) {
             Err(Stop::Alone) => self.hand_over(port, way, "it writes values that only it knows"),
@@ -301,7 +301,7 @@ impl Walk<'_> {
         number: usize,
         condition: Formula,
     ) -> Result<Next, Full> {
-        let condition = condition.under(known);
+        let condition = known.remaining(&condition);
         match &condition {
             Formula::Constant(true) => return self.take(port, way, known, number),
             Formula::Constant(false) => {
@@ -309,7 +309,7 @@ impl Walk<'_> {
             }
             _ => {}
         }
-        let Some(question) = condition.question().cloned() else {
+        let Some(question) = condition.leaves().find_map(AnswerTest::question).cloned() else {
             return self.hand_over(port, way, "it decides by itself");
         };
         let open = vec![(0, condition)];
@@ -439,7 +439,7 @@ impl Walk<'_> {
 fn under(open: Open, known: &PathCondition) -> Open {
     let mut left = Vec::with_capacity(open.len());
     for (number, formula) in open {
-        let formula = formula.under(known);
+        let formula = known.remaining(&formula);
         match formula {
             Formula::Constant(false) => {}
             Formula::Constant(true) => {
@@ -455,7 +455,7 @@ fn under(open: Open, known: &PathCondition) -> Open {
 /// Partitions the possible answers to a question: within a part, no case distinguishes the answers.
 fn parts(question: &Question, known: &PathCondition, open: &Open) -> Vec<IntervalSet> {
     let mut sets = Vec::new();
-    open.iter().for_each(|(_, formula)| formula.sets(question, &mut sets));
+    open.iter().for_each(|(_, formula)| collect_sets(formula, question, &mut sets));
     let mut parts = vec![(*known.of(question)).clone()];
     for set in sets {
         let outside = set.complement(question.bits());

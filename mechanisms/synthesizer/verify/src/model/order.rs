@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use element::Base;
-use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, HeaderKind, Number, Value};
+use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, HeaderKind, Number, Predicate, Value};
 use packet::Annotations;
 
 use super::diagrams::{Diagrams, Symbol};
@@ -151,13 +151,10 @@ fn collect_lengths(case: &Case, filter: &Filter, lengths: &mut BTreeSet<i32>) {
         });
         offset.filter(|offset| (0..20).contains(offset)).collect::<Vec<_>>()
     };
-    match filter {
-        Filter::AtMost(a, b) => lengths.extend([a, b].into_iter().flat_map(offset)),
-        Filter::Not(inner) => collect_lengths(case, inner, lengths),
-        Filter::All(inner) | Filter::One(inner) => {
-            inner.iter().for_each(|inner| collect_lengths(case, inner, lengths));
+    for leaf in filter.leaves() {
+        if let Predicate::AtMost(a, b) = leaf {
+            lengths.extend([a, b].into_iter().flat_map(offset));
         }
-        _ => {}
     }
 }
 

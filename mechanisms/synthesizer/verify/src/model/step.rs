@@ -7,8 +7,8 @@
 //! leaves open is an uninterpreted function ([`super::functions`]).
 
 use element::effects::{
-    Action, Case, Checksum, Depends, EXTRA_LENGTH, Effects, Field, Filter, HeaderKind, Hold, StateAccess,
-    Target, Value,
+    Action, Case, Checksum, Depends, EXTRA_LENGTH, Effects, Field, Filter, HeaderKind, Hold, Predicate,
+    StateAccess, Target, Value,
 };
 use element::{Base, DropReason};
 
@@ -142,7 +142,7 @@ impl<'u> Unit<'u> {
     pub fn step(&self, d: &Diagrams, condition: &Bit, packet: &PacketModel) -> StepResult {
         let mut outcome = StepResult::default();
         let is_plain = matches!(&self.effects.cases[..], [only]
-            if only.when == Filter::Any && only.actions.is_empty() && only.input.is_none());
+            if only.when == Filter::TRUE && only.actions.is_empty() && only.input.is_none());
         if self.effects.opaque.is_some() || packet.lost.is_some() && !is_plain {
             self.lose(d, condition, packet, &mut outcome);
             return outcome;
@@ -245,7 +245,8 @@ impl<'u> Unit<'u> {
 
     /// True if the case describes a full queue, which a queue with room does not apply.
     fn is_overflow(&self, case: &Case) -> bool {
-        let says_nothing = matches!(&case.when, Filter::Opaque { reads, .. } if reads.is_empty());
+        let says_nothing =
+            matches!(&case.when, Filter::Leaf(Predicate::Opaque { reads, .. }) if reads.is_empty());
         says_nothing && matches!(self.effects.hold, Hold::Fifo { may_drop: true })
     }
 
@@ -287,8 +288,14 @@ impl<'u> Unit<'u> {
     /// Returns the condition that `filter` accepts the packet, for the input packets of `condition`.
     fn holds(&self, d: &Diagrams, condition: &Bit, filter: &Filter, packet: &PacketModel) -> Bit {
         match filter {
-            Filter::Any => d.yes(),
-            Filter::In { field, mask, set } => {
+            Filter::Constant(value) => {
+                if *value {
+                    d.yes()
+                } else {
+                    d.no()
+                }
+            }
+            Filter::Leaf(Predicate::In { field, mask, set }) => {
                 let value = packet.field(d, field);
                 let width = value.bits.len();
                 let masked: Vec<Bit> = value
@@ -299,18 +306,18 @@ impl<'u> Unit<'u> {
                     .collect();
                 d.and(&value.there, &bits_in(d, &masked, set))
             }
-            Filter::Present(header) => match packet.place(header.base()) {
+            Filter::Leaf(Predicate::Present(header)) => match packet.place(header.base()) {
                 Some(place) => packet.reaches(d, place + i32::from(header.least_length())),
                 None => d.no(),
             },
-            Filter::RightChecksum { header, base, offset } => packet
+            Filter::Leaf(Predicate::RightChecksum { header, base, offset }) => packet
                 .sum_key(*header, *base, *offset)
                 .map_or(d.no(), |key| ChecksumHistory::right(d, packet, key)),
-            Filter::AtMost(a, b) => {
+            Filter::Leaf(Predicate::AtMost(a, b)) => {
                 let ((a, a_there), (b, b_there)) = (packet.number(d, a), packet.number(d, b));
                 d.all([&a.at_most(d, &b), &a_there, &b_there])
             }
-            Filter::State { table, hit } => {
+            Filter::Leaf(Predicate::State { table, hit }) => {
                 let keys = self.effects.state.iter().filter(|s| s.table == *table);
                 let reads: Vec<Field> = keys.flat_map(|s| s.key.iter().cloned()).collect();
                 let found = d.value(self.unknown(d, table, condition, packet, &reads), 1).remove(0);
@@ -327,10 +334,15 @@ impl<'u> Unit<'u> {
                 }
                 all
             }
-            Filter::One(parts) => {
+            Filter::Any(parts) => {
                 parts.iter().fold(d.no(), |one, part| d.or(&one, &self.holds(d, condition, part, packet)))
             }
-            Filter::Opaque { about, reads } => {
+            Filter::Choose(parts) => {
+                let [chooses, then, otherwise] =
+                    parts.each_ref().map(|part| self.holds(d, condition, part, packet));
+                d.or(&d.and(&chooses, &then), &d.and(&d.not(&chooses), &otherwise))
+            }
+            Filter::Leaf(Predicate::Opaque { about, reads }) => {
                 d.value(self.unknown(d, about, condition, packet, reads), 1).remove(0)
             }
         }
@@ -380,7 +392,7 @@ impl<'u> Unit<'u> {
                 }
                 Target::SomeOutput => {
                     let mut reads = Vec::new();
-                    case.when.collect_reads(&mut reads);
+                    case.when.leaves().for_each(|leaf| leaf.collect_reads(&mut reads));
                     // The number of outputs is part of the name: a choice among two outputs is another
                     // function than a choice among four.
                     let what = format!("output {number} of {}", self.outputs);
