@@ -27,7 +27,8 @@ pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
         let mut seen = BTreeSet::new();
         let mut open = forward[id].get(output).cloned().unwrap_or_default();
         while let Some((to, input)) = open.pop() {
-            // Payloads of another table are not joined here.
+            // A path ends at the element that joins these payloads. An element that joins payloads of another
+            // table does not end it.
             if effects[to].support.sliced.joins == Some((input, table)) || !seen.insert((to, input)) {
                 continue;
             }

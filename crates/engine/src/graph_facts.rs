@@ -138,7 +138,7 @@ const ETHERNET: i32 = -14;
 
 /// Returns, for each element, the possible starts of the packets that come to it, as offsets from their IP
 /// header in bytes. The start of an Ethernet frame is assumed if a source does not declare the start, or if
-/// the start cannot be followed.
+/// the start cannot be followed. The set is empty for sources, and for elements that no packets reach.
 pub(crate) fn starts_of_packets(effects: &[Effects], forward: &Forward) -> Vec<BTreeSet<i32>> {
     let mut starts = vec![BTreeSet::new(); effects.len()];
     let mut is_source = vec![true; effects.len()];
@@ -174,7 +174,7 @@ fn moved(case: &Case) -> Option<i32> {
 /// Returns the numbers of bytes that the cases for an output strip from the start of a packet. The set
 /// contains `None` if a number differs from packet to packet.
 fn moves(effects: &Effects, output: usize) -> BTreeSet<Option<i32>> {
-    // Packets of an element without cases have their start at the source.
+    // An element without cases leaves the start of packets unchanged.
     if effects.cases.is_empty() {
         return BTreeSet::from([Some(0)]);
     }
@@ -242,8 +242,8 @@ impl<'e> Asked<'e> {
 }
 
 /// True if the given elements may get packets that hold many segments and start at `start`: neither the
-/// elements nor any element downstream, up to a device, has an obstacle. The device finds the headers
-/// again, so packets may have another start there.
+/// elements nor any element downstream, up to a device, has an obstacle, and the start of the packets can be
+/// followed. The device finds the headers again, so packets may have another start there.
 pub(crate) fn take_large_segments(
     effects: &[Effects],
     forward: &Forward,
@@ -301,7 +301,7 @@ pub(crate) fn take_offloads(
     true
 }
 
-/// True if elements downstream of a replay may prepend bytes, so that a replayed packet starts before the
+/// True if elements downstream of a replay may prepend bytes, so that a replayed packet starts ahead of the
 /// first byte that it had when it was stored.
 fn grows_in_front(effects: &[Effects], forward: &Forward) -> bool {
     // The least number of bytes that were stripped on the way from the replay to each element.

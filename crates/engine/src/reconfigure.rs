@@ -14,8 +14,8 @@ impl WorkerHost<'_> {
     /// it gets. On an error, the old element continues unchanged.
     ///
     /// # Errors
-    /// If the element is being called, if the arguments are wrong, or if the new effects would break facts
-    /// that other elements rely on: a message for the user.
+    /// If the element is being called, if the arguments are wrong, if the new effects would break facts that
+    /// other elements rely on, or if the new element cannot be initialised: a message for the user.
     pub(crate) fn reconfigure(&mut self, core: &mut Core, id: ElementId, config: &str) -> Result<(), String> {
         if self.graph.elements[id].is_none() {
             return Err(format!("'{}' is busy", self.graph.plan.graph.elements[id].name));

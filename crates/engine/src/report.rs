@@ -35,8 +35,8 @@ pub struct WorkerReport {
     /// The largest number of packets that have waited for this worker at once in the rings from other
     /// workers.
     pub waited: u64,
-    /// The number of packets that left a window after packets that had been spread later. 0 if order is not
-    /// kept.
+    /// The number of packets that did not leave a window in order: they came after the window had passed
+    /// their number, or too far ahead of it. 0 if order is not kept.
     pub late: u64,
     /// The largest number of packets by which a packet that this worker has processed was overtaken. `None`
     /// if packets of a flow are not spread, or their order is kept.

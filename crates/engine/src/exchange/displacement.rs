@@ -20,7 +20,7 @@ use element::steering::Outstanding;
 /// they may be taken for older than they are, never for newer.
 const REGIONS: usize = 64;
 
-/// A number that only one worker writes, on a cache line of its own.
+/// A number on a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
 struct Line(AtomicU64);
@@ -95,7 +95,6 @@ pub(crate) struct Displacement {
 }
 
 impl Displacement {
-    /// Makes the state of one worker.
     fn new(me: usize, board: &Arc<Board>, limit: u64) -> Displacement {
         let workers = board.reached.len();
         Displacement {

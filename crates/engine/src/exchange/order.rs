@@ -39,7 +39,7 @@ pub(crate) const LONGEST: Timestamp = Timestamp(10_000_000);
 const LONGEST_OF_CAPTURES: Timestamp = Timestamp(10_000_000_000);
 
 /// The largest span of packet numbers in a window if packets come from interfaces. A packet beyond it does
-/// not wait. Sources that can wait never get that far ahead.
+/// not wait, and counts as late. Sources that can wait never get that far ahead.
 const WIDEST: usize = 1 << 15;
 
 /// The number of low bits of a ticket that hold the packet's number. The bits above them hold the giver.
@@ -47,8 +47,7 @@ const WIDEST: usize = 1 << 15;
 const NUMBER_BITS: u32 = 56;
 const IS_TICKET: u64 = 1 << 63;
 
-/// The counts that one worker publishes for all workers, on a cache line of its own. No other worker writes
-/// them.
+/// The counts that one worker publishes for all workers. No other worker writes them.
 #[derive(Default)]
 #[repr(align(64))]
 struct Row {
@@ -131,7 +130,8 @@ pub(crate) struct Order {
     /// processed.
     accounts: Vec<Account>,
     window: Window,
-    /// The number of packets that left a window after packets with larger numbers of the same giver.
+    /// The number of packets that came to the window after it had passed their number, or too far ahead of
+    /// it.
     late: u64,
     /// For each giver, the number up to which packets may leave; see [`Order::release`].
     passed: Vec<u64>,
@@ -190,10 +190,11 @@ impl Lane {
 enum Comes {
     /// The packet waits.
     InTime,
-    /// The packet has come after packets with larger numbers have left, so it leaves at once, out of order.
+    /// The packet has come after the window has passed its number, or too far ahead of it, so it leaves at
+    /// once, out of order.
     Late(Packet),
-    /// The packet leaves at once: it has no number and the packet that it follows has left, or there is no
-    /// memory to hold it.
+    /// The packet leaves at once: it has no number and follows no waiting packet, or there is no memory to
+    /// hold it.
     Freely(Packet),
 }
 
@@ -369,7 +370,7 @@ impl Order {
         });
     }
 
-    /// Returns the number of packets that left after packets with larger numbers of the same giver.
+    /// Returns the number of packets that left out of order ([`Comes::Late`]).
     pub(crate) fn late(&self) -> u64 {
         self.late
     }
@@ -388,8 +389,9 @@ impl Order {
         }
     }
 
-    /// Takes packets that may leave out of the window, into an empty batch: as many as fit, all for one
-    /// input. Returns this input, or `None` if no packet may leave. If `at_end`, all packets may leave.
+    /// Takes packets that may leave out of the window, into an empty batch: as many as fit, all of one giver
+    /// and for one input. Returns this input, or `None` if no packet may leave. If `at_end`, all packets may
+    /// leave; so do the packets of a giver that have waited too long.
     pub(crate) fn release(&mut self, now: Timestamp, at_end: bool, batch: &mut Batch) -> Option<Target> {
         let longest = self.tickets.longest;
         let Window { lanes, ends, .. } = &mut self.window;

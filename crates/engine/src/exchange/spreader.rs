@@ -47,8 +47,8 @@ pub(super) struct Spreader {
     pub(super) displacement: Option<Displacement>,
     /// The load of each worker, as all workers publish it.
     loads: Arc<[WorkerLoad]>,
-    /// The work that this worker has done so far. Its field `packets` counts the packets that were spread
-    /// to this worker.
+    /// The work that this worker has done so far. Its field `packets` counts the packets that any worker has
+    /// spread to this worker.
     work: Work,
 }
 
@@ -213,8 +213,8 @@ impl Spreader {
     }
 }
 
-/// Marks the workers whose rings get only packets that must go there, because [`SPREAD_CAPACITY`] packets
-/// are in them. True if any worker is marked.
+/// Marks the workers whose rings get only packets that must go there, because at least [`SPREAD_CAPACITY`]
+/// packets are in them. True if any worker is marked.
 fn mark_full(rings: &Rings, waiting: &mut [Outstanding]) -> bool {
     let mut any = false;
     for (waiting, filled) in waiting.iter_mut().zip(rings.filled()) {

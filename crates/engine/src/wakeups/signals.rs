@@ -9,10 +9,10 @@ use element::{ElementId, Signal};
 
 use crate::plan::Plan;
 
-/// The signals that a port hears: those of the elements that can reach it.
+/// The signals that a port hears: the signals of all elements from which a path leads to the port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hears {
-    /// An element on the way gives no signal, so packets (or room) must be expected at any time.
+    /// A path ends at an element that gives no signal, so packets (or room) must be expected at any time.
     Always,
     /// Packets (or room) must be expected if any of these elements has its signal on.
     Any(Vec<ElementId>),
@@ -127,7 +127,8 @@ impl Signals {
     }
 
     /// Returns the elements whose signals a port hears, each with the state of its signal: an input for
-    /// packets, an output for room. Returns `None` if an element on the way gives no signal.
+    /// packets, an output for room. Returns `None` if packets (or room) must be expected at any time, or if
+    /// there is no such port.
     pub(crate) fn signal_sources(
         &self,
         id: ElementId,
