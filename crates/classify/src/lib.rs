@@ -2,7 +2,7 @@
 //! data structures that find the first matching rule or longest prefix.
 //!
 //! - [`IntervalSet`]: a set of numbers as disjoint intervals, used by the declared effects of elements
-//! - [`linear`]: whole numbers that depend on a packet: a constant plus multiples of what it holds
+//! - [`linear`]: whole numbers that depend on a packet: a constant plus multiples of the packet's fields
 //! - [`filter`]: Click's expressions over IP packets (`src net 10/8 and tcp port www`), and matchers that
 //!   find the first of many expressions that holds
 //! - [`cuts`], [`products`]: find the first of many boxes over header fields that contains a packet; `cuts`

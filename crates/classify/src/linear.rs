@@ -68,8 +68,9 @@ impl<T> Linear<T> {
 }
 
 impl<T: Clone + Ord> Linear<T> {
-    /// Adds `factor` times another number. Terms with equal variable and mask become one, terms with factor
-    /// zero vanish, and terms are sorted, so that equal sums are equal values.
+    /// Adds `factor` times another number. Each term of `other` is added to the term with equal variable and
+    /// mask, if there is one. Terms with factor zero vanish, and terms are sorted. So numbers that were made
+    /// from zero by this function alone are equal values if they are equal sums.
     #[must_use]
     pub fn plus_times(mut self, factor: i64, other: &Linear<T>) -> Linear<T> {
         self.constant = self.constant.saturating_add(other.constant.saturating_mul(factor));

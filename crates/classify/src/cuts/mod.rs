@@ -160,9 +160,9 @@ impl Numbers {
 }
 
 impl<const D: usize> Cuts<D> {
-    /// Returns the first rule for each of the first `count` points, by its index, or [`NONE`]. If a point
-    /// is in a box that is not exact, `holds` decides if the rule holds: it is called with the index of the
-    /// point and the rule. Within a tree it is called in the order of rules.
+    /// Returns the first rule for each of the first `count` points, by the point's index, or [`NONE`]. If a
+    /// point is in a box that is not exact, `holds` decides if the rule holds: it is called with the index of
+    /// the point and the rule. Within a tree it is called in the order of rules.
     #[inline]
     pub fn first(
         &self,
@@ -266,7 +266,7 @@ impl<const D: usize> Cuts<D> {
     }
 
     /// Returns the lowest rule below `best` in the blocks of a leaf that has a box containing the point and
-    /// holds there; otherwise `best`.
+    /// holds there; otherwise `best`. `holds` and `inside` are for the point that is looked up.
     #[inline(always)]
     fn search(
         &self,

@@ -5,8 +5,8 @@
 //! 2005). Fields after the protocol, such as the flags in some versions of the format, are ignored, as in
 //! other tools.
 //!
-//! A rule becomes a [`Condition`]. A port range other than 0 to 65535 is compared with the first four bytes
-//! after the IP header, whatever the protocol, and never holds for later fragments.
+//! A rule becomes a [`Condition`]. Port ranges other than 0 to 65535 are compared with the first four bytes
+//! after the IP header, whatever the protocol. A rule with such a range never holds for later fragments.
 
 use std::net::Ipv4Addr;
 

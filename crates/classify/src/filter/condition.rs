@@ -218,8 +218,9 @@ fn of_protocol(protocol: Protocol, version: Version) -> Condition {
     }
 }
 
-/// Restricts a condition on the transport header to packets that have this header: the protocol field has
-/// the value for `protocol`, and the packet is not a later fragment.
+/// Restricts a condition on the transport header to packets that have this header: the protocol field has the
+/// value for `protocol`, and the packet is not a later fragment of IPv4. In fragments of IPv6, the field has
+/// the number of another header.
 fn starting_with(protocol: Protocol, version: Version, inner: Condition) -> Condition {
     let first = match version {
         Version::V4 => Tree::Leaf(Test::equal(HeaderLayer::Network, 6, 2, 0x1fff, 0)),
