@@ -1,5 +1,5 @@
-//! The classification of packets: sets of field values, the languages in which users describe packets, and
-//! data structures that find the first matching rule or longest prefix.
+//! The classification of packets. The crate has sets of field values, and the languages in which users
+//! describe packets. It also has data structures that find the first matching rule or the longest prefix.
 //!
 //! - [`IntervalSet`]: a set of numbers as disjoint intervals, used by the declared effects of elements
 //! - [`linear`]: whole numbers that depend on a packet: a constant plus multiples of the packet's fields

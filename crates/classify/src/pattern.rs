@@ -265,8 +265,8 @@ fn words(offset: u32, value: &str, mask: Option<&str>) -> Vec<Test> {
     tests
 }
 
-/// Merges the tests of clauses that are not negated, where they are of the same word and do not contradict
-/// each other, and sorts them by offset. Negated clauses follow.
+/// Merges the tests of clauses that are not negated, if they are of the same word and do not contradict each
+/// other. Sorts these tests by offset. Negated clauses follow.
 fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
     let (negated, plain): (Vec<_>, Vec<_>) = clauses.into_iter().partition(|c| c.negated);
     let mut tests: Vec<Test> = Vec::new();

@@ -2,13 +2,14 @@
 //! change.
 //!
 //! The table is a trie over cells. The first step of a look-up uses 16 bits of the address as an index into
-//! an array of 256 KiB, which stays in the processor's caches. Each further step uses 8 bits as an index into
-//! a page of 256 cells, 1 KiB. An address block of 16 (or 24, 32, ...) bits has a page only if there are
-//! longer prefixes in it. So a look-up in IPv4 costs at most two accesses to main memory, and at most one if
-//! no prefix of more than 24 bits is in the address's block of 24 bits. This is as in DIR-24-8 (Gupta, Lin,
-//! McKeown: Routing Lookups in Hardware at Memory Access Speeds, INFOCOM 1998). In contrast to DIR-24-8, a
-//! small table takes little memory, and a change writes few cells. A full table of the Internet, 900,000 IPv4
-//! prefixes, takes about 70 MB including the prefixes themselves; 160,000 IPv6 prefixes take about 50 MB.
+//! an array. The array has 256 KiB and stays in the processor's caches. Each further step uses 8 bits as an
+//! index into a page of 256 cells, 1 KiB. An address block of 16 (or 24, 32, ...) bits has a page only if
+//! there are longer prefixes in it. So a look-up in IPv4 costs at most two accesses to main memory. It costs
+//! at most one if the address's block of 24 bits has no prefix of more than 24 bits. This is as in DIR-24-8
+//! (Gupta, Lin, McKeown: Routing Lookups in Hardware at Memory Access Speeds, INFOCOM 1998). In contrast to
+//! DIR-24-8, a small table takes little memory, and a change writes few cells. A full table of the Internet,
+//! 900,000 IPv4 prefixes, takes about 70 MB including the prefixes themselves; 160,000 IPv6 prefixes take
+//! about 50 MB.
 //!
 //! Each cell has the value and the length of the longest prefix that contains its addresses. So an inserted
 //! prefix overwrites exactly the cells of shorter prefixes, and a removed prefix is replaced by the next
@@ -382,8 +383,8 @@ impl<A: Address> PrefixTable<A> {
         cells
     }
 
-    /// Makes a page whose cells are all copies of the cell `at`, replaces that cell by a link to the page,
-    /// and returns the page's number. Look-ups find the same as before.
+    /// Makes a page whose cells are all copies of the cell at index `at`, and replaces that cell by a link to
+    /// the page. Returns the page's number. Look-ups find the same as before.
     fn make_page(&mut self, at: usize) -> usize {
         let leaf = self.cells[at];
         let page = match self.free.pop() {

@@ -13,8 +13,8 @@ pub enum ClockKind {
     /// The time stamps of the captures' packets, and the times of timers between packets. Without captures,
     /// time jumps from timer to timer.
     Trace,
-    /// A clock that starts at `start`, advances by `tick` each time the driver reads it, and jumps to the
-    /// next timer when no work is left (Click's `--simtime`).
+    /// A clock that starts at `start`, and advances by `tick` each time the driver reads it. When no work is
+    /// left, it jumps to the next timer. (This is Click's `--simtime`.)
     Simulated {
         /// The start time.
         start: Timestamp,

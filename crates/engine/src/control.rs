@@ -19,7 +19,7 @@ pub(crate) struct Control {
     pub(crate) sink: Box<dyn Sink>,
     /// The text of the configuration, for the handler `config`. Empty if the text is not known.
     pub(crate) text: String,
-    /// The number of handler calls that are active now, each made by the one before; see `DEEPEST` in
+    /// The number of handler calls that are active now, each made by the call before it; see `DEEPEST` in
     /// `handlers/mod.rs`.
     pub(crate) depth: u32,
     /// The function that makes graphs for the handler `hotconfig`. `None` if the handler is not available,

@@ -1,9 +1,9 @@
 //! The driver: chooses the task or timer that runs next, sets the time, and ends the run.
 //!
-//! With a real or simulated clock, a round of the loop in `run_live` checks for stop requests, receives
-//! packets of other workers, runs up to `TASKS_PER_ROUND` tasks, and runs the timers that are due. If there
-//! was no work, it waits for the next timer (in simulated time, it jumps to the timer), or ends the run.
-//! Under the trace clock, `trace_time.rs` runs the loop instead.
+//! With a real or simulated clock, `run_live` runs a loop. A round checks for stop requests, receives packets
+//! of other workers, runs up to `TASKS_PER_ROUND` tasks, and runs the timers that are due. If there was no
+//! work, it waits for the next timer (in simulated time, it jumps to the timer), or ends the run. Under the
+//! trace clock, `trace_time.rs` runs the loop instead.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use crate::worker::{MOST_WORK, Worker};
 
 /// The maximum number of tasks that run in one round, before the driver checks stop requests and files again.
 const TASKS_PER_ROUND: usize = 128;
-/// The real time after which no further task runs in a round, so that stop requests and files do not wait
-/// long if tasks are slow. Each task counts with at most `MOST_OF_TASK`, because another thread may have had
-/// the core for the rest of the time.
+/// The real time after which no further task runs in a round. So stop requests and files do not wait long if
+/// tasks are slow. Each task counts with at most `MOST_OF_TASK`, because another thread may have had the core
+/// for the rest of the time.
 const ROUND: Timestamp = Timestamp(10_000_000);
 const MOST_OF_TASK: Timestamp = Timestamp(1_000_000);
 /// The maximum number of timers that run in a row before the driver checks stop requests.
@@ -45,9 +45,9 @@ const MOST_LAST_TIMERS: usize = 1_000_000;
 
 impl Worker {
     /// Initialises every element of this worker, ordered by the phases of their classes. Under the trace
-    /// clock, elements that read captures are initialised first, and time starts with their first packet,
-    /// so that the timers of other elements count from there. Stops at the first failure, and then drains
-    /// and closes the elements.
+    /// clock, elements that read captures are initialised first. Time then starts with their first packet, so
+    /// that the timers of other elements count from there. Stops at the first failure, and then drains and
+    /// closes the elements.
     ///
     /// # Errors
     /// If an element cannot be initialised: the problem that it reports.
@@ -253,9 +253,9 @@ impl Worker {
         worked
     }
 
-    /// Runs at most `most` tasks. Returns earlier if the driver is stopped, no task is scheduled, the tasks
-    /// have taken [`ROUND`], or the next task is a source that has to wait. Also returns when a timer is due,
-    /// so that elements that hold packets for microseconds do not wait for other tasks.
+    /// Runs at most `most` tasks. Returns earlier if the driver is stopped, no task is scheduled, or the
+    /// tasks have taken [`ROUND`]. Also returns when the next task is a source that has to wait. Also returns
+    /// when a timer is due, so that elements that hold packets for microseconds do not wait for other tasks.
     fn run_tasks(&mut self, most: usize) {
         let mut spent = Timestamp::ZERO;
         self.look_at_clock();
@@ -335,7 +335,7 @@ impl Worker {
             self.control.stop(team.take_stops());
             return team.has_failed();
         }
-        // Only the first worker decides about the end of the run and asks the driver script, so this worker
+        // Only the first worker decides about the end of the run and asks the driver script. So this worker
         // passes its requests to stop to the first worker.
         if !self.control.goes_on() {
             team.ask_to_stop(1 - self.control.runcount);
@@ -376,9 +376,9 @@ impl Worker {
         }
     }
 
-    /// Does the periodic work of a round: switches to a prepared graph, updates the progress counter,
-    /// serves the requests of other workers, and checks files and signals. Returns the reason for the end
-    /// if the run was stopped or interrupted, and no driver script objects.
+    /// Does the periodic work of a round. It switches to a prepared graph, updates the progress counter,
+    /// serves the requests of other workers, and checks files and signals. Returns the reason for the end if
+    /// the run was stopped or interrupted, and no driver script objects.
     pub(crate) fn stop_check(&mut self) -> Option<End> {
         self.rounds = self.rounds.wrapping_add(1);
         if self.control.next.is_some() {

@@ -1,5 +1,5 @@
-//! Finds elements in a wrong order: elements that need payloads where payloads are parked, payloads that
-//! are parked and never joined, and elements that may reorder packets whose order was restored.
+//! Finds elements in a wrong order. Some need payloads where payloads are parked, some park payloads which
+//! are never joined, and some may reorder packets whose order was restored.
 
 use std::collections::BTreeSet;
 
@@ -53,8 +53,8 @@ pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
     found
 }
 
-/// Returns the elements that park payloads which no element joins, or join payloads that no element parks:
-/// each with the text of the error and a hint.
+/// Returns the elements that park payloads which no element joins, or join payloads that no element parks.
+/// With each element comes the text of the error and a hint.
 pub(crate) fn unjoined(
     effects: &[Effects],
     forward: &Forward,

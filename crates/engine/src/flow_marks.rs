@@ -1,9 +1,10 @@
 //! Finds out which elements can rely on the flow marks of packets.
 //!
 //! An element that has looked up a packet's flow marks the packet, so that elements downstream need not look
-//! the flow up again. A mark is reliable if it comes from one element only, and no element between changes
-//! fields that distinguish flows, holds packets (the number of a flow may be given to another flow
-//! meanwhile), makes packets of its own, or is opaque.
+//! the flow up again. A mark is reliable if it comes from one element only, and no element between makes it
+//! invalid. Elements do so that change fields which distinguish flows, make packets of their own, or are
+//! opaque. Elements that hold packets do so, too, because the number of a flow may be given to another flow
+//! meanwhile.
 
 use element::effects::{Action, Effects, Field, FlowMarks, Hold, Target};
 use element::{Base, ElementId};

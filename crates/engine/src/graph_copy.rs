@@ -11,8 +11,8 @@ use crate::placement::{Placement, Way};
 use crate::plan::Plan;
 use crate::stand_ins::{Elements, StandIns};
 
-/// The copy of a graph that one worker has. An element can be called while the rest of the copy is in use,
-/// because it is taken out of its slot for the time of the call.
+/// The copy of a graph that one worker has. An element can be called while the rest of the copy is in use: it
+/// is out of its slot for the time of the call.
 pub(crate) struct GraphCopy {
     // The work list uses the first three fields for each batch, so they come first.
     /// The elements, indexed by element number. An element is `None` while it is being called.

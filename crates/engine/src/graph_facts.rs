@@ -1,5 +1,5 @@
-//! Derives facts about a graph from the declared effects of all its elements together: annotations that are
-//! read, work that may be left for devices, and bytes that a replay has to restore.
+//! Derives facts about a graph from the declared effects of all its elements together. Among them are
+//! annotations that are read, work that may be left for devices, and bytes that a replay has to restore.
 
 use std::collections::BTreeSet;
 
@@ -188,8 +188,8 @@ fn moves(effects: &Effects, output: usize) -> BTreeSet<Option<i32>> {
     if by_output.is_empty() { effects.cases.iter().map(moved).collect() } else { by_output }
 }
 
-/// Returns, for each element, true if it can handle packets with work left for a device, and may get such
-/// packets from an element for which `leaves` is true.
+/// Returns, for each element, true if it can handle packets with work left for a device and may get such
+/// packets. They come from elements for which `leaves` is true.
 fn receives_offloads(
     effects: &[Effects],
     forward: &Forward,
@@ -241,9 +241,9 @@ impl<'e> Asked<'e> {
     }
 }
 
-/// True if the given elements may get packets that hold many segments and start at `start`: neither the
-/// elements nor any element downstream, up to a device, has an obstacle, and the start of the packets can be
-/// followed. The device finds the headers again, so packets may have another start there.
+/// True if the given elements may get packets that hold many segments and start at `start`. Neither the
+/// elements nor any element downstream, up to a device, may have an obstacle. Also, the start of the packets
+/// must be known on the way. The device finds the headers again, so packets may have another start there.
 pub(crate) fn take_large_segments(
     effects: &[Effects],
     forward: &Forward,
@@ -273,8 +273,8 @@ pub(crate) fn take_large_segments(
 }
 
 /// True if the given elements may get frames with work left for a device, which start at `start` (see
-/// [`Support::offloads`](element::effects::Support::offloads)): neither the elements nor any element
-/// downstream has an obstacle, and each device takes frames with this start.
+/// [`Support::offloads`](element::effects::Support::offloads)). Neither the elements nor any element
+/// downstream, up to a device, may have an obstacle. Each device must take frames with this start.
 pub(crate) fn take_offloads(
     effects: &[Effects],
     forward: &Forward,
@@ -301,7 +301,7 @@ pub(crate) fn take_offloads(
     true
 }
 
-/// True if elements downstream of a replay may prepend bytes, so that a replayed packet starts ahead of the
+/// True if elements downstream of a replay may prepend bytes. A replayed packet then starts ahead of the
 /// first byte that it had when it was stored.
 fn grows_in_front(effects: &[Effects], forward: &Forward) -> bool {
     // The least number of bytes that were stripped on the way from the replay to each element.

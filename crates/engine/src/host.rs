@@ -64,7 +64,7 @@ impl WorkerHost<'_> {
         input: usize,
         batch: Batch,
     ) -> Option<Batch> {
-        // The slot is never empty here: only an element that is being called is out of its slot, and the
+        // The slot is never empty here. Only an element that is being called is out of its slot, and the
         // engine pushes into one element at a time.
         let mut element = self.graph.elements[id].take()?;
         let rest = element.push(&mut Cx::new(core, self, id), input, batch);

@@ -7,8 +7,8 @@
 //!    drains and closes the elements. The caller calls all three, in this order.
 //! 4. [`Worker::report`] returns a [`RunReport`], which accounts for every packet.
 //!
-//! [`Workers`] does the same with several workers, each with a thread and a copy of the graph. The files by
-//! subject:
+//! [`Workers`] does the same with several workers, each with a copy of the graph and, except under the trace
+//! clock, a thread. The files by subject:
 //!
 //! | subject | files |
 //! | --- | --- |

@@ -2,8 +2,8 @@
 //! other, and the end of the run.
 //!
 //! If workers take turns, the team keeps the workers that wait, and each worker refers to its team. So the
-//! modules `team` and `worker` use each other: the worker whose turn it is must be able to read handlers
-//! and reports of the others.
+//! modules `team` and `worker` use each other. The worker whose turn it is must be able to read handlers and
+//! reports of the others.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -81,8 +81,8 @@ impl Request {
 
 impl Team {
     /// Makes a team of `workers` workers, which take turns on one thread if `in_turn`. If they do not, the
-    /// key of the hash that gives packets to workers is secret, so that an attacker cannot choose the
-    /// worker of packets.
+    /// key of the hash that gives packets to workers is secret. So an attacker cannot choose the worker of
+    /// packets.
     ///
     /// # Errors
     /// If the system refuses an event, for example because the process has no file descriptor left.
@@ -176,9 +176,9 @@ impl Team {
     }
 
     /// True if all workers are idle and no packet is on its way between them. A worker works only after it
-    /// has called [`end_idle`](Self::end_idle). So if all workers were idle for the whole time between two
-    /// readings of their counts, and as many packets were taken as were handed over, no worker can get work
-    /// from another worker any more.
+    /// has called [`end_idle`](Self::end_idle). Suppose that all workers were idle for the whole time between
+    /// two readings of their counts, and as many packets were taken as were handed over. Then no worker can
+    /// get work from another worker any more.
     pub(crate) fn is_idle(&self) -> bool {
         let all = || self.members.iter().map(|member| member.idle.load(Ordering::SeqCst));
         let before: Vec<u64> = all().collect();

@@ -1,4 +1,4 @@
-//! A thread's own copy of a graph, and the work list that moves packets through it.
+//! A worker: its own copy of a graph, and the work list that moves packets through the copy.
 //!
 //! ```text
 //!  source task ── run ──▶ emitted: [ batch for output 1, batch for output 0 ]      (Core::emitted)
@@ -18,8 +18,8 @@
 //! ```
 //!
 //! The list goes depth first: all that an element emits is delivered before anything that was waiting. No
-//! element calls another element. Most batches are never put on the list, because output 0 is a tail call:
-//! the loop of `push_on` pushes the packets that an element returns into the next element.
+//! element calls another element. Most batches are never put on the list, because output 0 is a tail call.
+//! The loop of `push_on` pushes the packets that an element returns into the next element.
 //!
 //! With several workers, a connection may lead to another worker. Then [`Exchange::send`] returns the
 //! packets that go on here, and [`Worker::receive`] processes the packets of other workers.
@@ -84,8 +84,8 @@ pub struct Worker {
     pub(crate) has_worked: bool,
     /// The measured lateness of this worker's sleeps.
     pub(crate) lateness: Lateness,
-    /// Memory that is released when the run ends, so that elements can be closed and the report written
-    /// even if packets have used up all memory.
+    /// Memory that is released when elements are drained at the end of the run. So elements can be closed and
+    /// the report written even if packets have used up all memory.
     pub(crate) reserve: Vec<u8>,
 }
 
@@ -302,8 +302,8 @@ impl Worker {
         }
     }
 
-    /// Sends packets that have arrived at an element to the element's copies at other workers, and pushes
-    /// the packets that stay into the copy at this worker. Returns the number of elements that were called.
+    /// Sends packets that have arrived at an element to the element's copies at other workers. Pushes the
+    /// packets that stay into the copy at this worker. Returns the number of elements that were called.
     #[cold]
     fn send_to_copies(&mut self, to: Target, batch: Batch, endless: bool) -> u64 {
         let origin = self.graph.placement.origin(to.element as usize);

@@ -1,4 +1,4 @@
-//! All workers of a graph: each has a copy of the graph and a thread, which is pinned to a core if there are
+//! All workers of a graph. Each has a copy of the graph and a thread, which is pinned to a core if there are
 //! enough cores. Under the trace clock, the workers take turns on one thread instead.
 //!
 //! The first worker runs on the caller's thread. It decides when the run is over, handles interrupts and
@@ -34,8 +34,8 @@ use crate::worker::{MOST_WORK, Worker};
 /// A configured graph on one or several workers.
 #[allow(clippy::vec_box, reason = "workers change places, and a box is one word to move")]
 pub struct Workers {
-    /// The workers that are not on a thread of their own now: the first worker, and others before their
-    /// threads start or after their threads have ended.
+    /// The workers that are not on a thread of their own now. These are the first worker, and others before
+    /// their threads start or after their threads have ended.
     here: Vec<Box<Worker>>,
     /// The threads of the other workers while they run. Each returns its worker at its end.
     threads: Vec<JoinHandle<Option<Box<Worker>>>>,
@@ -361,8 +361,8 @@ impl Drop for Leaves {
     }
 }
 
-/// Converts an error about one worker's part of the memory into an error about the memory of all workers,
-/// which is the amount that the user has given.
+/// Converts an error about one worker's part of the memory into an error about the memory of all workers.
+/// That is the amount that the user has given.
 fn of_all(error: PoolError, workers: usize) -> PoolError {
     match error {
         PoolError::TooSmall { asked, least } => {

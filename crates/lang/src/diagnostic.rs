@@ -24,8 +24,8 @@ impl std::fmt::Display for Severity {
     }
 }
 
-/// The number of diagnostics after which the parser reports one more error, that there are too many, and
-/// stops.
+/// The number of diagnostics of a configuration after which one more error says that there are too many.
+/// Later diagnostics are not reported.
 pub const MOST_FINDINGS: usize = 1000;
 
 /// An error, warning or note about a configuration. Where Click reports the same error, either `message`

@@ -1,4 +1,4 @@
-//! Expands compound elements: makes an instance of a template for each use of its compound element, which
+//! Expands compound elements: makes an instance of a template for each use of its compound element. This
 //! gives a flat list of elements, and connections that still pass through tunnels.
 
 use std::collections::HashMap;

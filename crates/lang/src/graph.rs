@@ -7,8 +7,8 @@ use crate::source::Span;
 
 /// A configuration with all compound elements expanded, so that it has elements and connections only.
 ///
-/// Elements are in Click's order: first the elements of the file, then, for each compound element in turn,
-/// the elements of its body, followed by the elements of the compound elements inside that body.
+/// Elements are in Click's order. The elements of the file are first. Then, for each compound element in
+/// turn, come the elements of its body, followed by the elements of the compound elements inside that body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
     /// The elements. Connections name them by index; their names are unique.

@@ -100,7 +100,7 @@ impl<'a> Lexer<'a> {
 
     /// Returns the span of the configuration string between the opening parenthesis at `open` and the
     /// parenthesis that closes it, where the lexer continues. If no parenthesis closes it, adds an error to
-    /// `findings` and returns an empty span; the lexer then continues at the next `;` or at the end of the
+    /// `findings` and returns an empty span. The lexer then continues at the next `;` or at the end of the
     /// text.
     pub(crate) fn config(&mut self, open: Span, findings: &mut Findings) -> Span {
         let bytes = self.text.as_bytes();

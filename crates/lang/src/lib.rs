@@ -62,9 +62,9 @@ pub struct Options<'a> {
     pub allows_circles: bool,
     /// Further texts that are appended to the main text (Click's option `-e`).
     pub expressions: &'a [SourceId],
-    /// The names of the element classes that exist. An unknown class is then an error, and an undeclared name
-    /// is an anonymous element only if it is a class or has a configuration string. With `None`, any class
-    /// may exist, and an undeclared name is a class if it has a configuration string or does not start with a
+    /// The names of the element classes that exist. An unknown class is then an error. An undeclared name is
+    /// an anonymous element only if it is a class or has a configuration string. With `None`, any class may
+    /// exist. An undeclared name is then a class if it has a configuration string or does not start with a
     /// lower-case letter.
     pub classes: Option<&'a [&'a str]>,
 }

@@ -20,7 +20,7 @@ const DEEPEST: u32 = 8;
 const WIDE: u32 = 1 << 27;
 
 // The value of a branch is its gain divided by its cost. The gain is the number of times that it halves the
-// boxes with which a point has to be compared; below `LEAST_GAIN` a branch is rejected. The cost is 1 for
+// boxes with which a point has to be compared. Up to `LEAST_GAIN`, a branch is rejected. The cost is 1 for
 // the step. It rises by `COST_OF_BIT` for each bit, because more children take more memory. It rises by
 // `COST_OF_DOUBLING` for each doubling of the boxes by copies in several children. (Measured on the
 // ClassBench rule sets of 1,000 and 10,000 rules.)
@@ -139,9 +139,8 @@ impl<const D: usize> Builder<'_, D> {
                     let share = spare as u128 * part.len() as u128 / total.max(1) as u128;
                     let node = self.divide(part.clone(), inner, share as usize, depth + 1);
                     // `divide` leaves out boxes that are hidden in the child's region. In the next child
-                    // other boxes may be hidden. So the next child shares the node only if all boxes
-                    // contain the whole region in this field, because then the same boxes are hidden in
-                    // both.
+                    // other boxes may be hidden. So the next child shares the node only if all boxes contain
+                    // the whole region in this field. Then the same boxes are hidden in both.
                     let is_wide = |entry: &u32| {
                         let range = self.area(*entry).ranges[cut.field];
                         range.0 <= low && high <= range.1

@@ -1,5 +1,5 @@
-//! A question while it is parsed: the qualifiers, sign and value that its words have set so far, and the
-//! rules by which they become a [`Primitive`].
+//! A question while it is parsed: the qualifiers, sign and value that its words have set so far. Here are
+//! also the rules by which they become a [`Primitive`].
 
 use std::fmt;
 

@@ -106,8 +106,8 @@ const STRUCTURE: &[&str] = &[
     "true", "false",
 ];
 
-/// True if a word without meaning is likely a mistyped value or keyword: neither an operator nor a keyword
-/// that stands where it is not allowed.
+/// True if a word without meaning is likely a mistyped value or keyword. False for operators, and for
+/// keywords where they are not allowed.
 fn is_meant(word: &str) -> bool {
     let is_plain = word.starts_with(|c: char| c.is_alphanumeric() || c == ':');
     is_plain && !STRUCTURE.contains(&word) && !Kind::is_word(word)

@@ -18,12 +18,12 @@ mod tests;
 
 use crate::cuts::{GROUP, NONE, Points};
 
-/// The number of fields of a point: source address, destination address, source port, destination port,
-/// protocol, and a field that is 1 for later fragments and 0 for other packets.
+/// The number of fields of a point. The fields are source address, destination address, source port,
+/// destination port, protocol, and a field that is 1 for later fragments and 0 for other packets.
 pub const FIELDS: usize = 6;
 
-/// The result of [`Products::first`] for a point whose first box is not exact: the caller has to find out if
-/// the rule holds, and which rule does otherwise.
+/// The result of [`Products::first`] for a point whose first box is not exact. The caller has to find out if
+/// the rule holds, and which rule holds otherwise.
 pub const ASK: u32 = u32::MAX - 1;
 
 /// The tables for one list of boxes.

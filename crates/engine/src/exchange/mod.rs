@@ -124,8 +124,8 @@ pub(crate) fn connect(
 }
 
 impl Exchange {
-    /// Hands packets of a batch over to the workers that they have to go to, and returns the packets that
-    /// this worker processes now (`None` if there are none). Packets that find no room in a ring, and cannot
+    /// Hands packets of a batch over to the workers that they have to go to. Returns the packets that this
+    /// worker processes now, or `None` if there are none. Packets that find no room in a ring, and cannot
     /// wait for it, are counted as dropped at the element `from`.
     #[cold]
     #[inline(never)]
@@ -426,19 +426,19 @@ impl Exchange {
         (self.rings.handed, self.rings.taken)
     }
 
-    /// Returns the largest number of packets by which a packet processed at this worker was overtaken, and
-    /// the limit of this number for bursts of `burst` packets. The limit is `None` if packets come from
-    /// interfaces, which cannot wait. The result is `None` if packets are not spread, or their order is
-    /// kept.
+    /// Returns the largest number of packets by which a packet processed at this worker was overtaken. With
+    /// it, returns the limit of this number for bursts of `burst` packets. The limit is `None` if packets
+    /// come from interfaces, which cannot wait. The result is `None` if packets are not spread, or their
+    /// order is kept.
     fn displaced(&self, burst: usize) -> Option<(u64, Option<u64>)> {
         let displacement = self.displacement()?;
         let most = SPAN * self.rings.workers() + burst;
         Some((displacement.largest, self.rings.waits.then_some(most as u64)))
     }
 
-    /// Returns the shared state from which the largest displacement at any worker can be read, and the
-    /// limit of the displacement for bursts of `burst` packets. Returns `None` if packets are not spread,
-    /// or their order is kept.
+    /// Returns the shared state from which the largest displacement at any worker can be read. With it,
+    /// returns the limit of the displacement for bursts of `burst` packets. Returns `None` if packets are not
+    /// spread, or their order is kept.
     pub(crate) fn board(&self, burst: usize) -> Option<(Arc<Board>, Option<u64>)> {
         let (displacement, (_, most)) = self.displacement().zip(self.displaced(burst))?;
         Some((Arc::clone(&displacement.board), most))

@@ -151,9 +151,9 @@ impl Rings {
         );
     }
 
-    /// Moves staged packets into the rings, or into the queues of full rings, and wakes the workers that
-    /// get packets. Before that, calls `sends` for each such worker: with the worker, its staged packets,
-    /// and the number of them, from the first, that are not lost. Passes the lost packets to `lost`.
+    /// Moves staged packets into the rings, or into the queues of full rings, and wakes the workers that get
+    /// packets. Before that, calls `sends` for each such worker. Its arguments are the worker, the staged
+    /// packets, and the number of them, from the first, that are not lost. Passes the lost packets to `lost`.
     #[inline]
     pub(super) fn push_staged(
         &mut self,

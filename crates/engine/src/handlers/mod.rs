@@ -42,8 +42,8 @@ pub(crate) const WORKER: &str = "worker";
 /// graphs ([`Control::rebuild`]).
 const HOTCONFIG: &str = "hotconfig";
 
-/// The graph's handlers for displacement, where packets of flows are spread without keeping order: the
-/// largest number of packets by which a packet was overtaken, and the limit of this number.
+/// The graph's handlers for displacement: the largest number of packets by which a packet was overtaken, and
+/// the limit of this number. They exist if packets of flows are spread without keeping order.
 const DISPLACED: &str = "displaced";
 const DISPLACED_MOST: &str = "displaced_most";
 
@@ -193,8 +193,8 @@ impl WorkerHost<'_> {
     /// Reads a handler of this worker's copy of an element, or of the graph if `element` is `None`.
     ///
     /// # Errors
-    /// If the handler does not exist, cannot be read, gets a parameter that it does not take, or reports an
-    /// error, or if the element is being called.
+    /// If the handler does not exist, cannot be read, or reports an error. Also if it gets a parameter that
+    /// it does not take, or if the element is being called.
     pub(crate) fn read_here(
         &mut self,
         core: &mut Core,
@@ -224,7 +224,7 @@ impl WorkerHost<'_> {
     /// the rights of the caller.
     ///
     /// # Errors
-    /// If the handler does not exist, cannot be written, or reports an error, or if the element is being
+    /// If the handler does not exist, cannot be written, or reports an error. Also if the element is being
     /// called.
     pub(crate) fn write_here(
         &mut self,
@@ -286,7 +286,8 @@ impl WorkerHost<'_> {
     }
 
     /// Calls a handler one level deeper. Returns an error beyond [`DEEPEST`] levels, so that handlers that
-    /// call each other do not exhaust the stack, and if the element `id` is being called already.
+    /// call each other do not exhaust the stack. Also returns an error if the element `id` is being called
+    /// already.
     fn deeper<T>(
         &mut self,
         id: ElementId,

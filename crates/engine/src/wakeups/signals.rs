@@ -9,7 +9,8 @@ use element::{ElementId, Signal};
 
 use crate::plan::Plan;
 
-/// The signals that a port hears: the signals of all elements from which a path leads to the port.
+/// The signals that a port hears: the signals of all elements from which a path leads to the port. The path
+/// must not pass through another element that gives a signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hears {
     /// A path ends at an element that gives no signal, so packets (or room) must be expected at any time.
@@ -149,7 +150,7 @@ impl Signals {
 /// Returns the signals that each port hears, by element and port: for packets at inputs, for room at
 /// outputs.
 ///
-/// Each signal is followed from the element that gives it to all ports that hear it, so that the time is
+/// Each signal is followed from the element that gives it to all ports that hear it. So the time is
 /// proportional to the number of connections and of signals heard.
 fn hears(plan: &Plan, signal: Signal) -> Vec<Vec<Hears>> {
     let upstream = signal == Signal::Packets;

@@ -77,8 +77,9 @@ impl Timers {
         exact.or(coarse).is_some()
     }
 
-    /// Returns the time at which a sleeping worker has to be awake: when the next coarse or background timer
-    /// is due, or by `earlier` before the next exact timer is due. `None` if no timer is set.
+    /// Returns the time at which a sleeping worker has to be awake. This is when the next coarse or
+    /// background timer is due, or by `earlier` before the next exact timer is due. `None` if no timer is
+    /// set.
     pub(crate) fn wake_up(&mut self, earlier: Timestamp) -> Option<Timestamp> {
         let [exact, others @ ..] = self.first();
         let exact = exact.map(|(at, _)| at - earlier);
