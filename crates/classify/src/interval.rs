@@ -62,7 +62,8 @@ impl IntervalSet {
         IntervalSet { intervals: both }
     }
 
-    /// Returns the numbers of `bits` bits that are not in the set.
+    /// Returns the numbers of `bits` bits that are not in the set. The set must contain no number of more
+    /// bits.
     #[must_use]
     pub fn complement(&self, bits: u32) -> IntervalSet {
         let mut gaps = Vec::with_capacity(self.intervals.len() + 1);

@@ -1,9 +1,9 @@
-//! The classification of packets: sets of field values, the languages in which users describe packets, and
-//! data structures that find the first matching rule or longest prefix.
+//! The classification of packets. The crate has sets of field values, and the languages in which users
+//! describe packets. It also has data structures that find the first matching rule or the longest prefix.
 //!
 //! - [`IntervalSet`]: a set of numbers as disjoint intervals, used by the declared effects of elements
 //! - [`Tree`]: a Boolean expression over tests of any type
-//! - [`linear`]: whole numbers that depend on a packet: a constant plus multiples of what it holds
+//! - [`linear`]: whole numbers that depend on a packet: a constant plus multiples of the packet's fields
 //! - [`filter`]: Click's expressions over IP packets (`src net 10/8 and tcp port www`), and matchers that
 //!   find the first of many expressions that holds
 //! - [`cuts`], [`products`]: find the first of many boxes over header fields that contains a packet; `cuts`

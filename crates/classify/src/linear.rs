@@ -68,8 +68,9 @@ impl<T> Linear<T> {
 }
 
 impl<T: Clone + Ord> Linear<T> {
-    /// Adds `factor` times another number. Terms with equal variable and mask become one, terms with factor
-    /// zero vanish, and terms are sorted, so that equal sums are equal values.
+    /// Adds `factor` times another number. Each term of `other` is added to the term with equal variable and
+    /// mask, if there is one. Terms with factor zero vanish, and terms are sorted. So equal sums are equal
+    /// values, unless `self` has two terms with equal variable and mask.
     #[must_use]
     pub fn plus_times(mut self, factor: i64, other: &Linear<T>) -> Linear<T> {
         self.constant = self.constant.saturating_add(other.constant.saturating_mul(factor));
@@ -103,7 +104,7 @@ impl<T: fmt::Display> fmt::Display for Linear<T> {
 }
 
 /// Returns the bits of a number under a mask, shifted down so that the lowest bit of the mask has the value
-/// one; zero for an empty mask.
+/// one. Returns zero for an empty mask.
 pub fn masked(value: u128, mask: u128) -> u128 {
     if mask == 0 { 0 } else { (value & mask) >> mask.trailing_zeros() }
 }

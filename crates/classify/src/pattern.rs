@@ -3,8 +3,9 @@
 //!
 //! A pattern is a list of clauses that must all hold. A clause is `[!]offset/value[%mask]`: the offset in
 //! bytes is decimal, value and mask are hexadecimal. `?` stands for half bytes with any value, and `!`
-//! negates the clause. The pattern `-` matches every packet. A packet that is too short for a clause's
-//! bytes does not match the clause, so it matches the negated clause.
+//! negates the clause. The pattern `-` matches every packet. A packet that lacks a byte that a clause
+//! compares does not match the clause, so it matches the negated clause. Bytes without mask bits are not
+//! compared; a clause without mask bits matches every packet.
 //!
 //! Patterns are compiled into a decision graph over aligned 32-bit words. Tests whose outcome follows from
 //! earlier tests are skipped.
@@ -59,8 +60,8 @@ impl PatternProgram {
     /// Compiles a list of patterns. The number of a pattern is its index in the list.
     ///
     /// # Errors
-    /// If patterns have errors: all errors of all patterns, each with the number of its pattern and a text
-    /// in Click's words.
+    /// If patterns have errors: the errors of all patterns, each with the number of its pattern and a text in
+    /// Click's words.
     pub fn compile<S: AsRef<str>>(patterns: &[S]) -> Result<PatternProgram, Vec<(usize, String)>> {
         let mut errors = Vec::new();
         let mut parsed = Vec::new();
@@ -149,8 +150,8 @@ impl PatternProgram {
         Decision(next)
     }
 
-    /// Returns the numbers of patterns that no packet reaches as its first match: earlier patterns match
-    /// the same packets, or the pattern contradicts itself. Some such patterns may be missed.
+    /// Returns the numbers of patterns that are the first match of no packet: earlier patterns match the same
+    /// packets, or the pattern contradicts itself. Some such patterns may be missed.
     pub fn unmatched(&self) -> Vec<usize> {
         self.graph.unused(self.patterns.len())
     }
@@ -176,7 +177,8 @@ impl PatternProgram {
     }
 }
 
-/// Parses one pattern into clauses, or returns all its errors in Click's words.
+/// Parses one pattern into clauses, or returns its errors in Click's words. An error of syntax is the last,
+/// because the text after it is not read.
 fn parse_pattern(text: &str) -> Result<Vec<Clause>, Vec<String>> {
     if text.trim() == "-" {
         return Ok(Vec::new());
@@ -263,8 +265,8 @@ fn words(offset: u32, value: &str, mask: Option<&str>) -> Vec<Test> {
     tests
 }
 
-/// Merges the tests of clauses that are not negated, where they are of the same word and do not contradict
-/// each other, and sorts them by offset. Negated clauses follow.
+/// Merges the tests of clauses that are not negated, if they are of the same word and do not contradict each
+/// other. Sorts these tests by offset. Negated clauses follow.
 fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
     let (negated, plain): (Vec<_>, Vec<_>) = clauses.into_iter().partition(|c| c.negated);
     let mut tests: Vec<Test> = Vec::new();

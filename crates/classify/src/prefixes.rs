@@ -2,13 +2,14 @@
 //! change.
 //!
 //! The table is a trie over cells. The first step of a look-up uses 16 bits of the address as an index into
-//! an array of 256 KiB, which stays in the processor's caches. Each further step uses 8 bits as an index
-//! into a page of 256 cells, 1 KiB. An address block of 16 (or 24, 32, ...) bits has a page only if there
-//! are longer prefixes in it. So a look-up in IPv4 costs one access to main memory for prefixes of up to 24
-//! bits and two for longer prefixes, as in DIR-24-8 (Gupta, Lin, McKeown: Routing Lookups in Hardware at
-//! Memory Access Speeds, INFOCOM 1998). In contrast to DIR-24-8, a small table takes little memory, and a
-//! change writes few cells. A full table of the Internet, 900,000 IPv4 prefixes, takes about 70 MB
-//! including the prefixes themselves; 160,000 IPv6 prefixes take about 50 MB.
+//! an array. The array has 256 KiB and stays in the processor's caches. Each further step uses 8 bits as an
+//! index into a page of 256 cells, 1 KiB. An address block of 16 (or 24, 32, ...) bits has a page only if
+//! there are longer prefixes in it. So a look-up in IPv4 costs at most two accesses to main memory. It costs
+//! at most one if the address's block of 24 bits has no prefix of more than 24 bits. This is as in DIR-24-8
+//! (Gupta, Lin, McKeown: Routing Lookups in Hardware at Memory Access Speeds, INFOCOM 1998). In contrast to
+//! DIR-24-8, a small table takes little memory, and a change writes few cells. A full table of the Internet,
+//! 900,000 IPv4 prefixes, takes about 70 MB including the prefixes themselves; 160,000 IPv6 prefixes take
+//! about 50 MB.
 //!
 //! Each cell has the value and the length of the longest prefix that contains its addresses. So an inserted
 //! prefix overwrites exactly the cells of shorter prefixes, and a removed prefix is replaced by the next
@@ -123,7 +124,7 @@ pub struct PrefixEntry {
 /// A table of prefixes that finds the value of the longest prefix containing an address.
 #[derive(Clone, Debug)]
 pub struct PrefixTable<A = u32> {
-    /// All prefixes with their entries, from which changes are computed; look-ups do not use it.
+    /// All prefixes with their entries, from which changes are computed; look-ups do not use this map.
     prefixes: HashMap<Prefix<A>, PrefixEntry>,
     /// The cells of the trie: the array of the first step ([`ROOT`] cells), followed by the pages ([`PAGE`]
     /// cells each).
@@ -243,9 +244,9 @@ impl<A: Address> PrefixTable<A> {
         }
     }
 
-    /// Returns the index of the cell that the second step of a look-up reads. If the first step's cell has
-    /// no page, it is the index of that same cell. The choice has no branch, because the processor could
-    /// not predict it.
+    /// Returns the index of the cell that the second step of a look-up reads. If the first step's cell leads
+    /// to no page, this is the index of the first step's cell. The choice has no branch, because the
+    /// processor could not predict it.
     #[inline]
     fn second(&self, address: A) -> usize {
         let root = address.root();
@@ -275,7 +276,7 @@ impl<A: Address> PrefixTable<A> {
     }
 
     /// Adds a prefix, or replaces its entry. Returns the previous entry, or `None` if the prefix is new. A
-    /// value above [`MAX_VALUE`] must not be used.
+    /// value above [`MAX_VALUE`] must not be used: look-ups would return [`MAX_VALUE`].
     pub fn insert(&mut self, prefix: Prefix<A>, entry: PrefixEntry) -> Option<PrefixEntry> {
         let before = self.prefixes.insert(prefix, entry);
         if prefix.length == 0 {
@@ -382,8 +383,8 @@ impl<A: Address> PrefixTable<A> {
         cells
     }
 
-    /// Makes a page whose cells are all copies of the cell `at`, replaces that cell by a link to the page,
-    /// and returns the page's number. Look-ups find the same as before.
+    /// Makes a page whose cells are all copies of the cell at index `at`, and replaces that cell by a link to
+    /// the page. Returns the page's number. Look-ups find the same as before.
     fn make_page(&mut self, at: usize) -> usize {
         let leaf = self.cells[at];
         let page = match self.free.pop() {

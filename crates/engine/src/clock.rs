@@ -13,8 +13,8 @@ pub enum ClockKind {
     /// The time stamps of the captures' packets, and the times of timers between packets. Without captures,
     /// time jumps from timer to timer.
     Trace,
-    /// A clock that starts at `start`, advances by `tick` each time the driver reads it, and jumps to the
-    /// next timer when no work is left (Click's `--simtime`).
+    /// A clock that starts at `start`, and advances by `tick` each time the driver reads it. When no work is
+    /// left, it jumps to the next timer. (This is Click's `--simtime`.)
     Simulated {
         /// The start time.
         start: Timestamp,
@@ -24,7 +24,7 @@ pub enum ClockKind {
 }
 
 /// The machine's clock, read from the processor's time stamp counter. A reading without a system call takes
-/// about a third of the time of `clock_gettime`; the hot loop reads the clock once per batch.
+/// about a third of the time of `clock_gettime`; the hot loop reads the clock after each task.
 pub(crate) struct RealClock {
     start: Instant,
     wall: i64,
@@ -52,7 +52,8 @@ impl RealClock {
         RealClock { start, wall, anchor: (cycles(), wall), scale: 0, compare_at: 0, last: wall }
     }
 
-    /// Returns the nanoseconds since 1970. The result is never less than the previous result.
+    /// Returns the nanoseconds since 1970: the system's time when this clock was made, and the time passed
+    /// since then. The result is never less than the previous result.
     #[inline]
     pub(crate) fn now(&mut self) -> Timestamp {
         let counter = cycles();
@@ -87,7 +88,7 @@ impl RealClock {
     }
 }
 
-/// Returns the processor's time stamp counter, or zero if there is none.
+/// Returns the processor's time stamp counter, or zero on other processors than x86-64.
 #[inline]
 pub(crate) fn cycles() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

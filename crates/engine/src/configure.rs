@@ -35,7 +35,8 @@ impl Plan {
     /// configuration does not say; with `None`, sources have Click's own defaults.
     ///
     /// # Errors
-    /// If elements find errors in their arguments, or elements are in a wrong order: all of these errors.
+    /// If elements find errors in their arguments: all of these errors, and all warnings. Otherwise, if
+    /// elements are in a wrong order: the errors of the first check of the order that fails.
     pub fn configure(&self, burst: Option<usize>) -> Result<Configured, Vec<Problem>> {
         self.configure_copy(Setup::new(burst))
     }
@@ -45,7 +46,8 @@ impl Plan {
     /// warnings of one copy are enough for the user.
     ///
     /// # Errors
-    /// If elements find errors in their arguments, or elements are in a wrong order: all of these errors.
+    /// If elements find errors in their arguments: all of these errors, and all warnings. Otherwise, if
+    /// elements are in a wrong order: the errors of the first check of the order that fails.
     pub fn configure_all(
         &self,
         burst: Option<usize>,

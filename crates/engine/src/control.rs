@@ -11,15 +11,15 @@ use crate::options::Rebuild;
 use crate::streams::Sink;
 use crate::wakeups::Wakeups;
 
-/// The control of a run of one graph. When another graph replaces the graph, its control replaces this
-/// control.
+/// The control of a run of one graph. When another graph replaces the graph, the control of the new graph
+/// replaces this control.
 pub(crate) struct Control {
     /// Click's run count: the driver runs while it is positive.
     pub(crate) runcount: i64,
     pub(crate) sink: Box<dyn Sink>,
-    /// The configuration as it was written.
+    /// The text of the configuration, for the handler `config`. Empty if the text is not known.
     pub(crate) text: String,
-    /// The number of handler calls that are active now, each made by the one before; see `DEEPEST` in
+    /// The number of handler calls that are active now, each made by the call before it; see `DEEPEST` in
     /// `handlers/mod.rs`.
     pub(crate) depth: u32,
     /// The function that makes graphs for the handler `hotconfig`. `None` if the handler is not available,
@@ -47,7 +47,8 @@ pub(crate) struct Next {
 pub enum End {
     /// An element or a driver script stopped the run, or a worker failed.
     Stopped,
-    /// No task was scheduled, no timer was set, and no packet was on its way.
+    /// Nothing was left to do: no task, no timer to wait for, no file to wait for, and no packet under way
+    /// between workers. Under the trace clock, the captures had also ended.
     Idle,
     /// The user interrupted the run.
     Interrupted,

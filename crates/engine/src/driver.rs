@@ -1,9 +1,9 @@
 //! The driver: chooses the task or timer that runs next, sets the time, and ends the run.
 //!
-//! With a real or simulated clock, a round of the loop in `run_live` checks for stop requests, receives
-//! packets of other workers, runs up to `TASKS_PER_ROUND` tasks, and runs the timers that are due. If
-//! there was no work, it sleeps until the next timer, or ends the run. Under the trace clock,
-//! `trace_time.rs` runs the loop instead.
+//! With a real or simulated clock, `run_live` runs a loop. A round checks for stop requests, receives packets
+//! of other workers, runs up to `TASKS_PER_ROUND` tasks, and runs the timers that are due. If there was no
+//! work, it waits for the next timer (in simulated time, it jumps to the timer), or ends the run. Under the
+//! trace clock, `trace_time.rs` runs the loop instead.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,36 +18,36 @@ use crate::trace_time::{TurnTakers, run_trace};
 use crate::wakeups::OsSignals;
 use crate::worker::{MOST_WORK, Worker};
 
-/// The number of tasks that run before the driver checks stop requests and files again, unless a timer is
-/// due earlier.
+/// The maximum number of tasks that run in one round, before the driver checks stop requests and files again.
 const TASKS_PER_ROUND: usize = 128;
-/// The longest real time that the tasks of one round may take, so that stop requests and files do not wait
-/// long if tasks are slow. Each task counts with at most `MOST_OF_TASK`, because another thread may have
-/// had the core for the rest of the time.
+/// The real time after which no further task runs in a round. So stop requests and files do not wait long if
+/// tasks are slow. Each task counts with at most `MOST_OF_TASK`, because another thread may have had the core
+/// for the rest of the time.
 const ROUND: Timestamp = Timestamp(10_000_000);
 const MOST_OF_TASK: Timestamp = Timestamp(1_000_000);
-/// The number of timers that run in a row before the driver checks stop requests.
+/// The maximum number of timers that run in a row before the driver checks stop requests.
 const TIMERS_PER_ROUND: usize = 1024;
 /// The number of rounds between two updates of the progress counter.
 const ROUNDS_PER_REPORT: u64 = 256;
 /// The number of rounds between two checks of the files that elements wait for, while there is other work.
-/// The driver checks them at least once in each period [`LOOK`].
+/// The first round after the time [`LOOK`] also checks them.
 const ROUNDS_PER_LOOK: u64 = 16;
 const LOOK: Timestamp = Timestamp(10_000_000);
-/// The number of times that a driver script may refuse to stop, for one request to stop.
+/// The maximum number of times that a driver script is asked, and may refuse to stop, for one request to
+/// stop.
 const MOST_CONSULTATIONS: usize = 1000;
 /// The run count after an interrupt: no driver script can raise it above zero.
 const INTERRUPTED: i64 = i64::MIN / 2;
 
-/// The maximum number of timers that run at the end of a run. A periodic timer must not keep the run
-/// from ending while some element holds packets for ever.
+/// The maximum number of timers that one call of [`Worker::drain`] runs. A periodic timer must not keep the
+/// run from ending while some element holds packets for ever.
 const MOST_LAST_TIMERS: usize = 1_000_000;
 
 impl Worker {
     /// Initialises every element of this worker, ordered by the phases of their classes. Under the trace
-    /// clock, elements that read captures are initialised first, and time starts with their first packet,
-    /// so that the timers of other elements count from there. Stops at the first failure, and then drains
-    /// and closes the elements.
+    /// clock, elements that read captures are initialised first. Time then starts with their first packet, so
+    /// that the timers of other elements count from there. Stops at the first failure, and then drains and
+    /// closes the elements.
     ///
     /// # Errors
     /// If an element cannot be initialised: the problem that it reports.
@@ -105,7 +105,7 @@ impl Worker {
         self.control.goes_on() && !self.wakeups.tasks.is_empty()
     }
 
-    /// Drains and closes every element.
+    /// Drains and closes every element of this worker.
     ///
     /// # Errors
     /// If an element cannot write all of its output: the messages of all such elements.
@@ -122,8 +122,9 @@ impl Worker {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// Drains every element, upstream elements first. Repeats this until no packet is held or no packet
-    /// moves any more. Under the trace clock, timers run between the repetitions.
+    /// Drains every element of this worker, upstream elements first. Repeats this until no packet is held or
+    /// no packet moves any more, at most once more than there are elements. Under the trace clock, timers run
+    /// after each repetition while packets are held.
     pub(crate) fn drain(&mut self) {
         drop(std::mem::take(&mut self.reserve));
         let mut order = self.graph.plan.order();
@@ -147,8 +148,8 @@ impl Worker {
         }
     }
 
-    /// Runs timers after a capture has ended, as long as an element holds packets, which a timer may
-    /// release. Runs at most `most` timers, and subtracts the number of timers that ran from `most`.
+    /// Runs timers at the end of a run, as long as an element holds packets, which a timer may release. Runs
+    /// at most `most` timers, and subtracts the number of timers that ran from `most`.
     fn run_timers_while_held(&mut self, most: &mut usize) {
         let graph = &self.graph;
         let mut holders: Vec<ElementId> = (0..graph.plan.len()).filter(|&id| graph.held(id) > 0).collect();
@@ -160,8 +161,8 @@ impl Worker {
         }
     }
 
-    /// Returns the number of held packets and the number of packets emitted so far. If both are unchanged,
-    /// no packet has moved.
+    /// Returns the number of held packets and the number of packets emitted so far. If both are unchanged, no
+    /// held packet has moved.
     pub(crate) fn traces(&self) -> (usize, u64) {
         let held = self.graph.elements.iter().flatten().map(|element| element.held()).sum();
         (held, self.core.counters.iter().map(|counters| counters.emitted).sum())
@@ -217,7 +218,7 @@ impl Worker {
         if let Some((_, (id, token))) = self.wakeups.timers.take(at)
             && counts(&self.graph, id)
         {
-            // A timer runs at the time for which it was set, even if several are due.
+            // A timer runs at the time for which it was set, or at the current time if that is later.
             self.core.now = self.core.now.max(at);
             self.call(id, |element, cx| element.timer(cx, token));
             self.settle();
@@ -234,8 +235,8 @@ impl Worker {
         self.graph.elements[id].as_ref()?.next_time()
     }
 
-    /// Runs each scheduled task once, except tasks that follow a capture, which stay scheduled. True if any
-    /// task had work.
+    /// Runs each scheduled task once, except tasks that follow a capture, which stay scheduled. Returns early
+    /// if the driver is stopped. True if any task had work.
     pub(crate) fn run_other_tasks(&mut self) -> bool {
         let mut worked = false;
         for _ in 0..self.wakeups.tasks.len() {
@@ -253,13 +254,13 @@ impl Worker {
     }
 
     /// Runs at most `most` tasks. Returns earlier if the driver is stopped, no task is scheduled, or the
-    /// tasks have taken [`ROUND`]. Also returns when a timer is due, so that elements that hold packets for
-    /// microseconds do not wait for other tasks.
+    /// tasks have taken [`ROUND`]. Also returns when the next task is a source that has to wait. Also returns
+    /// when a timer is due, so that elements that hold packets for microseconds do not wait for other tasks.
     fn run_tasks(&mut self, most: usize) {
         let mut spent = Timestamp::ZERO;
         self.look_at_clock();
         for _ in 0..most {
-            // A stop request keeps all further tasks from running immediately, as in Click.
+            // After a stop request, no further task runs, as in Click.
             if !self.control.goes_on() || spent > ROUND {
                 return;
             }
@@ -297,8 +298,8 @@ impl Worker {
         self.exchange.as_ref().is_some_and(|exchange| can_wait() && !exchange.is_clear())
     }
 
-    /// True if there is one worker, or if this is the first worker and all workers are idle. Otherwise
-    /// sleeps for a short time.
+    /// True if there is one worker, or if this is the first worker and all workers are idle. Otherwise sleeps
+    /// ([`nap`](Self::nap)).
     fn is_team_idle(&mut self) -> bool {
         let Some(team) = self.team.clone() else { return true };
         self.set_idle(true);
@@ -309,7 +310,7 @@ impl Worker {
         is_idle
     }
 
-    /// Answers the handler calls that other workers have asked of this worker.
+    /// Answers the handler calls that other workers have sent to this worker.
     #[cold]
     #[inline(never)]
     fn answer(&mut self) {
@@ -334,7 +335,7 @@ impl Worker {
             self.control.stop(team.take_stops());
             return team.has_failed();
         }
-        // Only the first worker decides about the end of the run and asks the driver script, so this worker
+        // Only the first worker decides about the end of the run and asks the driver script. So this worker
         // passes its requests to stop to the first worker.
         if !self.control.goes_on() {
             team.ask_to_stop(1 - self.control.runcount);
@@ -344,8 +345,8 @@ impl Worker {
     }
 
     fn run_timers(&mut self, by: Timestamp) {
-        // A timer that another timer sets for the current time runs in the next round, after a check of
-        // stop requests.
+        // A timer that another timer sets for a time after `by` runs in the next round, after a check of stop
+        // requests.
         for _ in 0..TIMERS_PER_ROUND {
             if !self.control.goes_on() {
                 return;
@@ -375,9 +376,9 @@ impl Worker {
         }
     }
 
-    /// Does the periodic work of a round: switches to a prepared graph, updates the progress counter,
-    /// serves the requests of other workers, and checks files and signals. Returns the reason for the end
-    /// if the run was stopped or interrupted, and no driver script objects.
+    /// Does the periodic work of a round. It switches to a prepared graph, updates the progress counter,
+    /// serves the requests of other workers, and checks files and signals. Returns the reason for the end if
+    /// the run was stopped or interrupted, and no driver script objects.
     pub(crate) fn stop_check(&mut self) -> Option<End> {
         self.rounds = self.rounds.wrapping_add(1);
         if self.control.next.is_some() {
@@ -434,8 +435,8 @@ impl Worker {
         false
     }
 
-    /// Asks the driver script, if there is one, whether the run may end. True if the run is over. A script
-    /// that refuses adds one to the run count.
+    /// Asks each driver script whether the run may end. Each refusal adds one to the run count. Returns false
+    /// as soon as the count is positive: the run goes on. True if the run is over.
     fn consult(&mut self) -> bool {
         let manages = |id: &ElementId| self.graph.plan.classes[*id].notes.manages_driver;
         let managers: Vec<ElementId> = (0..self.graph.plan.len()).filter(manages).collect();

@@ -1,5 +1,5 @@
-//! Finds elements in a wrong order: elements that need payloads where payloads are parked, payloads that
-//! are parked and never joined, and elements that may reorder packets whose order was restored.
+//! Finds elements in a wrong order. Some need payloads where payloads are parked, some park payloads which
+//! are never joined, and some may reorder packets whose order was restored.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,8 @@ pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
         let mut seen = BTreeSet::new();
         let mut open = forward[id].get(output).cloned().unwrap_or_default();
         while let Some((to, input)) = open.pop() {
-            // Payloads of another table are not joined here.
+            // A path ends at the element that joins these payloads. An element that joins payloads of another
+            // table does not end it.
             if effects[to].support.sliced.joins == Some((input, table)) || !seen.insert((to, input)) {
                 continue;
             }
@@ -52,8 +53,8 @@ pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
     found
 }
 
-/// Returns the elements that park payloads which no element joins, or join payloads that no element parks:
-/// each with the text of the error and a hint.
+/// Returns the elements that park payloads which no element joins, or join payloads that no element parks.
+/// With each element comes the text of the error and a hint.
 pub(crate) fn unjoined(
     effects: &[Effects],
     forward: &Forward,

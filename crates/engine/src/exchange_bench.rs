@@ -19,7 +19,7 @@ pub struct Taker(Exchange);
 /// Makes the two ends of a new ring from one worker to another.
 ///
 /// # Errors
-/// If the process has no file descriptor left.
+/// If the system refuses an event, for example because the process has no file descriptor left.
 pub fn new() -> Result<(Giver, Taker), String> {
     let bells = (0..2).map(|_| Bell::new()).collect::<Result<Arc<[Bell]>, _>>();
     let bells = bells.map_err(|error| error.to_string())?;
@@ -32,7 +32,7 @@ pub fn new() -> Result<(Giver, Taker), String> {
 }
 
 impl Giver {
-    /// True if the ring is less than half full.
+    /// True if the ring is less than half full, with the packets that wait next to it.
     #[inline]
     pub fn has_room(&self) -> bool {
         self.0.is_clear()

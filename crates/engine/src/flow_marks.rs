@@ -1,9 +1,10 @@
 //! Finds out which elements can rely on the flow marks of packets.
 //!
-//! An element that has looked up a packet's flow marks the packet, so that elements downstream need not
-//! look the flow up again. A mark is reliable if it comes from one element only, and no element between
-//! changes fields that distinguish flows, holds packets (the number of a flow may be given to another flow
-//! meanwhile), or makes packets of its own from others.
+//! An element that has looked up a packet's flow marks the packet, so that elements downstream need not look
+//! the flow up again. A mark is reliable if it comes from one element only, and no element between makes it
+//! invalid. Elements do so that change fields which distinguish flows, make packets of their own, or are
+//! opaque. Elements that hold packets do so, too, because the number of a flow may be given to another flow
+//! meanwhile.
 
 use element::effects::{Action, Effects, Field, FlowMarks, Hold, Target};
 use element::{Base, ElementId};
@@ -78,8 +79,8 @@ fn keeps(effects: &Effects) -> bool {
     !holds && cases
 }
 
-/// True if a field may distinguish flows: addresses, protocol, ports, and the fields that determine the
-/// offsets of these.
+/// True if a field may distinguish flows (addresses, protocol, ports) or determine the offsets of such
+/// fields. Also true for bytes that are not known to be harmless, such as payload.
 fn tells_apart(field: &Field) -> bool {
     let within = |offset: i32, length: u16, free: &[(i32, i32)]| {
         let (start, end) = (offset, offset + i32::from(length));

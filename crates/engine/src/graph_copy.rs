@@ -11,15 +11,15 @@ use crate::placement::{Placement, Way};
 use crate::plan::Plan;
 use crate::stand_ins::{Elements, StandIns};
 
-/// The copy of a graph that one worker has. An element can be called while the rest of the copy is in use,
-/// because it is taken out of its slot for the time of the call.
+/// The copy of a graph that one worker has. An element can be called while the rest of the copy is in use: it
+/// is out of its slot for the time of the call.
 pub(crate) struct GraphCopy {
     // The work list uses the first three fields for each batch, so they come first.
     /// The elements, indexed by element number. An element is `None` while it is being called.
     pub(crate) elements: Box<Elements>,
     /// For each element, the index in `targets` of its first output.
     first_target: Box<[u32]>,
-    /// The targets of all push outputs, element by element: the input that each output is connected to.
+    /// The targets of all outputs, element by element: the input that each output is connected to.
     targets: Box<[Target]>,
     /// The plan of the graph, which all workers share.
     pub(crate) plan: Arc<Plan>,
@@ -49,9 +49,9 @@ impl Target {
     pub(crate) const NOWHERE: Target = Target { element: u32::MAX, input: 0, way: Way::Here };
 }
 
-/// Returns the targets of all push outputs in one array, and for each element the index of its first output
-/// in the array. A push output has exactly one connection (`Plan::check_use`). An output without a
-/// connection gets [`Target::NOWHERE`].
+/// Returns the targets of all outputs in one array, and for each element the index of its first output in the
+/// array. A push output has exactly one connection (`Plan::check_use`). The target of a pull output is its
+/// first connection, and is not used. An output without a connection gets [`Target::NOWHERE`].
 fn targets(plan: &Plan, placement: &Placement) -> (Box<[u32]>, Box<[Target]>) {
     let (mut starts, mut targets) = (Vec::new(), Vec::new());
     for (from, outputs) in plan.forward.iter().enumerate() {
@@ -116,7 +116,7 @@ impl GraphCopy {
         std::mem::forget(self.elements[id].replace(element));
     }
 
-    /// Returns the number of packets that an element holds. 0 while the element is being called.
+    /// Returns the number of packets that an element holds, or 0 while the element is being called.
     pub(crate) fn held(&self, id: ElementId) -> usize {
         self.elements[id].as_ref().map_or(0, |element| element.held())
     }

@@ -1,5 +1,5 @@
-//! Derives facts about a graph from the declared effects of all its elements together: annotations that are
-//! read, work that may be left for devices, and bytes that a replay has to restore.
+//! Derives facts about a graph from the declared effects of all its elements together. Among them are
+//! annotations that are read, work that may be left for devices, and bytes that a replay has to restore.
 
 use std::collections::BTreeSet;
 
@@ -138,7 +138,7 @@ const ETHERNET: i32 = -14;
 
 /// Returns, for each element, the possible starts of the packets that come to it, as offsets from their IP
 /// header in bytes. The start of an Ethernet frame is assumed if a source does not declare the start, or if
-/// the start cannot be followed.
+/// the start cannot be followed. The set is empty for sources, and for elements that no packets reach.
 pub(crate) fn starts_of_packets(effects: &[Effects], forward: &Forward) -> Vec<BTreeSet<i32>> {
     let mut starts = vec![BTreeSet::new(); effects.len()];
     let mut is_source = vec![true; effects.len()];
@@ -174,7 +174,7 @@ fn moved(case: &Case) -> Option<i32> {
 /// Returns the numbers of bytes that the cases for an output strip from the start of a packet. The set
 /// contains `None` if a number differs from packet to packet.
 fn moves(effects: &Effects, output: usize) -> BTreeSet<Option<i32>> {
-    // Packets of an element without cases have their start at the source.
+    // An element without cases leaves the start of packets unchanged.
     if effects.cases.is_empty() {
         return BTreeSet::from([Some(0)]);
     }
@@ -188,8 +188,8 @@ fn moves(effects: &Effects, output: usize) -> BTreeSet<Option<i32>> {
     if by_output.is_empty() { effects.cases.iter().map(moved).collect() } else { by_output }
 }
 
-/// Returns, for each element, true if it can handle packets with work left for a device, and may get such
-/// packets from an element for which `leaves` is true.
+/// Returns, for each element, true if it can handle packets with work left for a device and may get such
+/// packets. They come from elements for which `leaves` is true.
 fn receives_offloads(
     effects: &[Effects],
     forward: &Forward,
@@ -241,9 +241,9 @@ impl<'e> Asked<'e> {
     }
 }
 
-/// True if the given elements may get packets that hold many segments and start at `start`: neither the
-/// elements nor any element downstream, up to a device, has an obstacle. The device finds the headers
-/// again, so packets may have another start there.
+/// True if the given elements may get packets that hold many segments and start at `start`. Neither the
+/// elements nor any element downstream, up to a device, may have an obstacle. Also, the start of the packets
+/// must be known on the way. The device finds the headers again, so packets may have another start there.
 pub(crate) fn take_large_segments(
     effects: &[Effects],
     forward: &Forward,
@@ -273,8 +273,8 @@ pub(crate) fn take_large_segments(
 }
 
 /// True if the given elements may get frames with work left for a device, which start at `start` (see
-/// [`Support::offloads`](element::effects::Support::offloads)): neither the elements nor any element
-/// downstream has an obstacle, and each device takes frames with this start.
+/// [`Support::offloads`](element::effects::Support::offloads)). Neither the elements nor any element
+/// downstream, up to a device, may have an obstacle. Each device must take frames with this start.
 pub(crate) fn take_offloads(
     effects: &[Effects],
     forward: &Forward,
@@ -301,7 +301,7 @@ pub(crate) fn take_offloads(
     true
 }
 
-/// True if elements downstream of a replay may prepend bytes, so that a replayed packet starts before the
+/// True if elements downstream of a replay may prepend bytes. A replayed packet then starts ahead of the
 /// first byte that it had when it was stored.
 fn grows_in_front(effects: &[Effects], forward: &Forward) -> bool {
     // The least number of bytes that were stripped on the way from the replay to each element.

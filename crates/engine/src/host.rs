@@ -1,8 +1,8 @@
-//! The engine's side of the contract with elements: the calls of elements, and everything that an element
-//! asks of the engine other than packets and batches.
+//! The engine's side of the contract with elements: the calls of elements, and the requests that elements
+//! make through the trait [`Host`].
 //!
-//! [`WorkerHost`] calls elements. It also implements [`Host`], through which an element sets timers,
-//! schedules tasks, reads and writes handlers, and asks about the graph.
+//! [`WorkerHost`] calls elements, and implements [`Host`], through which an element pulls packets, sets
+//! timers, schedules tasks, reads and writes handlers, and asks about the graph.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeSet;
@@ -55,7 +55,7 @@ impl WorkerHost<'_> {
     }
 
     /// Pushes a batch into an input of an element. Returns the packets for its output 0, which are not yet
-    /// counted as emitted, or `None` if there are none.
+    /// counted as emitted. If there are none, returns `None` or an empty batch.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -64,7 +64,7 @@ impl WorkerHost<'_> {
         input: usize,
         batch: Batch,
     ) -> Option<Batch> {
-        // The slot is never empty here: only an element that is being called is out of its slot, and the
+        // The slot is never empty here. Only an element that is being called is out of its slot, and the
         // engine pushes into one element at a time.
         let mut element = self.graph.elements[id].take()?;
         let rest = element.push(&mut Cx::new(core, self, id), input, batch);

@@ -2,10 +2,10 @@
 //!
 //! The new graph is built and initialised while the old graph still runs. The caller that wrote the handler
 //! `hotconfig` gets the errors of the new graph. Before the driver's next round, the new graph replaces the
-//! old one. Elements hand their state, including packets that they hold, on to elements of the same name
-//! and class. All other packets that the old elements hold are drained, and the old elements are closed. If
-//! a held packet has work left for a device, and the element that would get it or an element downstream
-//! cannot handle such packets, it is drained, too.
+//! old one. Elements hand their state, including packets that they hold, on to elements of the same name and
+//! class. All other packets that the old elements hold are drained, and the old elements are closed. Held
+//! packets may have work left for a device. Then the old element is drained first if its heir, or an element
+//! downstream of the heir, cannot handle such packets.
 
 use std::collections::BTreeSet;
 
@@ -67,7 +67,8 @@ impl WorkerHost<'_> {
     /// text written to `hotconfig`.
     ///
     /// # Errors
-    /// If the new graph cannot be built or initialised: its errors. This graph then continues to run.
+    /// If the new graph cannot be built or initialised: its errors. Also if another graph is being built.
+    /// This graph then continues to run.
     pub(crate) fn prepare(&mut self, core: &mut Core, value: &str) -> Result<(), String> {
         let Some(mut rebuild) = self.control.rebuild.take() else {
             return Err("another configuration is being built already".into());
@@ -171,8 +172,9 @@ impl Worker {
         self.settle();
     }
 
-    /// Drains old elements that hold packets in which work may be left for a device, if the element of the
-    /// new graph that would get these packets, or an element downstream of it, cannot handle such packets.
+    /// Drains old elements that hold packets in which work may be left for a device. It does so only if the
+    /// element of the new graph that would get these packets, or an element downstream of it, cannot handle
+    /// such packets.
     fn drain_unacceptable(&mut self, new: &GraphCopy) {
         let (old, facts) = (&self.graph, &self.core.facts);
         let starts = |passing: &[bool]| -> BTreeSet<i32> {

@@ -1,7 +1,7 @@
 //! The lateness of sleeps: the time by which a worker wakes up later than it asked for. A worker that waits
 //! for a timer ends its sleep earlier by this time.
 
-/// The lateness of sleeps, in nanoseconds: four of five sleeps end no later than this.
+/// An estimate of the lateness of sleeps, in nanoseconds, such that most sleeps end no later than this.
 pub(crate) struct Lateness(i64);
 
 impl Default for Lateness {
@@ -22,7 +22,8 @@ impl Lateness {
     }
 
     /// Notes that a sleep has ended `late` nanoseconds late. The estimate rises by a quarter of the
-    /// difference and falls by a sixteenth, so it settles where one sleep of five is later.
+    /// difference and falls by a sixteenth. So it settles near the largest measured values (an expectile). If
+    /// the differences are equally large in both directions, one sleep of five is later.
     pub(crate) fn note(&mut self, late: i64) {
         let more = late.clamp(0, Self::MOST) - self.0;
         self.0 += if more > 0 { more / 4 } else { more / 16 };

@@ -2,12 +2,13 @@
 //!
 //! 1. [`Plan::new`] finds the classes, counts ports, resolves push and pull, and lays out the connections.
 //! 2. [`Plan::configure`] builds the elements and reads their effects.
-//! 3. [`Worker::new`] gives them a packet pool, a clock and a sink for text. [`Worker::run`] runs the graph
-//!    until it ends; before and after it, the elements are initialised, drained and closed.
-//! 4. [`RunReport`] accounts for every packet.
+//! 3. [`Worker::new`] gives them a packet pool, a clock and a sink for text. [`Worker::initialize`]
+//!    initialises the elements, [`Worker::run`] runs the graph until the run ends, and [`Worker::finish`]
+//!    drains and closes the elements. The caller calls all three, in this order.
+//! 4. [`Worker::report`] returns a [`RunReport`], which accounts for every packet.
 //!
-//! [`Workers`] does the same with several workers, each with a thread and a copy of the graph. The files by
-//! subject:
+//! [`Workers`] does the same with several workers, each with a copy of the graph and, except under the trace
+//! clock, a thread. The files by subject:
 //!
 //! | subject | files |
 //! | --- | --- |

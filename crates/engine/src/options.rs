@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::report::RunReport;
 
-/// The default of [`Options::spin`]. Most sleeps end less than this late.
+/// The default of [`Options::spin`]. Most sleeps end less than 200 us late.
 const SPIN: Duration = Duration::from_micros(200);
 
 /// The options of a run. With several workers, each worker has a copy.
@@ -22,9 +22,10 @@ pub struct Options {
     pub clock: ClockKind,
     /// The maximum number of packets in a batch that a source makes.
     pub burst: usize,
-    /// The size of the packet pool's address space, in bytes. Memory is allocated as packets need it.
+    /// The size of the packet pool's address space, in bytes. Memory is allocated as packets need it. Of
+    /// several workers, each has an equal part.
     pub memory: usize,
-    /// The seed of random numbers; worker N adds N.
+    /// The seed of random numbers, to which worker N adds N. The first worker has the number 0.
     pub seed: u64,
     /// True if idle workers poll for work and never sleep. The latency is lowest, but each worker
     /// occupies a core even when idle.
@@ -32,21 +33,22 @@ pub struct Options {
     /// The longest time for which a worker stays awake before a timer is due, because sleeps end late. With
     /// zero, the worker sleeps until the timer is due, and the timer runs late.
     pub spin: Duration,
-    /// Under the trace clock, the longest time for which timers run between two packets of a capture. In a
+    /// Under the trace clock, the longest time for which timers run between two packets of captures. In a
     /// longer gap, such as a damaged time stamp causes, time then jumps to the next packet.
     pub max_gap: Duration,
-    /// True if a run ends when no task is scheduled and no timer is set. If false, the run waits, as with
-    /// Click's own driver.
+    /// True if a run ends when no task is scheduled, no timer but background timers is set, and no watched
+    /// file keeps it running. If false, the run waits, as with Click's own driver. Under the trace clock, the
+    /// flag has no effect.
     pub ends_when_idle: bool,
     /// A flag that is set from outside (by a signal handler) to end the run.
     pub interrupt: Arc<AtomicBool>,
-    /// Flags by which signals ask for something without ending the run.
+    /// Flags by which signals request an action without ending the run.
     pub requests: Requests,
     /// The text of the configuration, for the handler `config`. If empty, the handler returns the flat
     /// configuration.
     pub text: String,
-    /// The function that makes the graph for the handler `hotconfig`. Without the function, the handler
-    /// does not exist.
+    /// The function that makes the graph for the handler `hotconfig`. Without the function, or with several
+    /// workers, the handler does not exist.
     pub rebuild: Option<Rebuild>,
     /// The number of packets that have entered the graph so far. The driver updates it now and then, for a
     /// progress display.
@@ -54,8 +56,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns a copy of the options for another worker, without the text and the `rebuild` function, which
-    /// only one worker can have.
+    /// Returns a copy of the options for one worker, without the text and the `rebuild` function. The caller
+    /// sets the text; the function cannot be copied.
     pub(crate) fn clone_for_copy(&self) -> Options {
         Options {
             clock: self.clock,
@@ -75,8 +77,7 @@ impl Options {
     }
 }
 
-/// The shortest gap between packets of a capture that is reported as long, and the default of
-/// [`Options::max_gap`].
+/// The default of [`Options::max_gap`]. Longer gaps between packets of captures are reported.
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
 impl Default for Options {
@@ -117,7 +118,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Clears the flag of a signal, because an element has handled the signal.
+    /// Clears the flag of a signal that an element handles. Has no effect for signals without a flag.
     pub(crate) fn take_back(&self, number: i32) {
         let flag = match number {
             SIGUSR1 => &self.report,

@@ -2,16 +2,16 @@
 //!
 //! Each worker has a copy of the graph. An element without state, or with state per core, works on every
 //! copy. An element with an entry per flow also works on every copy, each copy for the flows whose home is
-//! its worker. An element works on one copy only if it has a single destination or source outside of the
-//! graph (such as a file), or state that every packet must see. Packets for it are handed over to the
-//! worker of this copy.
+//! its worker. An element with a single destination or source outside of the graph (such as a file) works on
+//! one copy only. So does an element with state that every packet must see; [`own_place`] has further
+//! reasons. Packets for it are handed over to the worker of this copy.
 //!
 //! Packets of one flow may be spread over workers ([`Spreading`](element::steering::Spreading)). Then they
 //! are spread directly after their sources. An element with an entry per flow works on every copy for any
 //! packet if it can read the entries of other workers. Packets that open and close connections are sent to
 //! the worker that has the entry.
 //!
-//! The result is a [`ElementWorkers`] for each element, and from two places the [`Way`] of each connection.
+//! The result is an [`ElementWorkers`] for each element, and from two places the [`Way`] of each connection.
 
 use element::effects::{Field, Hold, Leaves, State, StateAccess, Target as Fate, wire_field};
 use element::ports::Processing;
@@ -37,8 +37,8 @@ pub struct Placement {
     pub places: Vec<ElementWorkers>,
     /// For each element that works on one worker only, the reason.
     pub reasons: Vec<Option<String>>,
-    /// For each element, true if the user has assigned it to a thread. Packets that it passes on stay at
-    /// that thread's worker.
+    /// For each element, true if the user has assigned it to a thread. Packets that it passes on stay at that
+    /// thread's worker, unless the next element works for the flows of each worker, or at another worker.
     assigned: Vec<bool>,
     /// For each element, true if all packets that it passes on are certainly at the home of their flow.
     sorted: Vec<bool>,
@@ -50,8 +50,9 @@ pub struct Placement {
     /// For each element, true if packets are spread and the element is a source whose packets have not been
     /// spread yet.
     gives: Vec<bool>,
-    /// For each element, true if packets are spread and the packets from this element come to an element
-    /// that can read the state of other workers' flows, with the addresses and ports that they have here.
+    /// For each element, true if packets are spread and packets from this element may come to an element that
+    /// can read the state of other workers' flows. The packets must keep their addresses and ports on the
+    /// way.
     meets_boards: Vec<bool>,
 }
 
@@ -75,8 +76,8 @@ pub(crate) enum Way {
 pub(crate) struct Origin {
     /// True if the packets are certainly at the home of their flow.
     pub(crate) is_home: bool,
-    /// True if the packets come to an element that can read the state of other workers' flows, with the
-    /// addresses and ports that they have now. Then an unknown flow can be recognised early
+    /// True if the packets may come to an element that can read the state of other workers' flows, and keep
+    /// their addresses and ports on the way. Then an unknown flow can be recognised early
     /// (`exchange/unknown_flows.rs`).
     pub(crate) meets_boards: bool,
 }
@@ -139,8 +140,8 @@ impl Placement {
         placement
     }
 
-    /// Gives elements that pull from each other, directly or through other elements, the same place: the
-    /// strictest of their places, or the place of an element that the user has assigned.
+    /// Gives elements that pull from each other, directly or through other elements, the same place. It is
+    /// the strictest of their places, or the place of an element that the user has assigned.
     fn join_pulled(&mut self, plan: &Plan) {
         let mut done = vec![false; plan.len()];
         for start in 0..plan.len() {
@@ -180,11 +181,11 @@ impl Placement {
         }
     }
 
-    /// Finds the elements that pass on only packets at the home of their flow. They get all of their
-    /// packets there, and change no field that distinguishes flows.
+    /// Finds the elements that pass on only packets at the home of their flow. They get all of their packets
+    /// there, and either change no field that distinguishes flows, or choose the home of a changed flow.
     fn find_sorted(&mut self, plan: &Plan, effects: &[Effects]) {
-        // An element keeps packets at their home if it neither makes packets nor changes their flow, or if
-        // it chooses the home of a changed flow itself.
+        // An element keeps packets at their home if it neither makes packets nor changes their flow. So does
+        // an element that chooses the home of a changed flow itself.
         let keeps: Vec<bool> = (0..plan.len())
             .map(|id| {
                 let makes = effects[id].emits.iter().any(|emit| !emit.is_copy());
@@ -239,9 +240,9 @@ impl Placement {
         }
     }
 
-    /// Returns the elements that keep state for flows by addresses and ports and may get fragments, which
-    /// have no ports. Fragments do not come to the home of their flow. So such an element may decide
-    /// otherwise about a fragment than it would with a single worker.
+    /// Returns the elements at several workers that keep state for flows by addresses and ports and may get
+    /// fragments, which have no ports. Fragments do not come to the home of their flow. So such an element
+    /// may decide otherwise about a fragment than it would with a single worker.
     pub fn meet_fragments(&self, plan: &Plan, effects: &[Effects]) -> Vec<ElementId> {
         let comes_from_outside = |id: usize| {
             let notes = plan.classes[id].notes;
@@ -283,8 +284,8 @@ impl Placement {
         Origin { is_home: self.sorted[id], meets_boards: self.meets_boards.get(id) == Some(&true) }
     }
 
-    /// True if packets from an element come to an element that can read the state of all workers' flows,
-    /// and no element between them changes addresses or ports.
+    /// True if packets from an element may come to an element that can read the state of all workers' flows.
+    /// No element on the way may change addresses or ports.
     fn find_boards(&self, plan: &Plan, effects: &[Effects], from: ElementId) -> bool {
         let renames = |id: ElementId| {
             let is_field = |field: &Field| !matches!(field, Field::HeaderOffset(_));

@@ -74,7 +74,7 @@ impl Plan {
     }
 
     /// Returns all elements, upstream elements first. In a circle, the order starts at an element where
-    /// packets enter the circle.
+    /// packets enter the circle, if there is one.
     pub fn order(&self) -> Vec<ElementId> {
         // Depth-first search, in the reverse order of leaving elements. It starts at elements without
         // inputs, so that it enters each circle where packets enter it.

@@ -5,8 +5,8 @@ use lang::{Diagnostic, Sources, Span};
 /// A problem of a configuration: an error, a warning or a note.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
-    /// The context of the message, such as `While configuring 'name :: Class'`, if an element has found the
-    /// problem.
+    /// The context of the message, such as `While configuring 'name :: Class'`. `None` if the problem was not
+    /// found by an element or in an element's handler calls.
     pub context: Option<String>,
     /// The span of the element that the context names. The span of the diagnostic may be narrower, such as
     /// one argument, or elsewhere.

@@ -14,8 +14,8 @@ impl WorkerHost<'_> {
     /// it gets. On an error, the old element continues unchanged.
     ///
     /// # Errors
-    /// If the element is being called, if the arguments are wrong, or if the new effects would break facts
-    /// that other elements rely on: a message for the user.
+    /// If the element is being called, the arguments are wrong, or the new element cannot be initialised: a
+    /// message for the user. Also if the new effects would break facts that other elements rely on.
     pub(crate) fn reconfigure(&mut self, core: &mut Core, id: ElementId, config: &str) -> Result<(), String> {
         if self.graph.elements[id].is_none() {
             return Err(format!("'{}' is busy", self.graph.plan.graph.elements[id].name));
@@ -59,7 +59,7 @@ impl WorkerHost<'_> {
 impl GraphCopy {
     /// Checks that the effects of a new element keep all facts that other elements rely on. At the start,
     /// elements were configured for certain annotations that are read, bytes that are written, offloads and
-    /// flow marks, so the new effects must not need more.
+    /// flow marks. So the new effects must not need more.
     fn check_declaration(&mut self, core: &Core, id: ElementId, new: Effects) -> Result<(), String> {
         let old = std::mem::replace(&mut self.effects[id], new);
         let facts = graph_facts::gather(&self.effects, &self.plan.forward);

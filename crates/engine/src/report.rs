@@ -16,7 +16,8 @@ pub struct RunReport {
     pub workers: Vec<WorkerReport>,
 }
 
-/// The report of one of several workers: `in + taken = out + held + dropped + handed`.
+/// The report of one of several workers. At the end of a run, `in + taken = out + held + dropped + handed`.
+/// During a run, packets may also wait for their order, in no element.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WorkerReport {
     /// The number of packets that entered the graph at this worker: read, generated or copied.
@@ -32,11 +33,10 @@ pub struct WorkerReport {
     pub handed: u64,
     /// The number of packets taken from other workers.
     pub taken: u64,
-    /// The largest number of packets that have waited for this worker at once in the rings from other
-    /// workers.
+    /// The largest number of packets that this worker has found in the rings from other workers at once.
     pub waited: u64,
-    /// The number of packets that left a window after packets that had been spread later. 0 if order is not
-    /// kept.
+    /// The number of packets that did not leave a window in order. They came after the window had passed
+    /// their number, or too far ahead of it. 0 if order is not kept.
     pub late: u64,
     /// The largest number of packets by which a packet that this worker has processed was overtaken. `None`
     /// if packets of a flow are not spread, or their order is kept.
@@ -71,7 +71,8 @@ pub struct ElementReport {
     pub missed: u64,
 }
 
-/// The sums for the whole graph: `in = out + held + dropped`.
+/// The sums for the whole graph. At the end of a run, `in = out + held + dropped`. During a run of several
+/// workers, packets may also be under way between workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PacketTotals {
     /// The number of packets that entered the graph: read from files and interfaces, copied, generated.

@@ -1,11 +1,11 @@
 //! Stand-ins: elements that act in place of other elements, such as a program for the region that it
-//! replaces; the other elements stay in the graph.
+//! replaces. The other elements stay in the graph.
 //!
 //! Packets that a stand-in handles bypass the elements that it acts for. When it is asked, it reports how
-//! many packets it has handled for each of them: before a handler is read or written, before state is
-//! taken, before the report, and at the end of a run. The element adds these packets to its own counts, and
-//! the engine adds them to the counters that its work list would have counted. A stand-in reports to the
-//! copies of elements at its own worker.
+//! many packets it has handled for each of them. It is asked before a handler is read or written, before
+//! state is taken, before the report, and at the end of a run. The element adds these packets to its own
+//! counts, and the engine adds them to the counters that its work list would have counted. A stand-in reports
+//! to the copies of elements at its own worker.
 
 use std::collections::BTreeSet;
 

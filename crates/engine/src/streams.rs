@@ -14,7 +14,7 @@ use time::format_description::well_known::iso8601::{Config, EncodedConfig, TimeP
 
 /// An output for the text of a run: of scripts, elements and messages.
 pub trait Sink: Send {
-    /// Writes text unchanged, except for a stamp ahead of log lines. Errors are not reported.
+    /// Writes text unchanged, except for a stamp at the start of log text. Errors are not reported.
     fn write(&mut self, stream: OutputStream, text: fmt::Arguments<'_>);
     /// Writes out all text that is still buffered.
     fn flush(&mut self);

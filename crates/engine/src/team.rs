@@ -2,8 +2,8 @@
 //! other, and the end of the run.
 //!
 //! If workers take turns, the team keeps the workers that wait, and each worker refers to its team. So the
-//! modules `team` and `worker` use each other: the worker whose turn it is must be able to read handlers
-//! and reports of the others.
+//! modules `team` and `worker` use each other. The worker whose turn it is must be able to read handlers and
+//! reports of the others.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -61,7 +61,7 @@ struct Member {
     requests: Mutex<VecDeque<Request>>,
 }
 
-/// A handler call that another worker has sent to this worker.
+/// A handler call that one worker has sent to another worker.
 pub(crate) struct Request {
     pub(crate) element: Option<ElementId>,
     pub(crate) handler: String,
@@ -81,11 +81,11 @@ impl Request {
 
 impl Team {
     /// Makes a team of `workers` workers, which take turns on one thread if `in_turn`. If they do not, the
-    /// key of the hash that gives packets to workers is secret, so that an attacker cannot choose the
-    /// worker of packets.
+    /// key of the hash that gives packets to workers is secret. So an attacker cannot choose the worker of
+    /// packets.
     ///
     /// # Errors
-    /// If the process has no file descriptor left.
+    /// If the system refuses an event, for example because the process has no file descriptor left.
     pub(crate) fn new(workers: usize, in_turn: bool) -> nix::Result<Team> {
         let key = if in_turn { STEERING_KEY } else { key_of(secret()) };
         Ok(Team {
@@ -132,13 +132,14 @@ impl Team {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Sets the flag that the run is over, and wakes all workers.
+    /// Sets or clears the flag that the run is over, and wakes all workers.
     pub(crate) fn set_over(&self, over: bool) {
         self.over.store(over, Ordering::Release);
         self.bells.iter().for_each(Bell::ring);
     }
 
-    /// Asks the first worker `times` times to stop the run. It compares the number with the run count.
+    /// Asks the first worker `times` times to stop the run. The first worker subtracts the number from its
+    /// run count.
     pub(crate) fn ask_to_stop(&self, times: i64) {
         self.stops.fetch_add(times, Ordering::AcqRel);
         self.bells[0].ring();
@@ -175,9 +176,9 @@ impl Team {
     }
 
     /// True if all workers are idle and no packet is on its way between them. A worker works only after it
-    /// has called [`end_idle`](Self::end_idle). So if all workers were idle for the whole time between two
-    /// readings of their counts, and as many packets were taken as were handed over, no work can begin any
-    /// more.
+    /// has called [`end_idle`](Self::end_idle). Suppose that all workers were idle for the whole time between
+    /// two readings of their counts, and as many packets were taken as were handed over. Then no worker can
+    /// get work from another worker any more.
     pub(crate) fn is_idle(&self) -> bool {
         let all = || self.members.iter().map(|member| member.idle.load(Ordering::SeqCst));
         let before: Vec<u64> = all().collect();
@@ -196,8 +197,8 @@ impl Team {
         self.members.iter().map(|member| member.made.load(Ordering::Relaxed)).sum()
     }
 
-    /// Sets if a worker answers handler calls. When it stops, calls that it has not answered end with an
-    /// error at their callers.
+    /// Notes that a worker answers handler calls, or that it no longer does. When it stops, calls that it has
+    /// not answered end with an error at their callers.
     pub(crate) fn set_answers(&self, me: usize, answers: bool) {
         self.members[me].answers.store(answers, Ordering::SeqCst);
         if !answers {

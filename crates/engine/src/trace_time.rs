@@ -13,8 +13,8 @@ use crate::options::DAY;
 use crate::team::Team;
 use crate::worker::Worker;
 
-/// The number of rounds of tasks that run at one time of the clock, while the tasks have work. Then a
-/// capture continues all the same, so that an endless source does not keep time from passing.
+/// The maximum number of rounds of tasks, and of timers in a row, at one time of the clock. Then a capture
+/// continues all the same, so that an endless source or timer does not keep time from passing.
 const ROUNDS_PER_STEP: usize = 1024;
 /// The number of timers in a row, after the captures' end, that may run without moving a packet. After
 /// that, held packets are assumed to stay, and the run ends.
@@ -29,7 +29,7 @@ struct Stillness {
     gone: u64,
 }
 
-/// The number of long gaps between packets of captures that are reported.
+/// The maximum number of long gaps between packets of captures that are reported.
 const MOST_GAPS_TOLD: usize = 5;
 
 /// The gap since the last packet of a capture.
@@ -54,8 +54,9 @@ impl Gap {
         timer > self.last + self.most
     }
 
-    /// Ends the gap with a packet at the time `at` in the capture of the element `id`. Reports a gap of
-    /// more than a day, because a wrong time stamp is often the cause.
+    /// Ends the gap with a packet at the time `at` in the capture of the element `id`. Reports a gap of more
+    /// than a day, because a wrong time stamp is often the cause. Only the first [`MOST_GAPS_TOLD`] gaps are
+    /// reported.
     fn end(&mut self, worker: &mut Worker, id: ElementId, at: Timestamp) {
         let length = at - self.last;
         self.last = self.last.max(at);
@@ -85,8 +86,8 @@ impl Gap {
 pub(crate) enum TurnTakers<'a> {
     /// A single worker, which always has its turn.
     One(&'a mut Worker),
-    /// Several workers, by number. While one of them has its turn, the team keeps the others, so that it
-    /// can call them.
+    /// Several workers, by number. While one of them has its turn, the team keeps the others, so that their
+    /// handlers can be called.
     Several(Vec<Option<Box<Worker>>>, Arc<Team>),
 }
 
@@ -157,14 +158,15 @@ impl TurnTakers<'_> {
     }
 }
 
-/// Runs the loop until the first worker says that the run is over, and returns the reason. Captures
-/// continue only when all workers are idle at the current time. Then the earliest timer or packet is next.
+/// Runs the loop until a worker finds that the run is over, and returns the reason. Captures continue only
+/// when all workers are idle at the current time, or have used up [`ROUNDS_PER_STEP`]. Then the earliest
+/// timer or packet is next.
 pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
     let has_captures = crew.iter().any(|worker| !worker.captures.is_empty());
-    // The number of timers that have run at the current time since a capture last gave a packet.
+    // The number of timers that have run in a row without a change of time, since a capture last ran.
     let mut timers_in_a_row = 0;
-    // True if the last capture gave no packet because the packet memory was full. Then timers run first,
-    // which may free memory.
+    // True if the capture that ran last gave no packet because the packet memory was full. Then timers run
+    // first, which may free memory.
     let mut stalled = false;
     let mut still = Stillness::default();
     let mut gap = Gap::new(crew.first());

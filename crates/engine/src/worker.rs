@@ -1,4 +1,4 @@
-//! A thread's own copy of a graph, and the work list that moves packets through it.
+//! A worker: its own copy of a graph, and the work list that moves packets through the copy.
 //!
 //! ```text
 //!  source task ── run ──▶ emitted: [ batch for output 1, batch for output 0 ]      (Core::emitted)
@@ -18,8 +18,8 @@
 //! ```
 //!
 //! The list goes depth first: all that an element emits is delivered before anything that was waiting. No
-//! element calls another element. Most batches are never put on the list, because output 0 is a tail call:
-//! the loop of `push_on` pushes the packets that an element returns into the next element.
+//! element calls another element. Most batches are never put on the list, because output 0 is a tail call.
+//! The loop of `push_on` pushes the packets that an element returns into the next element.
 //!
 //! With several workers, a connection may lead to another worker. Then [`Exchange::send`] returns the
 //! packets that go on here, and [`Worker::receive`] processes the packets of other workers.
@@ -53,8 +53,8 @@ pub(crate) fn captures(plan: &Plan) -> Vec<ElementId> {
     (0..plan.len()).filter(|&id| plan.classes[id].notes.follows_captures).collect()
 }
 
-/// The maximum number of work items that one call of a task or timer may cause. Beyond it, packets are
-/// assumed to go in circles, and are dropped.
+/// The maximum number of work items and pushes that one call of an element by the driver may cause. Beyond
+/// it, packets are assumed to go in circles, and are dropped.
 pub(crate) const MOST_WORK: u64 = 4_000_000;
 
 /// A worker: its copy of the graph, and all state that is needed to run it on one thread.
@@ -75,7 +75,8 @@ pub struct Worker {
     pub(crate) manager: Option<ElementId>,
     /// The number of rounds of the driver so far, which wraps around.
     pub(crate) rounds: u64,
-    /// The time at which the driver last looked at the files that elements wait for.
+    /// The time at which a round of the driver last checked the files that elements wait for. Checks at the
+    /// end of a sleep do not count.
     pub(crate) looked: Timestamp,
     /// The elements that follow captures, in the order of the graph.
     pub(crate) captures: Vec<ElementId>,
@@ -83,8 +84,8 @@ pub struct Worker {
     pub(crate) has_worked: bool,
     /// The measured lateness of this worker's sleeps.
     pub(crate) lateness: Lateness,
-    /// Memory that is released when the run ends, so that elements can be closed and the report written
-    /// even if packets have used up all memory.
+    /// Memory that is released when elements are drained at the end of the run. So elements can be closed and
+    /// the report written even if packets have used up all memory.
     pub(crate) reserve: Vec<u8>,
 }
 
@@ -96,7 +97,7 @@ impl Worker {
     /// Makes a worker from configured elements: adds a packet pool, a clock, and the sink for text.
     ///
     /// # Errors
-    /// If the packet pool cannot be allocated.
+    /// If the memory is too small for a packet pool, or the system refuses it.
     pub fn new(
         plan: Arc<Plan>,
         configured: Configured,
@@ -256,10 +257,11 @@ impl Worker {
         self.push_on(element, at, batch, endless)
     }
 
-    /// Pushes a batch into its target, then the packets that this element returns along the connection of
-    /// its output 0, and so on. Ends when no packet is left, or when an element has emitted other items.
-    /// `from` is the element that has emitted the batch. If `endless`, the batch is dropped at its target,
-    /// because packets go in circles. Returns the number of elements that were called.
+    /// Pushes a batch into its target, then the packets that this element returns along the connection of its
+    /// output 0, and so on. Ends when no packet is left at this worker, or when an element has emitted other
+    /// items. `from` is the element that has emitted the batch; it matters only if the batch may go to other
+    /// workers. If `endless`, the batch is dropped at its target, because packets go in circles. Returns the
+    /// number of elements that were called.
     #[inline]
     fn push_on(&mut self, mut from: u32, mut at: Target, mut batch: Batch, endless: bool) -> u64 {
         let Worker { core, graph, wakeups, control, team, exchange, .. } = self;
@@ -293,15 +295,15 @@ impl Worker {
                 (from, at, batch) = (at.element, next, rest);
                 continue;
             }
-            // The batch has to wait until the items emitted before it are delivered, so it is emitted, too.
-            // If output 0 has no connection, the batch is dropped when it is delivered.
+            // If other items were emitted, the batch has to be delivered after them, so it is emitted, too.
+            // If output 0 has no connection, the batch is dropped. An empty batch is recycled.
             Cx::new(core, &mut host, id).emit(0, rest);
             return hops;
         }
     }
 
-    /// Sends packets that have arrived at an element to the element's copies at other workers, and pushes
-    /// the packets that stay into the copy at this worker. Returns the number of elements that were called.
+    /// Sends packets that have arrived at an element to the element's copies at other workers. Pushes the
+    /// packets that stay into the copy at this worker. Returns the number of elements that were called.
     #[cold]
     fn send_to_copies(&mut self, to: Target, batch: Batch, endless: bool) -> u64 {
         let origin = self.graph.placement.origin(to.element as usize);
@@ -313,8 +315,8 @@ impl Worker {
     }
 
     /// Processes packets that other workers have handed over. True if there were any, or if packets still
-    /// wait. If the run `ends`, no packet waits for earlier packets, and packets from the rings are dropped
-    /// after one element, because they go in circles.
+    /// wait. If `ends`, the run is at its end and packets still go in circles between workers. Then no packet
+    /// waits in a window, and packets from the rings are dropped at the element that they come to.
     #[inline]
     pub(crate) fn receive(&mut self, ends: bool) -> bool {
         self.exchange.as_mut().is_some_and(Exchange::poll) && self.receive_all(ends)
@@ -361,7 +363,7 @@ impl Worker {
     /// Reads a handler for a caller outside of the graph. `element` is `None` for a handler of the graph.
     ///
     /// # Errors
-    /// If the handler does not exist or cannot be read: a message for the user.
+    /// If the handler does not exist, cannot be read, or reports an error: a message for the user.
     pub fn read(&mut self, element: Option<ElementId>, handler: &str, param: &str) -> Result<String, String> {
         let (core, mut host) = self.host();
         let result = host.read_handler(core, element, handler, param);
@@ -400,7 +402,7 @@ impl Worker {
     /// Writes a handler for a caller outside of the graph. `element` is `None` for a handler of the graph.
     ///
     /// # Errors
-    /// If the handler does not exist or cannot be written: a message for the user.
+    /// If the handler does not exist, cannot be written, or reports an error: a message for the user.
     pub fn write(&mut self, element: Option<ElementId>, handler: &str, value: &str) -> Result<(), String> {
         let (core, mut host) = self.host();
         let result = host.write_handler(core, element, handler, value, &Rights::default());

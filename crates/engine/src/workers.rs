@@ -1,5 +1,5 @@
-//! All workers of a graph: each has a copy of the graph and a thread, pinned to a core of its own. Under
-//! the trace clock, the workers take turns on one thread instead.
+//! All workers of a graph. Each has a copy of the graph and a thread, which is pinned to a core if there are
+//! enough cores. Under the trace clock, the workers take turns on one thread instead.
 //!
 //! The first worker runs on the caller's thread. It decides when the run is over, handles interrupts and
 //! asks the driver script. Elements that have a single place are at this worker unless the user assigns
@@ -34,8 +34,8 @@ use crate::worker::{MOST_WORK, Worker};
 /// A configured graph on one or several workers.
 #[allow(clippy::vec_box, reason = "workers change places, and a box is one word to move")]
 pub struct Workers {
-    /// The workers that are not on a thread of their own now: the first worker, and others before their
-    /// threads start or after their threads have ended.
+    /// The workers that are not on a thread of their own now. These are the first worker, and others before
+    /// their threads start or after their threads have ended.
     here: Vec<Box<Worker>>,
     /// The threads of the other workers while they run. Each returns its worker at its end.
     threads: Vec<JoinHandle<Option<Box<Worker>>>>,
@@ -50,8 +50,8 @@ impl Workers {
     /// acts like a single [`Worker`].
     ///
     /// # Errors
-    /// If the system has no memory, event or other resource for the workers, or if several workers are to
-    /// use simulated time.
+    /// If the memory is too small, if the system refuses memory or an event, or if several workers are to use
+    /// simulated time.
     pub fn new(
         plan: &Arc<Plan>,
         copies: Vec<Configured>,
@@ -134,9 +134,9 @@ impl Workers {
         &self.here[0].graph.placement
     }
 
-    /// Initialises the elements of every worker and starts the threads. The first worker comes last, so
-    /// that scripts find the others running. At the first failure, closes all elements that were
-    /// initialised.
+    /// Initialises the elements of every worker and starts the threads. The first worker comes last, so that
+    /// scripts find the others running. Under the trace clock, the first worker comes first, and no thread is
+    /// started. At the first failure, drains and closes the elements of all workers that have begun.
     ///
     /// # Errors
     /// If an element cannot be initialised, or a thread cannot be started: the problem.
@@ -160,7 +160,7 @@ impl Workers {
         result
     }
 
-    /// Initialises the elements of workers that take turns; no thread is started. All workers start at the
+    /// Initialises the elements of workers that take turns; no thread is started. No worker starts before the
     /// time of the first packet in the first worker's captures.
     fn initialize_in_turn(&mut self) -> Result<(), Box<Problem>> {
         for number in 0..self.here.len() {
@@ -290,7 +290,8 @@ impl Workers {
             .sum()
     }
 
-    /// Makes a report of all packets so far, with sums over all workers.
+    /// Makes a report of all packets so far, with sums over all workers. Workers on a thread of their own are
+    /// left out, so it is for the time before and after a run.
     pub fn report(&mut self) -> RunReport {
         RunReport::sum(self.here.iter_mut().map(|worker| worker.report()))
     }
@@ -360,8 +361,8 @@ impl Drop for Leaves {
     }
 }
 
-/// Converts an error about one worker's part of the memory into an error about the memory of all workers,
-/// which is the amount that the user has given.
+/// Converts an error about one worker's part of the memory into an error about the memory of all workers.
+/// That is the amount that the user has given.
 fn of_all(error: PoolError, workers: usize) -> PoolError {
     match error {
         PoolError::TooSmall { asked, least } => {
@@ -371,7 +372,8 @@ fn of_all(error: PoolError, workers: usize) -> PoolError {
     }
 }
 
-/// Returns a core for each worker. Returns no cores if the allowed cores are fewer than the workers.
+/// Returns the numbers of the allowed cores, at least one for each worker. Returns no cores if they are fewer
+/// than the workers or not known.
 fn cores(allowed: Option<&CpuSet>, workers: usize) -> Vec<usize> {
     let Some(allowed) = allowed else { return Vec::new() };
     let cores: Vec<usize> = (0..CpuSet::count()).filter(|&core| allowed.is_set(core) == Ok(true)).collect();

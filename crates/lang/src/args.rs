@@ -38,7 +38,7 @@ pub fn split(config: &str) -> Vec<Arg> {
 }
 
 /// Joins arguments to a configuration string, from which [`split`] returns the same arguments (Click:
-/// `cp_unargvec`).
+/// `cp_unargvec`). Commas in the arguments must be in quotes.
 pub fn join<T: AsRef<str>>(args: impl IntoIterator<Item = T>) -> String {
     let args: Vec<T> = args.into_iter().collect();
     let mut out = args.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
@@ -70,8 +70,8 @@ pub fn split_spaces(text: &str) -> Vec<Arg> {
     words
 }
 
-/// Removes one level of quotes and replaces backslash escapes (Click: `cp_unquote`). The result is bytes,
-/// because `\<ff>` and escapes can give bytes that are not UTF-8.
+/// Removes one level of quotes, and replaces backslash escapes in double quotes (Click: `cp_unquote`). The
+/// result is bytes, because `\<ff>` and escapes can give bytes that are not UTF-8.
 pub fn unquote_bytes(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for piece in scan::pieces(text) {
@@ -135,7 +135,7 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
 
 /// Returns the name of the first parameter in a text, without dollar sign and braces; `None` if there is
 /// none. After substitution, only parameters without a value are left in a text. Text in quotes is ignored,
-/// because it may contain a literal dollar sign.
+/// because it may contain a literal dollar sign; so are comments.
 pub fn parameter(text: &str) -> Option<&str> {
     let is_dollar =
         |piece: &scan::Piece| piece.kind == Kind::Plain && text.as_bytes().get(piece.start) == Some(&b'$');
@@ -241,7 +241,7 @@ fn digits(text: &[u8], from: usize, limit: usize, is_digit: impl Fn(u8) -> bool)
 }
 
 /// Appends the bytes of a `\<...>` string to `out`. `text` starts with `<` and ends ahead of `>`. Two
-/// hexadecimal digits make a byte; other characters are ignored.
+/// hexadecimal digits make a byte, as does a last single digit; other characters are ignored.
 fn push_data(text: &[u8], out: &mut Vec<u8>) {
     let digits: Vec<u8> =
         text.iter().filter(|byte| byte.is_ascii_hexdigit()).map(|byte| hex(*byte)).collect();

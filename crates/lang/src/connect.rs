@@ -47,9 +47,9 @@ impl EndPorts<'_> {
 }
 
 /// Adds the connections that `arrow` makes from the ports of `from` to the ports of `to`. One port is
-/// connected to all ports of the other end; many ports are connected pair by pair, which needs `=>`. Fails
-/// if there would be more than `room` connections (none is added), if many ports meet without `=>`, or if
-/// the numbers of ports differ.
+/// connected to all ports of the other end; many ports are connected pair by pair, which needs `=>`. Fails if
+/// there would be more than `room` connections; then none is added. Also fails if many ports meet without
+/// `=>`, or if the numbers of ports differ; then the pairs are added nevertheless.
 pub(crate) fn connect(
     from: &[End<'_>],
     to: &[End<'_>],

@@ -24,7 +24,8 @@ impl std::fmt::Display for Severity {
     }
 }
 
-/// The largest number of diagnostics that are reported for one configuration.
+/// The number of diagnostics of a configuration after which one more error says that there are too many.
+/// Later diagnostics are not reported.
 pub const MOST_FINDINGS: usize = 1000;
 
 /// An error, warning or note about a configuration. Where Click reports the same error, either `message`
@@ -102,8 +103,7 @@ impl Diagnostic {
         }
     }
 
-    /// True if diagnostics have been dropped because of [`MOST_FINDINGS`]. The caller may then stop reading
-    /// the text.
+    /// True if there were more than [`MOST_FINDINGS`] diagnostics. The caller may then stop reading the text.
     pub(crate) fn is_limit_reached(found: &[Diagnostic]) -> bool {
         found.len() > MOST_FINDINGS
     }

@@ -1,4 +1,4 @@
-//! Expands compound elements: makes an instance of a template for each use of its compound element, which
+//! Expands compound elements: makes an instance of a template for each use of its compound element. This
 //! gives a flat list of elements, and connections that still pass through tunnels.
 
 use std::collections::HashMap;
@@ -14,7 +14,8 @@ use crate::program::*;
 use crate::source::{Sources, Span};
 use crate::tunnel::{self, Edge, NodeKind, Tunnel};
 
-/// The largest number of elements and instances of compound elements in an expanded configuration.
+/// The number of nodes of an expanded configuration beyond which no element is added. An element is one node,
+/// a compound element or group is two.
 pub(crate) const MAX_ELEMENTS: usize = 1_000_000;
 
 /// The largest length in bytes of all names and configuration strings of an expanded configuration

@@ -6,8 +6,8 @@ use crate::args;
 use crate::graph::Graph;
 use crate::scan::{self, Kind};
 
-/// Returns a configuration that parses to the same graph, in Click's layout: a line for each declaration,
-/// an empty line, and the connections in chains.
+/// Returns a configuration that parses to the same graph, in Click's layout. It has requirements and
+/// provisions, a line for each declaration, an empty line, and the connections in chains.
 ///
 /// A configuration string may contain an unbalanced parenthesis, because arguments may be split inside
 /// parentheses. It cannot be written as it is, so it is put in quotes. The configuration string then

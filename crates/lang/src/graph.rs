@@ -7,8 +7,8 @@ use crate::source::Span;
 
 /// A configuration with all compound elements expanded, so that it has elements and connections only.
 ///
-/// Elements are in Click's order: first the elements of the file, then, for each compound element in turn,
-/// the elements of its body, followed by the elements of the compound elements inside that body.
+/// Elements are in Click's order. The elements of the file are first. Then, for each compound element in
+/// turn, come the elements of its body, followed by the elements of the compound elements inside that body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
     /// The elements. Connections name them by index; their names are unique.
@@ -55,7 +55,8 @@ pub struct GraphElement {
     /// The full name, with the names of the compound elements around it, for example `router/q` or
     /// `Counter@3`.
     pub name: String,
-    /// The name of the class, as written in the configuration.
+    /// The name of the class, which the configuration does not define itself. Another name that
+    /// `elementclass` gives to the class is replaced.
     pub class: String,
     /// The configuration string, with parameters replaced by their values. It is not split into arguments
     /// yet.
@@ -158,7 +159,7 @@ impl Graph {
     }
 
     /// Returns, for each element, the number of input ports and of output ports: one more than the highest
-    /// port that a connection uses.
+    /// port that a connection uses, or 0.
     pub fn port_counts(&self) -> Vec<(usize, usize)> {
         let mut counts = vec![(0, 0); self.elements.len()];
         for connection in &self.connections {

@@ -8,8 +8,8 @@ use crate::diagnostic::Diagnostic;
 use crate::scan::{self, Kind};
 use crate::source::{Directive, SourceId, Span};
 
-/// The number of unterminated configuration strings of a text after which the lexer continues at the next
-/// `;`. Later strings extend to the end of the text. So hostile texts are still read in linear time.
+/// The number of unterminated configuration strings of a text that end at the next `;`. Later unterminated
+/// strings extend to the end of the text. So hostile texts are still read in linear time.
 const MAX_CUTS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum TokenKind {
     Identifier,
     /// The name of a parameter, `$name`; the span includes the dollar sign.
     Variable,
-    /// `->`, an arrow that connects single ports.
+    /// `->`, an arrow that connects one port with one or more ports.
     Arrow,
     /// `=>`, an arrow that connects many ports pair by pair.
     DoubleArrow,
@@ -100,7 +100,7 @@ impl<'a> Lexer<'a> {
 
     /// Returns the span of the configuration string between the opening parenthesis at `open` and the
     /// parenthesis that closes it, where the lexer continues. If no parenthesis closes it, adds an error to
-    /// `findings` and returns an empty span; the lexer then continues at the next `;` or at the end of the
+    /// `findings` and returns an empty span. The lexer then continues at the next `;` or at the end of the
     /// text.
     pub(crate) fn config(&mut self, open: Span, findings: &mut Findings) -> Span {
         let bytes = self.text.as_bytes();
@@ -214,8 +214,8 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// True for the characters of identifiers: letters, digits, `_` and `@`. An identifier may also have single
-/// `/` between such characters.
+/// True if a character may be in an identifier: ASCII letters, digits, `_` and `@`. An identifier may also
+/// have single `/` between such characters.
 fn is_identifier(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '@'
 }
@@ -231,7 +231,7 @@ fn identifier_length(text: &[u8]) -> usize {
     }
 }
 
-/// Returns the length in bytes of the parameter name at the start of `text`: letters, digits and
+/// Returns the length in bytes of the parameter name at the start of `text`: ASCII letters, digits and
 /// underscores; 0 if there is none.
 pub(crate) fn parameter_length(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count()

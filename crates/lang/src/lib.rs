@@ -4,10 +4,13 @@
 //! ```
 //! use lang::{Options, Sources, flatten, parse};
 //!
-//! let mut sources = Sources::new(); let id = sources.add("example.click", "src :: InfiniteSource -> {
-//! input -> Counter -> output } -> Discard"); let (graph, diagnostics) = parse(&mut sources, id,
-//! &Options::default()); assert!(diagnostics.is_empty()); assert_eq!(graph.elements[2].name,
-//! "@2/Counter@1"); print!("{}", flatten(&graph));
+//! let mut sources = Sources::new();
+//! let text = "src :: InfiniteSource -> { input -> Counter -> output } -> Discard";
+//! let id = sources.add("example.click", text);
+//! let (graph, diagnostics) = parse(&mut sources, id, &Options::default());
+//! assert!(diagnostics.is_empty());
+//! assert_eq!(graph.elements[2].name, "@2/Counter@1");
+//! print!("{}", flatten(&graph));
 //! ```
 //!
 //! Each stage is a module. `lexer` and `parser` make a syntax tree; `resolve` looks up names and turns
@@ -59,16 +62,17 @@ pub struct Options<'a> {
     pub allows_circles: bool,
     /// Further texts that are appended to the main text (Click's option `-e`).
     pub expressions: &'a [SourceId],
-    /// The names of the element classes that exist. An unknown class is then an error, and an undeclared
-    /// name is an anonymous element only if it is a class. With `None`, any class may exist, and an
-    /// undeclared name is a class if it has a configuration string or does not start with a lower-case
-    /// letter.
+    /// The names of the element classes that exist. An unknown class is then an error. An undeclared name is
+    /// an anonymous element only if it is a class or has a configuration string. With `None`, any class may
+    /// exist. An undeclared name is then a class if it has a configuration string or does not start with a
+    /// lower-case letter.
     pub classes: Option<&'a [&'a str]>,
 }
 
-/// Parses a configuration whose main text is `source`, and adds the libraries that it requires to
-/// `sources`. Returns the graph, which is as complete as the errors allow, and the diagnostics in the order
-/// of their places. If one of them is an error, the graph must not be run.
+/// Parses a configuration whose main text is `source`, and adds the libraries that it requires to `sources`.
+/// Returns the graph, which is as complete as the errors allow, and the diagnostics in the order of their
+/// places. After [`MOST_FINDINGS`] diagnostics, the graph is empty. If one of them is an error, the graph
+/// must not be run.
 pub fn parse(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (Graph, Vec<Diagnostic>) {
     let mut diagnostics = Vec::new();
     let texts: Vec<SourceId> = std::iter::once(source).chain(options.expressions.iter().copied()).collect();
@@ -87,8 +91,8 @@ pub fn parse(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> 
     (graph, diagnostics)
 }
 
-/// Returns the definitions from the command line whose quotes are all closed. The others are reported as
-/// errors, because an open quote would include the text after the parameter.
+/// Returns the definitions from the command line whose quotes are all closed. Definitions with an open quote
+/// are reported as errors, because the quote would include the text after the parameter.
 fn check_defines(
     defines: &[(String, String)],
     span: Span,

@@ -15,7 +15,7 @@ use crate::source::{Sources, Span};
 /// The largest number of definitions of which each uses the next; longer chains are reported as circles.
 const MAX_DEPTH: usize = 100;
 
-/// The largest length in bytes of a text after substitution.
+/// The largest length in bytes of a text after substitution, unless the text is longer before it.
 const MAX_TEXT: usize = 16 << 20;
 
 /// The values of the parameters that can be used inside one instance of a template.
@@ -112,7 +112,7 @@ impl Definitions<'_> {
     }
 }
 
-/// The error that a text is longer than [`MAX_TEXT`] after substitution.
+/// The error that a text is too long after substitution ([`MAX_TEXT`]).
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 

@@ -516,7 +516,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
     }
 
     /// Parses a port list, such as `[1, 3-5]`, if there is one. Returns `Some(None)` without a list, and
-    /// `None` after an error.
+    /// `None` after an error of syntax.
     fn ports(&mut self) -> Option<Option<Ports>> {
         if !self.is('[') {
             return Some(None);
@@ -632,8 +632,8 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         Alternative::Body { formals, body, span: start.to(self.last) }
     }
 
-    /// Parses the parameters of an alternative, `$a, KEYWORD $b |`; returns none if it does not start with
-    /// parameters.
+    /// Parses the parameters of an alternative, `$a, KEYWORD $b |`; returns an empty list if the alternative
+    /// does not start with parameters.
     fn formals(&mut self) -> Vec<Formal> {
         let mut formals = Vec::new();
         if !self.starts_formals() {

@@ -33,8 +33,8 @@ pub(crate) struct Program {
 pub(crate) enum Class {
     /// A class that the configuration does not define, by its name.
     Primitive(String),
-    /// A class that the configuration defines. Of its alternatives, the first whose ports and parameters
-    /// fit is chosen.
+    /// A class that the configuration defines. Of its alternatives, the first whose ports and parameters fit
+    /// is chosen. A single alternative is always chosen.
     Compound { name: String, choices: Vec<Choice> },
 }
 
@@ -90,9 +90,11 @@ pub(crate) struct Slot {
     pub(crate) name: String,
     pub(crate) kind: SlotKind,
     pub(crate) span: Span,
-    /// A number one higher than the highest input port to which a link of this template leads.
+    /// The number of input ports: one more than the highest port to which a link of this template leads, or
+    /// 0.
     pub(crate) inputs: usize,
-    /// A number one higher than the highest output port from which a link of this template comes.
+    /// The number of output ports: one more than the highest port from which a link of this template comes,
+    /// or 0.
     pub(crate) outputs: usize,
 }
 

@@ -23,8 +23,8 @@ use crate::syntax::{self, Alternative, Body, ClassSyntax, Node, Statement};
 
 use later::LaterClass;
 
-/// The number of errors that get a suggestion for a misspelt name. Each suggestion searches all names, so
-/// the limit bounds the time.
+/// The maximum number of errors for which a similar name or a later definition is searched. Each search looks
+/// at all names, so the limit bounds the time.
 const MAX_SUGGESTIONS: usize = 100;
 
 /// Looks up all names of a configuration, whose statements are `body`. `primitives` are the classes that
@@ -332,8 +332,8 @@ impl<'s> Resolver<'s, '_> {
         self.primitives.as_ref().map(|primitives| primitives.contains(name))
     }
 
-    /// Returns the id of the class that an identifier names, at a place where only a class is allowed. An
-    /// unknown class is an error, and gets an id nevertheless.
+    /// Returns the id of the class that an identifier names, at a place where only a class is allowed. A
+    /// class that certainly does not exist is an error, and gets an id nevertheless.
     fn named_class(&mut self, scope: &Scope<'s>, span: Span) -> ClassId {
         let name = self.text(span);
         if let Some(id) = self.find_class(name) {

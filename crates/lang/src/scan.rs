@@ -18,8 +18,8 @@ pub(crate) enum Kind {
     Data,
 }
 
-/// A piece of a configuration string, the bytes `start..end`. A piece of another kind than `Plain` starts
-/// and ends with ASCII characters, so it can be cut out of the text.
+/// A piece of a configuration string, the bytes `start..end`. A piece of another kind than `Plain` starts and
+/// ends between two characters, so it can be cut out of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) kind: Kind,

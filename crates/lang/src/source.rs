@@ -42,8 +42,8 @@ impl std::fmt::Display for Location {
     }
 }
 
-/// A line directive (`# 12 "file"` or `#line 12 "file"`, click(5)), as the C preprocessor writes it: the
-/// line that follows has this number in this file.
+/// A line directive (`# 12 "file"` or `#line 12 "file"`, click(5)), as the C preprocessor writes it. The line
+/// that follows has this number in this file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Directive {
     /// The offset of the line after the directive, from which on it applies.

@@ -87,7 +87,8 @@ impl<const D: usize> Block<D> {
         u32::from(self.exact) & boxes & boxes.wrapping_neg() != 0
     }
 
-    /// Returns a mask in which bit N is set if box N contains the point with index `point`.
+    /// Returns a mask in which bit N is set if box N contains the point with index `point`. An unused lane
+    /// counts as a box that contains only the point whose fields are all 0.
     #[inline(always)]
     pub(super) fn inside(&self, points: &[[u32; GROUP]; D], point: usize) -> u32 {
         let within = |lane: usize| {

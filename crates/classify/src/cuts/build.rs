@@ -7,7 +7,7 @@ use super::{ALL, Area, Cuts, Node, Range, Tree};
 
 /// The numbers of bits of a field on which a branch may depend; a branch on N bits has 2^N children.
 const BITS: [u8; 8] = [1, 2, 3, 4, 6, 8, 10, 12];
-/// The distance, in bits, between the positions that are tried for the bits of a branch.
+/// The largest distance, in bits, between the positions that are tried for the bits of a branch.
 const STRIDE: u8 = 4;
 /// The largest number of children of a branch per box below it.
 const CHILDREN: usize = 8;
@@ -16,11 +16,11 @@ const CHILDREN: usize = 8;
 const COPIES: usize = 12;
 /// The largest number of branches from the root of a tree to a leaf.
 const DEEPEST: u32 = 8;
-/// The number of values from which on a range counts as unrestricted, when boxes are assigned to trees.
+/// A range with more values than this number counts as unrestricted, when boxes are assigned to trees.
 const WIDE: u32 = 1 << 27;
 
 // The value of a branch is its gain divided by its cost. The gain is the number of times that it halves the
-// boxes with which a point has to be compared; below `LEAST_GAIN` a branch is rejected. The cost is 1 for
+// boxes with which a point has to be compared. Up to `LEAST_GAIN`, a branch is rejected. The cost is 1 for
 // the step. It rises by `COST_OF_BIT` for each bit, because more children take more memory. It rises by
 // `COST_OF_DOUBLING` for each doubling of the boxes by copies in several children. (Measured on the
 // ClassBench rule sets of 1,000 and 10,000 rules.)
@@ -139,9 +139,8 @@ impl<const D: usize> Builder<'_, D> {
                     let share = spare as u128 * part.len() as u128 / total.max(1) as u128;
                     let node = self.divide(part.clone(), inner, share as usize, depth + 1);
                     // `divide` leaves out boxes that are hidden in the child's region. In the next child
-                    // other boxes may be hidden. So the next child shares the node only if all boxes
-                    // contain the whole region in this field, because then the same boxes are hidden in
-                    // both.
+                    // other boxes may be hidden. So the next child shares the node only if all boxes contain
+                    // the whole region in this field. Then the same boxes are hidden in both.
                     let is_wide = |entry: &u32| {
                         let range = self.area(*entry).ranges[cut.field];
                         range.0 <= low && high <= range.1
@@ -167,7 +166,8 @@ impl<const D: usize> Builder<'_, D> {
         Node::leaf(block)
     }
 
-    /// Returns the cut with the highest value, or `None` if a leaf is better than any cut.
+    /// Returns the cut with the highest value, or `None` if no cut gains enough with at most `spare` boxes in
+    /// its children.
     fn best_cut(&self, entries: &[u32], region: &[Range; D], spare: usize) -> Option<Cut> {
         let mut best: Option<(f64, Cut)> = None;
         let mut changes = Vec::new();

@@ -2,11 +2,11 @@
 //!
 //! A point is the header fields of a packet, each a number of 32 bits. A box has a range for each field and
 //! the number of a rule; the lowest rule wins. A branch takes some bits of one field, as many as are worth
-//! their memory, and has a child for each value of these bits (after HiCuts, Gupta and McKeown, Hot
-//! Interconnects 1999). A leaf has a few boxes, which are compared with the point at the same time. A box
+//! their memory, and has a child for each value of these bits. (This is after HiCuts, Gupta and McKeown, Hot
+//! Interconnects 1999.) A leaf has a few boxes, which are compared with the point at the same time. A box
 //! that does not restrict a field would be copied to every child of a branch on that field. So boxes are
-//! divided into four trees, according to which of the first two fields they restrict (after EffiCuts,
-//! Vamanan et al., SIGCOMM 2010), and all trees are searched.
+//! divided into four trees, according to which of the first two fields they restrict, and all trees are
+//! searched. (This is after EffiCuts, Vamanan et al., SIGCOMM 2010.)
 //!
 //! Points are looked up in groups: all points of a group take one step, then all take the next. So the
 //! memory accesses of different points overlap.
@@ -160,9 +160,9 @@ impl Numbers {
 }
 
 impl<const D: usize> Cuts<D> {
-    /// Returns the first rule for each of the first `count` points, by its index, or [`NONE`]. If a point
-    /// is in a box that is not exact, `holds` decides if the rule holds: it is called with the index of the
-    /// point and the rule. Within a tree it is called in the order of rules.
+    /// Returns the first rule for each of the first `count` points, by the point's index, or [`NONE`]. If a
+    /// point is in a box that is not exact, `holds` decides if the rule holds. Its arguments are the index of
+    /// the point and the rule. Within a tree it is called in the order of rules.
     #[inline]
     pub fn first(
         &self,
@@ -266,7 +266,7 @@ impl<const D: usize> Cuts<D> {
     }
 
     /// Returns the lowest rule below `best` in the blocks of a leaf that has a box containing the point and
-    /// holds there; otherwise `best`.
+    /// holds there; otherwise `best`. `holds` and `inside` are for the point that is looked up.
     #[inline(always)]
     fn search(
         &self,

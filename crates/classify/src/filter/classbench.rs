@@ -1,12 +1,12 @@
 //! Rules in ClassBench's format: `@192.0.2.0/24 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF 0x0000/0x0000`.
 //!
 //! A rule has a source and a destination prefix, a range of source ports and of destination ports, and a
-//! protocol under a mask (Taylor and Turner, "ClassBench: a packet classification benchmark", INFOCOM
-//! 2005). Fields after the protocol, such as the flags in some versions of the format, are ignored, as in
-//! other tools.
+//! protocol under a mask. The format is from Taylor and Turner, "ClassBench: a packet classification
+//! benchmark", INFOCOM 2005. Fields after the protocol, such as the flags in some versions of the format, are
+//! ignored, as in other tools.
 //!
-//! A rule becomes a [`Condition`]. A port range other than 0 to 65535 is compared with the first four bytes
-//! after the IP header, whatever the protocol, and never holds for later fragments.
+//! A rule becomes a [`Condition`]. Port ranges other than 0 to 65535 are compared with the first four bytes
+//! after the IP header, whatever the protocol. A rule with such a range never holds for later fragments.
 
 use crate::Tree;
 use std::net::Ipv4Addr;

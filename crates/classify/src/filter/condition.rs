@@ -15,8 +15,8 @@ pub enum HeaderLayer {
     Transport,
 }
 
-/// A test of one to four bytes of a header: as a big-endian number under `mask` they are in the range from
-/// `low` to `high`, or outside of it. The test fails if the packet lacks any of the bytes.
+/// A test of one to four bytes of a header. As a big-endian number under `mask`, the bytes must be in the
+/// range from `low` to `high`, or outside of it. The test fails if the packet lacks any of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Test {
     /// The header whose bytes are tested.
@@ -219,8 +219,9 @@ fn of_protocol(protocol: Protocol, version: Version) -> Condition {
     }
 }
 
-/// Restricts a condition on the transport header to packets that have this header: the protocol field has
-/// the value for `protocol`, and the packet is not a later fragment.
+/// Restricts a condition on the transport header to packets that have this header. The protocol field must
+/// have the value for `protocol`, and the packet must not be a later fragment of IPv4. In fragments of IPv6,
+/// the field has the number of another header.
 fn starting_with(protocol: Protocol, version: Version, inner: Condition) -> Condition {
     let first = match version {
         Version::V4 => Tree::Leaf(Test::equal(HeaderLayer::Network, 6, 2, 0x1fff, 0)),

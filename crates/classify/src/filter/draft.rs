@@ -1,5 +1,5 @@
-//! A question while it is parsed: the qualifiers, sign and value that its words have set so far, and the
-//! rules by which they become a [`Primitive`].
+//! A question while it is parsed: the qualifiers, sign and value that its words have set so far. Here are
+//! also the rules by which they become a [`Primitive`].
 
 use std::fmt;
 
@@ -47,7 +47,8 @@ impl Kind {
         })
     }
 
-    /// True if the word is a keyword of the language, which can never be a value.
+    /// True if the word names a kind of question, an end or a header, or is `not`. Such a word is never a
+    /// value.
     pub(super) fn is_word(word: &str) -> bool {
         let syntax = ["src", "dst", "dest", "ip", "ip6", "ether", "not"];
         Kind::named(word).is_some() || syntax.contains(&word)
@@ -165,8 +166,8 @@ type Notes = Vec<(String, bool)>;
 type Fault = String;
 
 impl Draft {
-    /// Sets the kind. Returns the text of an error if a kind was set before. `set_ends` and `set_protocol`
-    /// do the same for their qualifiers.
+    /// Sets the kind, and the protocol that the kind implies. Returns the text of an error if a kind, or
+    /// another protocol, was set before.
     pub(super) fn set_kind(&mut self, kind: Kind) -> Option<String> {
         let twice = self.kind.replace(kind).is_some();
         let of_protocol = match kind {
@@ -458,7 +459,8 @@ impl Draft {
     }
 
     /// Returns the relation of sign, mask and `number`, for a field whose largest number is `largest`. A
-    /// comparison that is always true or always false becomes a constant and adds a warning to `notes`.
+    /// comparison by `<`, `<=`, `>` or `>=` that is always true or always false becomes a constant, and adds
+    /// a warning to `notes`.
     fn relation(&self, largest: u32, number: i128, notes: &mut Notes) -> Result<Relation, Fault> {
         let mask = match self.mask {
             None => largest,

@@ -4,8 +4,8 @@
 use super::{HeaderSlices, Primitive, Protocol, Relation, Sides, Version};
 
 impl Primitive {
-    /// True if the primitive holds for a packet. If the packet lacks bytes that the question needs, it does
-    /// not hold, even with `!=`.
+    /// True if the primitive holds for a packet. If the packet lacks bytes that the primitive compares, the
+    /// primitive does not hold, even with `!=`.
     pub fn holds(&self, headers: &HeaderSlices<'_>) -> bool {
         match *self {
             Primitive::Host { version, ends, address, mask, opposite } => {

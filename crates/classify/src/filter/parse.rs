@@ -107,8 +107,8 @@ const STRUCTURE: &[&str] = &[
     "true", "false",
 ];
 
-/// True if a word without meaning is likely a mistyped value or keyword: neither an operator nor a keyword
-/// that stands where it is not allowed.
+/// True if a word without meaning is likely a mistyped value or keyword. False for operators, and for
+/// keywords where they are not allowed.
 fn is_meant(word: &str) -> bool {
     let is_plain = word.starts_with(|c: char| c.is_alphanumeric() || c == ':');
     is_plain && !STRUCTURE.contains(&word) && !Kind::is_word(word)
@@ -320,8 +320,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
         }
     }
 
-    /// True if the current word is not the last word. Words that must be followed by a value are not taken
-    /// as such if they are the last word.
+    /// True if another word follows the current word. Words that must be followed by a value are not taken as
+    /// such if they are the last word.
     fn more(&self) -> bool {
         self.at + 1 < self.words.len()
     }
@@ -463,8 +463,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
         self.at += 1;
     }
 
-    /// Parses the value of a question, if there is one. Returns false if the value was wrong; the error has
-    /// been reported then.
+    /// Parses the value of a question, if there is one. Returns false if the question must not be completed,
+    /// because an error about its value has been reported.
     fn value(&mut self, draft: &mut Draft) -> bool {
         let Some(&word) = self.words.get(self.at) else { return true };
         match self.named(word, draft) {

@@ -153,7 +153,7 @@ impl FieldPlace {
 
     /// The version of IP: `ip vers`.
     pub const VERSION: FieldPlace = FieldPlace::ip(0, 4);
-    /// The length of the IP header, in words: `ip hl`.
+    /// The length of the IP header, in words of 32 bits: `ip hl`.
     pub const HEADER_LENGTH: FieldPlace = FieldPlace::ip(4, 4);
     /// The type of service, with ECN: `ip tos`.
     pub const TOS: FieldPlace = FieldPlace::ip(8, 8);
@@ -240,7 +240,7 @@ pub enum Primitive {
     },
     /// A question about fragmentation in IPv4: `ip frag` or `ip unfrag`.
     Fragment {
-        /// True if the packet must be a fragment, the first or a later; false if it must be whole.
+        /// True if the packet must be a fragment (the first or a later fragment); false if it must be whole.
         fragment: bool,
     },
     /// A question about the ports of a transport header.

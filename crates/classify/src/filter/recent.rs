@@ -1,5 +1,5 @@
-//! A cache with one entry: the flow of the previous packet and its result. It saves look-ups if packets of
-//! a flow follow each other in runs.
+//! A cache with one entry: the flow of the last packet that had one, and the result for it. It saves look-ups
+//! if packets of a flow follow each other in runs.
 
 use super::space::{Space, V4, V6, is_six};
 use super::{HeaderLayer, HeaderSlices};
@@ -14,8 +14,8 @@ enum Flow {
 }
 
 impl Flow {
-    /// Returns the flow of a packet; `None` if the packet has fewer than four bytes after the IP header,
-    /// and so no ports, or an incomplete IP header.
+    /// Returns the flow of a packet; `None` if the packet has fewer than four bytes from the transport header
+    /// on, and so no ports, or an incomplete IP header.
     #[inline]
     fn of(headers: &HeaderSlices<'_>) -> Option<Flow> {
         if headers.of(HeaderLayer::Transport).len() < 4 {
@@ -44,8 +44,8 @@ impl Default for Recent {
 }
 
 impl Recent {
-    /// Compares the flow of the next packet with the last flow, counts the result, and remembers the flow.
-    /// Returns `None` for a packet without a flow, which does not replace the last flow.
+    /// Compares the flow of the next packet with the remembered flow, counts the result, and remembers the
+    /// packet's flow. Returns `None` for a packet without a flow: then the remembered flow stays.
     #[inline]
     pub(super) fn see(&mut self, headers: &HeaderSlices<'_>) -> Option<Seen> {
         let flow = Flow::of(headers);
@@ -59,7 +59,7 @@ impl Recent {
     }
 }
 
-/// The result of comparing a packet's flow with the previous packet's flow.
+/// The result of comparing a packet's flow with the flow of the last packet that had one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     /// The flow is the same.

@@ -27,8 +27,8 @@ pub(super) trait Space<const D: usize> {
 
 /// The part of a packet that a test compares, in terms of a space.
 pub(super) enum Subject {
-    /// The field with this number. The test's mask leaves out no bits or only the lowest bits. `top` is the
-    /// largest value of the field in a packet that has it.
+    /// The field with this number, under the test's mask. `top` is the largest value of the field in a packet
+    /// that has the field.
     Field { number: usize, top: u32 },
     /// Nothing: the test has this result for all packets of the space.
     Constant(bool),
@@ -221,7 +221,8 @@ fn range_of(test: &Test, top: u32) -> Option<Range> {
     (is_prefix && whole && test.low <= test.high).then_some((test.low, test.high | free))
 }
 
-/// Returns the intersections of each box of one list with each box of the other, without empty boxes.
+/// Returns the intersections of each box of one list with each box of the other, without empty boxes. If
+/// there are more than [`MOST_BOXES`], returns one box that contains them all.
 fn meet<const D: usize>(left: &[Part<D>], right: &[Part<D>]) -> Vec<Part<D>> {
     let both = left.iter().flat_map(|l| right.iter().map(move |r| intersection(l, r)));
     bounded(both.filter(|part| part.ranges.iter().all(|&(low, high)| low <= high)).collect())

@@ -56,8 +56,8 @@ pub(super) fn condition_of(text: &str) -> Condition {
 }
 
 /// The packet that most tests use: TCP from 10.0.0.1 port 1234 to 192.168.1.2 port 80. It has SYN and ACK
-/// set, window 4096, 12 bytes of IP options, time to live 64, TOS 0xb9 (DSCP 46, ECN 1) and identification
-/// 0x1234.
+/// set, and window 4096. It has 12 bytes of IP options, time to live 64, TOS 0xb9 (DSCP 46, ECN 1) and
+/// identification 0x1234.
 const PACKET: [u8; 52] = [
     0x48, 0xb9, 0, 52, 0x12, 0x34, 0x40, 0, 64, 6, 0xaa, 0xbb, 10, 0, 0, 1, 192, 168, 1, 2, //
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, //
@@ -376,8 +376,8 @@ fn complaints_have_clicks_words() {
 }
 
 proptest! {
-    /// Checks texts of random words: both parsers, with Tidegate's and with Click's messages, must agree
-    /// which texts have errors, and on the expression of the others.
+    /// Checks texts of random words. Both parsers, with Tidegate's and with Click's messages, must agree
+    /// which texts have errors, and on the expression of other texts.
     #[test]
     fn clicks_words_are_there_for_each_mistake(
         words in proptest::collection::vec(proptest::sample::select(vec![

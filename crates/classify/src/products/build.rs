@@ -86,13 +86,13 @@ struct Budget {
 }
 
 impl Budget {
-    /// Subtracts `words` words that are read from the budget; `None` if it is exceeded.
+    /// Charges the budget for reading `words` words; `None` if the budget is exceeded.
     fn look(&mut self, words: usize) -> Option<()> {
         self.work = self.work.checked_sub(words)?;
         Some(())
     }
 
-    /// Subtracts `words` words that are kept from the budget; `None` if it is exceeded.
+    /// Charges the budget for keeping `words` words; `None` if the budget is exceeded.
     fn keep(&mut self, words: usize) -> Option<()> {
         self.words = self.words.checked_sub(words)?;
         Some(())
@@ -127,8 +127,8 @@ impl Set {
         words
     }
 
-    /// Writes the intersection of two sets to `met`, but only up to the first box that is in `last`,
-    /// because that box hides all boxes after it.
+    /// Writes the intersection of two sets to `met`, but only up to the first box that is in `last`. That box
+    /// hides all boxes after it.
     fn intersect(&self, other: &[u64], last: &[u64], met: &mut Set) {
         met.0.clear();
         for &(word, bits) in &self.0 {
@@ -184,8 +184,8 @@ impl Classes {
 /// next start.
 type Start = (u32, u16);
 
-/// Returns the values at which the set of ranges that contain a value can change: 0, the first value of
-/// each range, and the value after its last, in ascending order.
+/// Returns the values at which the set of ranges that contain a value can change, in ascending order. They
+/// are 0, the first value of each range, and the value after each range.
 fn starts(ranges: &[Range]) -> Vec<u32> {
     let ends = ranges.iter().flat_map(|&(low, high)| [Some(low), high.checked_add(1)]);
     let mut starts: Vec<u32> = ends.flatten().chain([0]).collect();
@@ -220,9 +220,9 @@ fn classes(ranges: &[Range], budget: &mut Budget) -> Option<(Vec<Start>, Sets)> 
     Some((of, classes.sets))
 }
 
-/// Returns the class of each of the 256 protocols in packets that are not later fragments, followed by the
-/// class of each protocol in later fragments. Also returns the set of boxes of each class. `None` if the
-/// budget is exceeded.
+/// Returns the class of each of the 256 protocols in packets that are not later fragments, and then in later
+/// fragments. Also returns the set of boxes of each class. `None` if the budget is exceeded or there are too
+/// many classes.
 fn protocols(areas: &[Area<FIELDS>], budget: &mut Budget) -> Option<(Box<[u16; 512]>, Sets)> {
     let mut classes = Classes::default();
     let mut of = Box::new([0; 512]);
@@ -316,8 +316,9 @@ impl Pairs {
     }
 
     /// Makes the table that maps a left class and a right class to their common class: the class of the
-    /// intersection of their sets. Returns it with the set of each new class. `count` is the number of
-    /// boxes; `is_last` is true for a box that hides all boxes after it.
+    /// intersection of their sets. Returns it with the set of each new class. `count` is the number of boxes;
+    /// `is_last` is true for a box that hides all boxes after it. Returns `None` if the table would be too
+    /// large, the budget is exceeded, or there are too many classes.
     fn of_classes(
         left: &[Rc<Set>],
         right: &[Rc<Set>],
@@ -348,8 +349,9 @@ impl Pairs {
         Some((pairs, classes.sets))
     }
 
-    /// Makes the last table, which maps a left class and a right class to the first rule in the
-    /// intersection of their sets. It stores [`ASK_FOR_RULE`] if the box of that rule is not exact.
+    /// Makes the last table, which maps a left class and a right class to the first rule in the intersection
+    /// of their sets. It stores [`ASK_FOR_RULE`] if the box of that rule is not exact. Returns `None` if the
+    /// table would be too large or the budget is exceeded.
     fn of_rules(
         left: &[Rc<Set>],
         right: &[Rc<Set>],

@@ -18,12 +18,12 @@ mod tests;
 
 use crate::cuts::{GROUP, NONE, Points};
 
-/// The number of fields of a point: source address, destination address, source port, destination port,
-/// protocol, and a field that is 1 for later fragments and 0 for other packets.
+/// The number of fields of a point. The fields are source address, destination address, source port,
+/// destination port, protocol, and a field that is 1 for later fragments and 0 for other packets.
 pub const FIELDS: usize = 6;
 
-/// The result of [`Products::first`] for a point that is in a box which is not exact: the caller has to
-/// find out if the rule holds, and which rule does otherwise.
+/// The result of [`Products::first`] for a point whose first box is not exact. The caller has to find out if
+/// the rule holds, and which rule holds otherwise.
 pub const ASK: u32 = u32::MAX - 1;
 
 /// The tables for one list of boxes.
@@ -39,7 +39,8 @@ pub struct Products {
     pairs: Pairs,
     both_ports: Pairs,
     services: Pairs,
-    /// The first rule for each class of addresses and each class of services.
+    /// The first rule for each class of addresses and each class of services; [`NO_RULE`] for points that are
+    /// in no box, [`ASK_FOR_RULE`] if the first box is not exact.
     rules: Pairs,
 }
 
@@ -110,9 +111,9 @@ impl Ports {
 }
 
 impl Products {
-    /// Returns the first rule for each of the first `count` points, by its index. The result is [`NONE`]
-    /// for points in no box, and [`ASK`] if the first box that contains the point is not exact. `count` is
-    /// at most [`GROUP`].
+    /// Returns the first rule for each of the first `count` points, by the point's index. The result is
+    /// [`NONE`] for points in no box, and [`ASK`] if the first box that contains the point is not exact.
+    /// `count` is at most [`GROUP`].
     #[inline]
     pub fn first(&self, points: &Points<FIELDS>, count: usize) -> [u32; GROUP] {
         let [sources, destinations, source_ports, destination_ports, protocols, fragments] = points.fields();

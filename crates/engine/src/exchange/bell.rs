@@ -18,7 +18,7 @@ impl Bell {
     /// Makes a bell that no worker listens to yet.
     ///
     /// # Errors
-    /// If the process has no file descriptor left.
+    /// If the system refuses an event, for example because the process has no file descriptor left.
     pub(crate) fn new() -> nix::Result<Bell> {
         let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
         Ok(Bell { asleep: AtomicBool::new(false), rang: AtomicBool::new(false), event })

@@ -1,10 +1,10 @@
-//! Bounds and measures displacement, the number of packets that overtake a packet, where packets of one
-//! flow are spread over workers and no order is kept.
+//! Bounds and measures displacement: the number of packets that overtake a packet. It is for runs that spread
+//! the packets of one flow over workers and keep no order.
 //!
 //! Each worker that spreads packets (the giver) numbers them. Rings keep their order, so a worker that has
-//! processed a packet has processed all earlier packets of the same giver that it was given. After each
-//! batch it publishes the number of the last packet that it has processed. So a giver knows its oldest
-//! packet that is not processed yet, even if the worker of that packet is stuck and its ring never fills.
+//! processed a packet has processed all earlier packets of the same giver that it was given. After each batch
+//! it publishes the number of the last packet that it has processed. So a giver knows its oldest packet that
+//! is not processed yet. It knows it even if the worker of that packet is stuck and its ring never fills.
 //! When too many packets have been spread after this oldest packet, sources that can wait do so. Spreading
 //! policies can also leave a flow at the worker where its packets still are ([`Outstanding`]).
 
@@ -16,18 +16,19 @@ use element::Timestamp;
 use element::steering::Outstanding;
 
 /// The number of regions (ranges of packet numbers) that a giver remembers for each worker. If there are
-/// more, the last region is extended. Its packets then count as given at the time of its first packet, so
+/// more, the last region is extended. Its packets then count as given at the time of its first packet. So
 /// they may be taken for older than they are, never for newer.
 const REGIONS: usize = 64;
 
-/// A number that only one worker writes, on a cache line of its own.
+/// A number on a cache line of its own.
 #[derive(Default)]
 #[repr(align(64))]
 struct Line(AtomicU64);
 
 /// The counts of packets that all workers share. Each number is written by one worker, except `stuck`.
 pub(crate) struct Board {
-    /// For each giver and taker, the number of the last packet of the giver that the taker has processed.
+    /// For each giver and taker, the number of the last packet of the giver that the taker has processed. A
+    /// giver spreads packets, and a taker processes them.
     done: Vec<Line>,
     /// For each giver, the largest number of a packet of the giver that any worker has processed.
     reached: Vec<Line>,
@@ -82,8 +83,8 @@ pub(crate) struct Displacement {
     under_way: Vec<VecDeque<Region>>,
     /// True if any worker has packets of this giver that it has not processed, at the last look.
     has_some: bool,
-    /// The number of packets spread since the oldest unprocessed packet, including it; the limit from which
-    /// on sources have to wait; and true if the limit is reached.
+    /// The number of packets spread since the oldest unprocessed packet, including it. With it, the limit
+    /// from which on sources have to wait, and true if the limit is reached.
     span: u64,
     limit: u64,
     is_stuck: bool,
@@ -95,7 +96,6 @@ pub(crate) struct Displacement {
 }
 
 impl Displacement {
-    /// Makes the state of one worker.
     fn new(me: usize, board: &Arc<Board>, limit: u64) -> Displacement {
         let workers = board.reached.len();
         Displacement {

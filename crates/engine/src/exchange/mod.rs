@@ -49,7 +49,8 @@ use rings::{CAPACITY, Rings};
 pub(crate) use spreader::Departure;
 use spreader::{SPAN, SPREAD_CAPACITY, Spreader};
 
-/// The number of batches that are taken out of each ring before the worker does other work.
+/// The maximum number of full batches that are taken out of each ring in one round, unless the round takes
+/// all packets.
 const MOST_BATCHES: usize = 16;
 
 /// The side of one worker in the exchange of packets between all workers.
@@ -123,9 +124,9 @@ pub(crate) fn connect(
 }
 
 impl Exchange {
-    /// Hands packets of a batch over to the workers that they have to go to, and returns the packets that
-    /// this worker processes now (`None` if there are none). Packets that find no room in a ring are
-    /// counted as dropped at the element `from`.
+    /// Hands packets of a batch over to the workers that they have to go to. Returns the packets that this
+    /// worker processes now, or `None` if there are none. Packets that find no room in a ring, and cannot
+    /// wait for it, are counted as dropped at the element `from`.
     #[cold]
     #[inline(never)]
     pub(crate) fn send(
@@ -193,7 +194,7 @@ impl Exchange {
     }
 
     /// Leaves in the batch the packets that this worker processes, and hands the other packets over. Passes
-    /// packets that find no room in a ring to `lost`.
+    /// packets that find no room in a ring, and cannot wait for it, to `lost`.
     pub(crate) fn hand_over(
         &mut self,
         batch: &mut Batch,
@@ -266,8 +267,9 @@ impl Exchange {
     }
 
     /// Returns the next batch from other workers, or `None` at the end of the round. The batch that was
-    /// returned before must have been processed. If `hurries`, a timer is due, and at most one more batch
-    /// is taken from each worker. If the run `ends`, packets in windows no longer wait for earlier packets.
+    /// returned before must have been processed. If `hurries`, a timer is due, and at most one more batch is
+    /// taken from each worker, unless the round takes all packets. If the run `ends`, packets in windows no
+    /// longer wait for earlier packets.
     pub(crate) fn receive(&mut self, core: &mut Core, hurries: bool, ends: bool) -> Option<Arrival> {
         if hurries && !self.round.takes_all {
             self.round.left = 0;
@@ -424,19 +426,19 @@ impl Exchange {
         (self.rings.handed, self.rings.taken)
     }
 
-    /// Returns the largest number of packets by which a packet processed at this worker was overtaken, and
-    /// the limit of this number for bursts of `burst` packets. The limit is `None` if packets come from
-    /// interfaces, which cannot wait. The result is `None` if packets are not spread, or their order is
-    /// kept.
+    /// Returns the largest number of packets by which a packet processed at this worker was overtaken. With
+    /// it, returns the limit of this number for bursts of `burst` packets. The limit is `None` if packets
+    /// come from interfaces, which cannot wait. The result is `None` if packets are not spread, or their
+    /// order is kept.
     fn displaced(&self, burst: usize) -> Option<(u64, Option<u64>)> {
         let displacement = self.displacement()?;
         let most = SPAN * self.rings.workers() + burst;
         Some((displacement.largest, self.rings.waits.then_some(most as u64)))
     }
 
-    /// Returns the shared state from which the largest displacement at any worker can be read, and the
-    /// limit of the displacement for bursts of `burst` packets. Returns `None` if packets are not spread,
-    /// or their order is kept.
+    /// Returns the shared state from which the largest displacement at any worker can be read. With it,
+    /// returns the limit of the displacement for bursts of `burst` packets. Returns `None` if packets are not
+    /// spread, or their order is kept.
     pub(crate) fn board(&self, burst: usize) -> Option<(Arc<Board>, Option<u64>)> {
         let (displacement, (_, most)) = self.displacement().zip(self.displaced(burst))?;
         Some((Arc::clone(&displacement.board), most))

@@ -1,17 +1,17 @@
-//! Keeps the order of packets whose flows are spread over workers: gives packets numbers where they are
-//! spread, and holds packets in windows where they come together again.
+//! Keeps the order of packets whose flows are spread over workers. Packets get numbers where they are spread,
+//! and wait in windows where they come together again.
 //!
 //! The worker that spreads packets (the *giver*) numbers them. Rings keep their order, so a worker that has
-//! processed a number has processed all smaller numbers that it was given. It publishes the last such
-//! number after each batch. An element that has one place gets the packets of all workers, so packets wait
-//! in the *window* of its worker until all workers have processed the smaller numbers that they were given.
-//! A packet with a smaller number that is still missing then was dropped, or an element holds it. So packets
-//! never wait for a packet that does not come, and a gap in the numbers costs the time of the slowest
-//! worker's batch. If a worker is stuck for [`LONGEST`] while packets come from interfaces, packets no
-//! longer wait for it.
+//! processed a number has processed all smaller numbers that it was given. It publishes the last such number
+//! after each batch. An element that has one place gets the packets of all workers. So packets wait in the
+//! *window* of its worker until all workers have processed the smaller numbers that they were given. A packet
+//! with a smaller number that is still missing then was dropped, or an element holds it. So packets never
+//! wait for a packet that does not come, and a gap in the numbers costs the time of the slowest worker's
+//! batch. If a worker is stuck for [`LONGEST`] while packets come from interfaces, packets no longer wait for
+//! it.
 //!
-//! Packets that are sent home (handed over *aside*, to the worker that owns the state of their flow) keep
-//! their number. The worker that sends them home counts them as processed only when the other worker has
+//! Packets that are sent home (to the worker that owns the state of their flow; the code calls this *aside*)
+//! keep their number. The worker that sends them home counts them as processed only when the other worker has
 //! processed them. The other worker may hand them on from an element further downstream. So each element at
 //! which packets can be sent home has a *level*, and the counts of a level depend only on levels further
 //! downstream. A worker publishes its counts level by level, the most downstream level first. So no worker
@@ -39,7 +39,7 @@ pub(crate) const LONGEST: Timestamp = Timestamp(10_000_000);
 const LONGEST_OF_CAPTURES: Timestamp = Timestamp(10_000_000_000);
 
 /// The largest span of packet numbers in a window if packets come from interfaces. A packet beyond it does
-/// not wait. Sources that can wait never get that far ahead.
+/// not wait, and counts as late. Sources that can wait never get that far ahead.
 const WIDEST: usize = 1 << 15;
 
 /// The number of low bits of a ticket that hold the packet's number. The bits above them hold the giver.
@@ -47,8 +47,7 @@ const WIDEST: usize = 1 << 15;
 const NUMBER_BITS: u32 = 56;
 const IS_TICKET: u64 = 1 << 63;
 
-/// The counts that one worker publishes for all workers, on a cache line of its own. No other worker writes
-/// them.
+/// The counts that one worker publishes for all workers. No other worker writes them.
 #[derive(Default)]
 #[repr(align(64))]
 struct Row {
@@ -56,18 +55,19 @@ struct Row {
     given: AtomicU64,
     /// For each worker, the last number of a packet that this worker has given to it.
     given_to: Vec<AtomicU64>,
-    /// For each giver, the last of its numbers that this worker has processed.
+    /// For each giver (the worker that has spread a packet), the last of its numbers that this worker has
+    /// processed.
     done: Vec<AtomicU64>,
-    /// For each level and worker, the number of packets that came aside from that worker at that level and
-    /// have been processed.
+    /// For each level and worker, the number of packets sent home by that worker, at the element of that
+    /// level, that this worker has processed.
     taken_aside: Vec<AtomicU64>,
 }
 
 /// The state that all workers share.
 pub(crate) struct Tickets {
     rows: Vec<Row>,
-    /// For each element at which packets can be handed over aside, its level, indexed by element number.
-    /// Elements further downstream have larger levels.
+    /// For each element at which packets can be sent home, its level, indexed by element number. Elements
+    /// further downstream have larger levels.
     levels: Vec<usize>,
     /// The number of levels.
     count: usize,
@@ -76,8 +76,8 @@ pub(crate) struct Tickets {
 }
 
 impl Tickets {
-    /// Makes the shared state of `workers` workers. `aside` are the elements that packets can be handed
-    /// over to aside, upstream elements first. `waits` is true if all sources can wait.
+    /// Makes the shared state of `workers` workers. `aside` are the elements at which packets can be sent
+    /// home, upstream elements first. `waits` is true if all sources can wait.
     pub(crate) fn new(workers: usize, aside: &[ElementId], waits: bool) -> Tickets {
         let mut levels = vec![0; aside.iter().max().map_or(0, |&last| last + 1)];
         for (level, &id) in aside.iter().enumerate() {
@@ -98,8 +98,8 @@ impl Tickets {
         self.levels.get(to.element as usize).copied().unwrap_or(0)
     }
 
-    /// Returns a number up to which no packet of a giver is under way any more: each has come to the
-    /// window, or was dropped, or is held by an element.
+    /// Returns a number up to which no packet of a giver is under way any more. Each packet up to it has come
+    /// to the window, was dropped, or is held by an element.
     fn passed(&self, giver: usize) -> u64 {
         let Some(row) = self.rows.get(giver) else { return u64::MAX };
         // This load is first, so that all numbers up to `given` are visible in the loads of `given_to`
@@ -126,12 +126,13 @@ pub(crate) struct Order {
     /// For each level and worker, the number of packets that this worker has sent home to that worker at
     /// the element of that level.
     handed_aside: Vec<u64>,
-    /// The counts that other workers wait for. For each level, they are the numbers of packets taken aside
-    /// from each worker. The last entry has, for each giver, its last number that this worker has
-    /// processed.
+    /// The counts that other workers wait for. For each level, they are the numbers of packets that each
+    /// worker has sent home to this worker and that this worker has taken. The last entry has, for each
+    /// giver, its last number that this worker has processed.
     accounts: Vec<Account>,
     window: Window,
-    /// The number of packets that left a window after packets with larger numbers of the same giver.
+    /// The number of packets that came to the window after it had passed their number, or too far ahead of
+    /// it.
     late: u64,
     /// For each giver, the number up to which packets may leave; see [`Order::release`].
     passed: Vec<u64>,
@@ -190,10 +191,11 @@ impl Lane {
 enum Comes {
     /// The packet waits.
     InTime,
-    /// The packet has come after packets with larger numbers have left, so it leaves at once, out of order.
+    /// The packet has come after the window has passed its number, or too far ahead of it, so it leaves at
+    /// once, out of order.
     Late(Packet),
-    /// The packet leaves at once: it has no number and the packet that it follows has left, or there is no
-    /// memory to hold it.
+    /// The packet leaves at once: it has no number and follows no waiting packet, or there is no memory to
+    /// hold it.
     Freely(Packet),
 }
 
@@ -369,7 +371,7 @@ impl Order {
         });
     }
 
-    /// Returns the number of packets that left after packets with larger numbers of the same giver.
+    /// Returns the number of packets that left out of order ([`Comes::Late`]).
     pub(crate) fn late(&self) -> u64 {
         self.late
     }
@@ -379,17 +381,17 @@ impl Order {
         self.window.lanes.iter().any(|lane| !lane.is_empty())
     }
 
-    /// Reads up to which number the packets of each giver may leave. Must be called before packets are
-    /// taken out of the rings: then all packets up to that number are among the taken packets, or will
-    /// never come.
+    /// Reads up to which number the packets of each giver may leave. Must be called before packets are taken
+    /// out of the rings. Then all packets up to that number are among the taken packets, or will never come.
     pub(crate) fn look(&mut self) {
         for (giver, passed) in self.passed.iter_mut().enumerate() {
             *passed = self.tickets.passed(giver);
         }
     }
 
-    /// Takes packets that may leave out of the window, into an empty batch: as many as fit, all for one
-    /// input. Returns this input, or `None` if no packet may leave. If `at_end`, all packets may leave.
+    /// Takes packets that may leave out of the window, into an empty batch: as many as fit, all of one giver
+    /// and for one input. Returns this input, or `None` if no packet may leave. If `at_end`, all packets may
+    /// leave; so do the packets of a giver that have waited too long.
     pub(crate) fn release(&mut self, now: Timestamp, at_end: bool, batch: &mut Batch) -> Option<Target> {
         let longest = self.tickets.longest;
         let Window { lanes, ends, .. } = &mut self.window;
@@ -459,9 +461,9 @@ impl Window {
 }
 
 impl Lane {
-    /// Takes packets with numbers up to `up_to` out of the lane, in order, as many as the batch has room
-    /// for and as go to the same input. Returns the index of that input in `ends`, or `None` if no packet
-    /// left.
+    /// Takes packets with numbers up to `up_to` out of the lane, in order. Stops when the batch is full, or
+    /// at a packet that goes to another input. Returns the index of that input in `ends`, or `None` if no
+    /// packet left.
     fn release(&mut self, up_to: u64, now: Timestamp, batch: &mut Batch) -> Option<u32> {
         let mut to = None;
         while batch.len() < packet::BATCH_CAPACITY {

@@ -21,9 +21,9 @@ pub(super) const CAPACITY: usize = 4096;
 pub(super) struct Handed {
     pub(super) packet: Packet,
     to: Target,
-    /// The number that the giving worker's `displacement.rs` has given to this packet: the count of packets
-    /// that it has spread, up to and including this packet. 0 if packets are not spread, or their
-    /// displacement is not measured.
+    /// The number of this packet for `displacement.rs`: the count of packets that the giving worker has
+    /// spread, up to and including this packet. Without meaning if the packet was not spread, or displacement
+    /// is not measured.
     pub(super) number: u64,
 }
 
@@ -34,7 +34,6 @@ pub(super) struct Rings {
     lanes: Vec<Option<Lane>>,
     /// The receiving end of the ring from each worker. `None` for this worker itself.
     arrivals: Vec<Option<rtrb::Consumer<Handed>>>,
-    /// The bell of each worker.
     bells: Arc<[Bell]>,
     /// True if packets that find a full ring wait in a queue. If false, they are dropped.
     pub(super) waits: bool,
@@ -152,9 +151,9 @@ impl Rings {
         );
     }
 
-    /// Moves staged packets into the rings, or into the queues of full rings, and wakes the workers that
-    /// get packets. Before that, calls `sends` for each such worker: with the worker, its staged packets,
-    /// and the number of them, from the first, that are not lost. Passes the lost packets to `lost`.
+    /// Moves staged packets into the rings, or into the queues of full rings, and wakes the workers that get
+    /// packets. Before that, calls `sends` for each such worker. Its arguments are the worker, the staged
+    /// packets, and the number of them, from the first, that are not lost. Passes the lost packets to `lost`.
     #[inline]
     pub(super) fn push_staged(
         &mut self,
@@ -239,7 +238,7 @@ impl Rings {
     }
 
     /// Takes at most `most` packets that came from the worker `from` and go to one input, into an empty
-    /// batch. Returns `None` if its ring is empty.
+    /// batch. Returns `None` if the ring from that worker is empty.
     #[inline]
     pub(super) fn take(&mut self, from: usize, most: usize, batch: &mut Batch) -> Option<Taken> {
         let ring = self.arrivals.get_mut(from)?.as_mut()?;

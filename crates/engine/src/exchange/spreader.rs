@@ -17,16 +17,16 @@ use super::unknown_flows::Unknown;
 use crate::graph_copy::Target;
 use crate::placement::Origin;
 
-/// The number of packets in a ring from which on the ring gets only packets that must go to its worker. If
-/// a worker loses its core, the packets in its ring are late until it has the core again, so this constant
+/// The number of packets in a ring from which on the ring gets only packets that must go to its worker. If a
+/// worker loses its core, the packets in its ring are late until it has the core again. So this constant
 /// bounds how many packets of a flow are late.
 pub(super) const SPREAD_CAPACITY: usize = 256;
 /// The number of packets, per worker, that may be spread after the oldest packet that is not yet processed.
 /// Beyond it, sources that can wait do so.
 pub(super) const SPAN: usize = 128;
 
-/// Facts about a batch that leaves an element by an output: the input that it goes to, the facts about the
-/// packets at this element, and the current time.
+/// Facts about a batch that leaves an element by an output. They are the input that the batch goes to, the
+/// facts about the packets at this element, and the current time.
 #[derive(Clone, Copy)]
 pub(crate) struct Departure {
     pub(crate) to: Target,
@@ -47,8 +47,8 @@ pub(super) struct Spreader {
     pub(super) displacement: Option<Displacement>,
     /// The load of each worker, as all workers publish it.
     loads: Arc<[WorkerLoad]>,
-    /// The work that this worker has done so far. Its field `packets` counts the packets that were spread
-    /// to this worker.
+    /// The work that this worker has done so far. Its field `packets` counts the packets that any worker has
+    /// spread to this worker.
     work: Work,
 }
 
@@ -213,8 +213,8 @@ impl Spreader {
     }
 }
 
-/// Marks the workers whose rings get only packets that must go there, because [`SPREAD_CAPACITY`] packets
-/// are in them. True if any worker is marked.
+/// Marks the workers whose rings get only packets that must go there, because at least [`SPREAD_CAPACITY`]
+/// packets are in them. True if any worker is marked.
 fn mark_full(rings: &Rings, waiting: &mut [Outstanding]) -> bool {
     let mut any = false;
     for (waiting, filled) in waiting.iter_mut().zip(rings.filled()) {

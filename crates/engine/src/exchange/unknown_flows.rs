@@ -3,8 +3,9 @@
 //! If a packet is spread and no element's table has its flow, it is sent home. So it is handed over twice,
 //! and looked up twice. If there are many such packets, as in a flood, each is sent home at once instead.
 //! [`KnownFlows`] tells at low cost whether a flow is known, but this look-up is wasted while nearly all
-//! flows are known. So one window in [`CYCLE`] windows of packets is spread without look-ups. The share of
-//! its packets that is sent home decides whether packets of the other windows are looked up.
+//! flows are known. So packets are spread without look-ups, window by window, until many packets of a window
+//! are sent home. Then the packets of the next windows are looked up, and one window in [`CYCLE`] is again
+//! spread without look-ups.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use element::Packet;
 use element::steering::{KnownFlows, flow_number};
 
-/// The number of packets in a window: several times as many as may be under way between workers.
+/// The number of packets in a window: more than usually are under way between workers.
 const WINDOW: u64 = 4096;
-/// The number of windows in a cycle. The first window of a cycle is spread without look-ups.
+/// The number of windows in a cycle: one window that is spread without look-ups, and the windows with
+/// look-ups after it.
 const CYCLE: u32 = 64;
 /// The divisor of the limit: packets are looked up if more than one packet in this number is sent home.
 const PART: u64 = 8;
@@ -75,7 +77,8 @@ impl Unknown {
         looks
     }
 
-    /// True if the flow of a packet may be in a table of a worker. False if it is certainly unknown.
+    /// True if the flow of a packet may be in a table of a worker. False if it is certainly unknown, or the
+    /// packet has no flow.
     #[inline]
     pub(crate) fn may_know(&self, packet: &Packet) -> bool {
         flow_number(packet, self.known.seed()).is_some_and(|number| self.known.has(number))

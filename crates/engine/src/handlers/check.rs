@@ -99,8 +99,8 @@ impl Plan {
     }
 }
 
-/// Returns the names of the handlers of an element's class, and of handlers that depend on its arguments,
-/// but not of the handlers that every element has. A misspelt handler is compared with them.
+/// Returns the names of the handlers of an element's class, and of handlers that depend on its arguments. The
+/// handlers that every element has are left out. A misspelt handler is compared with them.
 fn handler_names(class: &Class, element: &dyn Element) -> Vec<String> {
     let own =
         class.own_handlers(element).into_iter().filter(|(name, _): &(String, Access)| name != ANY_HANDLER);

@@ -18,8 +18,8 @@ use crate::host::WorkerHost;
 use crate::team::Team;
 use crate::wakeups::MOST_TICKETS;
 
-/// The handlers that every element has, in the order in which Click registers them. A list of handlers
-/// shows them in the opposite order.
+/// The handlers that every element has: Click's, in the order in which Click registers them, and two more. A
+/// list of handlers shows them in the opposite order.
 const STANDARD: &[(&str, Access)] = &[
     ("name", Access::CALM),
     ("class", Access::CALM),
@@ -35,15 +35,15 @@ const OF_TASK: &[(&str, Access)] =
     &[("scheduled", Access::READ), ("tickets", Access::READ_WRITE), ("home_thread", Access::READ)];
 
 /// The graph's handler that reads a handler of an element at one worker. Its parameter is `N
-/// ELEMENT.HANDLER`.
+/// ELEMENT.HANDLER`. It exists only with several workers.
 pub(crate) const WORKER: &str = "worker";
 
 /// The graph's handler that replaces the whole graph. It exists only if the run has a function that makes
 /// graphs ([`Control::rebuild`]).
 const HOTCONFIG: &str = "hotconfig";
 
-/// The graph's handlers for displacement, where packets of flows are spread without keeping order: the
-/// largest number of packets by which a packet was overtaken, and the limit of this number.
+/// The graph's handlers for displacement: the largest number of packets by which a packet was overtaken, and
+/// the limit of this number. They exist if packets of flows are spread without keeping order.
 const DISPLACED: &str = "displaced";
 const DISPLACED_MOST: &str = "displaced_most";
 
@@ -77,12 +77,12 @@ fn standard(class: &Class) -> impl DoubleEndedIterator<Item = (&'static str, Acc
     })
 }
 
-/// The depth of handler calls within handler calls above which the calls are assumed to go in circles.
+/// The maximum depth of handler calls within handler calls. Deeper calls are assumed to go in circles.
 const DEEPEST: u32 = 64;
 
 /// Returns the access to a handler of an element of a class. `element` is the element, for handlers that
-/// depend on its arguments; without it, only the handlers of the class are found. `has_task` is true if the
-/// element has a task. Returns `None` if there is no handler of that name.
+/// depend on its arguments; without it, these handlers are not found. `has_task` is true if the element has a
+/// task. Returns `None` if there is no handler of that name.
 pub(crate) fn find(
     class: &Class,
     element: Option<&dyn Element>,
@@ -193,7 +193,8 @@ impl WorkerHost<'_> {
     /// Reads a handler of this worker's copy of an element, or of the graph if `element` is `None`.
     ///
     /// # Errors
-    /// If the handler does not exist, cannot be read, takes no parameter, or reports an error.
+    /// If the handler does not exist, cannot be read, or reports an error. Also if it gets a parameter that
+    /// it does not take, or if the element is being called.
     pub(crate) fn read_here(
         &mut self,
         core: &mut Core,
@@ -223,7 +224,8 @@ impl WorkerHost<'_> {
     /// the rights of the caller.
     ///
     /// # Errors
-    /// If the handler does not exist, cannot be written, or reports an error.
+    /// If the handler does not exist, cannot be written, or reports an error. Also if the element is being
+    /// called.
     pub(crate) fn write_here(
         &mut self,
         core: &mut Core,
@@ -284,7 +286,8 @@ impl WorkerHost<'_> {
     }
 
     /// Calls a handler one level deeper. Returns an error beyond [`DEEPEST`] levels, so that handlers that
-    /// call each other do not exhaust the stack, and if the element `id` is being called already.
+    /// call each other do not exhaust the stack. Also returns an error if the element `id` is being called
+    /// already.
     fn deeper<T>(
         &mut self,
         id: ElementId,

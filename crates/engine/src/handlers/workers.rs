@@ -69,8 +69,9 @@ impl GraphCopy {
 }
 
 impl WorkerHost<'_> {
-    /// Reads a handler. If several workers do the element's work, reads it at each of them and merges the
-    /// values.
+    /// Reads a handler. If several workers do the element's work, reads it at each of them that runs, and
+    /// merges the values. If one worker's value is enough ([`Merge::First`]), this worker's value comes
+    /// first.
     ///
     /// # Errors
     /// If a worker reports an error, or no worker that does the element's work runs.
@@ -113,8 +114,8 @@ impl WorkerHost<'_> {
         }
     }
 
-    /// Writes a handler. If several workers do the element's work, writes it at each of them, and returns
-    /// the first error.
+    /// Writes a handler. If several workers do the element's work, writes it at each of them that runs, and
+    /// returns the first error.
     ///
     /// # Errors
     /// If a worker reports an error, or no worker that does the element's work runs.

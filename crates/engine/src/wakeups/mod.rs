@@ -21,8 +21,8 @@ pub(crate) use timers::Timers;
 pub(crate) struct Wakeups {
     pub(crate) tasks: Tasks,
     pub(crate) timers: Timers,
-    /// True while a timer runs. Tasks that it schedules run ahead of other tasks, because they have waited
-    /// for the timer.
+    /// True while an element is called because of a timer, in real or simulated time. Tasks that are
+    /// scheduled during the call run ahead of other tasks, because they have waited for the timer.
     pub(crate) runs_timer: bool,
     pub(crate) signals: Signals,
     pub(crate) files: WatchedFiles,

@@ -25,7 +25,8 @@ impl OsSignals {
     /// Begins to wait for a signal, or stops waiting for it if `on` is false.
     ///
     /// # Errors
-    /// If no process may handle the signal (such as SIGKILL), or the system refuses the signal handler.
+    /// If the signal must not be handled (such as SIGKILL or SIGSEGV), or the system refuses the signal
+    /// handler.
     pub(crate) fn set(&mut self, element: ElementId, number: i32, on: bool) -> io::Result<()> {
         let wanted = |entry: &Entry| (entry.element, entry.number) == (element, number);
         if !on {
@@ -52,7 +53,8 @@ impl OsSignals {
 
     /// True if one of the [`INTERRUPTS`](Self::INTERRUPTS) that an element waits for has come. Call this
     /// after another flag of the same signal was found set: the two flags are set one after the other,
-    /// perhaps on another thread, so this function first sleeps for 1 ms.
+    /// perhaps on another thread. So this function first sleeps for 1 ms, unless no element waits for these
+    /// signals.
     pub(crate) fn has_come(&self) -> bool {
         let mut entries =
             self.entries.iter().filter(|entry| Self::INTERRUPTS.contains(&entry.number)).peekable();

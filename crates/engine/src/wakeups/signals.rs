@@ -9,10 +9,11 @@ use element::{ElementId, Signal};
 
 use crate::plan::Plan;
 
-/// The signals that a port hears: those of the elements that can reach it.
+/// The signals that a port hears: the signals of all elements from which a path leads to the port. The path
+/// must not pass through another element that gives a signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hears {
-    /// An element on the way gives no signal, so packets (or room) must be expected at any time.
+    /// A path ends at an element that gives no signal, so packets (or room) must be expected at any time.
     Always,
     /// Packets (or room) must be expected if any of these elements has its signal on.
     Any(Vec<ElementId>),
@@ -127,7 +128,8 @@ impl Signals {
     }
 
     /// Returns the elements whose signals a port hears, each with the state of its signal: an input for
-    /// packets, an output for room. Returns `None` if an element on the way gives no signal.
+    /// packets, an output for room. Returns `None` if packets (or room) must be expected at any time, or if
+    /// there is no such port.
     pub(crate) fn signal_sources(
         &self,
         id: ElementId,
@@ -148,7 +150,7 @@ impl Signals {
 /// Returns the signals that each port hears, by element and port: for packets at inputs, for room at
 /// outputs.
 ///
-/// Each signal is followed from the element that gives it to all ports that hear it, so that the time is
+/// Each signal is followed from the element that gives it to all ports that hear it. So the time is
 /// proportional to the number of connections and of signals heard.
 fn hears(plan: &Plan, signal: Signal) -> Vec<Vec<Hears>> {
     let upstream = signal == Signal::Packets;

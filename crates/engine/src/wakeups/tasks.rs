@@ -23,17 +23,18 @@ pub(crate) struct Tasks {
     /// The other scheduled tasks; the first of them runs next.
     queue: VecDeque<ElementId>,
     scheduled: Vec<bool>,
-    /// The tickets and passes of tasks. `None` while all tasks have the same number of tickets.
+    /// The tickets and passes of tasks. `None` until a task gets another number of tickets than
+    /// [`USUAL_TICKETS`].
     shares: Option<Box<Shares>>,
 }
 
 /// The tickets and the progress of each task. The scheduled task with the smallest pass runs next.
 struct Shares {
     tickets: Vec<u32>,
-    /// The pass of each task. It grows by the task's stride when the task runs.
+    /// The pass of each task. It grows by the task's stride when the task is taken from the queue.
     pass: Vec<u64>,
-    /// The pass of the task that ran last. A task that is scheduled again starts from here at least, so
-    /// that it cannot save up turns while it is not scheduled.
+    /// The pass of the task that was last taken from the queue. A task that is scheduled again starts from
+    /// here at least, so that it cannot save up turns while it is not scheduled.
     now: u64,
 }
 
@@ -63,8 +64,8 @@ impl Tasks {
         self.scheduled[task]
     }
 
-    /// Schedules a task after the scheduled tasks whose pass is not larger. Has no effect if the task is
-    /// already scheduled.
+    /// Schedules a task after the tasks in the queue whose pass is not larger. Has no effect if the task is
+    /// already scheduled, or has 0 tickets.
     #[inline]
     pub(crate) fn schedule(&mut self, task: ElementId) {
         if std::mem::replace(&mut self.scheduled[task], true) {
@@ -76,8 +77,8 @@ impl Tasks {
         }
     }
 
-    /// Schedules a task ahead of all tasks in the queue, because it has waited for a timer. Has no effect
-    /// if the task is already scheduled.
+    /// Schedules a task ahead of all tasks in the queue, because it has waited for a timer. Has no effect if
+    /// the task is already scheduled, or has 0 tickets.
     pub(crate) fn schedule_first(&mut self, task: ElementId) {
         let may_run = self.tickets(task) > 0;
         if may_run && !std::mem::replace(&mut self.scheduled[task], true) {
@@ -111,7 +112,8 @@ impl Tasks {
         self.shares.as_ref().map_or(USUAL_TICKETS, |shares| shares.tickets[task])
     }
 
-    /// Sets the tickets of a task, up to [`MOST_TICKETS`]. A task with 0 tickets never runs.
+    /// Sets the tickets of a task, up to [`MOST_TICKETS`]. A task with 0 tickets cannot be scheduled any
+    /// more.
     pub(crate) fn set_tickets(&mut self, task: ElementId, tickets: u32) {
         if self.tickets(task) == tickets {
             return;

@@ -71,14 +71,15 @@ impl Timers {
         self.first().into_iter().flatten().map(|(at, _)| at).min()
     }
 
-    /// True if a timer is set for which a run goes on.
+    /// True if an exact or coarse timer is set. A run does not go on for background timers alone.
     pub(crate) fn keep_going(&mut self) -> bool {
         let [exact, coarse, _] = self.first();
         exact.or(coarse).is_some()
     }
 
-    /// Returns the time at which a sleeping worker has to be awake: when the next coarse timer is due, or
-    /// `earlier` before the next exact timer is due. `None` if no timer is set.
+    /// Returns the time at which a sleeping worker has to be awake. This is when the next coarse or
+    /// background timer is due, or by `earlier` before the next exact timer is due. `None` if no timer is
+    /// set.
     pub(crate) fn wake_up(&mut self, earlier: Timestamp) -> Option<Timestamp> {
         let [exact, others @ ..] = self.first();
         let exact = exact.map(|(at, _)| at - earlier);

@@ -136,9 +136,9 @@ enum Side {
     Right,
 }
 
-/// Returns the ends of a list of elements for an arrow: with [`Side::Right`] the output ports for the arrow
-/// after the list, with [`Side::Left`] the input ports for the arrow ahead of it. Ports that are written
-/// without an element at the start of a chain (`[1] -> x`) are output ports of `input`.
+/// Returns the ends of a list of elements for an arrow. With [`Side::Right`] they are the output ports for
+/// the arrow after the list, with [`Side::Left`] the input ports for the arrow ahead of it. Ports that are
+/// written without an element at the start of a chain (`[1] -> x`) are output ports of `input`.
 fn ends<'a>(resolved: &[Resolved], list: &'a ElementList, side: Side, is_first: bool) -> Vec<End<'a>> {
     let end = |(index, resolved): (usize, &Resolved)| {
         let element = list.elements.get(index);

@@ -108,7 +108,7 @@ impl<'s> Resolver<'s, '_> {
         let is_class = match self.is_primitive(text) {
             Some(known) => known || config.is_some(),
             // If the existing classes are not known, an identifier that starts with a lower-case letter is
-            // taken for an element: class names start with a capital letter by convention.
+            // taken for an element. By convention, class names start with a capital letter.
             None => config.is_some() || !text.starts_with(|c: char| c.is_lowercase()),
         };
         let later = scope.declared.get(text).copied().filter(|_| config.is_none());

@@ -10,7 +10,7 @@ use crate::syntax::{Alternative, Body, ClassSyntax, Node, Statement};
 /// A compound element that is defined somewhere in a scope, perhaps after its use.
 pub(super) struct LaterClass<'s> {
     name: Span,
-    /// All names of elements and classes that occur in its definition.
+    /// The names in its definition that may name a class.
     uses: HashSet<&'s str>,
 }
 
