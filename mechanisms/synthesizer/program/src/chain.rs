@@ -1,8 +1,8 @@
 //! The graph of a configuration with the declarations of its elements: the form in which the compiler and
 //! the verifier read a configuration.
 //!
-//! An element `Synthesized` stands in the chain as several elements, the stages of its program
-//! ([`crate::unfold`]), so that the verifier compares what the program does step by step.
+//! In the chain, several elements stand for an element `Synthesized`: the stages of its program
+//! ([`crate::unfold`]). So the verifier compares what the program does step by step.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -315,8 +315,8 @@ fn of_test(test: &Test, list: &OrderedRules, header: Behind) -> Filter {
 pub(crate) fn operation(class: &TrafficClass, when: Filter, to: Target, transport: Option<i32>) -> Case {
     let mut case = Case::new(when, to);
     // Bytes of the input packet that the class writes and then strips have to be written first. So the packet
-    // is extended to the lowest offset that must be part of it during the writes ([`TrafficClass::front`]),
-    // and stripped to its start after the writes. All values are computed from the input packet.
+    // is first extended to the lowest offset that the writes need ([`TrafficClass::front`]), and stripped to
+    // its start after the writes. All values are computed from the input packet.
     let front = class.front();
     if front < 0 {
         case = case.with(Action::Strip(front));

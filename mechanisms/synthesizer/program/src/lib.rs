@@ -250,8 +250,8 @@ pub struct TransportChecksum {
 pub enum Exit {
     /// The packets leave by this output of the program.
     Output(usize),
-    /// The program drops the packets for this reason. If all replaced elements are in the graph, the drop is
-    /// counted at the last element of the class's path, else at the element that runs the program.
+    /// The program drops the packets for this reason. The drop is counted at the last element of the class's
+    /// path, or, unless all replaced elements are in the graph, at the program's element.
     Drop(DropReason),
 }
 
@@ -311,9 +311,9 @@ impl WrittenValue {
 }
 
 impl TrafficClass {
-    /// Returns the lowest offset that must be part of the packet during the writes. This is the minimum of
-    /// the start of the input packet, the start of the output packet, the starts on the path, and all
-    /// written offsets. Written bytes that are stripped afterwards count, too.
+    /// Returns the lowest offset that must be part of the packet during the writes. It is the minimum of all
+    /// written offsets and of the packet's starts: on input, at each element of the path, and on output.
+    /// Written bytes that are stripped afterwards count, too.
     pub fn front(&self) -> i32 {
         let written = self.writes.iter().map(|write| match write.place {
             ByteLocation::Byte(place) => place,

@@ -2,7 +2,7 @@
 //! `Synthesized`, one line each:
 //!
 //! - `LAYOUT - 14 34`: the offsets of the marked link, network and transport header, `-` for no mark; a
-//!   leading `?` (`?- 14 34`) if the mark of the link header does not matter, a leading `ANY` (`ANY - 14 34`)
+//!   leading `?` (`?- 14 34`) if the mark of the link header does not matter; a leading `ANY` (`ANY - 14 34`)
 //!   if all packets have this layout
 //! - `OTHERWISE 1`: the output for packets with another layout
 //! - `PASSING a b c`: the names of the replaced elements, to which other lines refer by index

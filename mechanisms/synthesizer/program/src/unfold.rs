@@ -141,7 +141,7 @@ struct Unfolding<'p> {
 
 impl Unfolding<'_> {
     /// Adds the first stage, which tests for the program's layout. If the program refers to an IPv4 header,
-    /// the first stage also marks this header, and a second stage marks the transport header at its end.
+    /// the first stage also marks this header. A second stage then marks the transport header at its end.
     fn begin(&mut self) {
         let program = self.program;
         self.stages.extend((0..1 + usize::from(self.header.is_some())).map(|_| None));
@@ -196,9 +196,9 @@ impl Unfolding<'_> {
     }
 
     /// Returns the marks that operations before any stateful element set unless a class sets others. If the
-    /// program refers to an IPv4 header, these are the network and the transport header of the layout,
-    /// because the first stages have marked these headers elsewhere. The mark of the link header is
-    /// unchanged. The second result, the offset of the network mark, is unknown here.
+    /// program refers to an IPv4 header, these are the network and the transport header of the layout: the
+    /// first stages have marked them elsewhere. The mark of the link header is unchanged. The second result,
+    /// the offset of the network mark, is unknown here.
     fn marked_first(&self) -> (Marked, Option<i32>) {
         let layout = self.program.layout;
         (std::array::from_fn(|base| self.header.filter(|_| base > 0).map(|_| layout[base])), None)
@@ -355,8 +355,8 @@ impl Unfolding<'_> {
         Some(stage)
     }
 
-    /// Returns the offsets of checksum fields for which the class, or an operation before one of the steps,
-    /// does not account for all writes, each with a description. If the class updates no transport checksum,
+    /// Returns the offsets of wrong checksum fields, each with a description: the class, or an operation
+    /// before one of the steps, does not account for all writes. If the class updates no transport checksum,
     /// the offset of the transport header stands for that field. The list is empty if all checksums are
     /// right; `None` means that this cannot be decided.
     fn wrong_sums(&self, class: &TrafficClass, behind: u16) -> Option<Vec<(i32, &'static str)>> {

@@ -40,8 +40,8 @@ pub struct CompiledGraph {
     wide: Vec<Node>,
     start: Next,
     lists: Vec<RuleList>,
-    /// The nodes of residual programs that exist already, by the question, the node of the program that
-    /// they were copied from, and the successors of their ranges. Equal nodes are shared.
+    /// The nodes of residual programs that exist already. The key has the question, the index of the original
+    /// node, and the successors of the ranges. Equal nodes are shared.
     branches: HashMap<(Ask, u32, Vec<Next>), Next, RandomState>,
     /// The number of times that the nodes of residual programs have been removed. The indices of removed
     /// nodes are used again, so references from before are invalid.

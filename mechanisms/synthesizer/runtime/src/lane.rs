@@ -139,7 +139,7 @@ impl Lanes {
         Some(())
     }
 
-    /// Has a lane take values from elsewhere. They are read from the row of the flow if they are
+    /// Makes a lane take values from elsewhere. They are read from the row of the flow if they are
     /// consecutive there; otherwise they are gathered before the writes. Returns `None` if too many lanes
     /// need gathered values.
     fn take(

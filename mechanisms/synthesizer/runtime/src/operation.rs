@@ -166,8 +166,8 @@ impl Operation {
     #[inline]
     pub(super) fn count(&mut self, packets: usize, machine_code: MachineCode) {
         let Operation { code, lanes, checksum, transport_checksum, front, .. } = self;
-        // No machine code is made for values that are computed packet by packet, for checksums that are
-        // computed from scratch, and for operations that change nothing or refuse all packets.
+        // No machine code is made for values that are computed packet by packet, and for checksums that are
+        // computed from scratch. Operations that change nothing or refuse all packets need none.
         let is_computed = matches!(checksum, Some(ChecksumOperation::Recomputed { .. }));
         if self.is_single || self.is_nothing || is_computed || self.needs == usize::MAX {
             return;

@@ -2,11 +2,11 @@
 //! Runs the program of a whole region of elements: asks each question about a packet once, then writes each
 //! field once.
 //!
-//! The element is at the entry of a synthesized region ([`tidegate synthesize`] writes its arguments).
-//! Packets for which something in the region cannot be composed leave by the output that leads to the
-//! element in question, with all earlier changes applied. If the elements of the region are in the graph,
-//! their counters include the packets of the program. If a handler changes the function of one of them, all
-//! packets go through the elements again.
+//! The element is at the entry of a synthesized region ([`tidegate synthesize`] writes its arguments). If an
+//! element of the region cannot be composed for some packets, they leave by the output that leads to that
+//! element, with all earlier changes applied. If the elements of the region are in the graph, their counters
+//! include the packets of the program. If a handler changes the function of one of them, all packets go
+//! through the elements again.
 //!
 //! Each translator in the region is asked once for the translation of a flow it knows; packets of the flow
 //! then pass all of them with one look-up. Packets that open or close a connection, and packets of new
@@ -25,10 +25,10 @@
 //!   packets have needed it, and without delaying packets; `now`, when packets first need it, which delays
 //!   these packets; `never`. Machine code exists on x86-64 only, with the feature `machine-code`; results are
 //!   the same without it.
-//! - `USE`: `paying` lets packets bypass the elements while that costs less than the elements do, by the cost
-//!   model of docs/synthesizer.md, and leases flows that have shown that they last; `always` takes all
-//!   packets, and leases flows from their first packets on. Results are the same. If any of the elements is
-//!   not in the graph, all packets are taken.
+//! - `USE`: `paying` lets packets bypass the elements while that costs less by the cost model of
+//!   docs/synthesizer.md, and leases only flows that have shown that they last; `always` takes all packets,
+//!   and leases flows from their first packets on. Results are the same. If any of the elements is not in the
+//!   graph, all packets are taken.
 //! - `START`: the first question or class.
 //! - `LINE`: questions (`n0 length 33:c0 *:n1`), lists of rules (`l0 of 0 0 at 14 34`, `r 0 0 n9/1=6`), steps
 //!   at translators (`s0 of 3.0.5 behind - at 14; out 0`), classes (`c0 at 14; add 22 22/1 -1; sum 14 22; out
@@ -163,9 +163,9 @@ impl Count {
     }
 }
 
-/// Counts of packets for each rule of a list since the elements were last notified. There may be many
-/// rules, and each packet may match a different rule, so the first and last time are kept for the list and
-/// not for each rule.
+/// Counts of packets for each rule of a list since the elements were last notified. There may be many rules,
+/// and each packet may match a different rule. So the first and the last time are kept for the list and not
+/// for each rule.
 #[derive(Clone, Debug)]
 struct RuleCounts {
     packets: Vec<u64>,

@@ -330,9 +330,8 @@ impl Start {
         }
     }
 
-    /// Removes trails that too few packets take, and sorts the others by the number of their packets, so
-    /// that the most frequent trail is tested first. If the start has another node (`at`), removes all
-    /// trails.
+    /// Removes trails that too few packets take. Sorts the others by the number of their packets, so that the
+    /// most frequent trail is tested first. If the start has another node (`at`), removes all trails.
     #[cold]
     fn review(&mut self, at: Next) {
         if self.at != at {

@@ -5,14 +5,13 @@
 //! inserted.
 //!
 //! A flow may also be leased from the stateful elements that packets bypass ([`element::lease`]). Then the
-//! effect of each element on the flow is known, too. So the mappings of any number of nested translators
-//! are a single mapping (Property 2 of the SNF paper), and the rules upstream of them are evaluated once
-//! per flow. Flows that no element leases, such as denied flows, are cached without leases; they expire
-//! after five seconds without packets.
+//! effect of each element on the flow is known, too. So the mappings of any number of nested translators are
+//! a single mapping (Property 2 of the SNF paper). The rules upstream of them are evaluated once per flow.
+//! Flows that no element leases, such as denied flows, are cached without leases; they expire after five
+//! seconds without packets.
 //!
-//! For each batch, the element calls [`FlowCache::find`], then the interpreter classifies the packets, then
-//! the element calls [`FlowCache::settle`], which keeps the packets of each flow in order and inserts
-//! flows.
+//! For each batch, the element calls [`FlowCache::find`], then the interpreter classifies the packets. Then
+//! the element calls [`FlowCache::settle`], which keeps the packets of each flow in order and inserts flows.
 //!
 //! Invariants:
 //! - A flow is leased from all stateful elements that its packets pass, or from none.
@@ -86,8 +85,8 @@ const MOST_RESIDUALS: usize = u16::MAX as usize;
 pub struct Residual {
     /// The node of the interpreter at which packets of the flow start, or their class.
     start: Next,
-    /// The first list that was evaluated on insertion. Its matching rule is stored in the flow's row and
-    /// not here, so that most flows share one residual program, which remains in the fastest cache.
+    /// The first list that was evaluated on insertion. Its matching rule is stored in the flow's row and not
+    /// here. So most flows share one residual program, which remains in the fastest cache.
     first: Option<u32>,
     /// The other lists that were evaluated on insertion, each with the rule that matches all packets of the
     /// flow.
@@ -414,9 +413,9 @@ impl FlowCache {
         row_of(&self.table, self.found.get(place).copied().flatten()).unwrap_or(NO_ROW)
     }
 
-    /// Returns the number of instructions that the program saves for a packet on the longest path up to an
-    /// element that leases flows, if the program is used without the flow cache. Returns `None` if it saves
-    /// none, or if it has rule lists, whose answers only the flow cache saves.
+    /// Returns the number of instructions that the program saves per packet without the flow cache, on the
+    /// longest path up to an element that leases flows. Returns `None` if it saves none, or if it has rule
+    /// lists, whose answers only the flow cache saves.
     pub fn saved_without(&self) -> Option<i64> {
         if !self.program.lists.is_empty() {
             return None;
