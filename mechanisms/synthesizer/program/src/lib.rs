@@ -311,9 +311,9 @@ impl WrittenValue {
 }
 
 impl TrafficClass {
-    /// Returns the lowest offset that must be part of the packet during the writes. It is the minimum of all
-    /// written offsets and of the packet's starts: on input, at each element of the path, and on output.
-    /// Written bytes that are stripped afterwards count, too.
+    /// Returns the lowest offset that must be part of the packet during the writes. That offset is the
+    /// minimum of all written offsets and of the packet's starts: on input, at each element of the path, and
+    /// on output. Written bytes that are stripped afterwards count, too.
     pub fn front(&self) -> i32 {
         let written = self.writes.iter().map(|write| match write.place {
             ByteLocation::Byte(place) => place,

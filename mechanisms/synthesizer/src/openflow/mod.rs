@@ -65,8 +65,8 @@ pub struct Options {
     /// The form in which ranges of ports are matched.
     pub ranges: RangeForm,
     /// True if the switch may drop packets whose residual program drops them. The switch cannot see IP
-    /// options and wrong lengths. So it also drops such packets if it would drop them without these, whatever
-    /// the software would do.
+    /// options and wrong lengths. So it treats such packets like others, and may drop packets that the
+    /// software would not.
     pub discards: bool,
 }
 

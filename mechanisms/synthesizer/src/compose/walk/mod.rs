@@ -67,7 +67,8 @@ pub struct Walked {
     pub diagram: Diagram,
     /// The exit states; a class of the graph is the number of an exit state.
     pub leaves: ExitStates,
-    /// The rule sets that stay together; the graph refers to them by index.
+    /// The rule sets that stay together; the graph refers to them by index. Their elements are given by index
+    /// in the chain.
     pub lists: Vec<OrderedRules>,
     /// The steps: stateful elements that flows are leased from; the graph refers to them by index.
     pub steps: Vec<LeasedStep>,

@@ -24,14 +24,14 @@ use program::metadata::headers_of;
 /// packets are on the loop, these are not known, so more visits would give no information.
 const MOST_UNKNOWN_ROUNDS: usize = 3;
 
-/// If so many distinct packets wait at one input, packets of equal layout are merged into one, whose bits
-/// depend on the input packet. Up to [`MOST_KNOWN`] packets, only merges that lose no knowledge of checksums
-/// are made.
+/// The number of waiting packets at one input from which on packets of equal layout are merged. Each bit of
+/// the merged packet depends on the input packet. Up to [`MOST_KNOWN`] packets, only merges that lose no
+/// knowledge of checksums are made.
 const MOST_APART: usize = 24;
 
-/// If so many distinct packets wait at one input, packets of equal layout are merged even if the history of
-/// their checksums is lost. Which history is lost depends on the packets that meet first, so two chains that
-/// do the same may then seem to differ.
+/// The number of waiting packets at one input from which on packets of equal layout are merged even if the
+/// history of their checksums is lost. Which history is lost depends on the packets that meet first, so two
+/// chains that do the same may then seem to differ.
 const MOST_KNOWN: usize = 200;
 
 /// Packets that an element drops for the same reason.
