@@ -32,7 +32,7 @@ use element::{Base, Batch, Class, Cx, Effects, Element, Handler, Tally, manual};
 use packet::{Annotations, PacketKind};
 use wire::LinkType;
 
-/// The class.
+/// The element class `Cable`.
 pub static CLASS: Class = Class {
     name: "Cable",
     manual: manual!("cable.rs"),
@@ -51,7 +51,7 @@ pub static CLASS: Class = Class {
 
 struct Cable {
     count: u64,
-    /// True if any element of the graph reads annotations, so that they have to be cleared.
+    /// True if any element of the graph reads annotations, so that annotations have to be cleared.
     annotations: bool,
 }
 

@@ -18,7 +18,6 @@ const CHECKSUM: &str = "IP checksum";
 
 /// The path of the class whose packets bypass the most elements.
 pub(crate) struct LongestPath<'a> {
-    /// The class.
     pub(crate) class: &'a TrafficClass,
     /// The elements of the path, in the order in which packets would pass them.
     pub(crate) steps: Vec<Step>,
@@ -30,7 +29,7 @@ pub(crate) struct LongestPath<'a> {
 pub(crate) struct Step {
     /// The index of the element in the chain.
     pub(crate) node: usize,
-    /// The names of the fields that the element reads to decide about these packets.
+    /// The names of the fields that the element's filters read, up to the case that applies to these packets.
     pub(crate) reads: BTreeSet<String>,
     /// The names of the fields that the element writes; a field that it writes twice occurs twice.
     pub(crate) writes: Vec<String>,

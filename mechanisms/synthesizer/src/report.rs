@@ -41,7 +41,7 @@ pub struct RegionReport {
     pub classes: Vec<ClassReport>,
     /// The elements of the region that process some packets themselves, with the reasons.
     pub handed: Vec<LeftElement>,
-    /// For each field on the longest path, how often elements and the program read and write it.
+    /// For each field that elements on the longest path or the program use, how often they read and write it.
     pub fields: Vec<FieldReport>,
 }
 
@@ -85,14 +85,16 @@ pub struct ForkedTooOften {
     pub parts: usize,
 }
 
-/// A field on the longest path: how often it is read and written.
+/// A field: how often elements on the longest path and the program read and write it.
 #[derive(Clone, Debug, Serialize)]
 pub struct FieldReport {
     /// The name of the field.
     pub field: String,
-    /// The number of elements that read the field; 1 if the program reads it, else 0.
+    /// The number of elements on the path that read the field; 1 if any question of the program reads it,
+    /// else 0.
     pub reads: [usize; 2],
-    /// The number of writes to the field by elements; 1 if the program writes it, else 0.
+    /// The number of writes to the field by elements on the path; 1 if the program writes it for the class of
+    /// the path, else 0.
     pub writes: [usize; 2],
 }
 
@@ -220,7 +222,7 @@ fn of_region(chain: &Chain, region: &Region) -> RegionReport {
     }
 }
 
-/// Returns, for each field on the longest path of a program, how often elements and the program read and
+/// Returns, for each field that elements on the longest path or the program use, how often they read and
 /// write it.
 fn fields(chain: &Chain, program: &Program) -> Vec<FieldReport> {
     let Some(path) = LongestPath::new(chain, program) else { return Vec::new() };

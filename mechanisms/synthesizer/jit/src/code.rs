@@ -134,7 +134,6 @@ impl Body<'_> {
         self.builder.ins().bxor(number, bits)
     }
 
-    /// Returns the bitwise or of two numbers.
     pub(super) fn or(&mut self, a: Value, b: Value) -> Value {
         self.builder.ins().bor(a, b)
     }
@@ -173,8 +172,8 @@ impl Body<'_> {
     }
 }
 
-/// Returns the flags of a memory access that does not trap, because the caller knows the address to be
-/// valid.
+/// Returns the flags of a memory access in little-endian byte order that does not trap, because the caller
+/// knows the address to be valid.
 fn plain() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_endianness(Endianness::Little)
 }

@@ -11,8 +11,8 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Compiles conditions that read the first `window` bytes of a packet. Returns `None` if machine
-    /// code cannot be made, or if a condition reads other bytes.
+    /// Compiles conditions that read the first `window` bytes of a packet. Returns `None` if machine code
+    /// cannot be made, or if a condition reads bytes beyond `window`.
     pub fn new(exactly: &[Exactly], checks: &[RangeCheck], window: usize) -> Option<Conditions> {
         // Instructions hold offsets as 32-bit numbers.
         i32::try_from(window).ok()?;

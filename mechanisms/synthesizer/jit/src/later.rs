@@ -6,7 +6,8 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use program::machine_code::MachineCode;
 
-/// The number of packets that must have needed a piece of machine code before it is made.
+/// The number of packets that must have needed a piece of machine code before it is ordered
+/// ([`MachineCode::Later`]).
 const MANY: u32 = 1024;
 
 /// The maximum number of orders that wait for the compiling thread. Further orders are refused, and given
@@ -43,7 +44,7 @@ pub fn prepare(machine_code: MachineCode) {
 /// A piece of machine code that may not have been made yet, and the number of packets that have needed it.
 pub struct Later<T> {
     /// The cell that the code is stored in: `None` until the code is ordered. An empty cell means that the
-    /// code is being made; a cell with `None`, that it cannot be made.
+    /// code has been ordered and does not exist yet; a cell with `None`, that it cannot be made.
     made: Option<Arc<OnceLock<Option<T>>>>,
     packets: u32,
 }

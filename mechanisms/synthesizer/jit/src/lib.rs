@@ -3,14 +3,15 @@
 //!
 //! The interpreter reads tables of conditions and lanes again for each packet. In machine code, the tables
 //! are constants within instructions, and parts that have no effect are omitted. Cranelift makes the code,
-//! with the feature `machine-code`, on x86-64; in other builds only the tables exist. The tables are the
-//! specification of the code: both give the same result for every packet.
+//! with the feature `machine-code`, on Unix systems on x86-64; in other builds only the tables exist. The
+//! tables are the specification of the code: both give the same result for every packet.
 //!
-//! Code is made in a thread of its own (`later.rs`), so that no packet waits for it.
+//! Code is made in a thread of its own (`later.rs`), so that no packet waits for it; with `MACHINE_CODE now`,
+//! in the thread that needs it.
 //!
 //! Invariants:
-//! - Code reads and writes only the bytes that it is called with, and no more of them than it was made for.
-//!   It calls nothing.
+//! - Code reads and writes only the bytes that it is called with: parts of a packet and of a row. It accesses
+//!   no more of them than it was made for. It calls nothing.
 //! - Code is immutable: its memory is first written, then made executable, and not written again.
 
 #[cfg(not(all(feature = "machine-code", target_arch = "x86_64", unix)))]

@@ -80,8 +80,8 @@ pub struct Lane {
     pub covers: [u64; 2],
 }
 
-/// The writes to eight bytes of a packet of which some become constants, and to which no checksum refers.
-/// Most lanes are of this kind.
+/// The writes to eight bytes of a packet of which some bits become constants, and to which no checksum
+/// refers. Most lanes are of this kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
     /// The offset of the eight bytes from the packet's start during the writes.

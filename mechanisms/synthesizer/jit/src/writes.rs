@@ -24,8 +24,8 @@ struct Change {
 
 impl Writes {
     /// Compiles writes and checksum updates within the first `window` bytes of a packet's slot. Returns
-    /// `None` if machine code cannot be made, if a lane or checksum lies outside, or if a lane needs
-    /// gathered values.
+    /// `None` if machine code cannot be made, or if a lane or checksum lies outside. Also returns `None` if a
+    /// lane takes values from elsewhere than the row.
     pub fn new(constants: &[Constant], lanes: &[Lane], updates: Updates, window: usize) -> Option<Writes> {
         // Instructions hold offsets as 32-bit numbers.
         i32::try_from(window).ok()?;
@@ -111,8 +111,9 @@ fn put(body: &mut Body<'_>, bytes: Value, &Constant { place, keep, put }: &Const
     body.store(width, bytes, place + first, new);
 }
 
-/// Adds the instructions for a lane. Only the bytes that it writes or that a checksum accounts for are
-/// loaded. The changes of the IPv4 and the transport checksum are added to `changes`.
+/// Adds the instructions for a lane. Of its eight bytes, 1, 2, 4 or 8 consecutive bytes are loaded and
+/// stored: as few as contain all bytes that the lane writes or that a checksum accounts for. The changes of
+/// the IPv4 and the transport checksum are added to `changes`.
 fn write(body: &mut Body<'_>, bytes: Value, row: Value, lane: &Lane, changes: &mut [Change; 2]) {
     let [network, transport] = lane.covers;
     // In the lane the first byte is the highest byte of the number; in loaded memory it is the lowest.

@@ -1,8 +1,8 @@
 //! The graph of a configuration with the declarations of its elements: the form in which the compiler and
 //! the verifier read a configuration.
 //!
-//! An element `Synthesized` stands in the chain as several elements, the stages of its program
-//! ([`crate::unfold`]), so that the verifier compares what the program does step by step.
+//! In the chain, several elements stand for an element `Synthesized`: the stages of its program
+//! ([`crate::unfold`]). So the verifier compares what the program does step by step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,15 +20,16 @@ pub type Port = (usize, usize);
 /// A configuration as a graph of declarations.
 #[derive(Clone)]
 pub struct Chain {
-    /// The elements of the configuration, in their order, and after them the stages of its programs.
+    /// The elements of the configuration, in their order, and after them the second and further stages of its
+    /// programs.
     pub nodes: Vec<ChainNode>,
     order: TopologicalOrder,
-    /// Class and arguments of the elements that may write handlers, sorted. They are elements without
-    /// ports, and elements of the graph that have a handler call among their arguments.
+    /// Class and arguments of the elements that may write handlers, sorted. They are elements without ports,
+    /// and elements of the graph with a handler call or a writing script among their arguments.
     scripts: Vec<String>,
     /// True if an element of the graph may write handlers when packets arrive at it.
     pub calls: bool,
-    /// For each element, a hash of everything upstream of it ([`Chain::upstream()`]).
+    /// For each element, a hash of the element and of everything upstream of it ([`Chain::upstream()`]).
     upstream: Vec<i64>,
 }
 
@@ -44,7 +45,8 @@ pub struct TopologicalOrder {
 }
 
 impl TopologicalOrder {
-    /// Returns the index of an element in the order: packets pass elements with lower indices first.
+    /// Returns the index of an element in the order: packets pass elements with lower indices first, except
+    /// on a loop.
     pub fn rank(&self, node: usize) -> usize {
         self.places[node]
     }
@@ -94,14 +96,15 @@ struct Passage {
 pub struct ChainNode {
     /// The name of the element.
     pub name: String,
-    /// The class.
+    /// The name of the element class: its main name, or, for an unknown class, the name in the configuration.
     pub class: String,
     /// The declaration of the element. An element of unknown class is declared opaque.
     pub effects: Effects,
-    /// Class and arguments in canonical form ([`key`]).
+    /// Class and arguments in canonical form ([`key`]); the name for a second or further stage of a program.
     pub key: String,
     /// The identity of the element's function: two elements with equal texts do the same. The text has the
-    /// key, and the texts of all elements without ports, because arguments may refer to these by name.
+    /// element's key, and the keys of all elements without ports, because arguments may refer to these. It
+    /// also has the element's name if any element may write handlers.
     pub function: String,
     /// For each output, the inputs that it is connected to.
     pub forward: Vec<Vec<Port>>,
@@ -109,14 +112,15 @@ pub struct ChainNode {
     passages: Vec<Passage>,
     /// The region that the program of this element replaces; `None` if the element runs no program.
     pub region: Option<ReplacedRegion>,
-    /// The number of inputs that have a connection.
+    /// The number of inputs: one more than the highest input that has a connection.
     pub inputs: usize,
     /// The number of the loop that the element is on, so that packets which leave it may come back; `None`
     /// for an element on no loop.
     pub loop_id: Option<usize>,
 }
 
-/// Returns class and arguments in canonical form: spaces and comments do not matter.
+/// Returns class and arguments in canonical form: comments and the amount of white space outside of quotes do
+/// not matter.
 pub fn key(class: &str, config: &str) -> String {
     let args = lang::args::split(config);
     // White space inside of quotes is part of an argument and is kept.
@@ -322,8 +326,9 @@ impl Chain {
         chain
     }
 
-    /// Adds elements outside of the graph that may write handlers, each as class and arguments. Scripts
-    /// that cannot write are left out.
+    /// Adds elements that may write handlers, each as class and arguments. They need not be in the graph.
+    /// Scripts that cannot write are left out. With the first such element, names become part of the identity
+    /// of all functions.
     pub fn add_scripts<'a>(&mut self, scripts: impl IntoIterator<Item = (&'a Class, &'a str)>) {
         let had = !self.scripts.is_empty();
         // A script without the word `write` or a call can only read handlers and print.
@@ -352,13 +357,15 @@ impl Chain {
         self.scripts == other.scripts
     }
 
-    /// True if an element may write handlers of `node`: the name of `node` occurs in its arguments.
+    /// True if an element may write handlers of `node`: the name of `node` occurs in the class and arguments
+    /// of an element that may write handlers.
     pub fn is_written_to(&self, node: usize) -> bool {
         self.scripts.iter().any(|script| script.contains(&self.nodes[node].name))
     }
 
-    /// Returns a hash of everything upstream of an element: the elements that packets come through, and the
-    /// ports that connect them. Equal hashes in two chains mean that packets come from equal sources.
+    /// Returns a hash of an element and of everything upstream of it: the elements that packets come through,
+    /// and the ports that connect them. Equal hashes in two chains mean that packets come from equal sources.
+    /// On a loop, connections back to elements of lower rank do not count.
     pub fn upstream(&self, node: usize) -> i64 {
         self.upstream[node]
     }
@@ -389,7 +396,7 @@ impl Chain {
         self.nodes[node].forward[output] = vec![to];
     }
 
-    /// Disconnects all outputs of the program whose element is `program`.
+    /// Disconnects all outputs of all stages of a program. `program` is the index of the first stage.
     pub fn end(&mut self, program: usize) {
         let name = self.nodes[program].name.clone();
         let nodes = self.nodes.iter_mut().filter(|node| node.is_of_program(&name));
@@ -413,8 +420,8 @@ impl Chain {
 
     /// Returns the order of the elements if packets end at each element for which `is_followed` is false.
     /// Loops are strongly connected components by Tarjan's algorithm, without recursion. The component that
-    /// is finished last comes first in the order. So roots and outputs are visited from last to first:
-    /// where the graph leaves the order open, the order follows the numbers of the outputs.
+    /// is finished last comes first in the order. So roots and outputs are visited from last to first: where
+    /// the graph leaves the order open, the order follows the indices of elements and outputs.
     pub fn order_of(&self, is_followed: &dyn Fn(usize) -> bool) -> TopologicalOrder {
         let n = self.nodes.len();
         let next: Vec<Vec<usize>> = self

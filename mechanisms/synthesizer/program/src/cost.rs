@@ -38,8 +38,9 @@ pub fn saved(program: &Program, class: &TrafficClass) -> i64 {
     ELEMENT * class.path.len() as i64 + TRANSLATOR * translators as i64 - PROGRAM
 }
 
-/// True if a program costs less than its elements for packets of the class with the longest path, assuming
-/// that the answers of all lists are cached. False if the program has no classes.
+/// True if a program costs less than its elements for packets of the class with the longest path; of several,
+/// the class that saves most. The answers of all lists are assumed to be cached. False if the program has no
+/// classes.
 pub fn pays(program: &Program) -> bool {
     let lists = program.lists.len() as i64;
     let of_class = |class: &TrafficClass| {

@@ -41,9 +41,11 @@ pub(crate) fn mark(base: Base, offset: Option<i32>) -> Action {
     Action::Set(Field::HeaderOffset(base), Set::Constant(bytes))
 }
 
-/// Returns the declaration of a program as one element, with a case for each path through its decision
-/// graph. If there are more than `MOST_CASES` cases or `MOST_RULES` rules, it has one case per class,
-/// which names the fields that are read, but not the condition.
+/// Returns the declaration of a program as one element, with a case for each path through its decision graph.
+/// Unless all packets have the program's layout, a first case is for packets with another layout. If there
+/// are more than `MOST_CASES` cases, or a list has more than `MOST_RULES` rules, the declaration has one case
+/// per class. That case names the fields that are read, but not the condition; the last case has no condition
+/// at all.
 pub fn effects(program: &Program) -> Effects {
     let mut cases = Vec::new();
     if !program.is_certain {
@@ -66,9 +68,9 @@ pub fn effects(program: &Program) -> Effects {
     Effects::cases(cases)
 }
 
-/// Returns the case of a class, with the condition `when` and the whole operation. Its checksum is declared
-/// as a checksum only if its header is marked on the input packet; otherwise the checksum field is set to
-/// an unknown function of the header.
+/// Returns the case of a class, with the condition `when` and the whole operation. The operation on the IPv4
+/// checksum is declared as such only if the program's layout marks that header; otherwise the checksum field
+/// is set to an unknown function of the header.
 fn alone(program: &Program, class: &TrafficClass, when: Filter) -> Case {
     let transport = class.headers[2].unwrap_or(program.layout[2]);
     match &class.checksum {
@@ -135,7 +137,7 @@ fn outcomes(list: &OrderedRules, node: &Node) -> Vec<(Next, Filter)> {
     nexts.into_iter().map(|next| (next, leads(next))).collect()
 }
 
-/// Returns the nodes and classes that a node leads to, each with the set of answers for which it does.
+/// Returns the nodes and classes that a node leads to, each with the set of answers that lead there.
 pub fn by_next(node: &Node) -> Vec<(Next, IntervalSet)> {
     let mut sets: Vec<(Next, Vec<(u128, u128)>)> = Vec::new();
     let mut low = 0;
@@ -244,7 +246,7 @@ pub(crate) fn lies_in(question: &Question, set: &IntervalSet, header: Behind) ->
             offset: *offset,
         })),
         question => match field_of(question) {
-            // Bytes after the packet's end count as zero, so packets without these bytes match, too.
+            // The answer is zero for packets without all of these bytes, so they match, too.
             Some(field @ Field::Bytes { .. }) if set.contains(0) => {
                 let there = behind(field.clone(), 0, &IntervalSet::one(0, 0), header);
                 Filter::Any(vec![behind(field, u128::MAX, set, header), there.not()])
@@ -307,13 +309,13 @@ fn of_test(test: &Test, list: &OrderedRules, header: Behind) -> Filter {
     }
 }
 
-/// Returns a case with the operation of a class: its condition `when` and its target `to`. `transport` is
-/// the offset of the transport header that is marked after the operation.
+/// Returns a case with the operation of a class: its condition `when` and its target `to`. `transport` is the
+/// offset, from the start of the input packet, of the transport header that is marked after the operation.
 pub(crate) fn operation(class: &TrafficClass, when: Filter, to: Target, transport: Option<i32>) -> Case {
     let mut case = Case::new(when, to);
-    // Bytes of the input packet that the class writes and then strips have to be written first. So the
-    // packet is extended to the lowest written offset, and stripped to its start after the writes. All
-    // values are computed from the input packet.
+    // Bytes of the input packet that the class writes and then strips have to be written first. So the packet
+    // is first extended to the lowest offset that the writes need ([`TrafficClass::front`]), and stripped to
+    // its start after the writes. All values are computed from the input packet.
     let front = class.front();
     if front < 0 {
         case = case.with(Action::Strip(front));
@@ -415,8 +417,8 @@ pub(crate) fn accounts_for_covered(class: &TrafficClass, network: i32, sum: &Tra
     once.len() == sum.words.len() && covered.all(|word| once.contains(&word))
 }
 
-/// Returns the offsets of the 16-bit words that a class writes and that a TCP or UDP checksum covers: the
-/// IP addresses, and all bytes from the transport header on.
+/// Returns the offsets of the 16-bit words that a class writes and that a TCP or UDP checksum covers: the IP
+/// addresses, and all bytes from the transport header on. A word with two written bytes occurs twice.
 pub(crate) fn covered_words(class: &TrafficClass, network: i32, transport: i32) -> impl Iterator<Item = i32> {
     let addresses = network + 12..network + IPV4;
     let covered = written(class).filter(move |place| addresses.contains(place) || *place >= transport);

@@ -2,11 +2,11 @@
 //! function"): one classifier, then one write per field.
 //!
 //! A [`Program`] is a decision graph over questions about the input packet ([`question`]), whose leaves are
-//! classes. A [`Class`] is the paper's traffic class with its operation: the difference between the input
-//! packet and the output packet, and the output or drop reason. A large rule set is a single question of
-//! the graph: its answer is the outcome of a [`OrderedRules`]. The effects of all stateful elements on a
-//! packet's flow are one mapping, found by one look-up (Properties 1 and 2 of the paper); questions ask for
-//! parts of the mapping ([`Step`]).
+//! classes. A [`TrafficClass`] is the paper's traffic class with its operation: the difference between the
+//! input packet and the output packet, and the output or drop reason. A large rule set is a single question
+//! of the graph: its answer is the outcome of a list of [`OrderedRules`]. The effects of all stateful
+//! elements on a packet's flow are one mapping, found by one look-up (Properties 1 and 2 of the paper);
+//! questions ask for parts of the mapping ([`Step`]).
 //!
 //! - [`text`]: the text form, which the element `Synthesized` takes as its arguments
 //! - [`declare`]: a program as the declaration of one element; [`unfold`]: a program as a chain of
@@ -64,7 +64,7 @@ pub struct Program {
     pub nodes: Vec<Node>,
     /// The node at which each packet starts; a class if the program asks no question.
     pub start: Next,
-    /// The rule sets. [`Question::OrderedRules`] holds an index in this table.
+    /// The rule sets. [`Question::List`] holds an index in this table.
     pub lists: Vec<OrderedRules>,
     /// The points at which the program uses what a stateful element has leased for a flow. The previous
     /// step on a path has a lower index.
@@ -75,14 +75,14 @@ pub struct Program {
     pub elements: Vec<String>,
     /// The number of outputs of the program.
     pub outputs: usize,
-    /// The time at which machine code is made for parts of the program.
+    /// The time at which machine code is made for frequent paths and operations of the program.
     pub machine_code: MachineCode,
     /// True if the program processes all packets and leases flows from their first packets on, even if the
-    /// elements would cost less.
+    /// replaced elements would cost less.
     pub always: bool,
 }
 
-/// The destination of an edge of the graph.
+/// The destination of an edge of the decision graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Next {
     /// The index of a node in [`Program::nodes`].
@@ -121,8 +121,8 @@ pub struct OrderedRules {
     /// The offset at which the packet ends when it would reach the element; `None` if the end is still that
     /// of the input packet. A test of bytes beyond this end is false.
     pub end: Option<AnswerSum>,
-    /// The rules in the order of precedence. At least one rule always matches, so each packet has an
-    /// outcome.
+    /// The rules in the order of precedence. The compiler makes lists of which at least one rule matches each
+    /// packet. If no rule matches, the runtime takes the last rule.
     pub rules: Vec<Rule>,
 }
 
@@ -131,8 +131,8 @@ pub struct OrderedRules {
 pub struct Rule {
     /// The condition on the packet under which the rule matches.
     pub condition: Condition,
-    /// The outcome of the list if this rule decides: the answer to [`Question::OrderedRules`]. Rules with
-    /// the same effect share an outcome.
+    /// The outcome of the list if this rule decides: the answer to [`Question::List`]. Rules with the same
+    /// effect share an outcome.
     pub outcome: u32,
     /// The case that the rule is in the element's declaration: an index in its `cases`, for the element's
     /// counters.
@@ -250,8 +250,8 @@ pub struct TransportChecksum {
 pub enum Exit {
     /// The packets leave by this output of the program.
     Output(usize),
-    /// The program drops the packets for this reason, which is counted at the last element of the class's
-    /// path.
+    /// The program drops the packets for this reason. The drop is counted at the last element of the class's
+    /// path, or, unless all replaced elements are in the graph, at the program's element.
     Drop(DropReason),
 }
 
@@ -267,8 +267,8 @@ pub struct Passed {
     /// The offset at which the packet would start on arrival at the element. The element's byte counter
     /// needs the length of the packet there.
     pub start: i32,
-    /// True if the packet would already be cut to the end of the output packet ([`Class::end`]) on arrival
-    /// at the element; false if it would still have the end of the input packet.
+    /// True if the packet would already be cut to the end of the output packet ([`TrafficClass::end`]) on
+    /// arrival at the element; false if it would still have the end of the input packet.
     pub cut: bool,
 }
 
@@ -311,9 +311,9 @@ impl WrittenValue {
 }
 
 impl TrafficClass {
-    /// Returns the lowest offset that must be part of the packet during the writes. This is the minimum of
-    /// the start of the input packet, the start of the output packet, the starts on the path, and all
-    /// written offsets. Written bytes that are stripped afterwards count, too.
+    /// Returns the lowest offset that must be part of the packet during the writes. That offset is the
+    /// minimum of all written offsets and of the packet's starts: on input, at each element of the path, and
+    /// on output. Written bytes that are stripped afterwards count, too.
     pub fn front(&self) -> i32 {
         let written = self.writes.iter().map(|write| match write.place {
             ByteLocation::Byte(place) => place,
@@ -325,7 +325,8 @@ impl TrafficClass {
 }
 
 impl Node {
-    /// Returns where an answer leads. An answer above the last range counts as part of that range.
+    /// Returns where an answer leads. An answer above the last range counts as part of that range; a node
+    /// without ranges leads to class 0.
     pub fn next(&self, answer: u128) -> Next {
         let part = self.parts.partition_point(|(last, _)| *last < answer);
         self.parts.get(part).or(self.parts.last()).map_or(Next::default(), |(_, next)| *next)

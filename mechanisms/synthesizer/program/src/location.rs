@@ -17,8 +17,8 @@ pub enum ByteLocation {
 }
 
 impl ByteLocation {
-    /// Returns the location that is `more` bytes after this location. An offset that is out of range
-    /// becomes the nearest offset in range.
+    /// Returns the location that is `more` bytes after this location. An offset beyond the range of its
+    /// integer type becomes the nearest number of the type.
     pub fn after(self, more: i32) -> ByteLocation {
         match self {
             ByteLocation::Byte(place) => ByteLocation::Byte(place.saturating_add(more)),

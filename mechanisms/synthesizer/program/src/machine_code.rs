@@ -1,15 +1,16 @@
 //! The argument `MACHINE_CODE` of a program: the time at which machine code is made for its parts.
 
-/// The time at which machine code is made.
+/// The time at which machine code is made for a path through a program, or for the operation of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MachineCode {
     /// No machine code is made; the runtime interprets the program's tables.
     Never,
-    /// Machine code for a part of the program is made once many packets have needed the part, in a thread
-    /// of its own.
+    /// Machine code for a path or an operation is made once many packets have needed it, in a thread of its
+    /// own.
     #[default]
     Later,
-    /// Machine code is made before the first packet is processed.
+    /// Machine code for a path or an operation is made when packets first need it. These packets wait for the
+    /// code.
     Now,
 }
 

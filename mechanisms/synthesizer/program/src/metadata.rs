@@ -26,9 +26,10 @@ pub fn metadata_of(field: &Field) -> Option<(Metadata, Metadata)> {
     })
 }
 
-/// Returns the offsets of the link, network and transport header that are marked on a packet that an
-/// element makes, given the header with which the packet starts. Without a declared header, the packet
-/// counts as an Ethernet frame.
+/// Returns the offsets of the link, network and transport header that are marked on a packet that an element
+/// makes. `starts` is the header with which the packet starts. Without a declared header, the packet counts
+/// as an Ethernet frame. No header is marked if the packet starts with another header than Ethernet, IPv4 or
+/// IPv6.
 pub fn headers_of(starts: Option<HeaderKind>) -> [Option<i32>; 3] {
     match starts {
         Some(HeaderKind::Ethernet) | None => [Some(0), None, None],

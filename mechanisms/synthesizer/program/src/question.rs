@@ -8,14 +8,14 @@ use classify::linear::Linear;
 
 /// A question about the input packet. The answer is an unsigned number of [`bits`](Question::bits) bits.
 ///
-/// The order of the variants is the order in which programs ask: first questions about bytes in the
-/// packet's first cache line, last questions that need computation or look-ups.
+/// The order of the variants is the order in which programs ask: first the length and bytes of the packet,
+/// which are near its start, last questions that need computation or look-ups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Question {
     /// The length of the packet in bytes.
     Length,
-    /// Consecutive bytes of the packet (1 to 16), as a big-endian number. The question is only asked about
-    /// packets that have these bytes.
+    /// Consecutive bytes of the packet (1 to 16), as a big-endian number. The answer is zero if the packet
+    /// does not have all of these bytes.
     Bytes {
         /// The offset of the first byte.
         offset: i32,
@@ -38,8 +38,8 @@ pub enum Question {
         /// The offset of the IPv4 header.
         offset: i32,
     },
-    /// The outcome of a list of rules ([`super::List`]) for the packet. The number is the index of the list
-    /// in the program.
+    /// The outcome of a list of rules ([`super::OrderedRules`]) for the packet. The number is the index of
+    /// the list in the program.
     List(u32),
     /// A property of the packet's flow that a stateful element has leased to the program ([`super::Step`]).
     Leased {
@@ -89,12 +89,13 @@ impl Question {
     }
 }
 
-/// The maximum number of intervals that [`preimage`] returns. More intervals would make a question too
-/// slow.
+/// The maximum number of intervals that [`preimage`] makes for a mask with gaps. More intervals would make a
+/// question too slow.
 const MOST_INTERVALS: usize = 4096;
 
 /// Returns the set of all `bits`-bit numbers that lie in `set` after they are masked with `mask`. Returns
-/// `None` if the result has more than `MOST_INTERVALS` intervals.
+/// `None` if the gaps of the mask would make more than `MOST_INTERVALS` intervals, or as many values of its
+/// upper bits to try.
 pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet> {
     let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
     let mask = mask & all;

@@ -1,8 +1,9 @@
 //! The text form of programs: printer and parser. The text is the list of arguments of the element
 //! `Synthesized`, one line each:
 //!
-//! - `LAYOUT - 14 34`: the offsets of the marked link, network and transport header, `-` for no mark; `?-`
-//!   if the mark of the link header does not matter, `LAYOUT ANY - 14 34` if all packets have this layout
+//! - `LAYOUT - 14 34`: the offsets of the marked link, network and transport header, `-` for no mark; a
+//!   leading `?` (`?- 14 34`) if the mark of the link header does not matter; a leading `ANY` (`ANY - 14 34`)
+//!   if all packets have this layout
 //! - `OTHERWISE 1`: the output for packets with another layout
 //! - `PASSING a b c`: the names of the replaced elements, to which other lines refer by index
 //! - `MACHINE_CODE later`: the time at which machine code is made, `never`, `later` or `now`
@@ -17,12 +18,13 @@
 //!   condition in prefix notation
 //! - `s0 of 3.0.5 behind - at 14; mark - 14 34; out 0`: a step: element, input and case; the previous step
 //!   or `-`; the operation on the packet until it arrives at the element
-//! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; from 0; frame; stamp; put 0 0001..; add 22 22/1 -1;
-//!   copy 5/2 7; mask 15 0f 10; copy 26 step0.0/4; sum 14 22 26; tcp 34 26 28 36; out 0; via 0.0.1@14`: a
-//!   class, with the fields of [`Class`] that are set: start, end, header marks, packet type, input port,
-//!   Ethernet frame, new time stamp; four kinds of writes; the updates of the IPv4 checksum (header, words)
-//!   and of a TCP or UDP checksum; the output (or `drop` and the reason); and the bypassed elements
-//!   (element, input, case, start)
+//! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; from 0; frame; stamp; put 0 0001..; add 22 22/1 -1; copy
+//!   5/2 7; mask 15 0f 10; copy 26 step0.0/4; sum 14 22 26; tcp 34 26 28 36; out 0; via 0.0.1@14`: a class,
+//!   with the fields of [`TrafficClass`] that are set: start, end, header marks, packet type, input port,
+//!   Ethernet frame, new time stamp; four kinds of writes; the updates of the IPv4 checksum (header, and
+//!   words or `all`) and of a TCP or UDP checksum; the output (or `drop` and the reason, with `_` for
+//!   spaces); and the bypassed elements (element, input, case, start, and `e` for a packet that is already
+//!   cut)
 
 use classify::Tree;
 use std::fmt::Write as _;
@@ -42,8 +44,9 @@ use crate::machine_code::MachineCode;
 /// The maximum nesting depth of conditions that the parser accepts, so that its recursion is bounded.
 const DEEPEST: usize = 200;
 
-/// The maximum distance in bytes of an offset from the start of a packet that the parser accepts. It is far
-/// beyond the end of any slot, and small enough that sums of offsets cannot overflow.
+/// The maximum distance in bytes of an offset from the start of a packet that the parser accepts. Offsets of
+/// `ipsum` questions and starts of bypassed elements are not limited. The distance is far beyond the end of
+/// any slot, and small enough that sums of offsets cannot overflow.
 const FARTHEST: i32 = 1 << 16;
 
 /// Returns the text of a program: its lines with commas between them, as the arguments of an element in a
@@ -217,8 +220,8 @@ pub fn of_class(class: &TrafficClass) -> String {
 /// Parses a program from the arguments of its element, which has `outputs` outputs.
 ///
 /// # Errors
-/// If an argument is not a line of a program, or if the program is inconsistent (`sound`). The text has
-/// the argument and the problem.
+/// If an argument is not a line of a program, or if the program is inconsistent (`sound`). The text has the
+/// problem, and the argument or the name of its line.
 pub fn read(arguments: &[String], outputs: usize) -> Result<Program, String> {
     let mut program = Program { outputs, ..Program::default() };
     for argument in arguments {
@@ -379,16 +382,16 @@ fn read_offset(word: &str) -> Option<i32> {
     word.parse().ok().filter(|offset| (-FARTHEST..=FARTHEST).contains(offset))
 }
 
-/// Parses a sum of a constant and terms; `None` if the text is no such sum. A term is
-/// `factor*offset/length&mask`: the bytes at the offset, as a number, masked and multiplied.
-/// `14+1*16/2-4*14/1&0xf` is 14, plus the two bytes at 16, minus four times the low four bits of the byte
-/// at 14.
+/// Parses a sum of a constant and terms; `None` if the text is no such sum. A term is `factor*question&mask`:
+/// an answer, masked and multiplied. The question is most often `offset/length`, the bytes at an offset as a
+/// number. `14+1*16/2-4*14/1&0xf` is 14, plus the two bytes at 16, minus four times the low four bits of the
+/// byte at 14.
 fn read_sum(text: &str) -> Option<AnswerSum> {
     let mut pieces: Vec<&str> = Vec::new();
     let mut from = 0;
     for (at, sign) in text.char_indices() {
-        // A sign after a digit (or after the `h` of `length`) begins a term. Other signs belong to an
-        // offset.
+        // A sign after a hexadecimal digit (or after the `h` of `length`) begins a term. Other signs belong
+        // to a number.
         let is_border = at > from
             && matches!(sign, '+' | '-')
             && text[..at].ends_with(|c: char| c.is_ascii_hexdigit() || c == 'h');
@@ -592,9 +595,9 @@ fn read_part(class: &mut TrafficClass, words: &mut Words<'_>) -> Option<()> {
     Some(())
 }
 
-/// Checks that all nodes, classes, outputs, lists, steps and elements exist that a program refers to. Also
-/// checks that nodes only lead to nodes with a higher index, and that each list has rules. The error names
-/// the line of the text.
+/// Checks that the nodes, classes, outputs, lists, steps and elements exist that a program refers to; steps
+/// in writes are not checked. Also checks that nodes only lead to nodes with a higher index, and that each
+/// list has rules. The error names the line of the text, or the element of the list.
 fn sound(program: &Program) -> Result<(), String> {
     let (nodes, classes) = (program.nodes.len(), program.classes.len());
     let leads = |from: Option<usize>, next: Next| match next {

@@ -1,5 +1,5 @@
-//! A program as elements of a chain, for the verifier: one element for each question and one for each
-//! operation. They are more precise than the program's declaration as one element ([`super::declare`]).
+//! A program as elements of a chain, for the verifier: elements for the questions and for the operations.
+//! They are more precise than the program's declaration as one element ([`super::declare`]).
 //!
 //! A field after an IPv4 header without options is read relative to the end of the header, wherever that
 //! is. The elements that the program is compared with read it in the same way, and equal expressions need
@@ -31,13 +31,13 @@ use crate::location::{ByteLocation, ByteValue, IPV4, IPV4_SUM};
 
 /// A program as a graph of elements, in the form that [`Chain`](crate::chain::Chain) takes.
 pub struct Unfolded {
-    /// The elements of the program, one per question or operation. Packets enter at the first.
+    /// The elements of the program. Packets enter at the first, which tests for the program's layout.
     pub stages: Vec<Stage>,
     /// The points at which packets of the program pass stateful elements of the chain.
     pub passages: Vec<Passage>,
 }
 
-/// An element that does one part of a program: it answers a question, or applies an operation.
+/// An element that does one part of a program: for example, it answers a question or applies an operation.
 pub struct Stage {
     /// The declaration of the element.
     pub effects: Effects,
@@ -136,9 +136,8 @@ struct Unfolding<'p> {
 }
 
 impl Unfolding<'_> {
-    /// Adds the first two stages. The first tests for the program's layout. If the program refers to an
-    /// IPv4 header, the first stage marks this header, and the second marks the transport header at its
-    /// end.
+    /// Adds the first stage, which tests for the program's layout. If the program refers to an IPv4 header,
+    /// the first stage also marks this header. A second stage then marks the transport header at its end.
     fn begin(&mut self) {
         let program = self.program;
         self.stages.extend((0..1 + usize::from(self.header.is_some())).map(|_| None));
@@ -192,10 +191,10 @@ impl Unfolding<'_> {
         }
     }
 
-    /// Returns the marks that operations before any stateful element set unless a class sets others: the
-    /// network and the transport header of the layout, because the first stages have marked these headers
-    /// elsewhere. The mark of the link header is unchanged. The second result, the offset of the network
-    /// mark, is unknown here.
+    /// Returns the marks that operations before any stateful element set unless a class sets others. If the
+    /// program refers to an IPv4 header, these are the network and the transport header of the layout: the
+    /// first stages have marked them elsewhere. The mark of the link header is unchanged. The second result,
+    /// the offset of the network mark, is unknown here.
     fn marked_first(&self) -> (Marked, Option<i32>) {
         let layout = self.program.layout;
         (std::array::from_fn(|base| self.header.filter(|_| base > 0).map(|_| layout[base])), None)
@@ -248,7 +247,8 @@ impl Unfolding<'_> {
     }
 
     /// Returns the stage for the question at node `number` about packets that have passed the stateful
-    /// element of the step `behind`. Returns `None` if it is not a question about leases.
+    /// element of the step `behind`. Returns `None` if the question is not about leases, or cannot be
+    /// expressed.
     fn question_behind(&mut self, number: usize, behind: u16) -> Option<Stage> {
         let node = self.program.nodes.get(number)?;
         let Question::Leased { step, what } = node.question else { return None };
@@ -291,8 +291,9 @@ impl Unfolding<'_> {
     }
 
     /// Adds the stages that take packets through the stateful element of a step: the operation until they
-    /// arrive there, the test that the step is meant for them, and the passage. The node `number` asks
-    /// about the step, `behind` is the step before. Returns the first of these stages.
+    /// arrive there, the test that the step is meant for them, and the passage. The node `number` asks about
+    /// the step, `behind` is the step whose stateful element packets have last passed. Returns the first of
+    /// these stages; `None` if the step does not follow `behind`, or cannot be expressed.
     fn enter(&mut self, number: usize, step: u16, behind: Option<u16>) -> Option<Forward> {
         let node = self.program.nodes.get(number)?;
         let here = self.program.steps.get(usize::from(step))?;
@@ -351,8 +352,9 @@ impl Unfolding<'_> {
         Some(stage)
     }
 
-    /// Returns the offsets of checksum fields for which the class, or an operation before one of the steps,
-    /// does not account for all writes, each with a description. The list is empty if all checksums are
+    /// Returns the offsets of wrong checksum fields, each with a description: the class, or an operation
+    /// before one of the steps, does not account for all writes. If the class updates no transport checksum,
+    /// the offset of the transport header stands for that field. The list is empty if all checksums are
     /// right; `None` means that this cannot be decided.
     fn wrong_sums(&self, class: &TrafficClass, behind: u16) -> Option<Vec<(i32, &'static str)>> {
         let step = self.program.steps.get(usize::from(behind))?;
@@ -399,7 +401,8 @@ impl Unfolding<'_> {
     fn befores(&self, step: u16) -> Vec<&TrafficClass> {
         let mut all: Vec<&TrafficClass> = Vec::new();
         let mut next = Some(step);
-        // The previous step has a lower index, so the loop ends; the length is checked in case it has not.
+        // The previous step has a lower index, so the loop ends. The length is checked for programs that
+        // break this rule.
         while let Some(step) = next.and_then(|step| self.program.steps.get(usize::from(step)))
             && all.len() < self.program.steps.len()
         {
@@ -409,8 +412,8 @@ impl Unfolding<'_> {
         all
     }
 
-    /// Returns the packet as it leaves the stateful element of a step; `None` if the element's case has
-    /// other actions than plain writes.
+    /// Returns the packet as it leaves the stateful element of a step; `None` if the element's case has other
+    /// actions than writes of chosen values and of copies.
     fn behind(&self, step: u16) -> Option<Shape> {
         let step_here = self.program.steps.get(usize::from(step))?;
         let case = (self.passed)(step_here)?.case;
@@ -479,7 +482,7 @@ fn leading(class: &TrafficClass) -> (Target, Vec<Forward>) {
 }
 
 /// A packet at one point of its path, in terms of the program's input packet: the operation so far, the
-/// marked headers, and the values of all bytes that were written.
+/// offsets of the marked headers, and the values of all bytes that were written.
 struct Shape {
     class: TrafficClass,
     headers: [Option<i32>; 3],
@@ -509,8 +512,8 @@ impl Shape {
     }
 
     /// Returns the packet after a case of the stateful element of `step`. Values that the element chooses
-    /// become leased bytes of this step, in the order of the actions. `None` if an action is no plain
-    /// write.
+    /// become leased bytes of this step, in the order of the actions. `None` if an action is no write of
+    /// chosen values or of a copy.
     fn after(mut self, case: &Case, step: u16) -> Option<Shape> {
         let before = self.bytes.clone();
         let mut chosen = ByteLocation::Leased(step, 0);

@@ -6,8 +6,8 @@ use crate::location::{ByteLocation, IPV4};
 use crate::question::Question;
 use crate::{ChecksumOperation, Program, TrafficClass};
 
-/// Checks that no question, list or operation of a program reads or writes bytes that no packet has, such
-/// as bytes before the start of the packet.
+/// Checks that questions about bytes, lists and operations of a program use no bytes that no packet has, such
+/// as bytes before the packet's start. Sums and checksums in questions are not checked.
 ///
 /// # Errors
 /// If a part of the program cannot be run. The text names the part and the reason.

@@ -55,8 +55,8 @@ impl Ask {
     }
 }
 
-/// Returns the answer to a question that a single read answers. Bytes that the packet does not have count
-/// as zero.
+/// Returns the answer to a question that a single read answers. The answer is zero if the packet does not
+/// have all of the bytes.
 #[inline(always)]
 pub(super) fn plain(ask: Ask, data: &[u8], packet: &Packet) -> u64 {
     match ask {
@@ -124,8 +124,8 @@ pub(super) fn value(sum: &AnswerSum, packet: &Packet) -> i64 {
     sum.value(|question| answer(question, packet))
 }
 
-/// True if the checksum of an IPv4 header is correct over the length that the header itself states. False
-/// if `header` is shorter.
+/// True if the checksum of an IPv4 header is correct over the length that the header itself states. False if
+/// `header` is shorter than that length.
 #[inline]
 pub(super) fn is_right(header: &[u8]) -> bool {
     match ipv4::Header::ref_from_prefix(header) {

@@ -65,7 +65,8 @@ impl Computed {
         }
     }
 
-    /// Returns the sum whose sign the question tests, if a [`Plain`] sum.
+    /// Returns the sum whose sign the question tests; `None` if the question tests no sum, or a sum that is
+    /// not [`Plain`].
     pub(super) fn sum(&self) -> Option<&Plain> {
         match self {
             Computed::AtLeastZero(Total::Plain(plain)) => Some(plain),
@@ -114,9 +115,10 @@ impl Plain {
 
     /// Returns a range of numbers at one location in the packet: exactly for the numbers in the range, the
     /// sum is zero or more (or negative, if `is_at_least_zero` is false). The result is the offset of the
-    /// number, its length in bytes, and the first and the last number of the range. `known` returns the
-    /// mask of the known bits of a byte, and their values. Returns `None` unless the bytes of all terms but
-    /// one are known, and that term counts all bits of its number.
+    /// number, its length in bytes, and the first and the last number of the range. `known` returns the mask
+    /// of the known bits of a byte, and their values. Returns `None` unless all terms are about bytes and
+    /// exactly one term has unknown bits. That term has to count all bits of its number, and its factor must
+    /// not be zero. Also returns `None` if the range is empty.
     pub(super) fn decided_by(
         &self,
         is_at_least_zero: bool,

@@ -40,8 +40,8 @@ pub struct CompiledGraph {
     wide: Vec<Node>,
     start: Next,
     lists: Vec<RuleList>,
-    /// The nodes of residual programs that exist already, by the question, the node of the program that
-    /// they were copied from, and the successors of their ranges. Equal nodes are shared.
+    /// The nodes of residual programs that exist already. The key has the question, the index of the original
+    /// node, and the successors of the ranges. Equal nodes are shared.
     branches: HashMap<(Ask, u32, Vec<Next>), Next, RandomState>,
     /// The number of times that the nodes of residual programs have been removed. The indices of removed
     /// nodes are used again, so references from before are invalid.
@@ -72,7 +72,7 @@ pub(super) struct RuleList {
 
 impl RuleList {
     /// Calls `tell` for each packet, in order, with the index of the first rule that matches, and its
-    /// outcome.
+    /// outcome. If no rule matches, the last rule counts as matching.
     #[inline]
     pub(super) fn first_of_each<'p>(
         &self,
@@ -234,7 +234,6 @@ impl CompiledGraph {
         }
     }
 
-    /// Returns the node with this index.
     pub(super) fn node(&self, number: u32) -> &Compiled {
         &self.nodes[number as usize]
     }
@@ -263,7 +262,8 @@ impl CompiledGraph {
         }
     }
 
-    /// Returns the answer to a question. Not for `List` and `Wide`, which [`follow`](Self::follow) handles.
+    /// Returns the answer to a question. Not for `List`, `Wide` and `Counted`, which [`follow`](Self::follow)
+    /// handles.
     #[inline]
     pub(super) fn ask(&self, ask: Ask, data: &[u8], packet: &Packet) -> u64 {
         match ask {
@@ -272,8 +272,8 @@ impl CompiledGraph {
         }
     }
 
-    /// Returns the index of the first rule of a list that matches a packet, and its outcome; `None` if
-    /// there is no such list.
+    /// Returns the index of the first rule of a list that matches a packet (of the last rule if none does),
+    /// and its outcome; `None` if there is no such list.
     pub(super) fn rule_of(&self, list: u32, packet: &Packet) -> Option<(u32, u32)> {
         let mut found = None;
         self.lists.get(list as usize)?.first_of_each([packet].into_iter(), |rule, outcome| {

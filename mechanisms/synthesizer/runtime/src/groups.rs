@@ -35,8 +35,8 @@ impl Default for Groups {
 
 impl Groups {
     /// Groups the packets of a batch by class. `classes` has the class of each packet, `most` is the number
-    /// of classes. Packets with a higher class number are left to the elements, and are in no group.
-    /// Returns the number of packets in groups.
+    /// of classes. Packets with the class number `most` or a higher one are left to the elements, and are in
+    /// no group. Returns the number of packets in groups.
     pub fn sort(&mut self, classes: &[u32], most: usize) -> usize {
         self.first.resize(most, NONE);
         let mut grouped = 0;

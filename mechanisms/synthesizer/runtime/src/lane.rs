@@ -2,7 +2,7 @@
 //!
 //! A lane is eight bytes of the packet, treated as one big-endian number. All writes of a class to these
 //! bytes are done at once: bits that are kept, bits of a sum, constants, and values from elsewhere, such as
-//! a leased flow. The number before and after gives the change of the checksums.
+//! leased values. The number before and after gives the change of the checksums.
 //!
 //! Invariants:
 //! - Each written byte is written by one lane, which leaves all other bytes unchanged.
@@ -139,7 +139,7 @@ impl Lanes {
         Some(())
     }
 
-    /// Has a lane take values from elsewhere. They are read from the row of the flow if they are
+    /// Makes a lane take values from elsewhere. They are read from the row of the flow if they are
     /// consecutive there; otherwise they are gathered before the writes. Returns `None` if too many lanes
     /// need gathered values.
     fn take(
@@ -243,7 +243,7 @@ impl Lanes {
     }
 
     /// Returns a function that makes machine code for these writes and for the given checksum updates. The
-    /// function gives `None` if any lane needs gathered values.
+    /// function gives `None` if any lane needs gathered values, or if machine code cannot be made.
     pub(super) fn recipe(&self, updates: Updates) -> impl FnOnce() -> Option<Writes> + use<> {
         let Lanes { constants, lanes, .. } = self.clone();
         let sums = updates.iter().flatten().map(|(place, _)| place + 2).max().unwrap_or_default();

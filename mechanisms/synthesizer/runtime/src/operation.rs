@@ -1,5 +1,5 @@
-//! The operation of a class on its packets: first all reads, then each write once, then the checksums, then
-//! metadata and annotations.
+//! The operation of a class on its packets: each byte is written once, with a value computed from the input
+//! packet. Checksums follow, then start and end of the packet, metadata and annotations.
 //!
 //! Writes to bytes are compiled to lanes of eight bytes (`lane.rs`), and to machine code for frequent
 //! classes.
@@ -53,8 +53,7 @@ pub struct Operation {
     takes: bool,
     /// True if the operation changes nothing at all.
     is_nothing: bool,
-    /// The machine code for lanes and checksum updates; it is made once enough packets have needed the
-    /// operation.
+    /// The machine code for lanes and checksum updates, once it has been made.
     code: Later<Writes>,
     /// The number of bytes that the packet must have in its first slot. `usize::MAX` refuses all packets.
     needs: usize,
@@ -71,8 +70,8 @@ impl Operation {
 
     /// Compiles the operation of a class. `is_seen` returns true if any element downstream reads an
     /// annotation byte. `leased` returns the index, in the row of a flow, of a byte of a step's values. An
-    /// operation that needs more values than there is room for refuses all packets. The program has to be
-    /// valid ([`program::validate`]).
+    /// operation that cannot be compiled refuses all packets: for example, it needs more values than there is
+    /// room for. The program has to be valid ([`program::validate`]).
     pub(super) fn new(
         class: &TrafficClass,
         is_seen: &dyn Fn(u8) -> bool,
@@ -162,12 +161,13 @@ impl Operation {
         operation
     }
 
-    /// Counts packets that need the operation, and has machine code made if there have been enough of them.
+    /// Counts packets that need the operation, and has machine code made if `machine_code` says that it is
+    /// time.
     #[inline]
     pub(super) fn count(&mut self, packets: usize, machine_code: MachineCode) {
         let Operation { code, lanes, checksum, transport_checksum, front, .. } = self;
-        // No machine code is made for values that are computed packet by packet, for checksums that are
-        // computed from scratch, and for operations that change nothing.
+        // No machine code is made for values that are computed packet by packet, and for checksums that are
+        // computed from scratch. Operations that change nothing or refuse all packets need none.
         let is_computed = matches!(checksum, Some(ChecksumOperation::Recomputed { .. }));
         if self.is_single || self.is_nothing || is_computed || self.needs == usize::MAX {
             return;
@@ -279,8 +279,8 @@ impl Operation {
             & (packet.headroom() >= self.front.unsigned_abs() as usize)
     }
 
-    /// Prepends the bytes that are written before the start of the input packet. Bytes that precede the
-    /// output packet are written, too, and are stripped by [`finish`](Self::finish).
+    /// Extends the packet by the bytes before the start of the input packet that the operation needs. Bytes
+    /// that precede the output packet are written, too, and are stripped by [`finish`](Self::finish).
     #[inline(always)]
     fn begin(&self, packet: &mut Packet) {
         if self.front != 0 {

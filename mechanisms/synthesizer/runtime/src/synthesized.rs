@@ -2,11 +2,11 @@
 //! Runs the program of a whole region of elements: asks each question about a packet once, then writes each
 //! field once.
 //!
-//! The element is at the entry of a synthesized region ([`tidegate synthesize`] writes its arguments).
-//! Packets for which something in the region cannot be composed leave by the output that leads to the
-//! element in question, with all earlier changes applied. If the elements of the region are in the graph,
-//! their counters include the packets of the program. If a handler changes the function of one of them, all
-//! packets go through the elements again.
+//! The element is at the entry of a synthesized region ([`tidegate synthesize`] writes its arguments). If an
+//! element of the region cannot be composed for some packets, they leave by the output that leads to that
+//! element, with all earlier changes applied. If the elements of the region are in the graph, their counters
+//! include the packets of the program. If a handler changes the function of one of them, all packets go
+//! through the elements again.
 //!
 //! Each translator in the region is asked once for the translation of a flow it knows; packets of the flow
 //! then pass all of them with one look-up. Packets that open or close a connection, and packets of new
@@ -16,27 +16,29 @@
 //! `Synthesized(LAYOUT ..., OTHERWISE 0, START ..., ...)`
 //!
 //! ## Arguments
-//! - `LAYOUT`: the offsets of the marked link, network and transport header from the start of the packet;
-//!   `-` for a header that is not marked. A leading `ANY` declares that all packets have this layout.
+//! - `LAYOUT`: the offsets of the marked link, network and transport header from the start of the packet; `-`
+//!   for a header that is not marked. A leading `ANY` declares that all packets have this layout; a leading
+//!   `?`, that the mark of the link header does not matter.
 //! - `OTHERWISE`: the output for packets with another layout.
 //! - `PASSING`: the elements that packets bypass.
-//! - `MACHINE_CODE`: the time at which machine code is made for operations on packets: `later`,
-//!   for operations that many packets need, and without delaying packets; `now`, before the first
-//!   packet; `never`. Machine code exists on x86-64 only, with the feature `machine-code`; results are the
-//!   same without it.
-//! - `USE`: `paying` lets packets bypass the elements while that costs less than the elements
-//!   do, by the cost model of docs/synthesizer.md, and leases flows that have shown that they last;
-//!   `always` takes all packets, and leases flows from their first packets on. Results are the same. If the
-//!   elements are not in the graph, all packets are taken.
+//! - `MACHINE_CODE`: the time at which machine code is made for questions and operations: `later`, if many
+//!   packets have needed it, and without delaying packets; `now`, when packets first need it, which delays
+//!   these packets; `never`. Machine code exists on x86-64 only, with the feature `machine-code`; results are
+//!   the same without it.
+//! - `USE`: `paying` lets packets bypass the elements while that costs less by the cost model of
+//!   docs/synthesizer.md, and leases only flows that have shown that they last; `always` takes all packets,
+//!   and leases flows from their first packets on. Results are the same. If any of the elements is not in the
+//!   graph, all packets are taken.
 //! - `START`: the first question or class.
-//! - `LINE`: questions (`n0 length 33:c0 *:n1`), lists of rules (`l0 of 0 0 at 14 34`, `r 0 0 n9/1=6`),
-//!   classes (`c0 at 14; add 22 22/1 -1; sum 14 22; out 0`).
+//! - `LINE`: questions (`n0 length 33:c0 *:n1`), lists of rules (`l0 of 0 0 at 14 34`, `r 0 0 n9/1=6`), steps
+//!   at translators (`s0 of 3.0.5 behind - at 14; out 0`), classes (`c0 at 14; add 22 22/1 -1; sum 14 22; out
+//!   0`).
 //!
 //! ## Handlers
 //! - `classes`: packets of each class so far, a line for each.
 //! - `flows`: the number of flows that are leased from the region's translators.
-//! - `sampled`: true while the elements, or the program without its flows, cost less, so that only a sample
-//!   of the packets is taken.
+//! - `sampled`: true while the elements, or the program without its flow cache, cost less, so that only a
+//!   sample of the packets is taken.
 //! - `remembered`: the number of other flows for which answers of rule sets are cached.
 //! - `active`: false once a handler has changed an element of the region.
 //!
@@ -68,7 +70,7 @@ use crate::interpreter::{Interpreter, Scratch};
 use crate::leaving::Leaving;
 use program::{Exit, Program, Step, cost, declare, text};
 
-/// The class.
+/// The element class `Synthesized`.
 pub static CLASS: Class = Class {
     name: "Synthesized",
     ports: "1/-",
@@ -130,7 +132,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }))
 }
 
-/// Counts of the packets of one class since the elements were last notified ([`Element::settle`]).
+/// Counts of the packets of one class since the replaced elements were last notified ([`Element::settle`]).
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     packets: u64,
@@ -161,9 +163,9 @@ impl Count {
     }
 }
 
-/// Counts of packets for each rule of a list since the elements were last notified. There may be many
-/// rules, and each packet may match a different rule, so the first and last time are kept for the list and
-/// not for each rule.
+/// Counts of packets for each rule of a list since the elements were last notified. There may be many rules,
+/// and each packet may match a different rule. So the first and the last time are kept for the list and not
+/// for each rule.
 #[derive(Clone, Debug)]
 struct RuleCounts {
     packets: Vec<u64>,
@@ -187,7 +189,7 @@ impl RuleCounts {
     }
 }
 
-/// The path of the batches that are not in a sample, while the balance is negative.
+/// The path of the batches that are no samples, while the balance is not positive ([`Balance`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fallback {
     /// The packets go to the elements.
@@ -213,8 +215,8 @@ struct Synthesized {
     /// True if all replaced elements are in the graph. Then a drop by the program is counted at the element
     /// that would have dropped the packet.
     tells: bool,
-    /// By class: the packets of which the elements have not been notified. `rules` has the same by list and
-    /// rule.
+    /// By class: the packets of which the replaced elements have not been notified. `rules` has such packets
+    /// by list and rule.
     counts: Vec<Count>,
     rules: Vec<RuleCounts>,
     /// By class: the number of packets of which the elements have been notified.
@@ -265,8 +267,9 @@ impl Synthesized {
         self.saved = program.classes.iter().map(saved).collect();
     }
 
-    /// Drops or sends the packets of a batch according to their classes. Returns the batch if all of its
-    /// packets leave by output 0, so that the engine forwards it without an emission.
+    /// Drops or sends the packets of a batch according to their classes. Packets that replaced elements drop
+    /// leave the batch first. Returns the batch if all remaining packets leave by output 0, so that the
+    /// engine forwards it without an emission.
     fn leave(&mut self, cx: &mut Cx<'_>, mut batch: Batch, exits: ExitSummary) -> Option<Batch> {
         let Synthesized { program, ends, scratch, leaving, tells, .. } = self;
         let otherwise = Exit::Output(program.otherwise);
@@ -313,8 +316,8 @@ impl Element for Synthesized {
             let element = self.elements.get(step.element as usize).copied().flatten()?;
             Some(cx.graph().service::<Leasing>(element)?.0.clone())
         };
-        // If any element is missing, no flow is leased: packets of the flows go to the element that is in
-        // its place.
+        // If the element of any step is not in the graph, or leases no flows, no flow is leased. Packets then
+        // leave the program at each step, by the output that leads there.
         let lessors = self.program.steps.iter().map(lessor).collect::<Option<Vec<_>>>().unwrap_or_default();
         self.flows = FlowCache::new(&self.program, lessors, cx.hash_seed());
         // Without the elements in the graph, the program has to take all packets, whatever they cost.
@@ -398,8 +401,8 @@ impl Element for Synthesized {
         if is_weighed {
             balance.note(came, all_saved);
         }
-        // The rules that matched are counted, but not for packets that go to the elements: the element
-        // counts these itself.
+        // The rules that matched are counted, but not for packets that leave unchanged for the elements: the
+        // element with the rules counts these itself.
         for &(place, list, rule) in &self.scratch.held {
             if self.scratch.classes[usize::from(place)] != OTHERWISE {
                 self.rules[list as usize].add(rule, now);
@@ -467,7 +470,7 @@ fn tally(count: Count, input: usize, case: usize, moved: i64) -> Tally {
     Tally { input, case, packets, bytes: bytes.wrapping_add_signed(-moved), first, last }
 }
 
-/// Sends a whole batch to one exit. Returns the batch if the exit is output 0.
+/// Sends a whole batch to one exit, or drops it. Returns the batch if the exit is output 0.
 #[inline]
 fn send(cx: &mut Cx<'_>, batch: Batch, exit: Exit) -> Option<Batch> {
     match exit {

@@ -6,7 +6,7 @@
 //! decides if the packet is on the trail. Packets on no trail are asked question by question.
 //!
 //! Trails are recorded from packets that arrive (`Start::record`). Each start of the program has up to four
-//! trails. After every 1024 packets of a start, trails that few of its packets take are removed.
+//! trails. After 1024 packets of a start, trails that few of its packets take are removed.
 
 use std::collections::BTreeMap;
 
@@ -28,14 +28,16 @@ const MOST_STARTS: usize = 64;
 /// The maximum number of trails that begin at one start.
 const MOST_TRAILS: usize = 4;
 
-/// The number of packets at a start after which its trails are reviewed ([`Start::review`]).
+/// The number of packets at a start after which its trails are reviewed ([`Start::review`]), at the next
+/// batch.
 const REVIEW: u32 = 1024;
 /// The inverse of the share that justifies a trail: at least one in 8 of the packets that are tested for a
 /// trail has to be on it.
 const WORTH_IT: u32 = 8;
 
-/// The number of packets on no trail after which a trail is recorded, at first. It doubles each time that a
-/// review removes a trail.
+/// The number of packets on no trail after which a further trail is recorded; the first trail of a start is
+/// recorded from its first packet. The number doubles with each review that removes a trail. A review that
+/// keeps all trails sets it back to this number.
 const PATIENCE: u32 = 64;
 /// The upper limit of the number of packets on no trail after which a trail is recorded.
 const MOST_PATIENCE: u32 = 1 << 14;
@@ -68,7 +70,7 @@ struct Trail {
     end: Next,
     /// The number of packets on the trail since the last review.
     taken: u32,
-    /// The machine code for `exactly` and `checks`; it is made once many packets have been on the trail.
+    /// The machine code for `exactly` and `checks`, once it has been made.
     conditions: Later<Conditions>,
 }
 
@@ -135,7 +137,7 @@ impl Trail {
         }
     }
 
-    /// Counts packets on the trail, and has machine code made if there have been enough of them.
+    /// Counts packets on the trail, and has machine code made if `machine_code` says that it is time.
     fn take(&mut self, packets: usize, machine_code: MachineCode) {
         self.taken += packets as u32;
         let Trail { conditions, exactly, checks, window, .. } = self;
@@ -155,7 +157,7 @@ struct Start {
     here: Vec<u8>,
     /// The number of packets at this start since the last review.
     packets: u32,
-    /// The number of packets on no trail since the last trail was recorded.
+    /// The number of packets of this start that were on no trail, since its last trail was recorded.
     astray: u32,
     /// The number of packets on no trail after which the next trail is recorded.
     patience: u32,
@@ -261,8 +263,9 @@ impl Trails {
         }
     }
 
-    /// Returns the list of the batch's packets at a start, to add packets. `number` is below
-    /// [`MOST_STARTS`]. If other packets begin there now (`at`), the old trails are removed.
+    /// Returns the list of the batch's packets at a start, to add packets. `number` is below [`MOST_STARTS`].
+    /// If packets of that start now begin at another node (`at`), its trails are removed; after [`REVIEW`]
+    /// packets, its trails are reviewed.
     pub(super) fn begin(&mut self, number: usize, at: Next) -> &mut Vec<u8> {
         if number >= self.starts.len() {
             self.starts.resize_with(number + 1, Start::default);
@@ -327,9 +330,8 @@ impl Start {
         }
     }
 
-    /// Removes trails that too few packets take, and sorts the others by the number of their packets, so
-    /// that the most frequent trail is tested first. If the start has another node (`at`), removes all
-    /// trails.
+    /// Removes trails that too few packets take. Sorts the others by the number of their packets, so that the
+    /// most frequent trail is tested first. If the start has another node (`at`), removes all trails.
     #[cold]
     fn review(&mut self, at: Next) {
         if self.at != at {

@@ -1,5 +1,5 @@
 //! Decision graphs over questions (directed and acyclic), in which equal nodes are shared. After ordering,
-//! each path asks a question at most once.
+//! each path asks a question at most once; graphs that would become too large are not ordered.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,9 +19,9 @@ pub struct Diagram {
 }
 
 impl Diagram {
-    /// Returns a node for a question: each set of answers leads to its successor. Answers that are in none
-    /// of the sets must not occur; they may lead anywhere. If there is a single successor, it is returned
-    /// instead of a node.
+    /// Returns a node for a question: each set of answers leads to its successor. Answers that are in none of
+    /// the sets must not occur; they may lead anywhere. If there is a single successor, it is returned
+    /// instead of a node, except for questions about lists and about the output of a lease.
     pub fn switch(&mut self, question: &Question, parts: Vec<(IntervalSet, Next)>) -> Next {
         let mut ranges: Vec<(u128, u128, Next)> = parts
             .iter()
@@ -103,8 +103,8 @@ impl Diagram {
     }
 
     /// Returns the residual graph for packets whose answer to `question` is in a set. Where this leaves a
-    /// single successor, the question is removed, and each class below it is replaced by the class that
-    /// `replace` returns.
+    /// single range of answers, the question is removed, and each class below it is replaced by the class
+    /// that `replace` returns.
     #[must_use]
     pub fn narrowed(
         &mut self,
@@ -176,8 +176,8 @@ impl Diagram {
         replaced
     }
 
-    /// Returns the nodes of a graph as a list in which each node only leads to nodes with a higher index,
-    /// and the start with its index in this list.
+    /// Returns the nodes of a graph as a list, and the start with its index in this list. Each node only
+    /// leads to nodes with a higher index.
     pub fn finish(&self, start: Next) -> (Vec<Node>, Next) {
         let mut done: Vec<u32> = Vec::new();
         let mut seen = vec![false; self.nodes.len()];

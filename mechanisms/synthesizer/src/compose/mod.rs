@@ -6,9 +6,10 @@
 //! ([`mod@walk`]). Conditions of elements ([`formula`]) are expressed in terms of the input packet
 //! ([`packet`]), and the changes of successive elements are combined ([`step`]). Rule sets with many rules
 //! stay together ([`rules`]), and decisions of stateful elements are leased ([`walk::leased`]). If the
-//! further processing of some packets is not known at compile time, they are handed over to the element that
-//! they have reached, with all earlier changes applied. Each path ends in an exit state ([`leaf`]), which
-//! becomes a class. The questions form a decision graph in which no path asks a question twice ([`diagram`]).
+//! further processing of some packets is not known at compile time, they go to the element that they have
+//! reached, with all earlier changes applied. Each path ends in an exit state ([`leaf`]), which becomes a
+//! class. The questions form a decision graph ([`diagram`]). In this graph no path asks a question twice,
+//! unless such a graph would be too large.
 //!
 //! Invariants:
 //! - A program does to a packet in one operation what the elements on its path do.
@@ -51,7 +52,8 @@ pub struct Region {
     pub outputs: Vec<Port>,
     /// The inputs of elements at which packets are handed over, with the reasons.
     pub handed: Handed,
-    /// The elements that packets of some class bypass, by index in the chain.
+    /// The elements that packets of some class bypass, and the elements whose rules are lists of the program,
+    /// by index in the chain.
     pub passed: BTreeSet<usize>,
 }
 
@@ -264,8 +266,8 @@ fn handed_to(walked: &Walked) -> BTreeMap<Port, BTreeSet<Layout>> {
 }
 
 /// Returns the layout of packets that leave an element by an output, for packets that arrive with `layout`.
-/// Returns `None` if the declaration of the element does not tell. If packets leave with several layouts,
-/// returns the one with the most marks.
+/// Returns `None` if no packets leave there, or if the declaration of the element does not tell. If packets
+/// leave with several layouts, returns the one with the most marks.
 fn moved(layout: Layout, effects: &Effects, output: usize) -> Option<Layout> {
     if effects.opaque.is_some() {
         return None;

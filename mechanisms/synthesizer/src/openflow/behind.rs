@@ -90,9 +90,9 @@ pub fn take_tags(graph: &mut Graph, element: usize) {
     graph.connections.push(Connection { from: (number, 0), to: (element, 0), span });
 }
 
-/// Prepares a configuration for one port per class. Copies the source that feeds an element, once for each
-/// of the further interfaces, and inserts after each source an element that stores the number of its class.
-/// The existing source has the number [`REST`], the others the following numbers.
+/// Prepares a configuration for one port per class. Copies the source that feeds an element, once for each of
+/// the further interfaces. After each source, inserts an element that stores the number of the source's
+/// class. The existing source has the number [`REST`], the others the following numbers.
 pub fn number_ports(graph: &mut Graph, element: usize, interfaces: &[String]) {
     let Some(place) = graph.connections.iter().position(|connection| connection.to.0 == element) else {
         return;

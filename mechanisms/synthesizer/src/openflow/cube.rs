@@ -80,9 +80,9 @@ impl MatchField {
     }
 }
 
-/// Returns the field that contains some bytes of a header, and the values of the field for which these
-/// bytes, under a mask, are a number of the set. Returns `None` if a switch does not match such a field, or
-/// if the values form too many intervals.
+/// Returns the field that contains some bytes of a header, and a set of values of this field: for these, the
+/// bytes under the mask are in `set`. Returns `None` if a switch does not match such a field, or if the
+/// values form too many intervals.
 pub fn values(
     header: HeaderLayer,
     offset: u32,

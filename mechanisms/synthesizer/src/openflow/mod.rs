@@ -64,9 +64,9 @@ pub struct Options {
     pub first_table: u8,
     /// The form in which ranges of ports are matched.
     pub ranges: RangeForm,
-    /// True if the switch may drop packets whose residual program drops them. The switch then also drops
-    /// packets with IP options or a wrong length of which it believes the same, whatever the software would
-    /// do with them.
+    /// True if the switch may drop packets whose residual program drops them. The switch cannot see IP
+    /// options and wrong lengths. So it treats such packets like others, and may drop packets that the
+    /// software would not.
     pub discards: bool,
 }
 
@@ -81,8 +81,8 @@ impl Options {
         if self.is_by_port() { self.to.len() } else { MOST_CLASSES }
     }
 
-    /// Returns the instructions that send a packet of a class to the software: with a tag, or by the port
-    /// of the class.
+    /// Returns the instructions that send a packet of a class to the software: with a tag, or by the port of
+    /// the class. A class without a port is dropped.
     fn sending(&self, class: u16) -> String {
         match &self.to[..] {
             [port] => flow::tagged(class, port),

@@ -1,7 +1,8 @@
-//! The pipeline of a switch: one table for each question that it answers.
+//! The pipeline of a switch: one table for each question about bytes that it answers, and two for each list
+//! of rules.
 //!
 //! The metadata of a packet holds its state: the number of the residual program after the answers so far. A
-//! table evaluates one question and writes the next state, so the number of flows grows with the number of
+//! table evaluates one question and writes the next state. So the number of flows grows with the number of
 //! states per question, not with the number of paths. A list of rules is evaluated in one table for all
 //! states; a second table combines state and outcome. The last table sends the packets of each state to the
 //! software as a class of its own.
@@ -154,8 +155,8 @@ struct SwitchRule {
     outcome: u32,
 }
 
-/// Returns the rules of a list for a switch. Returns `None` if they apply to packets of another layout, or
-/// if there are too many outcomes.
+/// Returns the rules of a list for a switch. Returns `None` if they apply to packets of another layout, or if
+/// the number of an outcome is too high.
 fn rules_of(list: &OrderedRules) -> Option<Vec<SwitchRule>> {
     if list.headers != [NETWORK, TRANSPORT]
         || list.rules.iter().any(|rule| u64::from(rule.outcome) >= UNKNOWN)

@@ -2,11 +2,11 @@
 //! rules set (SNF paper, "Hardware-accelerated SNF").
 //!
 //! A range that is a single prefix, such as a single port, is matched directly. Each other range may get a
-//! bit in the metadata. For source and for destination ports, a table divides the port numbers into parts
-//! at the borders of all ranges. It finds the part that contains the packet's port, and sets the bits of
-//! all ranges that contain this part. So a rule matches any range with one flow entry. If the metadata held
-//! the number of the part instead, a rule would need an entry for each part of its range, or for each pair
-//! of parts if it tests both ports.
+//! bit in the metadata. For source and for destination ports, a table divides the port numbers into parts at
+//! the borders of all ranges. It finds the part that contains the packet's port, and sets the bits of all
+//! ranges that contain this part. So a rule matches any range with one flow entry. With the number of the
+//! part in the metadata instead, a rule would need an entry for each part of its range. A rule about both
+//! ports would need one for each pair of parts.
 //!
 //! There are [`MOST_RANGES`] bits for each port. The ranges that save the most entries get them; other
 //! ranges are expanded to prefixes.

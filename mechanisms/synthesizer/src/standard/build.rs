@@ -308,8 +308,8 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// Builds a question about the packet type. DropBroadcasts separates multicast and broadcast packets
-    /// from all others; other separations are errors.
+    /// Builds a question about the packet type. DropBroadcasts separates multicast and broadcast packets from
+    /// all others; any other separation gives an error.
     fn kind(&mut self, number: u32, state: State) -> Result<Spot, Why> {
         let ways = self.ways(number, state)?;
         let group = IntervalSet::one(1, 2);

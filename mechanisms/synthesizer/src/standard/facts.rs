@@ -11,12 +11,11 @@ use program::question::{AnswerSum, Question};
 use program::{Next, Program};
 
 /// The answers that packets may have at one node or class. Questions that are not in the map may have any
-/// answer.
+/// answer; only questions about the length and about one or two bytes are in it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known(HashMap<Question, IntervalSet>);
 
 impl Known {
-    /// Returns the possible answers to a question.
     pub(super) fn answers(&self, question: &Question) -> IntervalSet {
         self.0.get(question).cloned().unwrap_or_else(|| question.all())
     }
@@ -45,8 +44,8 @@ impl Known {
         sum.terms.iter().map(term).fold(sum.constant, i64::saturating_add) >= 0
     }
 
-    /// True if all possible values of the byte at `place` are the first byte of an IPv4 header whose
-    /// length, in words of 32 bits, satisfies `is_right`.
+    /// True if all possible values of the byte at `place` have the IP version 4 and a header length, in words
+    /// of 32 bits, that satisfies `is_right`.
     pub(super) fn is_header(&self, place: i32, is_right: impl Fn(u128) -> bool) -> bool {
         let answers = self.answers(&Question::Bytes { offset: place, length: 1 });
         let all = answers.intervals().iter().flat_map(|&(low, high)| low..=high);

@@ -147,8 +147,8 @@ fn is_first(condition: &Condition) -> bool {
     else {
         return false;
     };
-    // A test with a mask that includes the more-fragments flag also requires that, so it is written as a
-    // test of its own.
+    // A mask that includes the more-fragments flag also requires that this flag is zero, so such a test is
+    // written as a test of its own.
     *mask == 0x1fff
 }
 

@@ -77,7 +77,8 @@ pub struct Standard {
 /// A report of the packets of a region that are left to the original elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftPackets {
-    /// The name of the element at whose output the region begins.
+    /// The title of the element at whose output the region begins
+    /// ([`ChainNode::title`](program::chain::ChainNode::title)).
     pub from: String,
     /// The number of classes of which at least some packets are left.
     pub classes: usize,
@@ -98,7 +99,8 @@ pub enum Why {
     Patterns,
     /// IPFilter cannot express a rule of a list.
     Rules,
-    /// Payloads are parked upstream (slices), so that elements that look at packet lengths cannot be used.
+    /// Payloads are parked or joined again upstream (slices), so that elements that look at packet lengths
+    /// cannot be used.
     Sliced,
     /// The program leases flows from a translator, which standard elements cannot do.
     Leased,
@@ -180,7 +182,7 @@ impl State {
 }
 
 /// Inserts standard elements for a region. Returns a report of the packets that are left to the original
-/// elements; `None` if none are.
+/// elements; `None` if none are, or if the entry of the region is not in the graph.
 fn insert_region(
     graph: &mut Graph,
     chain: &Chain,

@@ -1,8 +1,8 @@
 //! Code generation for the operation of a class: a short chain of elements.
 //!
-//! The values of a class are values of the input packet, so annotations are copied from it first. Then
-//! bytes are written, the time to live is decremented, the header's checksum is computed where needed,
-//! headers are stripped or prepended, and header marks are set.
+//! The values of a class are values of the input packet, so annotations are copied from it first. Then bytes
+//! are written, the time to live is decremented, and the header's checksum is computed where needed. Finally
+//! headers are stripped or prepended, and header marks, packet type and time stamp are set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -283,9 +283,8 @@ impl Operation<'_> {
         self.class.checksum.as_ref().is_some_and(|checksum| place == checksum.header() + TTL)
     }
 
-    /// True if the IPv4 checksum has to be computed after all writes. False if it does not change, or if
-    /// `is_kept` (DecIPTTL decrements the time to live) and that is the only change, because DecIPTTL
-    /// updates the checksum.
+    /// True if the IPv4 checksum has to be computed after all writes. False if the checksum does not change,
+    /// or if DecIPTTL updates it: `is_kept` is true, and the time to live is the only change.
     fn is_computed(&self, is_kept: bool, state: State) -> Result<bool, Why> {
         let class = self.class;
         match &class.checksum {

@@ -9,8 +9,8 @@ use lang::{Connection, Graph, GraphElement, Span};
 use super::function::Function;
 use super::wiring::{ElementOfFunction, Wiring};
 
-/// The instructions of scripts that only print, read, wait or stop. A script with no other instructions is
-/// removed, because it is meant for a function that runs alone.
+/// The instructions of scripts that only print, read and save values, wait or stop. A script with no other
+/// instructions is removed, because it is meant for a function that runs alone.
 const HARMLESS: [&str; 17] = [
     "print",
     "printq",
@@ -141,7 +141,7 @@ impl Joiner<'_> {
         self.become_another(receiver, "Idle", String::new());
     }
 
-    /// Removes scripts that only print, read, wait or stop.
+    /// Removes scripts that only print, read and save values, wait or stop.
     fn leave_scripts_out(&mut self) {
         let counts = self.graph.port_counts();
         for (number, (element, ports)) in self.graph.elements.iter().zip(counts).enumerate() {
@@ -173,7 +173,8 @@ impl Joiner<'_> {
     }
 
     /// Ensures that packets are pushed into the element `sender`, which becomes a cable. A queue that only
-    /// this element would empty is removed; from any other pulled output, an Unqueue pulls.
+    /// this element would empty, and that no element mentions, is removed; from any other pulled output, an
+    /// Unqueue pulls.
     fn push_into(&mut self, sender: usize) {
         let sources: Vec<(usize, usize)> = self.before((sender, 0)).collect();
         for source in sources {

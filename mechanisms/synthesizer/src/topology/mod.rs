@@ -4,14 +4,14 @@
 //! A `.prop` file names the configurations of the network functions, the interfaces that are joined, and
 //! the interfaces at which packets enter. [`read`] returns one flat graph of all of it:
 //!
-//! - The name of a function is a prefix of the names of its elements (`NF_1/router/in0`), so that equal
-//!   names in different functions do not collide, including names of addresses and patterns.
+//! - The name of a function is a prefix of the names of its elements (`NF_1/router/in0`). So equal names in
+//!   different functions do not collide, including names of addresses and patterns.
 //! - The elements at the two ends of a link become a [`Cable`](mod@crate::cable), which packets cross in
 //!   one direction.
-//! - A queue that only fed a joined interface is removed, because nothing waits there. From other elements
-//!   that are pulled, an Unqueue pulls.
+//! - A queue that only fed a joined interface, and that no element mentions, is removed, because nothing
+//!   waits there. From other elements that are pulled, an Unqueue pulls.
 //! - A receiver of an interface at which no packets enter becomes Idle.
-//! - Scripts that only print counts and stop are removed.
+//! - Scripts that only print, read and save values, wait or stop are removed.
 //!
 //! `prop` parses the text, `function` finds the interfaces of each configuration, `wiring` resolves the
 //! topology, and `join` makes the graph. No function of this module opens a file: texts come from the

@@ -11,8 +11,8 @@
 //! DOMAINS = [eth0]NF_1, [eth1]NF_2
 //! ```
 //!
-//! `#` begins a comment. Links end with `;`, and entry points are separated by `,`; both may span several
-//! lines.
+//! `#` begins a comment. Links end with `;`, and entry points are separated by `,` or `;`; both may span
+//! several lines.
 
 use lang::{Diagnostic, SourceId, Span, nearest};
 
@@ -96,7 +96,7 @@ struct Reader<'a> {
 /// A token of the sections with links and entry points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
-    /// A word of letters, digits and underscores.
+    /// A word of ASCII letters, digits and underscores.
     Word(String),
     /// The text between `[` and `]`, without surrounding spaces.
     Bracket(String),

@@ -139,8 +139,9 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// Finds the interface at an end of a link or at an entry point. Reports an error, and returns `None`,
-    /// if it does not exist, or if it is named twice for one direction.
+    /// Finds the interface at an end of a link or at an entry point. Reports an error, and returns `None`, if
+    /// the function or the interface does not exist, or if the interface is named twice for one direction. An
+    /// interface of a function whose configuration has errors counts as existing.
     fn find(&mut self, end: &End, direction: Direction) -> Option<Found> {
         let (name, interface) = (&end.function.text, &end.interface.text);
         let Some(number) = self.functions.iter().position(|function| function.name.text == *name) else {
@@ -290,9 +291,9 @@ impl Resolver<'_> {
         }
     }
 
-    /// Finds the elements that receive from an interface at which no packets enter. At an interface that
-    /// also sends, packets may only leave the chain, which is permitted. If an interface only receives, it
-    /// must have been forgotten, which is an error.
+    /// Finds the elements that receive from an interface at which no packets enter. At an interface that also
+    /// sends, packets may only leave the chain, which is permitted. If an interface only receives, it must
+    /// have been forgotten, which is an error, unless the topology names a wrong interface of that function.
     fn silent(&mut self, wiring: &mut Wiring) {
         for (number, function) in self.functions.iter().enumerate() {
             for device in function.devices.iter().filter(|device| !device.sends) {

@@ -14,7 +14,7 @@ const EXTRA_LENGTH: u8 = Annotations::EXTRA_LENGTH as u8;
 /// A packet as it enters a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// The bytes of the packet, from the link header on.
+    /// The bytes of the packet, from its first byte as it enters the chain.
     pub bytes: Vec<u8>,
     /// The packet type as a number: to this host (0), broadcast (1), multicast (2), to another host (3),
     /// outgoing (4).
@@ -112,8 +112,8 @@ fn narrow(d: &Diagrams, condition: &Bit, wishes: &[Bit]) -> Bit {
 }
 
 impl Example {
-    /// Returns a packet that satisfies the condition, and as many properties of a usual packet as possible.
-    /// `None` if no packet satisfies the condition, or if memory or time ran out.
+    /// Returns a packet that satisfies the condition and, as far as possible, has the properties of a usual
+    /// packet. `None` if no packet satisfies the condition, or if memory or time ran out.
     pub fn find(d: &Diagrams, condition: &Bit) -> Option<Example> {
         let mut narrowed = narrow(d, condition, &usual(d));
         // UDP was already among the wishes. If it is not possible, TCP, ICMP and GRE are tried.
@@ -209,7 +209,7 @@ fn decided(choices: &Choices, mut places: std::ops::Range<i32>) -> bool {
     places.any(|place| (0..8).any(|bit| choices.contains_key(&Symbol::Input(place, bit))))
 }
 
-/// Makes the IPv4 header at index `at` fit the checksum that was chosen for it, by setting its
+/// Makes the checksum that was chosen for the IPv4 header at index `at` correct, by setting the header's
 /// identification. Does nothing if the identification was chosen, too.
 fn fit_identification(bytes: &mut [u8], at: usize, choices: &Choices) {
     let field = at + 4..at + 6;

@@ -14,9 +14,9 @@ use program::{OrderedRules, Program};
 /// first 8 bytes of a transport header.
 const PLAIN: usize = IPV4 as usize + 8;
 
-/// Returns the key of a packet: addresses, protocol, and the four bytes after the IPv4 header, which are
-/// the ports in TCP and UDP. `network` is the offset of the IPv4 header. Packets with IPv4 options,
-/// fragments and packets that are too short have no key.
+/// Returns the key of a packet: addresses, protocol, and the four bytes after the IPv4 header, which are the
+/// ports in TCP and UDP. `network` is the offset of the IPv4 header. Packets with IPv4 options, fragments,
+/// packets that are too short and packets that are not IPv4 have no key.
 #[inline]
 pub(super) fn key_of(packet: &Packet, network: usize) -> Option<Ipv4FlowKey> {
     let bytes = packet.data().get(network..)?.first_chunk::<PLAIN>()?;
@@ -60,8 +60,9 @@ pub(super) fn kept_bits(place: i32) -> u8 {
 
 /// Returns the offset of the IPv4 header from which keys of flows are read. It is the offset at which the
 /// first stateful element on each path ([`program::Step`]) finds the header; in a program without one, the
-/// offset that all rule lists ([`program::OrderedRules`]) use. Returns `None` if these offsets differ, or
-/// if the transport header does not follow an IPv4 header without options.
+/// offset that all rule lists ([`program::OrderedRules`]) use. Returns `None` if these offsets differ, or if
+/// there is neither a step nor a list. Also returns `None` if the transport header does not follow an IPv4
+/// header without options.
 pub(super) fn network_of(program: &Program) -> Option<i32> {
     let of_steps = program
         .steps

@@ -16,7 +16,7 @@ pub struct KnownFlow<'f> {
 }
 
 impl KnownFlow<'_> {
-    /// Returns the node of the interpreter at which packets of the flow start, or their class.
+    /// Returns the node of the compiled graph at which packets of the flow start, or their class.
     #[inline]
     pub fn start(&self) -> Next {
         self.residual.start
@@ -41,8 +41,8 @@ pub fn count(known: Option<KnownFlow<'_>>, list: u32, hold: &mut impl FnMut(u32,
     }
 }
 
-/// Returns the class of one packet. `known` is what is known about its flow; `hold` is called with list and
-/// rule for each rule that matches.
+/// Returns the class of one packet. `known` has the facts about its flow; `hold` is called with list and rule
+/// for each rule that matches. Returns [`OTHERWISE`] if a list does not exist.
 pub(super) fn class_of(
     graph: &CompiledGraph,
     packet: &Packet,

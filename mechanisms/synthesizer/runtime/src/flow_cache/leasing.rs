@@ -18,9 +18,10 @@ use program::question::{LeasedProperty, Question};
 use program::{Next, TrafficClass, WrittenValue};
 
 impl FlowCache {
-    /// Leases the flow of a packet from all stateful elements that the packet would pass, and inserts it
-    /// into the table. Returns the flow. Returns `None` if an element refuses or there is no room; then no
-    /// element has leased the flow, and the table is unchanged.
+    /// Leases the flow of a packet from all stateful elements that the packet would pass, and inserts it into
+    /// the table. Returns the flow. Returns `None` if an element refuses, if there is no room, or if no
+    /// residual program can be made. Then no element has leased the flow, and the flow is in the table only
+    /// if it was there before.
     #[cold]
     pub(super) fn lease(
         &mut self,
@@ -73,7 +74,7 @@ impl FlowCache {
     }
 
     /// Caches the flow of a packet without a lease. `place` is the index of the packet in the batch. Does
-    /// nothing if there is no room.
+    /// nothing if there is no room, or if no residual program can be made.
     #[cold]
     pub(super) fn remember(
         &mut self,
@@ -150,7 +151,7 @@ impl FlowCache {
 }
 
 /// Returns the value that a byte of the packet would have on its arrival at a step. `before` has the writes
-/// until then.
+/// until then. Returns `None` if the value cannot be computed, for example because it is a sum.
 fn byte_of(before: &TrafficClass, place: i32, packet: &Packet, terms: &[Option<Terms>]) -> Option<u8> {
     let came = |place: ByteLocation| match place {
         ByteLocation::Byte(place) => packet.data().get(usize::try_from(place).ok()?).copied(),

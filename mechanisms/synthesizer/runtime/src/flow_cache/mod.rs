@@ -5,25 +5,24 @@
 //! inserted.
 //!
 //! A flow may also be leased from the stateful elements that packets bypass ([`element::lease`]). Then the
-//! effect of each element on the flow is known, too. So the mappings of any number of nested translators
-//! are a single mapping (Property 2 of the SNF paper), and the rules upstream of them are evaluated once
-//! per flow. Flows that no element leases, such as denied flows, are cached without leases; they expire
-//! after five seconds without packets.
+//! effect of each element on the flow is known, too. So the mappings of any number of nested translators are
+//! a single mapping (Property 2 of the SNF paper). The rules upstream of them are evaluated once per flow.
+//! Flows that no element leases, such as denied flows, are cached without leases; they expire after five
+//! seconds without packets.
 //!
-//! For each batch, the element calls [`FlowCache::find`], then the interpreter classifies the packets, then
-//! the element calls [`FlowCache::settle`], which keeps the packets of each flow in order and inserts
-//! flows.
+//! For each batch, the element calls [`FlowCache::find`], then the interpreter classifies the packets. Then
+//! the element calls [`FlowCache::settle`], which keeps the packets of each flow in order and inserts flows.
 //!
 //! Invariants:
 //! - A flow is leased from all stateful elements that its packets pass, or from none.
 //! - A flow that is cached without a lease only saves questions: its packets have the same destinations and
 //!   order as without the cache.
 //! - Stateful elements see the packets of a flow in order: after a packet that has to go to an element
-//!   itself, all later packets of its connection in the same batch do so too.
+//!   itself, all later packets of its flow in the same batch do so too.
 //! - A leased flow stays in the table until the lease ends, however long it has been idle. If there is no
 //!   room for another flow, the packets of that flow are processed as without the cache.
-//! - Unless the program processes all packets regardless of cost (`USE always`), only a flow with packets
-//!   in several samples is inserted.
+//! - Unless the program processes all packets regardless of cost (`USE always`), only a flow with several
+//!   packets in samples is inserted.
 //! - No lock is taken, and no memory allocated, for a packet of a flow that is found.
 
 mod doorkeeper;
@@ -69,13 +68,12 @@ const COMES_AGAIN: u16 = 2;
 /// The maximum number of flows that are leased per batch; other flows have to wait for a later batch. While
 /// elements refuse leases, fewer attempts are made.
 const MOST_TRIES: usize = 32;
-/// The number of sampled batches between two attempts to lease a flow, if the elements have refused all
-/// recent attempts.
+/// The number of sampled batches between two attempts to lease a flow, if all recent attempts have failed.
 const BATCHES_PER_TRY: usize = 16;
 
 /// The maximum number of flows that are cached without a lease.
 const MOST_REMEMBERED: usize = 1 << 18;
-/// The time without packets, in nanoseconds, after which a flow without a lease expires.
+/// The time without packets, in nanoseconds, after which a flow without a lease may expire.
 const IDLE: Timestamp = Timestamp(5_000_000_000);
 
 /// The maximum number of different residual programs. If another one is needed, all flows are removed, and
@@ -87,8 +85,8 @@ const MOST_RESIDUALS: usize = u16::MAX as usize;
 pub struct Residual {
     /// The node of the interpreter at which packets of the flow start, or their class.
     start: Next,
-    /// The first list that was evaluated on insertion. Its matching rule is stored in the flow's row and
-    /// not here, so that most flows share one residual program, which remains in the fastest cache.
+    /// The first list that was evaluated on insertion. Its matching rule is stored in the flow's row and not
+    /// here. So most flows share one residual program, which remains in the fastest cache.
     first: Option<u32>,
     /// The other lists that were evaluated on insertion, each with the rule that matches all packets of the
     /// flow.
@@ -112,7 +110,8 @@ struct End {
 }
 
 impl End {
-    /// The end of packets that go to the elements themselves.
+    /// The end of packets that go to the elements themselves, and of classes whose leased values have no room
+    /// in the row.
     const ELEMENTS: End = End { exit: u32::MAX, steps: u32::MAX };
 }
 
@@ -129,7 +128,7 @@ fn row_of(table: &FlowTable<MappedKey>, found: Option<FlowId>) -> Option<&[u8; R
 }
 
 /// The first four bytes of a flow's row: the number of its residual program (16 bits), and the rule that
-/// matches in the program's first list (16 bits).
+/// matches in the first list of that residual program (16 bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowHead(u32);
 
@@ -203,8 +202,8 @@ fn fate_of(end: &End, ends: &[End], waits: bool) -> Option<Fate> {
 /// The flow cache of one program at one worker.
 pub struct FlowCache {
     program: Arc<Program>,
-    /// By step: the element that leases flows. Empty if any of these elements is missing in the graph; then
-    /// no flow is leased.
+    /// By step: the element that leases flows. Empty if any of these elements is not in the graph or leases
+    /// no flows; then no flow is leased.
     lessors: Vec<Arc<dyn Lessor>>,
     /// By class: the properties that matter for the order of packets.
     ends: Vec<End>,
@@ -236,8 +235,8 @@ pub struct FlowCache {
     makes: Residuals,
     /// The time at which the elements next have work to do on leased flows ([`Lessor::catch_up`]).
     next_catch_up: Timestamp,
-    /// The maximum number of flows that the next sampled batch tries to lease. It halves with each refusal,
-    /// and doubles with each lease.
+    /// The maximum number of flows that the next sampled batch tries to lease. It halves with each attempt
+    /// that fails, and doubles with each lease.
     tries: usize,
     /// The number of sampled batches since the last attempt to lease a flow.
     idle: usize,
@@ -253,8 +252,8 @@ pub struct FlowCache {
     /// these flows in the batch have to follow.
     slow: Vec<FlowId>,
     /// The addresses of those packets of the batch whose flow elements may know by another key: fragments,
-    /// packets with options, and packets of other protocols than TCP and UDP. Later packets between these
-    /// addresses have to go to the elements, too.
+    /// packets with options, packets of other protocols than TCP and UDP, and packets with another layout
+    /// than the program's. Later packets between these addresses have to go to the elements, too.
     odd: Vec<[u8; 8]>,
     /// The table indices of leased flows of which a packet had another end than the flow was leased for.
     /// Their leases end before the next batch.
@@ -356,7 +355,8 @@ impl FlowCache {
     }
 
     /// Looks up the flows of all packets of a batch. Before that, ends leases that elements have ended, and
-    /// removes expired flows. The results stay valid until the next call.
+    /// looks for expired flows among as many entries as the batch has packets. The results stay valid until
+    /// the next call.
     pub fn find(&mut self, graph: &mut CompiledGraph, packets: &[Packet], now: Timestamp) {
         if now >= self.next_catch_up {
             self.next_catch_up =
@@ -413,9 +413,9 @@ impl FlowCache {
         row_of(&self.table, self.found.get(place).copied().flatten()).unwrap_or(NO_ROW)
     }
 
-    /// Returns the number of instructions that the program saves for a packet up to the first element that
-    /// leases flows, if it is used without the flow cache. Returns `None` if it saves none, or if it has
-    /// rule lists, whose answers only the flow cache saves.
+    /// Returns the number of instructions that the program saves per packet without the flow cache, on the
+    /// longest path up to an element that leases flows. Returns `None` if it saves none, or if it has rule
+    /// lists, whose answers only the flow cache saves.
     pub fn saved_without(&self) -> Option<i64> {
         if !self.program.lists.is_empty() {
             return None;
@@ -540,8 +540,8 @@ impl FlowCache {
         spared
     }
 
-    /// Records the flows of packets as seen, from index `from` on, up to the first packet that may need
-    /// more work. Returns the index of that packet.
+    /// Records the flows of packets as seen, from index `from` on, up to the first packet that may need more
+    /// work. Returns the index of that packet; the number of packets if none does.
     fn see_usual(&mut self, from: usize, classes: &[u32], now: Timestamp) -> usize {
         let FlowCache { found, row_heads, usual, fates, leases, table, .. } = self;
         let packets = found.iter().zip(&*row_heads).zip(classes).skip(from);

@@ -1,5 +1,5 @@
 //! The residual programs of flows. For all packets of a flow, some questions have the same answer, such as
-//! questions about addresses. The residual program is what is left of the program if these are answered.
+//! questions about addresses. The residual program is the program without these questions.
 
 use std::collections::HashMap;
 
@@ -97,7 +97,8 @@ impl Residuals {
 impl FlowCache {
     /// Returns the row head, with the residual program, for the flow of a packet. `terms` has the terms of
     /// the lease by step; it is empty for a flow without a lease. Returns `None` if the residual program
-    /// would become too large, or if packets on lease would not pass a leasing element.
+    /// would become too large, or if there are too many. For a lease, also returns `None` if the packet's
+    /// class bypasses no leasing element, or if its values have no room in the row.
     pub(super) fn residual_of(
         &mut self,
         graph: &mut CompiledGraph,
@@ -147,8 +148,8 @@ impl FlowCache {
     }
 
     /// Returns the start of the residual program: a node or class of the interpreter. Afterwards,
-    /// `makes.found` has what is known about the questions. Returns `None` if there are too many questions
-    /// or nodes.
+    /// `makes.found` has what is known about the questions. Returns `None` if there are too many questions or
+    /// nodes; if nodes, all residual programs are removed before the next batch.
     fn start_of(
         &mut self,
         makes: &mut Residuals,

@@ -22,7 +22,7 @@ pub struct RowLayout(pub(super) Vec<(usize, u8)>);
 
 impl RowLayout {
     /// Selects the values that the classes of a program write. If there is not enough room for all, the
-    /// values of classes with longer paths are stored, because these classes save more.
+    /// values of classes with longer paths take precedence, because these classes save more.
     pub fn new(program: &Program) -> RowLayout {
         let mut classes: Vec<&TrafficClass> = program.classes.iter().collect();
         classes.sort_by_key(|class| std::cmp::Reverse(class.path.len()));

@@ -1,7 +1,7 @@
 //! Leases during path exploration. Packets of flows that a stateful element knows get values, such as new
 //! addresses, which the compiler does not know. Each of these values has a location of its own
-//! ([`ByteLocation::LeasedStep`]). The decision of the element becomes a single question, whose answer
-//! belongs to the flow (Properties 1 and 2 of the paper).
+//! ([`ByteLocation::Leased`]). The decision of the element becomes a single question, whose answer belongs to
+//! the flow (Properties 1 and 2 of the paper).
 
 use classify::IntervalSet;
 use element::effects::{Action, Field, Filter, Predicate, Target, wire_field};
@@ -60,8 +60,8 @@ pub fn key(packet: &SymbolicPacket) -> Option<Vec<(ByteLocation, ByteValue)>> {
 }
 
 impl Walk<'_> {
-    /// Returns the filter of packets of known flows that still have to go through the element. Returns
-    /// `None` if flows cannot be leased from it.
+    /// Returns the filter of packets of known flows that still have to go through the element. Returns `None`
+    /// if this program cannot lease flows from the element.
     pub(super) fn leases(&self, node: usize) -> Option<&Filter> {
         let element = &self.chain.nodes[node];
         // On a loop, a translator gives values to packets that come back to it, and the verifier could not

@@ -22,8 +22,8 @@ use program::chain::{Chain, Port};
 use program::question::Question;
 use program::{Next, OrderedRules, Rule};
 
-/// The maximum number of undecided rules of an element that are asked one by one. More rules stay together
-/// as a list.
+/// The maximum number of undecided rules of an element that are always asked one by one. More rules stay
+/// together as a list, if that is possible.
 const MOST_APART: usize = 16;
 
 /// The limits of path exploration.
@@ -54,7 +54,7 @@ pub struct TooMany {
     pub elements: Vec<(usize, usize)>,
 }
 
-/// The inputs at which packets are handed over to the element itself, each with the reason, and true if the
+/// The inputs at which packets are handed over to the element itself. Each has the reason, and true if the
 /// reason applies to all packets that arrive there.
 pub type Handed = BTreeMap<Port, (String, bool)>;
 
@@ -67,7 +67,8 @@ pub struct Walked {
     pub diagram: Diagram,
     /// The exit states; a class of the graph is the number of an exit state.
     pub leaves: ExitStates,
-    /// The rule sets that stay together; the graph refers to them by index.
+    /// The rule sets that stay together; the graph refers to them by index. Their elements are given by index
+    /// in the chain.
     pub lists: Vec<OrderedRules>,
     /// The steps: stateful elements that flows are leased from; the graph refers to them by index.
     pub steps: Vec<LeasedStep>,
@@ -133,7 +134,8 @@ pub(super) struct Path {
     pub(super) path: Vec<crate::compose::leaf::PathElement>,
     /// The passed elements whose rules stay together as a list; they are not in `path`.
     pub(super) lists: Vec<usize>,
-    /// The last step on the path: the last stateful element that the flow is leased from.
+    /// The last step on the path: the last stateful element that the flow is leased from; `None` if there is
+    /// none.
     pub(super) step: Option<u16>,
 }
 
@@ -322,9 +324,8 @@ impl Walk<'_> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    /// Continues a path downstream of an element. `before` is the state on arrival at the element, `way`
-    /// the state after its case. If the graph has no such output, packets are dropped for the reason
-    /// `otherwise`.
+    /// Continues a path downstream of an element. `before` is the state on arrival at the element, `way` the
+    /// state after its case. If the output is not connected, packets are dropped for the reason `otherwise`.
     pub(super) fn leave(
         &mut self,
         port: Port,
@@ -362,8 +363,8 @@ impl Walk<'_> {
     }
 
     /// Makes a list of the undecided rules of an element: a single question, whose answer is the outcome.
-    /// Returns `None` if the rules cannot be expressed over the headers of the input packet, or if the
-    /// first case is not a rule that the user wrote ([`Case::written`]).
+    /// Returns `None` if the rules cannot be expressed over the headers of the input packet. Also returns
+    /// `None` if the first case is not a rule that the user wrote ([`Case::written`]).
     fn list(
         &mut self,
         port: Port,

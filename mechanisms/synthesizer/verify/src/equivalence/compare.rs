@@ -80,8 +80,8 @@ fn any(d: &Diagrams, arrivals: &[Arrival]) -> Bit {
 }
 
 /// Returns the differences between the packets that arrive at one exit in the first chain (`a`) and in the
-/// second (`b`); none if they are equal for every input packet. `observed` has the metadata fields that the
-/// exit reads, which are compared in addition to length and bytes.
+/// second (`b`); none if they are equal for every input packet. `observed` has the fields that the exit
+/// reads. Of these, metadata is compared in addition to header marks, length and bytes.
 pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let (from_a, from_b) = (any(d, a), any(d, b));
@@ -119,8 +119,9 @@ pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) 
     candidates
 }
 
-/// The number of bytes, counted from the last written byte, that are still compared if the two packets
-/// start at different offsets of the frame. Bytes further on count as different.
+/// The number of bytes after the last written byte that are still compared, if the two packets start at
+/// different offsets of the frame or functions made their unwritten bytes. If the starts differ, bytes
+/// further on count as different.
 const SHIFTED: i32 = 8;
 
 /// Returns the name that messages use for the byte at offset `place` in the frame.

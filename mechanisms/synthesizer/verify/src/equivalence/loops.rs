@@ -194,7 +194,7 @@ fn anything(d: &Diagrams) -> PacketModel {
 
 /// Returns pairs of corresponding elements of a loop. `elements` are the elements of the loop in chain `a`.
 /// The first pair is found by an equal name, the other pairs by following corresponding connections from
-/// there. Empty if no element of the loop has a name that occurs in chain `b`.
+/// there. Empty if no element of the loop has the given name of an element on a loop of chain `b`.
 fn counterparts([a, b]: [&Chain; 2], elements: &[usize]) -> Vec<[usize; 2]> {
     let find = |&x: &usize| {
         let (node, mut others) = (&a.nodes[x], (0..b.nodes.len()).filter(|&y| b.nodes[y].loop_id.is_some()));
@@ -223,8 +223,8 @@ fn counterparts([a, b]: [&Chain; 2], elements: &[usize]) -> Vec<[usize; 2]> {
     pairs
 }
 
-/// True if the elements of each pair have equal functions and equal connections with each other, and the
-/// pairs are all elements of the loop in both chains.
+/// True if the elements of each pair have equal functions and equal connections with each other. The pairs
+/// have to be all elements of the loop in both chains. False if the loop has an exit or a program.
 fn are_alike([a, b]: [&Chain; 2], pairs: &[[usize; 2]]) -> bool {
     let Some(&[first, other]) = pairs.first() else { return false };
     let (mine, theirs) = (a.nodes[first].loop_id, b.nodes[other].loop_id);

@@ -31,8 +31,8 @@ use loops::Loops;
 use origins::{Came, Parent, mixed_circle, shared_state};
 use program::chain::{Chain, ChainNode, Port, TopologicalOrder};
 
-/// The maximum number of example packets that are run to confirm the differences of one start. If no run
-/// shows a difference, the verdict is undecided.
+/// The maximum number of example packets that are made and run to confirm the differences of one start. If no
+/// run shows a difference, the verdict is undecided.
 const TRIES: usize = 12;
 
 /// The reason of an undecided verdict when the deadline has passed: more time may lead to a decision.
@@ -93,10 +93,11 @@ pub enum Difference {
 pub struct Comparison {
     /// The verdict.
     pub verdict: Conclusion,
-    /// The assumptions, as sentences for people: queues that are never full, entries with different
-    /// arguments that emit the same packets, checksums whose two zeros are compared as equal.
+    /// The assumptions, as sentences for people: queues that are never full, entries and exits with different
+    /// arguments that emit the same packets or do the same, checksums whose two zeros are compared as equal.
     pub assumptions: Vec<String>,
-    /// The number of decision diagram nodes that exist at the end, as a measure of the proof's size.
+    /// The number of decision diagram nodes that exist at the end, as a measure of the proof's size. If
+    /// programs are proven one by one, the largest of their numbers.
     pub nodes: usize,
 }
 
@@ -557,9 +558,9 @@ impl Verifier<'_> {
         }
     }
 
-    /// Makes an example packet of each difference and runs it in both chains, if the packets come from an
-    /// entry. Returns `None` if there are no differences, "different" if a run confirms a difference, else
-    /// "undecided" with a reason.
+    /// Makes an example packet of each difference, of at most [`TRIES`] differences, and runs it in both
+    /// chains, if the packets come from an entry. Returns `None` if there are no differences, "different" if
+    /// a run confirms a difference, else "undecided" with a reason.
     fn try_out(
         &mut self,
         entry: [usize; 2],
@@ -609,8 +610,9 @@ impl Verifier<'_> {
         Some(Conclusion::Undecided { element, reason })
     }
 
-    /// Adds a start for each packet that elements make in both chains, with arbitrary contents. If the
-    /// start exists already, the packets of start `parent` are added to its parents.
+    /// Adds a start for each packet that elements make in both chains, with arbitrary contents, unless the
+    /// start exists already. Adds the packets of start `parent`, from which the packet is made, to its
+    /// parents.
     fn follow(&self, ends: &[Ends; 2], parent: usize, starts: &mut Vec<Start>) {
         for pair in self.pair_made(ends) {
             // A group without a counterpart has been reported as a difference.
@@ -638,8 +640,8 @@ impl Verifier<'_> {
     }
 
     /// Adds a start for each packet that may leave a loop, with arbitrary contents. If different packets
-    /// enter a loop in the two chains, returns the name of an element of that loop, and adds no starts for
-    /// it.
+    /// enter a loop in the two chains, or one input packet enters it twice, returns the name of an element of
+    /// that loop. Then adds no starts for this loop and for the loops after it.
     fn leave_circles(&mut self, ends: &[Ends; 2], starts: &mut Vec<Start>) -> Option<String> {
         let nothing = BTreeMap::new();
         let reached: BTreeSet<usize> = ends.iter().flat_map(|ends| ends.loops.keys().copied()).collect();

@@ -78,8 +78,8 @@ struct Place<'p> {
     node: usize,
     came: &'p [Came],
     ways: Vec<Derivation<'p>>,
-    /// True if several packets with one derivation may come from one packet, or if there are more than
-    /// [`MOST_WAYS`] derivations. Their order is then unknown.
+    /// True if several packets with one derivation may come from one packet. Also true if a derivation comes
+    /// back to a start, or if there are more than [`MOST_WAYS`]. The order of packets is then unknown.
     several: bool,
 }
 
@@ -233,8 +233,9 @@ pub(super) fn shared_state(
 }
 
 /// Returns the name of an element on a loop whose packets may arrive in a different order in each chain;
-/// `None` if there is none. The loop is entered by packets of several starts, some made from others, and
-/// the elements upstream, which decide the order, differ between the chains.
+/// `None` if there is none. The loop is entered by packets of several starts, of which at least one is no
+/// entry: an element makes them, or they left another loop. The elements upstream, which decide the order,
+/// differ between the chains.
 pub(super) fn mixed_circle(
     [a, b]: [&Chain; 2],
     loops: &Loops,

@@ -116,8 +116,8 @@ pub(super) fn verify(replaced: &[Replaced], mut attempt: impl FnMut(&Replaced) -
 }
 
 impl Replaced {
-    /// Proves that this program does what its elements do. In the verifier, the first chain is the second
-    /// one without programs. The verdict is never "different", only "equivalent" or "undecided".
+    /// Proves that this program does what its elements do. The first chain of the verifier is its second
+    /// chain without programs. The verdict is never "different", only "equivalent" or "undecided".
     pub(super) fn verdict(&self, verifier: &mut Verifier<'_>) -> Conclusion {
         let same = self.compare(verifier).and_then(|()| match verifier.d.equates_zeros() {
             true => Err("checksums of 0000 and ffff are compared as equal".to_string()),
@@ -319,8 +319,8 @@ fn packets(
     }
 }
 
-/// True if an element reads or writes relative to the link header that was marked upstream of it, so that
-/// its result depends on that header's offset.
+/// True if an element's result depends on the offset of the link header that was marked upstream: the element
+/// reads or writes relative to this header.
 fn depends_on_link(element: &ChainNode) -> bool {
     let is_link = |field: &Field| match field {
         Field::Bytes { base, .. } | Field::HeaderOffset(base) => *base == Base::Mac,

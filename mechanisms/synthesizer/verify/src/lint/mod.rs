@@ -37,7 +37,8 @@ const EXACT_NODES: usize = 1 << 19;
 pub struct Findings {
     /// For each entry that was analyzed completely: the ends of its packets.
     pub entries: Vec<EntryFates>,
-    /// Elements with at least one input that no packet ever reaches, in the order of the chain.
+    /// Elements with at least one input that no packet ever reaches, in the order in which packets would pass
+    /// them.
     pub unreached: Vec<usize>,
     /// Rules that never decide about a packet, because earlier rules take all packets that match them, or
     /// none matches.
@@ -45,12 +46,12 @@ pub struct Findings {
     /// Elements on loops at which packets arrived more often than they are followed. Downstream of them,
     /// any packet is assumed to be possible.
     pub round: BTreeSet<usize>,
-    /// For each element, the possible starts of the packets that arrive there, as distances in bytes from
+    /// For each element that packets reach, the possible starts of these packets, as distances in bytes from
     /// their IP header to their first byte; negative if the packet starts before the header (-14 for an
     /// Ethernet header).
     pub starts: BTreeMap<usize, BTreeSet<i32>>,
-    /// True if the analysis ran out of memory or time. Then `entries` has the entries that were analyzed
-    /// completely, `unknown` the others, and all other findings are empty.
+    /// True if the first analysis ran out of memory or time. Then `entries` has the entries that were
+    /// analyzed completely, `unknown` the others, and all other findings are empty.
     pub exhausted: bool,
     /// The entries whose packets were not all analyzed.
     pub unknown: Vec<usize>,
@@ -64,8 +65,8 @@ pub struct Findings {
 pub struct EntryFates {
     /// The number of the element that the packets come from.
     pub node: usize,
-    /// The possible ends: exits of the chain first, then drops, each in the order of the elements in the
-    /// chain.
+    /// The possible ends: exits of the chain first, then drops, each in the order in which packets pass the
+    /// elements.
     pub fates: Vec<Fate>,
     /// Opaque elements that packets reach. Nothing is known of packets that leave them, so the ends of these
     /// packets are not in `fates`.
@@ -82,8 +83,8 @@ pub struct Fate {
     pub node: usize,
     /// The drop reason; `None` if packets leave the chain at this element.
     pub reason: Option<DropReason>,
-    /// A packet that ends in this way; `None` if none could be made. A packet that leaves the chain may
-    /// have copies that are dropped. Of a dropped packet, no copy leaves.
+    /// A packet that ends in this way; `None` if none could be made. A packet that leaves the chain may have
+    /// copies that are dropped. Of a dropped packet, no copy is known to leave.
     pub example: Option<Example>,
 }
 
@@ -110,14 +111,14 @@ pub fn check(
     let steps = steps + d.steps();
     match exact.exhausted {
         false => Findings { steps, ..exact },
-        // If the second analysis fails, only findings that have examples are kept, because a run can check
-        // them. Claims that something never happens cannot be checked.
+        // If the second analysis fails, claims that something never happens are removed, because no run can
+        // check them. Findings with examples are kept: a run can check these.
         true => Findings { unreached: Vec::new(), idle: Vec::new(), steps, ..findings },
     }
 }
 
-/// Notes about single elements, taken each time when packets arrive there: the use of its rules, and the
-/// starts of packets.
+/// Notes about single elements, taken each time when packets arrive there: the use of the element's rules,
+/// and the starts of packets.
 #[derive(Default)]
 struct Notes {
     usage: BTreeMap<usize, Usage>,
@@ -183,8 +184,8 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
     }
     if chain.has_scripts() {
         // A script may write handlers, and so change switches and rules. Then no element is certain to be
-        // unreached, and a rule is certain to be idle only if other rules cover it and no script writes to
-        // its element.
+        // unreached. A rule is certain to be idle only if other rules cover it and no script writes to its
+        // element.
         findings.unreached.clear();
         findings.idle.retain(|rule| !rule.covered_by.is_empty() && !chain.is_written_to(rule.node));
     }

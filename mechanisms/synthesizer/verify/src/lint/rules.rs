@@ -11,14 +11,15 @@ use crate::model::functions::Functions;
 use crate::model::step::Unit;
 use program::chain::ChainNode;
 
-/// The maximum number of earlier rules that are collected as the joint cover of an idle rule.
+/// The maximum number of earlier rules that are collected, per arriving packet, as the joint cover of an idle
+/// rule.
 const MOST_COVERS: usize = 64;
 
 /// The number of random packets that are tried per rule. If one of them shows that the rule decides, the
 /// slower test with diagrams is not needed.
 const WITNESSES: usize = 8;
 
-/// The maximum number of covering rules that a report names; there may be more.
+/// The maximum number of covering rules that a report names.
 pub const MOST_NAMED: usize = 4;
 
 /// A rule that decides about no packet.
@@ -28,8 +29,8 @@ pub struct IdleRule {
     pub node: usize,
     /// The rule, with its place in the configuration.
     pub rule: Written,
-    /// Earlier rules that together take all packets that match the idle rule, the last one first; at most
-    /// [`MOST_NAMED`]. Empty if no packet that arrives matches the rule.
+    /// Earlier rules that take packets that match the idle rule; at most [`MOST_NAMED`], so there may be
+    /// more. Empty if no packet that arrives matches the rule.
     pub covered_by: Vec<Written>,
     /// The first earlier rule that takes some of the idle rule's packets and does something else with them
     /// than the idle rule would: another destination or other changes. `None` if the idle rule is merely
@@ -41,8 +42,8 @@ pub struct IdleRule {
 pub struct Usage {
     /// For each case, true if it has decided about a packet.
     decides: Vec<bool>,
-    /// For each case, the earlier cases that took its packets, the last one first; at most [`MOST_COVERS`]
-    /// per arrival.
+    /// For each case, the earlier cases that took its packets, without duplicates; at most [`MOST_COVERS`]
+    /// per arrival, the last case of an arrival first.
     covers: Vec<Vec<usize>>,
     /// For each case, the first earlier case that takes some of its packets and treats them in another way.
     elsewhere: Vec<Option<usize>>,

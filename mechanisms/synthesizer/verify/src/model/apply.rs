@@ -39,7 +39,6 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Sets the deadline.
     pub(super) fn set_deadline(&self, deadline: Option<Instant>) {
         self.deadline.set(deadline);
     }
@@ -74,7 +73,6 @@ impl Meter {
     }
 }
 
-/// Returns the conjunction of two diagrams.
 pub(super) fn and(meter: &Meter, f: &BCDDFunction, g: &BCDDFunction) -> Result<BCDDFunction, Stop> {
     f.with_manager_shared(|manager, edge| {
         let result = Apply { manager, meter }.and(edge, g.as_edge(manager))?;
@@ -82,7 +80,6 @@ pub(super) fn and(meter: &Meter, f: &BCDDFunction, g: &BCDDFunction) -> Result<B
     })
 }
 
-/// Returns the exclusive or of two diagrams.
 pub(super) fn xor(meter: &Meter, f: &BCDDFunction, g: &BCDDFunction) -> Result<BCDDFunction, Stop> {
     f.with_manager_shared(|manager, edge| {
         let result = Apply { manager, meter }.xor(edge, g.as_edge(manager))?;
@@ -194,8 +191,8 @@ where
     }
 
     /// Returns the result of `operation` on `operands` from the cache. If it is not there, applies the
-    /// operation to the two cofactors for the topmost variable of the operands, joins the results, and
-    /// stores them in the cache.
+    /// operation to both cofactors for the topmost variable of the operands, joins the results, and caches
+    /// the joined result.
     fn cached<const N: usize>(
         &self,
         operation: BCDDOp,

@@ -1,9 +1,9 @@
 //! The branch history of a packet: at which elements it has separated from other packets that come from the
 //! same input packet, and by which branches.
 //!
-//! The order of two such packets follows from the element at which they separate and from the branches that
-//! they take there, because packets are processed depth first. This does not apply if an element holds one
-//! of them; then the order is unknown.
+//! The order of two such packets follows from the element at which they separate, and from their branches
+//! there, because packets are processed depth first. This does not apply if an element holds one of them;
+//! then the order is unknown.
 
 use super::diagrams::Bit;
 use program::chain::Chain;
@@ -46,10 +46,11 @@ pub enum BranchOrder<'c> {
     /// The second packet comes first: its element is upstream of the point where the two separate or,
     /// without separation, ranks before the other element.
     Second,
-    /// The packets separate at an element with this class and arguments; the first takes the first branch,
-    /// the second the other branch.
+    /// The packets separate at an element with this function
+    /// ([`ChainNode::function`](program::chain::ChainNode::function)); the first takes the first branch, the
+    /// second the other branch.
     SeparatedAt(&'c str, Branch, Branch),
-    /// The order cannot be derived, since one of the packets waits, is on a loop, or separates by a
+    /// The order cannot be derived: for example, one of the packets waits, is on a loop, or separates by a
     /// connection.
     Unknown,
 }

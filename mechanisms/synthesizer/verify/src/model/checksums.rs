@@ -204,10 +204,10 @@ impl ChecksumHistory {
         let outside = pending.iter().map(|word| d.not(&key.covers(d, packet, word.place)));
         let unharmed = d.all(&outside.collect::<Vec<_>>());
         let mut right = d.and(&at_origin, &unharmed);
-        // With one wrong word in the fixed part of an IP header, the checksum is wrong, except for the two
-        // zeros. In three other cases it may be right by chance, which is an uninterpreted function of the
-        // content: several words are wrong, the origin is unknown, or other words than at the origin may be
-        // covered.
+        // If one word of an IP header is wrong, and not the first (with the header's length), the checksum is
+        // wrong, except for the two zeros. In three other cases it may be right by chance, which is an
+        // uninterpreted function of the content: several words are wrong, the origin is unknown, or other
+        // words than at the origin may be covered.
         let is_exact = match &pending[..] {
             [] => true,
             [Wrong { place, now, accounted }] => {

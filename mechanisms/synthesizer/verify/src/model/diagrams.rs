@@ -2,9 +2,9 @@
 //! so a comparison of two functions is a comparison of two node numbers.
 //!
 //! Each variable of the diagrams has a meaning ([`Symbol`]): a bit of the input packet, of its length or
-//! metadata, or of the value of an uninterpreted function. The order of the variables is fixed when they
-//! are made ([`order`](super::order)). When nodes or time run out, operations return false and
-//! [`Diagrams::exhausted`] becomes true.
+//! metadata, or of the value of an uninterpreted function. The order of the variables is fixed when they are
+//! made ([`order`](super::order)). When nodes or time run out, [`Diagrams::exhausted`] becomes true, and
+//! results must not be used any more.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,8 +24,8 @@ pub type Bit = BCDDFunction;
 /// Eight bits, the most significant one first.
 pub type Byte = [Bit; 8];
 
-/// The maximum number of inner nodes of all diagrams together. Each takes about 20 bytes, and indices have
-/// 32 bits, so this limits the memory as well.
+/// The maximum number of inner nodes of all diagrams together. Each takes [`NODE`] bytes, so this limits the
+/// memory as well.
 const NODES: usize = 24 << 20;
 
 /// The number of entries of the cache of operation results.
@@ -36,8 +36,8 @@ const CACHE: usize = 1 << 20;
 const NODE: usize = 36;
 const ENTRY: usize = 32;
 
-/// Returns the number of nodes that fit into `bytes` bytes of memory together with the cache; at most
-/// `NODES`.
+/// Returns the number of nodes that fit into `bytes` bytes of memory together with the cache; at least 1024,
+/// and at most `NODES`.
 pub fn nodes_in(bytes: usize) -> usize {
     let with_whole_cache = bytes.saturating_sub(CACHE * ENTRY) / NODE;
     // If memory is short, the cache has as many entries as there are nodes, instead of [`CACHE`] entries.
@@ -191,8 +191,8 @@ impl Diagrams {
         self.observed_metadata.as_ref().is_none_or(|sides| sides.contains(&side))
     }
 
-    /// True if an operation ran out of nodes or time. All results since then are false, whatever the
-    /// operands, and must not be used.
+    /// True if an operation ran out of nodes or time. Most results since then are false, whatever the
+    /// operands; none must be used.
     pub fn exhausted(&self) -> bool {
         self.exhausted.get()
     }
@@ -403,7 +403,7 @@ impl Diagrams {
     }
 
     /// Does the work of [`symbol`](Self::symbol). A new variable for a function's value is the reserved
-    /// variable that `kept` returns, or, if `kept` returns `None`, a variable at the end of the order.
+    /// variable that `kept` returns. If `kept` returns `None`, it is a variable at the end of the order.
     fn symbol_from(&self, symbol: Symbol, kept: impl FnOnce(&mut Symbols, u32) -> Option<u32>) -> Bit {
         let mut symbols = self.symbols.borrow_mut();
         if let Some(bit) = symbols.bits.get(&symbol) {

@@ -3,8 +3,8 @@
 //!
 //! Packets wait at elements, and the element that is first in the chain's order is processed next, with all
 //! packets that have arrived at it. Its transfer function ([`Unit::step`]) gives the packets that leave.
-//! Packets that meet at one input are merged where that is possible without loss, and beyond `MOST_APART`
-//! packets also by a larger function per bit.
+//! Equal packets that meet at one input are merged. If there are many, different packets of equal layout are
+//! merged, too, and each bit becomes a larger function (`MOST_APART`, `MOST_KNOWN`).
 
 use std::collections::BTreeMap;
 
@@ -24,11 +24,12 @@ use program::metadata::headers_of;
 /// packets are on the loop, these are not known, so more visits would give no information.
 const MOST_UNKNOWN_ROUNDS: usize = 3;
 
-/// The number of distinct packets at one input from which on packets of equal layout are merged into one,
-/// whose bits depend on the input packet. Only merges that lose no knowledge are made.
+/// The number of waiting packets at one input from which on packets of equal layout are merged. Each bit of
+/// the merged packet depends on the input packet. Up to [`MOST_KNOWN`] packets, only merges that lose no
+/// knowledge of checksums are made.
 const MOST_APART: usize = 24;
 
-/// The number of distinct packets at one input from which on packets of equal layout are merged even if the
+/// The number of waiting packets at one input from which on packets of equal layout are merged even if the
 /// history of their checksums is lost. Which history is lost depends on the packets that meet first, so two
 /// chains that do the same may then seem to differ.
 const MOST_KNOWN: usize = 200;
@@ -81,9 +82,10 @@ pub struct Ends {
     /// For each loop on which packets are not followed, by number: the packets that entered it, by the
     /// element where they entered.
     pub loops: BTreeMap<usize, BTreeMap<usize, Waiting>>,
-    /// The elements that, as queues, were assumed never to be full.
+    /// The queues that were assumed never to be full.
     pub queues: Vec<usize>,
-    /// For each element and input: the input packets from which a packet arrives there.
+    /// For each element and input, as far as packets are followed: the input packets from which a packet
+    /// arrives there.
     pub seen: BTreeMap<Port, Bit>,
 }
 
@@ -100,8 +102,8 @@ pub struct Premises<'p> {
     pub salt: i64,
     /// True to assume that queues are never full.
     pub room: bool,
-    /// The maximum number of visits to an element on a loop. Packets that arrive at it later go to
-    /// [`Ends::round`].
+    /// The maximum number of visits to an element on a loop; fewer if its outcome depends on earlier packets
+    /// (`MOST_UNKNOWN_ROUNDS`). Packets that arrive later go to [`Ends::round`].
     pub rounds: usize,
     /// For each element: the number of its loop, if packets are not to be followed on that loop. Empty if
     /// all packets are followed.

@@ -3,9 +3,8 @@
 //!
 //! A number represents one value for each input packet. Two applications of a function share a number if
 //! their arguments are equal for each input packet that belongs to both; for other input packets the
-//! arguments may differ. The result therefore does not depend on how the paths of a chain partition the
-//! input packets, nor on values for packets that no path contains. Sharing numbers also keeps diagrams
-//! small.
+//! arguments may differ. So the result does not depend on how the paths of a chain partition the input
+//! packets, nor on packets that no path contains. Sharing numbers also keeps diagrams small.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

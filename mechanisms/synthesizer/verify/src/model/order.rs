@@ -8,9 +8,9 @@
 //! ClassBench).
 //!
 //! Quantities that are compared with each other are adjacent bit by bit: the packet's length and the length
-//! fields of headers. The variables that decide the offset of a header (the length of an IP header) stand
-//! among the lengths if headers have byte regions of their own, because only checks for missing bytes then
-//! depend on them. If the execution forks for each offset, they come before all lengths.
+//! fields of headers. The length of an IP header decides the offset of the next header. Its variables stand
+//! among the lengths if headers have byte regions of their own: only checks for missing bytes then depend on
+//! them. If the execution forks for each offset, they come before all lengths.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -50,7 +50,7 @@ fn native(offset: usize, weight: u8) -> Metadata {
     offset as Metadata + if cfg!(target_endian = "little") { weight } else { 3 - weight }
 }
 
-/// Returns the offsets in the frame at which IP headers may be, at most four, from the declarations of
+/// Returns at most four offsets in the frame at which IP headers may be. They follow from the declarations of
 /// sources and of elements that mark headers or strip bytes. [`ETHERNET`] if no declaration has one.
 fn networks(chains: &[&Chain]) -> Vec<i32> {
     let (mut at_start, mut marked, mut stripped) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -192,7 +192,7 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     for bit in (0..LENGTH_BITS).rev() {
         d.reserve_for_weight(bit.into(), weights);
         if bit == 5 {
-            // An IP header has up to 60 bytes, so its length affects offsets from the bit of weight 32 on.
+            // An IP header has up to 60 bytes, so its length affects the bits of offsets up to the weight 32.
             networks.iter().for_each(|&network| drop(d.input(network)));
         }
         d.symbol(Symbol::Length(bit));

@@ -1,9 +1,9 @@
 //! A symbolic packet: for each byte, its bits as Boolean functions of the input packet.
 //!
-//! Offsets are counted from the first byte of the input packet (the frame), so that stripped bytes keep
-//! their offsets and prepended headers have negative offsets. The packet's start and the offsets of its
-//! headers are always known numbers. Where they depend on the packet (after an IP header with options), the
-//! symbolic execution forks, or the header starts a byte region with variables of its own
+//! Offsets are counted from the first byte of the input packet (the frame), so that stripped bytes keep their
+//! offsets and prepended headers have negative offsets. The packet's start and the offsets of its headers are
+//! always known numbers. Where an offset depends on the packet (after an IP header with options), the
+//! symbolic execution forks. Or the header starts a byte region with variables of its own
 //! ([`offsets`](super::offsets)).
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -32,9 +32,10 @@ const MOST_PLACES: usize = 64;
 pub struct Unit<'u> {
     /// The declaration of the element.
     pub effects: &'u Effects,
-    /// Class and arguments of the element. Elements with equal keys have equal functions.
+    /// The text that identifies the element's function ([`ChainNode::function`]). Elements with equal texts
+    /// do the same.
     pub key: &'u str,
-    /// The number of the element's connected outputs.
+    /// The number of the element's outputs: one more than the highest connected output.
     pub outputs: usize,
     /// The applications of uninterpreted functions so far. They are shared by all elements, in all compared
     /// chains, that handle packets from the same start.
@@ -165,10 +166,10 @@ impl<'u> Unit<'u> {
         outcome
     }
 
-    /// Returns the condition that the filter of any of `cases` accepts the packet and, for each case, the
-    /// condition that it is the first to do so. Long lists are halved recursively, so that large diagrams
-    /// are combined few times. Cases with equal results are merged to the first of them, because rule sets
-    /// have few different results.
+    /// Returns the condition that any filter of `cases` accepts the packet and, for each case, the condition
+    /// that its filter is the first to do so. Long lists are halved recursively, so that large diagrams are
+    /// combined few times. Cases with equal results are merged to the first of them, because rule sets have
+    /// few different results.
     fn first_match(
         &self,
         d: &Diagrams,
@@ -243,7 +244,7 @@ impl<'u> Unit<'u> {
         arrivals
     }
 
-    /// True if the case describes a full queue, which a queue with room does not apply.
+    /// True if the case is for packets that a full queue drops; a queue with room does not apply it.
     fn is_overflow(&self, case: &Case) -> bool {
         let says_nothing =
             matches!(&case.when, Filter::Leaf(Predicate::Opaque { reads, .. }) if reads.is_empty());
@@ -407,9 +408,10 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// Executes the remaining `actions` on `packet`, and calls `done` with the packet at the end of each
-    /// path, its condition, and the offsets that were written. Values are taken from `before`, the packet
-    /// as it arrived. If the offset of a header depends on the packet, the execution forks for each offset.
+    /// Executes the remaining `actions` on `packet`. Calls `done` at the end of each path, with its
+    /// condition, the packet, and the offsets that were written. Values are taken from `before`, the packet
+    /// as it arrived. If the offset of a header depends on the packet, the execution forks for each offset,
+    /// except for offsets that start a byte region.
     #[allow(clippy::too_many_arguments, reason = "a recursion with its state")]
     fn act(
         &self,
@@ -651,9 +653,9 @@ impl<'u> Unit<'u> {
                 }
             }
             Value::Choose { set, key } => {
-                // The permitted values and the field are part of the function's identity. Thus a choice
-                // among other values is another function, and so are the choices for a source and for a
-                // destination, even if both depend on the same fields.
+                // The permitted values and the field are part of the function's identity. Thus a choice among
+                // other values is another function. The choices for a source and for a destination are
+                // different functions, even if both depend on the same fields.
                 let what = format!("choice of {field:?}");
                 let mut numbers = vec![width as i64];
                 numbers.extend(set.intervals().iter().flat_map(|&(low, high)| [low as i64, high as i64]));

@@ -64,7 +64,8 @@ impl Streams {
 
     /// Returns the number of the stream `inputs` that arrives at the element `node`, and true if several
     /// packets of it may come from one input packet. Returns `None` for an element whose outcome depends on
-    /// the current packet alone. `salt` keeps streams on loops apart: it differs for each chain and visit.
+    /// the current packet alone, unless nothing is known of a packet. `salt` keeps streams on loops apart: it
+    /// differs for each chain and visit.
     pub(super) fn number(
         &mut self,
         d: &Diagrams,
@@ -98,8 +99,8 @@ impl Streams {
         } else {
             in_order(d, chain.upstream(node), inputs, &mut term);
         }
-        // If several elements receive equal streams, the first of them in one chain corresponds to the
-        // first in the other. The number of occurrence makes the difference.
+        // If several elements receive equal streams, the first of them in one chain corresponds to the first
+        // in the other. The number of the occurrence distinguishes them.
         let number = self.alike.entry(term.clone()).or_insert(0);
         *number += 1;
         term.numbers.push(*number);

@@ -1,10 +1,10 @@
 //! Symbolic checksums, represented by the words that they account for instead of by sums.
 //!
-//! A decision diagram of a sum over a header would be larger than any memory. Only the history of a
-//! checksum is kept. It consists of its origin (it came in with the packet, or it was computed over the
-//! header at some time) and the words for which it has been updated since. Two checksums with equal origins
-//! that account for equal words are equal. The two representations of zero are treated as equal here (RFC
-//! 1624).
+//! A decision diagram of a sum over a header would be larger than any memory. Only the history of a checksum
+//! is kept. The history consists of the checksum's origin and of the words for which it has been updated
+//! since. The origin is the input packet, a computation over the header, or ordinary data. Two checksums with
+//! equal origins that account for equal words are equal. The two representations of zero are treated as equal
+//! here (RFC 1624).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -42,7 +42,7 @@ pub struct ChecksumHistory {
     pub(super) origin: Origin,
     /// The words that the checksum accounts for, by offset, if they differ from the words of the unwritten
     /// packet. For a checksum of origin `Written` the vector has 32 bits: the present word, then the word
-    /// before the first update. Words that do not differ from it are left out.
+    /// before the first update. Words with their original value are left out.
     pub(super) accounted: BTreeMap<i32, Vec<Bit>>,
     /// The condition for which zero has only one representation, because the checksum was computed or
     /// updated: 0000 (RFC 1624, section 4), or ffff in UDP. A checksum that came in may have either.

@@ -178,8 +178,8 @@ mod tests {
     use classify::IntervalSet;
     use proptest::prelude::*;
 
-    /// Returns a word whose lowest byte is the input byte at `place`, so that it may have any value, and a
-    /// function that returns the condition for one value of that byte.
+    /// Returns a word whose lowest byte is the input byte at `place`, which may have any value. Also returns
+    /// a function that gives the condition for one value of that byte.
     fn free(d: &Diagrams, place: i32) -> (Word, impl Fn(u8) -> Bit) {
         let bits = d.input(place).to_vec();
         let word = Word::from_bits(d, &bits);
