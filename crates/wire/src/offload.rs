@@ -3,7 +3,8 @@
 //! size that its sender chose.
 //!
 //! The offsets and sizes come with the frame in a virtio-net header (virtio 1.2, section 5.1.6). Frames may
-//! be in pieces, so that all functions need only the headers to be in the first piece.
+//! be in pieces, so most functions need only the headers, in the first piece. [`complete`] and
+//! [`Segments::write`] need the whole frame in one piece.
 
 use std::ops::Range;
 
@@ -105,8 +106,9 @@ impl Segments {
     ///
     /// # Errors
     ///
-    /// If the frame is neither TCP nor UDP over IP, is a fragment, or has headers that are not all in
-    /// `head`. Also if its final destination is unknown ([`PseudoHeader::of`]), or if `size` is 0.
+    /// If the frame is neither TCP nor UDP over IP, is a fragment, is malformed, or has headers that are not
+    /// all in `head`. Also if its final destination is unknown ([`PseudoHeader::of`]), if `length` ends
+    /// before the payload begins, or if `size` is 0.
     pub fn of(head: &[u8], link: LinkType, length: usize, size: usize) -> Result<Segments, Error> {
         let layers = Layers::locate(head, link);
         let fault = |found| Error::Format { layer: Layer::Link, found };
@@ -123,7 +125,8 @@ impl Segments {
             return Err(fault(ip_protocol::ROUTING.into()));
         }
         let end = (layers.end + layers.missing).min(length);
-        // If the IP length field is 0, the packet ends with the frame.
+        // If the IP length field is 0, `locate` takes the end of `head` for the end of the packet, but the
+        // packet ends with the frame.
         let end = if layers.end == head.len() && layers.missing == 0 { length } else { end };
         if size == 0 || end < start {
             return Err(Error::Length { layer: if is_tcp { Layer::Tcp } else { Layer::Udp }, found: size });

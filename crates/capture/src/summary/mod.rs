@@ -7,7 +7,7 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `field.rs` | [`Field`]: names, synonyms, widths |
+//! | `field.rs` | [`SummaryField`]: names, synonyms, widths |
 //! | `describe.rs` | [`View`]: writes a packet as a line or record |
 //! | `parse.rs` | [`Parser`]: makes packets from lines and records |
 //! | `build.rs` | builds packets from values |
