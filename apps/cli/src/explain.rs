@@ -1,4 +1,4 @@
-//! The output of `tidegate check` about a configuration without errors: where packets end, which elements
+//! The output of `tidegate check` about a configuration besides its errors: where packets end, which elements
 //! and rules never act, and what prevents each mechanism.
 
 use std::collections::BTreeMap;
@@ -272,7 +272,7 @@ fn mechanisms(text: &mut String, chain: &Chain, findings: &Findings) {
 /// enough.
 fn deep(chain: &Chain, findings: &Findings, node: usize) -> Option<String> {
     if chain.nodes[node].effects.support.sliced != Sliced::default() {
-        // Such an element removes payloads itself.
+        // Such an element parks or joins payloads itself.
         return None;
     }
     let known = findings.starts.get(&node).filter(|starts| !starts.is_empty());

@@ -161,8 +161,9 @@ pub(crate) enum Finding {
     Different(String),
 }
 
-/// Finds a stored proof, or else searches for a proof with `search` and stores the result. An undecided
-/// search is not repeated within the same limits. `about` is the stored line about the subject.
+/// Finds a stored result, or else searches for a proof with `search` and stores the result, unless the
+/// configurations differ. An undecided search is not repeated within the same or lower limits. `about` is the
+/// stored line about the subject.
 fn find(
     proofs: &Proofs,
     key: Option<&Key>,

@@ -46,7 +46,7 @@ pub(super) struct Trial {
 }
 
 /// Runs a capture through several Reframers at once, so that the capture is read only once. Returns an
-/// outcome for each trial. `progress` counts the packets that have entered the graph.
+/// outcome for each trial. `progress` counts each packet that has entered the graph once per trial.
 ///
 /// # Errors
 /// If the configuration or the run fails: the message for the user.

@@ -21,7 +21,8 @@ impl Clock {
     }
 
     /// Registers the next packet, which has this time in nanoseconds. True if it is the first packet of a
-    /// capture and earlier than the packets before it, so that time measurements must restart.
+    /// capture and earlier than the latest packet since the last restart, so that time measurements must
+    /// restart.
     #[inline]
     pub(crate) fn goes_back(&mut self, time: i64) -> bool {
         let latest = self.latest.unwrap_or(time);

@@ -52,7 +52,7 @@ impl Axis {
         Axis { label, scale: Scale::Log(base), range: (low, high), tick, value: tick }
     }
 
-    /// Makes a linear axis from `low` to a round number that is at least `high`.
+    /// Makes a linear axis from `low` to the first tick that is at least `high`; there is at least one step.
     pub(super) fn linear(label: &'static str, low: f64, high: f64, tick: fn(f64) -> String) -> Axis {
         let step = step(high - low);
         let top = low + ((high - low) / step).ceil().max(1.0) * step;
