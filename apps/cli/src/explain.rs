@@ -307,8 +307,8 @@ pub(crate) fn out_of_sight(reasoned: &Reasoned) -> Option<Problem> {
     Some(Problem::new(Diagnostic::warning(elements[node].span, text)))
 }
 
-/// Returns rows for the table of mechanisms: which elements run on one worker only if there are several
-/// workers, and what else is different then.
+/// Returns the rows about runs with several workers for the table of mechanisms: elements that run on one
+/// worker only, keys by which flows are spread, and elements that need the ports of fragments.
 pub(crate) fn workers(plan: &Plan, configured: &Configured) -> String {
     let placement = Placement::new(plan, &configured.effects, &configured.setup, 2);
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();

@@ -1,9 +1,9 @@
 //! Proofs of synthesized programs: first each region by itself, against the elements that its program
 //! replaces, then the whole chain.
 //!
-//! If the program of a region is not proven within its share of the time, the region keeps its elements.
-//! Each region is proven alone, so elements upstream or downstream of it do not affect its proof, and a
-//! region that cannot be proven does not prevent programs for other regions.
+//! If the program of a region is not proven within its share of the time, the region keeps its elements. Each
+//! region is proven alone, so elements upstream or downstream of it do not affect its proof. A region that
+//! cannot be proven does not prevent programs for other regions.
 
 use std::time::{Duration, Instant};
 

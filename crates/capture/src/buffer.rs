@@ -80,8 +80,8 @@ impl Buffer {
     }
 
     /// Consumes `length` bytes, which may be more than the capacity, and returns the number of bytes
-    /// consumed. If the stream ends before, fewer are consumed, and [`offset`](Self::offset) stays at the
-    /// first of them, because errors name the start of the block that is cut.
+    /// consumed. If the stream ends before, fewer bytes are consumed, and [`offset`](Self::offset) stays at
+    /// the first of them. Errors can then name the start of the block that is cut.
     ///
     /// # Errors
     ///

@@ -222,9 +222,9 @@ impl<W: Write> Writer<W> {
         (seconds, if self.nanoseconds { nanoseconds } else { nanoseconds / 1_000 })
     }
 
-    /// Writes the buffer to the stream. If the stream fails, records that it has not begun to take are lost,
-    /// and the rest of a header or record that it has taken in part stays in the buffer: it is written before
-    /// anything else once the stream works again, because otherwise nothing after it could be read.
+    /// Writes the buffer to the stream. If the stream fails, records that it has not begun to take are lost.
+    /// The rest of a header or record that it has taken in part stays in the buffer. This rest is written
+    /// first once the stream works again, because otherwise nothing after it could be read.
     fn write_out(&mut self) -> io::Result<()> {
         let (taken, result) = write_all(&mut self.inner, &self.buffer);
         let began = self.buffer.get(self.front..taken).unwrap_or_default();

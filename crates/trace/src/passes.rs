@@ -29,8 +29,8 @@ use crate::report::TraceReport;
 pub struct Options {
     /// The packets to analyze; all by default.
     pub selection: Selection,
-    /// The number of addresses to report in detail: the addresses with the most TCP flows. 0 leaves out
-    /// this analysis and its second pass.
+    /// The number of addresses to report in detail: the addresses with the most TCP flows. 0 leaves out this
+    /// analysis.
     pub top_addresses: u16,
 }
 

@@ -13,8 +13,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{Error, Layer, U16, U32, ip_protocol};
 
-/// The largest number of extension headers that are read in one packet. RFC 8200 allows each kind once,
-/// destination options twice.
+/// The largest number of extension headers that are read in one packet. RFC 8200 asks senders to use each
+/// kind at most once, and destination options at most twice.
 pub const MAX_EXTENSIONS: usize = 16;
 
 /// The largest total size, in bytes, of the extension headers that are read in one packet. A segment
@@ -274,9 +274,9 @@ impl FragmentHeader {
 /// Returns an iterator over the extension headers at the start of `bytes`; `next_header` is the field of
 /// the header before them.
 ///
-/// The iteration ends before the first header that is not an extension header, and after the header of a
-/// fragment other than the first, because data follow. A fault yields an error and ends it: truncation,
-/// more than [`MAX_EXTENSIONS`] headers, or more than [`MAX_EXTENSION_BYTES`] bytes.
+/// The iteration ends before the first header that is not an extension header. It also ends after the header
+/// of a fragment other than the first, because data follow. A fault yields an error and ends the iteration:
+/// truncation, more than [`MAX_EXTENSIONS`] headers, or more than [`MAX_EXTENSION_BYTES`] bytes.
 pub fn extensions(next_header: u8, bytes: &[u8]) -> Extensions<'_> {
     Extensions { next_header, rest: bytes, seen: 0, length: 0, done: false }
 }

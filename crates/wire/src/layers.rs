@@ -347,8 +347,8 @@ impl Layers {
         self.missing = end - self.end;
     }
 
-    /// Sets the offset of the transport header to `l4`, and the offset after it. `l4` is at most
-    /// `self.end`.
+    /// Sets the offset of the transport header to `l4`, and the offset of the payload if the header is known
+    /// and whole. `l4` is at most `self.end`.
     #[inline]
     fn transport(&mut self, frame: &[u8], l4: usize, protocol: u8) -> Result<(), Error> {
         self.l4 = Some(l4);
@@ -385,8 +385,8 @@ fn network_by_version(frame: &[u8], offset: usize) -> Network {
     }
 }
 
-/// True if an IPv6 packet with this next header needs at least one byte of payload, so that a payload
-/// length of zero must mean something else.
+/// True if an IPv6 packet with this next header needs at least one byte of payload. A payload length of zero
+/// must then mean something else.
 #[inline]
 fn needs_payload(next_header: u8) -> bool {
     matches!(next_header, ip_protocol::TCP | ip_protocol::UDP) || ipv6::Extension::is(next_header)

@@ -125,7 +125,7 @@ impl Segments {
             return Err(fault(ip_protocol::ROUTING.into()));
         }
         let end = (layers.end + layers.missing).min(length);
-        // If the IP length field is 0, `locate` takes the end of `head` for the end of the packet, but the
+        // If the IP length field is 0, `locate` takes the end of `head` for the end of the packet. But the
         // packet ends with the frame.
         let end = if layers.end == head.len() && layers.missing == 0 { length } else { end };
         if size == 0 || end < start {
@@ -246,9 +246,9 @@ pub(crate) fn jumbo(ip: &[u8]) -> usize {
     }
 }
 
-/// Sets the total length of an IPv4 header before `length` bytes of transport header and payload, adds
-/// `number` to the identification, and writes the header checksum. Returns the pseudo-header; `None` if the
-/// header is truncated.
+/// Finishes the IPv4 header of a frame with `length` bytes of transport header and payload: sets the total
+/// length, adds `number` to the identification, and writes the header checksum. Returns the pseudo-header;
+/// `None` if the header is truncated.
 fn finish_ipv4(ip: &mut [u8], length: usize, number: usize) -> Option<PseudoHeader> {
     let whole = ip.len() + length;
     let (header, _) = ipv4::Header::mut_from_prefix(ip).ok()?;

@@ -350,7 +350,7 @@ pub(super) fn reframing(report: &TraceReport, assumed: &Assumptions, outcomes: &
         .zip(outcomes)
         .map(|(&delay, outcome)| Row { delay_us: delay.into(), ..row(report, assumed, outcome) })
         .collect();
-    // The best delay saves most switches, whatever a switch costs.
+    // The best delay is the delay that saves the most switches, whatever a switch costs.
     let most = delays.iter().filter(allowed).map(|row| row.saved_switches).fold(0.0, f64::max);
     let good = |row: &&Row| most > 0.0 && row.saved_switches >= most * GOOD_ENOUGH;
     let chosen = delays.iter().filter(allowed).find(good).copied();

@@ -20,8 +20,8 @@ impl Clock {
         self.first = true;
     }
 
-    /// Registers the next packet, which has this time in nanoseconds. True if it is the first packet of a
-    /// capture and earlier than the latest packet since the last restart, so that time measurements must
+    /// Registers the next packet, which has this time in nanoseconds. True if time measurements must restart,
+    /// because the packet is the first of a capture and earlier than the latest packet since the last
     /// restart.
     #[inline]
     pub(crate) fn goes_back(&mut self, time: i64) -> bool {

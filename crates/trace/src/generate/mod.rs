@@ -1,13 +1,12 @@
 //! Generated traces with a given number of flows, locality, skew, packet sizes, rate and protocols. The
 //! same specification gives the same bytes on every machine.
 //!
-//! Packets come in runs of one flow. The mean length of a run is the requested SLF, up to rounding, and each
-//! run has one of the two whole lengths next to the mean. Flows are directed. A TCP flow starts with a SYN,
-//! its sequence numbers follow its payload, and its last packet has a FIN if the flow has more than one
-//! packet.
+//! Packets come in runs of one flow. The mean length of a run is the requested SLF, up to rounding. Each run
+//! has one of the two whole lengths next to the mean. Flows are directed. A TCP flow starts with a SYN, and
+//! its sequence numbers follow its payload. Its last packet has a FIN if the flow has more than one packet.
 //!
-//! If TCP is answered, each TCP run is followed by a run of as many acknowledgments in the opposite flow,
-//! some runs later, so that the locality stays the same.
+//! If TCP is answered, each TCP run is followed, some runs later, by a run of acknowledgments in the opposite
+//! flow. This run has as many packets, so that the locality stays the same.
 
 mod runs;
 mod sizes;

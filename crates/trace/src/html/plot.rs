@@ -111,8 +111,8 @@ impl Axis {
         }
     }
 
-    /// Returns the relative position of the break sign between 0 and 1 on a logarithmic axis that shows the
-    /// value 0; `None` for other axes.
+    /// Returns the relative position of the break sign, which stands between the values 0 and 1 of a
+    /// logarithmic axis; `None` for axes that do not show the value 0, and for linear axes.
     fn gap(&self) -> Option<f64> {
         let (low, _) = self.range;
         (matches!(self.scale, Scale::Log(_)) && low < 1.0).then(|| self.place(low.sqrt()))

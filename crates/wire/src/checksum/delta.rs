@@ -5,7 +5,8 @@ use std::ops::Add;
 
 use super::{Sum, fold};
 
-/// The change of a checksum when fields change: `HC' = ~(~HC + ~m + m')`.
+/// The change of a checksum when fields change: `HC' = ~(~HC + ~m + m')` for the checksum `HC` and a 16-bit
+/// word that changes from `m` to `m'`.
 ///
 /// A delta can cover several fields and can be applied to several checksums, as a NAT needs it:
 ///
