@@ -26,7 +26,8 @@ const SLICED: (f64, f64) = (0.5, 0.25);
 /// The rate in bits per second below which a server moves payloads without effort, so that slicing gains
 /// little.
 const FAST: f64 = 1e10;
-/// The packets per second that one core handles in a light chain. At lower rates, spraying gains little.
+/// The number of packets per second that one core handles in a light chain. At lower rates, spraying gains
+/// little.
 const CORE_PACKETS: f64 = 1e6;
 /// The share of busy cores from which on spreading whole flows is enough, so that spraying does not pay.
 const BUSY: f64 = 0.8;
@@ -59,7 +60,7 @@ pub(super) fn hold_cost(flows: u64) -> f64 {
 pub(super) enum Verdict {
     /// The mechanism gains more than it costs, by the bounds of this file.
     Pays,
-    /// There is a gain, but it is a small part of a machine's time.
+    /// There is a gain, but it is small by the bounds of this file.
     Little,
     /// The mechanism gains nothing, or less than it costs.
     #[default]
@@ -460,8 +461,8 @@ pub(super) fn slo_for(delay_us: u32) -> u32 {
     (delay_us * 8).div_ceil(7)
 }
 
-/// Returns the longest time in microseconds that packets wait with an SLO. An eighth of the SLO is a
-/// reserve.
+/// Returns the longest time in microseconds that packets wait with an SLO. The last eighth of the SLO is left
+/// for the packets to leave in.
 pub(super) fn longest_under(slo_us: u32) -> f64 {
     f64::from(slo_us) * 7.0 / 8.0
 }
