@@ -66,7 +66,8 @@ pub(crate) struct Args {
     small: bool,
 }
 
-/// The entries of the tables that `soak` fills with `--small`, which only checks that the benchmark works.
+/// The number of entries of the tables that `soak` fills with `--small`, which only checks that the benchmark
+/// works.
 const SMALL_CAPACITY: u64 = 1000;
 
 /// Parses a number of minutes, with or without a fraction, greater than 0 and at most a year.

@@ -48,12 +48,12 @@ pub(crate) struct TextArgs {
 
 pub(crate) fn check(args: &CheckArgs) -> Status {
     let mut loaded = args.input.load(true)?;
-    // Errors of elements of known classes are found even if other classes are unknown.
     let built = loaded.build(None);
     if let Some((plan, configured)) = &built {
         loaded.problems.extend(plan.unknown_calls(configured));
     }
-    // The build above ends if a class is unknown. This analysis goes on, so it may find other errors.
+    // The build ends early if a class is unknown. This analysis takes elements of unknown classes as opaque,
+    // so it may find errors of other elements.
     let mut reasoned = reasoning::of(loaded).map_err(Loaded::into_failure)?;
     // Findings from the text alone are shown now, because the check of packets takes time.
     reasoned.loaded.show();

@@ -1,4 +1,4 @@
-//! The output of `tidegate check` about a configuration without errors: where packets end, which elements
+//! The output of `tidegate check` about a configuration besides its errors: where packets end, which elements
 //! and rules never act, and what prevents each mechanism.
 
 use std::collections::BTreeMap;
@@ -272,7 +272,7 @@ fn mechanisms(text: &mut String, chain: &Chain, findings: &Findings) {
 /// enough.
 fn deep(chain: &Chain, findings: &Findings, node: usize) -> Option<String> {
     if chain.nodes[node].effects.support.sliced != Sliced::default() {
-        // Such an element removes payloads itself.
+        // Such an element parks or joins payloads itself.
         return None;
     }
     let known = findings.starts.get(&node).filter(|starts| !starts.is_empty());
@@ -307,8 +307,8 @@ pub(crate) fn out_of_sight(reasoned: &Reasoned) -> Option<Problem> {
     Some(Problem::new(Diagnostic::warning(elements[node].span, text)))
 }
 
-/// Returns rows for the table of mechanisms: which elements run on one worker only if there are several
-/// workers, and what else is different then.
+/// Returns the rows about runs with several workers for the table of mechanisms: elements that run on one
+/// worker only, keys by which flows are spread, and elements that need the ports of fragments.
 pub(crate) fn workers(plan: &Plan, configured: &Configured) -> String {
     let placement = Placement::new(plan, &configured.effects, &configured.setup, 2);
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();

@@ -86,7 +86,8 @@ fn hint(workers: &Workers, want: &str) -> String {
 /// Reads one handler, `ELEMENT.HANDLER` or `HANDLER` of the graph, with a parameter.
 ///
 /// # Errors
-/// If the handler does not exist or cannot be read: the message for the user.
+/// If the handler does not exist or cannot be read, or if the name means handlers of several elements: the
+/// message for the user.
 pub(crate) fn read_one(workers: &mut Workers, want: &str, param: &str) -> Result<String, String> {
     let found = find(workers, want).map_err(|error| error + &hint(workers, want))?;
     match found.0.as_slice() {

@@ -23,7 +23,7 @@ const SAME: Duration = Duration::from_millis(250);
 /// the flag with some delay, and the next signal then counts as the first one again.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// From now on, sets a flag on SIGINT and SIGTERM. A further signal, while the flag is set and [`SAME`] has
+/// Sets a flag on SIGINT and SIGTERM from now on. A further signal, while the flag is set and [`SAME`] has
 /// passed, ends the program as usual.
 pub(crate) fn listen(flag: &Arc<AtomicBool>) {
     let late = follow(flag).unwrap_or_else(|| Arc::clone(flag));
@@ -35,8 +35,8 @@ pub(crate) fn listen(flag: &Arc<AtomicBool>) {
     }
 }
 
-/// From now on, the signals USR1, USR2 and HUP set flags and do not end the program. The run serves the
-/// returned flags once it has started.
+/// Lets the signals USR1, USR2 and HUP set flags from now on; they then do not end the program. The run
+/// serves the returned flags once it has started.
 pub(crate) fn requests() -> Requests {
     let begun = Instant::now();
     let render = move |report: &RunReport| table::render(report, begun.elapsed(), true);

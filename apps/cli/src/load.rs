@@ -135,7 +135,7 @@ fn not_text(name: &str, bytes: &[u8]) -> Option<String> {
 
 impl Input {
     /// Reads and parses the configuration. With `checks_classes`, unknown classes are errors. A value for a
-    /// parameter that the configuration does not have is also an error.
+    /// parameter that the configuration does not have, and a second value for a parameter, are also errors.
     pub(crate) fn load(&self, checks_classes: bool) -> Result<Loaded, String> {
         let mut loaded = self.load_with_any_values(checks_classes)?;
         let parameters = loaded.graph.parameters.clone();
@@ -234,7 +234,7 @@ pub(crate) fn start_dpdk(arguments: Option<&[String]>) -> Result<Option<RunningD
     arguments.map(device::dpdk::start).transpose()
 }
 
-/// The text of a configuration that is to be parsed, and where its libraries are searched.
+/// The text of a configuration that is to be parsed, and the places of its libraries.
 pub(crate) struct Texts<'a> {
     /// The name of the configuration in messages.
     pub(crate) name: String,
@@ -423,8 +423,9 @@ impl Loaded {
         }
     }
 
-    /// Shows the first [`MOST_SHOWN`] errors and warnings on standard error, each with the lines that it is
-    /// about. Then shows the total numbers if there are more.
+    /// Shows the first [`MOST_SHOWN`] errors and the first [`MOST_SHOWN`] warnings on standard error, each
+    /// with the lines that it is about. Then shows the number of errors if there are several, and of warnings
+    /// if some are not shown.
     pub(crate) fn show(&self) {
         if self.problems.is_empty() {
             return;

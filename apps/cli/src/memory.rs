@@ -70,12 +70,14 @@ pub(crate) fn parse_diagrams(text: &str) -> Result<usize, String> {
 /// The least memory for decision diagrams, in bytes.
 const LEAST_DIAGRAMS: usize = 1 << 20;
 
-/// Returns the default memory for packets in bytes: 4 GiB, at most half of the available memory.
+/// Returns the default memory for packets in bytes: 4 GiB, but at most half of the lowest limit of this
+/// process.
 pub(crate) fn for_packets() -> usize {
     Limits::here().usual(4 << 30)
 }
 
-/// Returns the default memory for decision diagrams in bytes: 1 GiB, at most half of the available memory.
+/// Returns the default memory for decision diagrams in bytes: 1 GiB, but at most half of the lowest limit of
+/// this process.
 pub(crate) fn for_diagrams() -> usize {
     Limits::here().usual(1 << 30)
 }

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use bench::origin::{Begun, Build, Origin};
 use serde::Serialize;
 
-/// The exit status if figures must not be quoted, because the machine was too busy while they were
-/// measured.
+/// The exit status if figures must not be quoted, because the machine was too busy while they were measured,
+/// or if memory grew in `bench soak`.
 pub(crate) const UNSTEADY: u8 = 4;
 
 /// Returns the description of this build: version, commit, features.

@@ -123,7 +123,7 @@ impl Proofs {
         }
     }
 
-    /// Checks that results can be stored, for a user who has asked for that with `--prove`. The error is
+    /// Checks that results can be stored, for a user who has asked for proofs with `--prove`. The error is
     /// the reason why not.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Some(folder) = &self.folder else {

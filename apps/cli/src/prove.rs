@@ -1,9 +1,9 @@
 //! Proofs of synthesized programs: first each region by itself, against the elements that its program
 //! replaces, then the whole chain.
 //!
-//! If the program of a region is not proven within its share of the time, the region keeps its elements.
-//! Each region is proven alone, so elements upstream or downstream of it do not affect its proof, and a
-//! region that cannot be proven does not prevent programs for other regions.
+//! If the program of a region is not proven within its share of the time, the region keeps its elements. Each
+//! region is proven alone, so elements upstream or downstream of it do not affect its proof. A region that
+//! cannot be proven does not prevent programs for other regions.
 
 use std::time::{Duration, Instant};
 
@@ -161,8 +161,9 @@ pub(crate) enum Finding {
     Different(String),
 }
 
-/// Finds a stored proof, or else searches for a proof with `search` and stores the result. An undecided
-/// search is not repeated within the same limits. `about` is the stored line about the subject.
+/// Finds a stored result, or else searches for a proof with `search` and stores the result, unless the
+/// configurations differ. An undecided search is not repeated within the same or lower limits. `about` is the
+/// stored line about the subject.
 fn find(
     proofs: &Proofs,
     key: Option<&Key>,

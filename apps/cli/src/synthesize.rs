@@ -226,7 +226,7 @@ pub(crate) fn run(args: &Args) -> Status {
     print_or_write(&text, args.output.as_deref())
 }
 
-/// Returns a line for each region whose program is put in.
+/// Returns a line for each proven region, for `--prove`.
 fn each(reasoned: &Reasoned, synthesis: &Synthesis) -> String {
     let line = |region: &Region| {
         let from = &reasoned.chain.nodes[region.from.0].name;

@@ -69,8 +69,8 @@ impl Buffer {
         Ok(self.bytes.get(self.start..end).unwrap_or_default())
     }
 
-    /// Consumes the next `length` bytes, which must have been returned by [`peek`](Self::peek), and returns
-    /// them; fewer if the buffer has fewer.
+    /// Consumes the next `length` bytes and returns them. Bytes that are not in the buffer yet are not
+    /// consumed, so that [`peek`](Self::peek) has to be called before.
     #[inline]
     pub(crate) fn take(&mut self, length: usize) -> &[u8] {
         let start = self.start;
@@ -80,8 +80,8 @@ impl Buffer {
     }
 
     /// Consumes `length` bytes, which may be more than the capacity, and returns the number of bytes
-    /// consumed. If the stream ends before, fewer are consumed, and [`offset`](Self::offset) stays at the
-    /// first of them, because errors name the start of the block that is cut.
+    /// consumed. If the stream ends before, fewer bytes are consumed, and [`offset`](Self::offset) stays at
+    /// the first of them. Errors can then name the start of the block that is cut.
     ///
     /// # Errors
     ///

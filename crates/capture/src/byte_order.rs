@@ -1,4 +1,4 @@
-//! The byte order of a capture file, which is that of the machine that wrote the file.
+//! The byte order of a capture file: usually that of the machine that wrote the file.
 
 /// The byte order of the 32-bit words of a file, of which all headers of pcap and pcapng consist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -29,8 +29,8 @@ impl Error {
         (self.packet > 0).then_some(self.packet)
     }
 
-    /// Returns the offset of the packet or file header that could not be read, in bytes from the start of
-    /// the file. In a compressed file, it counts decompressed bytes.
+    /// Returns the offset of the record, block or file header that could not be read, in bytes from the start
+    /// of the file. In a compressed file, it counts decompressed bytes.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -44,7 +44,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.name)?;
-        // These errors concern the whole file, so that no packet is named. They use Click's words.
+        // These errors concern the whole file, so that no packet is named. Most of them use Click's words.
         if matches!(
             self.kind,
             ErrorKind::Open(_) | ErrorKind::Folder | ErrorKind::Empty | ErrorKind::UnknownFormat { .. }
@@ -74,7 +74,8 @@ impl std::error::Error for Error {
     }
 }
 
-/// The kind of an error in a capture file. Its text says what is wrong and what the user can do.
+/// The kind of an error in a capture file. Its text says what is wrong and, except for `Open` and `Empty`,
+/// what the user can do.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -117,7 +118,8 @@ pub enum ErrorKind {
         /// The number of captured bytes that the record claims.
         captured: u32,
     },
-    /// The lengths in a pcapng block contradict each other, or are larger than in any real block.
+    /// A pcapng block is malformed: its lengths contradict each other, it is too long or too short, its
+    /// byte-order magic is wrong, or it describes too many interfaces.
     Block {
         /// The type number of the block.
         kind: u32,

@@ -34,8 +34,8 @@ const MAX_INTERFACES: usize = 65_536;
 pub(crate) struct Pcapng {
     order: ByteOrder,
     interfaces: Vec<Interface>,
-    /// The first interface in the file; `None` if it has none. It gives the link type, the unit of time and
-    /// the snap length that the reader reports for the whole file.
+    /// The first interface in the file; `None` if none has been read yet. It gives the link type, the unit of
+    /// time and the snap length that the reader reports for the whole file.
     pub(crate) first: Option<Interface>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Interface {
 enum TimeUnit {
     /// A tick is this number of nanoseconds.
     Nanoseconds(u64),
-    /// A second has this number of ticks, a power of ten above 10^9.
+    /// A second has this number of ticks, a power of ten above 10^9; `u128::MAX` if the power does not fit.
     Fraction(u128),
     /// A second has 2 to this power of ticks.
     PowerOfTwo(u32),
@@ -265,7 +265,8 @@ impl Header {
 }
 
 impl Interface {
-    /// Parses the body of an interface description block. Options that are malformed are ignored.
+    /// Parses the body of an interface description block. Options that are malformed are ignored; an option
+    /// that extends beyond the block ends the list.
     fn parse(header: &Header, body: &[u8]) -> Result<Self, ErrorKind> {
         let order = header.order;
         let [link_reserved, snap_length] = header.words(body)?;

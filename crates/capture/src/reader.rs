@@ -41,8 +41,8 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is empty, has an unknown format, or ends inside its header. See
-    /// [`ErrorKind`].
+    /// If the file cannot be read, is empty, has an unknown format, or has a header that is truncated or
+    /// malformed. See [`ErrorKind`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let name = path.display().to_string();

@@ -8,8 +8,8 @@ pub struct Record<'a> {
     /// The number of the packet in the file, counted from 1.
     pub number: u64,
     /// The time stamp in nanoseconds since 1970-01-01 00:00 UTC. It is as in the file, so that it may be
-    /// earlier than that of the packet before. 0 if the packet has no time stamp (simple packet blocks of
-    /// pcapng).
+    /// earlier than the time stamp of the packet before. 0 if the packet has no time stamp (simple packet
+    /// blocks of pcapng).
     pub time: i64,
     /// The captured bytes: the start of the packet, at most [`crate::MAX_CAPTURED`] bytes.
     pub data: &'a [u8],

@@ -1,11 +1,11 @@
-//! The byte stream of a file, plain or decompressed, and what its decompressors share.
+//! The byte stream of a file, plain or decompressed, and a function that the decompressors share.
 
 use std::io::{self, BufRead, Read};
 
 /// The bytes of a file, after decompression if it is compressed.
 pub(crate) trait Stream: Read + Send {
     /// True if the compressed data are followed by bytes that are neither zeros nor compressed data. The
-    /// stream ends before them.
+    /// stream ends before these bytes; until its end has been read, the result is false.
     fn ignores_rest(&self) -> bool {
         false
     }

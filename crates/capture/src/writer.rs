@@ -65,7 +65,8 @@ impl Default for WriterOptions {
     }
 }
 
-/// A writer of a pcap file to any stream, with a buffer of 256 KiB.
+/// A writer of a pcap file to any stream. It gathers packets in a buffer, which is written once it has 256
+/// KiB.
 ///
 /// Call [`Writer::flush`] at the end. Dropping the writer also writes the contents of the buffer, but
 /// cannot report an error.
@@ -96,7 +97,7 @@ impl<W: Write> Writer<W> {
         Writer::with_buffer(inner, options, Vec::new())
     }
 
-    /// Like [`new`](Self::new), with a buffer that [`buffer`] allocated before.
+    /// Starts a file as [`new`](Self::new) does, with an empty buffer that [`buffer`] allocated before.
     pub fn with_buffer(inner: W, options: WriterOptions, mut buffer: Vec<u8>) -> Self {
         let snap_length = match options.snap_length {
             0 => MAX_CAPTURED as u32,
@@ -171,7 +172,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     ///
-    /// If the stream fails.
+    /// If the stream fails. Packets that were written since the last flush then count as lost, too.
     pub fn flush(&mut self) -> io::Result<()> {
         self.write_out()?;
         let result = self.inner.flush();
@@ -221,9 +222,9 @@ impl<W: Write> Writer<W> {
         (seconds, if self.nanoseconds { nanoseconds } else { nanoseconds / 1_000 })
     }
 
-    /// Writes the buffer to the stream. If the stream fails, records that it has not begun to take are lost,
-    /// and the rest of a header or record that it has taken in part stays in the buffer: it is written before
-    /// anything else once the stream works again, because otherwise nothing after it could be read.
+    /// Writes the buffer to the stream. If the stream fails, records that it has not begun to take are lost.
+    /// The rest of a header or record that it has taken in part stays in the buffer. This rest is written
+    /// first once the stream works again, because otherwise nothing after it could be read.
     fn write_out(&mut self) -> io::Result<()> {
         let (taken, result) = write_all(&mut self.inner, &self.buffer);
         let began = self.buffer.get(self.front..taken).unwrap_or_default();

@@ -1,6 +1,7 @@
-//! Floods: sequences of frames, each of which makes some table (of flows, neighbours, fragments, ...) store
-//! a new entry. Frame `number` of a flood depends only on its number and a seed. The keys of the table
-//! entries are distinct for 2^39 consecutive frame numbers.
+//! Floods: sequences of frames, each of which makes some table (of flows, neighbours, fragments, ...) store a
+//! new entry. Frame `number` of a flood depends only on its number and a seed. Its varying bits are distinct
+//! for 2^39 consecutive numbers; a [`Flood::Gap`] has the same bits in two frames. An IPv4 address alone
+//! holds only 24 of these bits, so that it occurs again earlier.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -51,7 +52,8 @@ struct Keys {
 
 impl Keys {
     /// Makes the keys of a frame number. Multiplication by an odd constant keeps the keys of different
-    /// numbers distinct and makes the keys of consecutive numbers look random.
+    /// numbers distinct, if the numbers differ in their low [`BITS`] bits. It also makes the keys of
+    /// consecutive numbers look random.
     fn of(seed: u64, number: u64) -> Keys {
         let mixed = (number ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Keys { all: mixed & ((1 << BITS) - 1) }
@@ -116,8 +118,8 @@ impl Flood {
         }
     }
 
-    /// Returns the IP address that a router looks up for frame `number`: the destination, or the announced
-    /// address of a [`Flood::Neighbor`].
+    /// Returns the IP address that a router looks up for frame `number`: the announced address of a
+    /// [`Flood::Neighbor`], the server's address for a [`Flood::Arp`], and otherwise the destination.
     pub fn receiver(self, seed: u64, number: u64) -> IpAddr {
         let keys = Keys::of(seed, number);
         match self {

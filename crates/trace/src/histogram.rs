@@ -7,7 +7,7 @@ const STEPS: u64 = 1 << STEP_BITS;
 const STEP_BITS: u32 = 11;
 
 /// A histogram of integers. Values below 4096 are counted exactly; larger values are rounded down by less
-/// than 1/2000 of the value. Has at most 53 x 2048 counters for any number of values.
+/// than 1/2000 of the value. Has at most 54 x 2048 counters for any number of values.
 #[derive(Debug, Clone, Default)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -109,7 +109,7 @@ impl Histogram {
     }
 }
 
-/// Returns the smallest value of the bin that `value` belongs to. Below 16, each value is a bin; above,
+/// Returns the smallest value of the bin that `value` belongs to. Below 16, each value is a bin; from 16 on,
 /// each power of two has eight bins of equal width.
 fn start_of_bin(value: u64) -> u64 {
     let shift = 60u32.saturating_sub(value.leading_zeros());
@@ -143,8 +143,8 @@ pub struct Distribution {
     pub p99: u64,
     /// The largest value.
     pub max: u64,
-    /// The bins with at least one value, by rising value. Below 16, each value has a bin of its own; above,
-    /// each power of two has eight bins.
+    /// The bins with at least one value, by rising value. Below 16, each value has a bin of its own; from 16
+    /// on, each power of two has eight bins.
     pub bins: Vec<Bin>,
 }
 

@@ -28,7 +28,7 @@ pub enum FlowlessKind {
     Fragment,
     /// An IP packet of a protocol other than TCP and UDP, or a truncated or malformed one.
     OtherIp,
-    /// A packet that is not IP.
+    /// A packet that is not IP, or whose link header could not be read.
     NotIp,
 }
 
@@ -50,12 +50,13 @@ pub struct Dissected<'a> {
 /// A packet as a member of a flow: the flow's numbers, and the fields of the transport header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// The number of the flow among all flows; see [`Flows`](crate::Flows).
+    /// The number of the flow among all flows; see [`FlowNumbers`](crate::FlowNumbers).
     pub number: u32,
     /// The number of the flow among the TCP flows, or among the flows of other protocols. Analyses of TCP
     /// use it as an array index, so that their arrays have no entries for UDP.
     pub ordinal: u32,
-    /// The length of the TCP or UDP payload on the wire, in bytes.
+    /// The length of the TCP or UDP payload on the wire, in bytes; 0 if a TCP header is malformed or was not
+    /// captured.
     pub payload: u32,
     /// The transport protocol, with the fields of the TCP header.
     pub transport: Transport,
@@ -73,7 +74,7 @@ pub enum Transport {
 /// The fields of a TCP header that the analyses use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpFields {
-    /// The sequence number of the first byte.
+    /// The sequence number of the first payload byte; with SYN, of the SYN itself.
     pub sequence: u32,
     /// The control bits; see [`tcp::flags`].
     pub flags: u8,

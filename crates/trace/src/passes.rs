@@ -29,8 +29,8 @@ use crate::report::TraceReport;
 pub struct Options {
     /// The packets to analyze; all by default.
     pub selection: Selection,
-    /// The number of addresses to report in detail: the addresses with the most TCP flows. 0 leaves out
-    /// this analysis and its second pass.
+    /// The number of addresses to report in detail: the addresses with the most TCP flows. 0 leaves out this
+    /// analysis.
     pub top_addresses: u16,
 }
 
@@ -91,7 +91,8 @@ impl Analyzer {
         self.clock.begin();
     }
 
-    /// Restarts all analyses that measure time, at a packet that begins a capture with an earlier time.
+    /// Restarts the analyses of batches, distances and concurrent flows, at a packet that begins a capture
+    /// with an earlier time. Otherwise they would compare times of different captures.
     #[cold]
     fn restart(&mut self) {
         self.batches.restart();
@@ -101,8 +102,8 @@ impl Analyzer {
         self.concurrency.restart();
     }
 
-    /// Adds the next packet of the capture to the analysis, if it is selected. It is processed once
-    /// `TOGETHER` packets are waiting.
+    /// Adds the next packet of the capture to the analysis, if it is selected. It waits until `TOGETHER`
+    /// packets can be processed together, or until a restart or the end.
     ///
     /// # Errors
     /// If the system has no memory for more flows.

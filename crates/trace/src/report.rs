@@ -20,7 +20,8 @@ pub struct TraceReport {
     pub traces: Vec<TraceSummary>,
     /// Notes for the user about the captures: damage, early ends, unknown link types.
     pub notes: Vec<String>,
-    /// The number of packets.
+    /// The number of packets that the filter selects. All other numbers are about these packets, except
+    /// [`unknown_packets`](Self::unknown_packets) and [`traces`](Self::traces).
     pub packets: u64,
     /// The number of bytes on the wire.
     pub bytes: u64,
@@ -48,7 +49,8 @@ pub struct TraceReport {
     /// The number of packets whose time is before the time of a preceding packet of the same capture, or of
     /// a capture that it continues.
     pub packets_behind: u64,
-    /// The number of packets whose link type is unknown, so that they belong to no flow.
+    /// The number of packets whose link type is unknown, so that they belong to no flow; packets that the
+    /// filter does not select count, too.
     pub unknown_packets: u64,
     /// The distribution of packet sizes in bytes.
     pub packet_bytes: Distribution,

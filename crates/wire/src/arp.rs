@@ -62,7 +62,7 @@ pub struct Header {
     pub sender_mac: MacAddr,
     /// IPv4 address of the sender.
     pub sender_ip: U32,
-    /// Hardware address of the target; zero in a request.
+    /// Hardware address of the target; usually zero in a request (RFC 826 leaves it open).
     pub target_mac: MacAddr,
     /// IPv4 address of the target.
     pub target_ip: U32,
@@ -92,7 +92,8 @@ impl Header {
 ///
 /// # Errors
 ///
-/// `Truncated` below 28 bytes, `Format` if the addresses are not Ethernet and IPv4.
+/// `Truncated` below 28 bytes; `Format`, with the type of the addresses, if the type or the length of an
+/// address is not that of Ethernet or IPv4.
 pub fn parse(bytes: &[u8]) -> Result<&Header, Error> {
     let (header, _) = Header::ref_from_prefix(bytes).map_err(|_| Error::Truncated {
         layer: Layer::Arp,

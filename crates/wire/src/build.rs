@@ -152,7 +152,8 @@ impl Builder {
     }
 
     /// Adds a VLAN tag with this control information (the VLAN identifier alone, or with priority bits),
-    /// inside the tags added before. All tags but the innermost have EtherType 0x88a8.
+    /// inside the tags added before. The EtherType ahead of the innermost tag is 0x8100, and ahead of all
+    /// others 0x88a8.
     #[must_use]
     pub fn vlan(mut self, control: u16) -> Self {
         self.vlans.push(control);
@@ -217,7 +218,8 @@ impl Builder {
         self
     }
 
-    /// Returns the bytes of the packet with this payload, with all lengths and checksums set.
+    /// Returns the bytes of the packet with this payload, with all lengths and checksums set. In packets of
+    /// [`ip`](Self::ip), these are the fields of the IP header only.
     ///
     /// # Errors
     ///
@@ -343,8 +345,8 @@ impl Builder {
                 Ok(())
             }
         };
-        // A checksum cannot be filled in only if the header is truncated, but the whole header was written
-        // just above.
+        // Filling in fails only if the header is truncated or its length field is wrong, but both were
+        // written just above.
         let _ = filled;
         Ok(bytes)
     }

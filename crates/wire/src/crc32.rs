@@ -9,8 +9,9 @@ pub const START: u32 = u32::MAX;
 
 const POLYNOMIAL: u32 = 0x04c1_1db7;
 
-/// For each value of the top byte, the number that is XORed to the register, shifted by one byte, when this
-/// byte leaves it.
+/// The change of the register for each value of the byte that is shifted out of it: the number that is XORed
+/// into the shifted register. The value is the top byte of the register, XORed with the next byte of the
+/// data.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

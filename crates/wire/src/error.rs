@@ -6,7 +6,8 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layer {
-    /// The link header: Ethernet, Linux cooked, null or loopback.
+    /// The link header: Ethernet, Linux cooked, null or loopback. In errors of [`crate::offload`], also the
+    /// frame as a whole.
     Link,
     /// An 802.1Q or 802.1ad tag.
     Vlan,

@@ -1,9 +1,9 @@
 //! EtherTypes: 16-bit numbers of the protocol that follows a link header or VLAN tag (IEEE 802 numbers,
 //! IANA).
 //!
-//! Values below [`MIN`] are lengths of IEEE 802.3 frames.
+//! Values of at most 1500 are lengths of IEEE 802.3 frames. Values between these and [`MIN`] have no meaning.
 
-/// The lowest value that is an EtherType; a lower value is the length of an 802.3 frame.
+/// The lowest value that is an EtherType; a value of at most 1500 is the length of an 802.3 frame.
 pub const MIN: u16 = 0x0600;
 /// EtherType of IPv4.
 pub const IPV4: u16 = 0x0800;

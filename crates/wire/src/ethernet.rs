@@ -15,7 +15,7 @@ pub struct Header {
     pub destination: MacAddr,
     /// Source MAC address.
     pub source: MacAddr,
-    /// The EtherType of the payload, see [`crate::ether_type`]; a value below 0x600 is the length of an
+    /// The EtherType of the payload, see [`crate::ether_type`]; a value of at most 1500 is the length of an
     /// 802.3 frame.
     pub ether_type: U16,
 }

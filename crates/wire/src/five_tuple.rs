@@ -9,10 +9,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::{U16, ip_protocol};
 
 /// The identity of a flow, in one direction: addresses, ports and protocol of its packets. A value has 40
-/// bytes without padding, so that it is hashed and compared as plain memory.
+/// bytes without padding, so that it is hashed as plain memory.
 ///
-/// A five-tuple is made by [`crate::Layers::five_tuple`], or from addresses and ports. An IPv4 address
-/// never equals an IPv6 address. Ports are 0 for protocols without ports.
+/// A five-tuple is made by [`crate::Layers::five_tuple`], or from addresses and ports. An IPv4 address never
+/// equals an IPv6 address. Ports are 0 for protocols without ports, and for fragments.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoBytes, FromBytes, KnownLayout, Immutable, Unaligned,
 )]
@@ -30,8 +30,8 @@ pub struct FiveTuple {
 }
 
 impl FiveTuple {
-    /// Makes the five-tuple of an IPv4 flow from (address, port) of source and destination; ports are 0 if
-    /// the protocol has none.
+    /// Makes the five-tuple of an IPv4 flow from (address, port) of source and destination. Callers pass port
+    /// 0 if the protocol has no ports.
     #[inline]
     pub fn v4(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16), protocol: u8) -> Self {
         let extend = |address: Ipv4Addr| {
@@ -49,8 +49,8 @@ impl FiveTuple {
         }
     }
 
-    /// Makes the five-tuple of an IPv6 flow from (address, port) of source and destination; ports are 0 if
-    /// the protocol has none.
+    /// Makes the five-tuple of an IPv6 flow from (address, port) of source and destination. Callers pass port
+    /// 0 if the protocol has no ports.
     #[inline]
     pub fn v6(source: (Ipv6Addr, u16), destination: (Ipv6Addr, u16), protocol: u8) -> Self {
         FiveTuple {
@@ -76,13 +76,13 @@ impl FiveTuple {
         self.address(&self.destination)
     }
 
-    /// Source port; 0 if the protocol has no ports.
+    /// Returns the source port; 0 for protocols without ports, and for fragments.
     #[inline]
     pub fn source_port(&self) -> u16 {
         self.source_port.get()
     }
 
-    /// Destination port; 0 if the protocol has no ports.
+    /// Returns the destination port; 0 for protocols without ports, and for fragments.
     #[inline]
     pub fn destination_port(&self) -> u16 {
         self.destination_port.get()

@@ -44,11 +44,12 @@ pub struct Header {
     pub code: u8,
     /// Checksum over the ICMP header and everything after it.
     pub checksum: U16,
-    /// In echo and time stamp messages, the identifier. In a redirect, the upper half of the gateway's
-    /// address; in a parameter problem, the pointer in its upper byte; in other errors, unused.
+    /// In messages with a query (echo, time stamp, information, address mask), the identifier. In a redirect,
+    /// the upper half of the gateway's address; in a parameter problem, the pointer in its upper byte. In
+    /// other errors, RFC 792 does not use this field.
     pub identifier: U16,
-    /// In echo and time stamp messages, the sequence number. In a redirect, the lower half of the gateway's
-    /// address; in unreachable with code 4, the next hop's MTU in bytes.
+    /// In messages with a query, the sequence number. In a redirect, the lower half of the gateway's address;
+    /// in unreachable with code 4, the next hop's MTU in bytes (RFC 1191).
     pub sequence: U16,
 }
 
@@ -69,8 +70,8 @@ impl Header {
         )
     }
 
-    /// True for echo and time stamp messages, requests and replies, whose [`Header::identifier`] tells
-    /// which query they belong to.
+    /// True if the message is an echo or time stamp message, request or reply; its [`Header::identifier`]
+    /// then tells which query it belongs to.
     #[inline]
     pub fn is_query(&self) -> bool {
         matches!(self.kind, kind::ECHO | kind::ECHO_REPLY | kind::TIME_STAMP | kind::TIME_STAMP_REPLY)

@@ -41,7 +41,7 @@ pub struct Header {
     /// Checksum over the pseudo-header, the ICMPv6 header and everything after it.
     pub checksum: U16,
     /// In echo messages, the identifier. In other messages, the upper 16 of the 32 bits that depend on the
-    /// type: MTU, pointer or flags.
+    /// type, such as an MTU, a pointer or flags.
     pub identifier: U16,
     /// In echo messages, the sequence number. In other messages, the lower 16 of the 32 bits that depend on
     /// the type.
@@ -52,14 +52,15 @@ impl Header {
     /// The length of the header in bytes.
     pub const LEN: usize = size_of::<Header>();
 
-    /// True for types below 128: the message reports an error and contains the start of the packet that
+    /// True if the type is below 128: the message reports an error and contains the start of the packet that
     /// caused it.
     #[inline]
     pub fn is_error(&self) -> bool {
         self.kind < 128
     }
 
-    /// True for echo requests and replies, whose [`Header::identifier`] tells which query they belong to.
+    /// True if the message is an echo request or reply; its [`Header::identifier`] then tells which query it
+    /// belongs to.
     #[inline]
     pub fn is_query(&self) -> bool {
         matches!(self.kind, kind::ECHO | kind::ECHO_REPLY)

@@ -81,8 +81,8 @@ impl Header {
         self.tos = self.tos & !3 | ecn & 3;
     }
 
-    /// Returns the offset in bytes of this packet's payload in the payload of the whole datagram; 0 for a
-    /// packet that is not a fragment.
+    /// Returns the offset in bytes of this packet's payload in the payload of the whole datagram; 0 for the
+    /// first fragment, and for a packet that is not a fragment.
     #[inline]
     pub fn fragment_offset(&self) -> usize {
         usize::from(self.fragment.get() & FRAGMENT_OFFSET) * 8

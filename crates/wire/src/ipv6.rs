@@ -1,11 +1,11 @@
 //! IPv6 header and extension headers (RFC 8200; AH RFC 4302, mobility RFC 6275, jumbograms RFC 2675).
 //!
 //! [`extensions`] is the only loop over extension headers; [`upper_layer`] returns the header that follows
-//! them. Each of them reads at most [`MAX_EXTENSIONS`] headers, and at most [`MAX_EXTENSION_BYTES`] bytes
-//! of headers in total.
+//! them. Both read at most [`MAX_EXTENSIONS`] headers, and at most [`MAX_EXTENSION_BYTES`] bytes of headers
+//! in total.
 //!
-//! A packet beyond these limits has no transport header for any element, and so no ports. Only its
-//! addresses distinguish it from other packets, as for a fragment other than the first.
+//! A packet beyond these limits has no transport header for any element, and so no ports. Its five-tuple
+//! consists of its addresses and, as protocol, the number of the extension header that was not read.
 
 use std::net::Ipv6Addr;
 
@@ -13,8 +13,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{Error, Layer, U16, U32, ip_protocol};
 
-/// The largest number of extension headers that are read in one packet. RFC 8200 allows each kind once,
-/// destination options twice.
+/// The largest number of extension headers that are read in one packet. RFC 8200 asks senders to use each
+/// kind at most once, and destination options at most twice.
 pub const MAX_EXTENSIONS: usize = 16;
 
 /// The largest total size, in bytes, of the extension headers that are read in one packet. A segment
@@ -274,9 +274,9 @@ impl FragmentHeader {
 /// Returns an iterator over the extension headers at the start of `bytes`; `next_header` is the field of
 /// the header before them.
 ///
-/// The iteration ends before the first header that is not an extension header, and after the header of a
-/// fragment other than the first, because data follow. A fault yields an error and ends it: truncation,
-/// more than [`MAX_EXTENSIONS`] headers, or more than [`MAX_EXTENSION_BYTES`] bytes.
+/// The iteration ends before the first header that is not an extension header. It also ends after the header
+/// of a fragment other than the first, because data follow. A fault yields an error and ends the iteration:
+/// truncation, more than [`MAX_EXTENSIONS`] headers, or more than [`MAX_EXTENSION_BYTES`] bytes.
 pub fn extensions(next_header: u8, bytes: &[u8]) -> Extensions<'_> {
     Extensions { next_header, rest: bytes, seen: 0, length: 0, done: false }
 }
@@ -332,8 +332,8 @@ impl std::iter::FusedIterator for Extensions<'_> {}
 ///
 /// A home address option replaces the source (RFC 6275, section 6.3). As long as a routing header has
 /// segments left, its final destination replaces the destination (RFC 8200, section 8.1). `None` if this
-/// destination is unknown, because the routing header has another type or is too short. Extension headers
-/// after the first unreadable one are ignored.
+/// destination is unknown, because the routing header has another type or is too short. The first unreadable
+/// extension header and all bytes after it are ignored.
 #[inline]
 pub fn checksum_addresses(header: &Header, rest: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr)> {
     match Extension::is(header.next_header) {
@@ -364,7 +364,8 @@ pub struct UpperLayer<'a> {
     /// The protocol of the header after the last extension header. After a fault, the kind of the extension
     /// header that could not be read.
     pub protocol: u8,
-    /// The offset of the header of `protocol`, in bytes from the end of the fixed header.
+    /// The offset of the header of `protocol`, in bytes from the end of the fixed header. In a fragment other
+    /// than the first, data are at this offset instead.
     pub offset: usize,
     /// The fragment header, if the packet is a fragment. `None` if there is no such header, or if it holds
     /// the whole packet ([`FragmentHeader::is_atomic`]).
@@ -473,8 +474,8 @@ mod tests {
             prop_assert_eq!((own.protocol, own.offset, own.fault), (ip_protocol::UDP, length, None));
             prop_assert_eq!(own.fragment, None, "the fragment headers hold whole packets");
 
-            // If the bytes are cut at any point, the result is a truncation, and an extension header at the
-            // offset that was reached.
+            // If the bytes are cut at any point, the fault is a truncation, and the protocol is that of the
+            // extension header at the offset that was reached.
             for cut in 0..length {
                 let own = upper_layer(next, &bytes[..cut]);
                 prop_assert!(matches!(own.fault, Some(Error::Truncated { .. })), "cut at {}", cut);

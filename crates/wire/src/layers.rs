@@ -23,39 +23,41 @@ pub const MAX_MPLS_LABELS: usize = 16;
 /// bytes give the same five-tuple as the whole packet.
 pub const FLOW_HEADERS: u16 = 512;
 
-/// The headers of a frame. Offsets are in bytes from the start of the frame, and lie within the frame.
+/// The headers of a frame. Offsets are in bytes from the start of the frame, and are at most its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layers {
     /// The EtherType after the link header and all VLAN tags. For link types without this field it follows
-    /// from the IP version. `None` if the headers are truncated, or if a frame without this field carries
-    /// no IP.
+    /// from the IP version. `None` if the link header or a VLAN tag could not be read, if the link type is
+    /// unknown, or if a frame without this field carries no IP.
     pub ether_type: Option<u16>,
-    /// The number of VLAN tags of the frame.
+    /// The number of VLAN tags that were read.
     pub vlan_tags: u8,
     /// The tag control information of the first (outermost) VLAN tag; the VLAN identifier is in the lower
     /// 12 bits.
     pub outer_vlan: Option<u16>,
     /// The tag control information of the last (innermost) VLAN tag, if there are at least two.
     pub inner_vlan: Option<u16>,
-    /// The number of MPLS labels of the frame. Labels do not say what follows: the bytes after the last
+    /// The number of MPLS labels that were read. Labels do not say what follows: the bytes after the last
     /// label are taken for IP if the first 4 bits are a version of IP.
     pub mpls_labels: u8,
     /// The protocol of the network header at offset `l3`.
     pub network: Network,
     /// The offset of the network header, after the link header, VLAN tags, MPLS labels or PPPoE header;
-    /// `None` if these are truncated, or the link type is unknown.
+    /// `None` if these could not be read, or the link type is unknown.
     pub l3: Option<usize>,
-    /// The protocol after the IP header and IPv6 extension headers. In fragments other than the first, the
-    /// field is set, too, although the header is not in the frame. `None` if the packet is not IP.
+    /// The protocol after the IP header and IPv6 extension headers; after a fault, the extension header that
+    /// could not be read. In fragments other than the first, the field is set, too, although the header is
+    /// not in the frame. `None` if the packet is not IP, or if its IP header is truncated or has a wrong
+    /// version or IHL.
     pub protocol: Option<u8>,
-    /// The offset of the header of `protocol`. `None` in fragments other than the first, and if the IP
-    /// headers could not be read to their end.
+    /// The offset of the header of `protocol`. `None` if the packet is not IP, in fragments other than the
+    /// first, and if the IP headers could not be read to their end.
     pub l4: Option<usize>,
     /// The offset of the first byte after the TCP, UDP, ICMP or ICMPv6 header; `None` for other protocols,
-    /// and if this header is truncated.
+    /// and if this header is truncated or malformed.
     pub payload: Option<usize>,
-    /// The offset of the end of the IP packet, or of the part of it that is in the frame; bytes after it
-    /// are link padding. The end of the frame if the packet is not IP.
+    /// The offset of the end of the IP packet, or of the part of it that is in the frame; bytes after it are
+    /// link padding. The end of the frame if the packet is not IP, or if its length could not be read.
     pub end: usize,
     /// The number of bytes by which the IP packet, according to its length field, extends beyond the end of
     /// the frame.
@@ -119,11 +121,12 @@ impl Layers {
         layers
     }
 
-    /// Returns the five-tuple of the packet; `None` if it is not IP or its IP header is truncated. `frame`
-    /// is the frame whose headers these are.
+    /// Returns the five-tuple of the packet; `None` if it is not IP, or if its IP header is truncated or has
+    /// a wrong version or IHL. `frame` is the frame whose headers these are.
     ///
-    /// Ports are 0 for protocols without ports, if they are truncated, and in all fragments. Only the first
-    /// fragment contains ports, but all fragments of a datagram must have the same five-tuple.
+    /// Ports are 0 for protocols without ports, if they are truncated or after a fault in the IP headers, and
+    /// in all fragments. Only the first fragment contains ports, but all fragments of a datagram must have
+    /// the same five-tuple.
     #[inline]
     pub fn five_tuple(&self, frame: &[u8]) -> Option<FiveTuple> {
         let protocol = self.fragment.map(|fragment| fragment.protocol).or(self.protocol)?;
@@ -344,8 +347,8 @@ impl Layers {
         self.missing = end - self.end;
     }
 
-    /// Sets the offset of the transport header to `l4`, and the offset after it. `l4` is at most
-    /// `self.end`.
+    /// Sets the offset of the transport header to `l4`, and the offset of the payload if the header is known
+    /// and whole. `l4` is at most `self.end`.
     #[inline]
     fn transport(&mut self, frame: &[u8], l4: usize, protocol: u8) -> Result<(), Error> {
         self.l4 = Some(l4);
@@ -382,8 +385,8 @@ fn network_by_version(frame: &[u8], offset: usize) -> Network {
     }
 }
 
-/// True if an IPv6 packet with this next header needs at least one byte of payload, so that a payload
-/// length of zero must mean something else.
+/// True if an IPv6 packet with this next header needs at least one byte of payload. A payload length of zero
+/// must then mean something else.
 #[inline]
 fn needs_payload(next_header: u8) -> bool {
     matches!(next_header, ip_protocol::TCP | ip_protocol::UDP) || ipv6::Extension::is(next_header)
@@ -698,8 +701,8 @@ mod tests {
         frame[18..20].fill(0);
         let layers = locate(&frame);
         assert_eq!((layers.end, layers.l4, layers.fault), (frame.len(), Some(54), None));
-        // For a protocol whose header may be missing, a payload length of zero is meant, and the remaining
-        // bytes are padding.
+        // For a protocol whose header may be missing, a payload length of zero is taken literally, and the
+        // remaining bytes are padding.
         for next in [ip_protocol::NO_NEXT, ip_protocol::SCTP, 253] {
             frame[20] = next;
             assert_eq!(locate(&frame).end, 54);

@@ -8,6 +8,8 @@
 //! | [`ether_type`], [`ip_protocol`] | numbers of the header that follows |
 //! | [`checksum`] | Internet checksum: full, incremental, per protocol |
 //! | [`link`], [`layers`], [`five_tuple`] | link types, the offsets of a frame's headers, its flow |
+//! | [`icmp_names`] | names of ICMP types and codes in Click |
+//! | [`sctp`], [`crc32`] | the checksum of SCTP; CRC-32/MPEG-2 |
 //! | [`offload`] | work left to devices: partial checksums, large segments |
 //! | [`merge`] | segments that can be merged into a large one |
 //! | [`build`] | packets with correct checksums, for sources and tests |

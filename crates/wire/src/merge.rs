@@ -15,15 +15,15 @@ use crate::{FromBytes, IntoBytes, ip_protocol, ipv4, ipv6, offload, tcp, udp};
 
 /// The TCP flags that segments may have if they are to be merged.
 const PLAIN: u8 = tcp::flags::ACK | tcp::flags::ECE | ON_LAST | tcp::flags::CWR;
-/// The TCP flags that cutting leaves on the last segment only.
+/// The TCP flags among [`PLAIN`] that cutting leaves on the last segment only.
 const ON_LAST: u8 = tcp::flags::PSH | tcp::flags::FIN;
 /// The checksum 0xffff, a zero in one's complement. It is as valid as 0, but cutting writes a
 /// computed zero as 0 for IPv4 and TCP, so that 0xffff would not be restored. For UDP, it is written as
 /// 0xffff.
 const NEGATIVE_ZERO: u16 = 0xffff;
 
-/// Masks by which headers are compared, one per 32-bit word, with ones for the bits that must be equal:
-/// here all bits. The next two have the first or the last two bytes only.
+/// The mask for a header word of 32 bits of which all bits must be equal. Masks have ones for the bits that
+/// are compared; [`FIRST_HALF`] and [`LAST_HALF`] have the first or the last two bytes only.
 const ALL: [u8; 4] = [0xff; 4];
 const FIRST_HALF: [u8; 4] = [0xff, 0xff, 0, 0];
 const LAST_HALF: [u8; 4] = [0, 0, 0xff, 0xff];
@@ -79,7 +79,7 @@ fn same<const N: usize>(a: &[u8], b: &[u8], mask: &[[u8; 4]; N]) -> bool {
     words.fold(0, |differs, ((a, b), mask)| differs | (word(a) ^ word(b)) & word(mask)) == 0
 }
 
-/// True if the bytes from offset `place` on are equal in both slices, which must have the same length.
+/// True if both slices are equal from offset `place` on; false if one of them is shorter than `place`.
 #[inline(always)]
 fn same_behind(a: &[u8], b: &[u8], place: usize) -> bool {
     a.get(place..).zip(b.get(place..)).is_some_and(|(a, b)| equal(a, b))
@@ -110,8 +110,8 @@ struct AfterExtensions {
 }
 
 /// Reads IPv6 extension headers. Returns `None` if one of them is unreadable, or if the transport header
-/// after it cannot be found or checked (a fragment, AH). Also returns `None` for a routing header with
-/// segments left, because it changes the destination in the checksum.
+/// after it cannot be found or checked (a fragment, AH, mobility). Also returns `None` for a routing header
+/// with segments left, because it changes the destination in the checksum.
 fn after_extensions(next_header: u8, bytes: &[u8]) -> Option<AfterExtensions> {
     let mut behind = AfterExtensions { protocol: next_header, length: 0, is_plain: true };
     for extension in ipv6::extensions(next_header, bytes) {
@@ -177,8 +177,7 @@ impl Ip {
     }
 
     /// Returns the segment with this IP and TCP header, in a packet of `length` bytes, of which the first
-    /// `head` are available. `None` if the headers are not available, or the payload does not end inside
-    /// the packet.
+    /// `head` are available. `None` if the data offset is below 5, and as for [`segment`](Self::segment).
     #[inline(always)]
     fn tcp(mut self, header: &tcp::Header, head: usize, length: usize) -> Option<WholeSegment> {
         let own = header.header_len();
@@ -191,8 +190,7 @@ impl Ip {
     }
 
     /// Returns the datagram with this IP and UDP header, in a packet of `length` bytes, of which the first
-    /// `head` are available. `None` if the headers are not available, or the payload does not end inside
-    /// the packet.
+    /// `head` are available. `None` as for [`segment`](Self::segment).
     #[inline(always)]
     fn udp(mut self, header: &udp::Header, head: usize, length: usize) -> Option<WholeSegment> {
         let is_whole = self.l4 + usize::from(header.length.get()) == self.end;
@@ -200,9 +198,9 @@ impl Ip {
         self.segment(udp::Header::LEN, head, length)
     }
 
-    /// Returns the segment with a transport header of `own` bytes in a packet of `length` bytes, of which
-    /// the first `head` are available. `None` if the headers are not available, or the payload does not end
-    /// inside the packet.
+    /// Returns the segment with a transport header of `own` bytes in a packet of `length` bytes, of which the
+    /// first `head` are available. `None` if the headers are not available, if the payload does not end
+    /// inside the packet, or if an offset or length is above 65,535.
     #[inline(always)]
     fn segment(self, own: usize, head: usize, length: usize) -> Option<WholeSegment> {
         let Ip { network, l3, l4, end, is_plain, id } = self;
@@ -225,15 +223,15 @@ impl Ip {
     }
 }
 
-/// A TCP segment or UDP datagram that is whole: its packet contains all bytes that its length fields say.
+/// A TCP segment or UDP datagram that is whole: its packet contains all bytes that its IP length field says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WholeSegment {
     /// The IP version: [`Network::Ipv4`] or [`Network::Ipv6`].
     pub network: Network,
     /// True for TCP, false for UDP.
     pub is_tcp: bool,
-    /// True if its IP and transport headers allow that the segment is merged with others. The checksum over
-    /// the data is not checked.
+    /// True if the segment has data, and its IP and transport headers allow that it is merged with others.
+    /// The checksum over the data is not checked.
     pub is_plain: bool,
     /// The offset of the IP header in the packet, in bytes.
     pub l3: u16,
@@ -255,8 +253,9 @@ impl WholeSegment {
     /// Parses a packet of `length` bytes, of which `head` holds the first, and whose IP header starts at
     /// offset `l3`.
     ///
-    /// Returns `None` if the packet is neither TCP nor UDP, is a fragment, or is shorter than its length
-    /// fields say. Four IPv6 extension headers may precede the transport header: hop-by-hop options,
+    /// Returns `None` if the packet is neither TCP nor UDP, is a fragment, or is shorter than its IP length
+    /// field says. Also if a header is malformed or not in `head`, or the packet is too long for the fields
+    /// of 16 bits. Four kinds of IPv6 extension headers may precede the transport header: hop-by-hop options,
     /// destination options, a routing header without segments left, and a fragment header that holds the
     /// whole packet.
     #[inline]
@@ -264,9 +263,9 @@ impl WholeSegment {
         WholeSegment::plain(head, l3, length).or_else(|| WholeSegment::of_any(head, l3, length))
     }
 
-    /// Like [`of`](Self::of), but only for TCP over IPv4 without IP options; `None` for other packets.
-    /// Nearly all packets have this format: both headers have fixed offsets, so that a single length check
-    /// is enough.
+    /// Parses a packet as [`of`](Self::of) does, but only TCP over IPv4 without IP options; `None` for other
+    /// packets. Nearly all packets have this format: both headers have fixed offsets, so that a single length
+    /// check is enough.
     #[inline(always)]
     pub fn plain(head: &[u8], l3: usize, length: usize) -> Option<WholeSegment> {
         let (Plain { ip, tcp }, _) = Plain::ref_from_prefix(head.get(l3..)?).ok()?;
@@ -314,14 +313,15 @@ impl WholeSegment {
     }
 
     /// True if the segment has a checksum. Only UDP datagrams can have none (a checksum field of 0).
+    /// `headers` holds the packet from its start to the data.
     #[inline]
     pub fn has_checksum(&self, headers: &[u8]) -> bool {
         self.is_tcp || headers.get(usize::from(self.l4) + 6..usize::from(self.l4) + 8) != Some(&[0, 0])
     }
 
     /// Checks the transport checksum of a packet, given in pieces of which the first contains all headers.
-    /// Returns the sum of the data, which [`enlarge`](Self::enlarge) needs; `None` if the checksum is
-    /// wrong.
+    /// Returns the sum of the data, which [`enlarge`](Self::enlarge) needs; `None` if the checksum is wrong
+    /// or the first piece is too short.
     #[inline]
     pub fn verify<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Sum> {
         let mut pieces = pieces.into_iter();
@@ -338,8 +338,9 @@ impl WholeSegment {
         whole.is_valid().then_some(sum)
     }
 
-    /// Returns the sum of the data like [`verify`](Self::verify), but computes it from the headers alone:
-    /// the checksum is known to be right, for example because the network card has checked it.
+    /// Returns the sum of the data as [`verify`](Self::verify) does, but computes it from the headers alone.
+    /// The checksum must be known to be right, for example because the network card has checked it. `None` if
+    /// `headers` are too short.
     #[inline]
     pub fn trust(&self, headers: &[u8]) -> Option<Sum> {
         Some(self.header_sum(headers)?.complement(self.length.into()))
@@ -424,15 +425,16 @@ impl WholeSegment {
         self.is_last_of(self.flags)
     }
 
-    /// True if no other segment may follow a segment with these flags, because they include PSH or FIN. The
-    /// segment is of the large segment that starts with `self`.
+    /// True if no other segment may follow a segment with these flags, because it is TCP and they include PSH
+    /// or FIN. The flags are those of any segment of the large segment that starts with `self`.
     #[inline]
     pub fn is_last_of(&self, flags: u8) -> bool {
         self.is_tcp && flags & ON_LAST != 0
     }
 
     /// Changes the headers of this segment, the first, to those of a large segment with `length` bytes of
-    /// data. `last` are the TCP flags of the last segment, whose PSH and FIN are added.
+    /// data. `last` are the TCP flags of the last segment, whose PSH and FIN are added. Nothing changes if
+    /// `headers` is too short.
     ///
     /// `data` is the sum of all data, from which the checksum is computed. If it is `None`, the checksum
     /// field gets the sum of the pseudo-header only, and a device completes it.

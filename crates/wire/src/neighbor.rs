@@ -95,7 +95,7 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the link-layer address in the first option of this type (see [`option`]). `None` if there is
-    /// no such option, or if the address is not that of a single host on Ethernet.
+    /// no such option, or if it does not hold six bytes that are the address of a single host on Ethernet.
     pub fn link_address(&self, kind: u8) -> Option<MacAddr> {
         let address = *self.option(kind)?.get(2..)?.as_array()?;
         Some(MacAddr(address)).filter(MacAddr::is_host)

@@ -3,7 +3,8 @@
 //! size that its sender chose.
 //!
 //! The offsets and sizes come with the frame in a virtio-net header (virtio 1.2, section 5.1.6). Frames may
-//! be in pieces, so that all functions need only the headers to be in the first piece.
+//! be in pieces, so most functions need only the headers, in the first piece. [`complete`] and
+//! [`Segments::write`] need the whole frame in one piece.
 
 use std::ops::Range;
 
@@ -105,8 +106,9 @@ impl Segments {
     ///
     /// # Errors
     ///
-    /// If the frame is neither TCP nor UDP over IP, is a fragment, or has headers that are not all in
-    /// `head`. Also if its final destination is unknown ([`PseudoHeader::of`]), or if `size` is 0.
+    /// If the frame is neither TCP nor UDP over IP, is a fragment, is malformed, or has headers that are not
+    /// all in `head`. Also if its final destination is unknown ([`PseudoHeader::of`]), if `length` ends
+    /// before the payload begins, or if `size` is 0.
     pub fn of(head: &[u8], link: LinkType, length: usize, size: usize) -> Result<Segments, Error> {
         let layers = Layers::locate(head, link);
         let fault = |found| Error::Format { layer: Layer::Link, found };
@@ -123,7 +125,8 @@ impl Segments {
             return Err(fault(ip_protocol::ROUTING.into()));
         }
         let end = (layers.end + layers.missing).min(length);
-        // If the IP length field is 0, the packet ends with the frame.
+        // If the IP length field is 0, `locate` takes the end of `head` for the end of the packet. But the
+        // packet ends with the frame.
         let end = if layers.end == head.len() && layers.missing == 0 { length } else { end };
         if size == 0 || end < start {
             return Err(Error::Length { layer: if is_tcp { Layer::Tcp } else { Layer::Udp }, found: size });
@@ -243,9 +246,9 @@ pub(crate) fn jumbo(ip: &[u8]) -> usize {
     }
 }
 
-/// Sets the total length of an IPv4 header before `length` bytes of transport header and payload, adds
-/// `number` to the identification, and writes the header checksum. Returns the pseudo-header; `None` if the
-/// header is truncated.
+/// Finishes the IPv4 header of a frame with `length` bytes of transport header and payload: sets the total
+/// length, adds `number` to the identification, and writes the header checksum. Returns the pseudo-header;
+/// `None` if the header is truncated.
 fn finish_ipv4(ip: &mut [u8], length: usize, number: usize) -> Option<PseudoHeader> {
     let whole = ip.len() + length;
     let (header, _) = ipv4::Header::mut_from_prefix(ip).ok()?;
@@ -340,8 +343,8 @@ mod tests {
                 framed(builder, &tags, link).build(payload).unwrap()
             };
             let mut large = build(0, set, &payload);
-            // The large frame has only the sum of the pseudo-header as checksum, because cutting must not
-            // depend on the old checksum.
+            // The checksum of most large frames is overwritten by the partial checksum of a wrong length,
+            // because cutting must not depend on the old checksum.
             start_checksum(&mut large, link, payload.len()).ok();
             let chunks: Vec<&[u8]> = payload.chunks(size).collect();
             let expected: Vec<Vec<u8>> = chunks.iter().enumerate().map(|(number, chunk)| {

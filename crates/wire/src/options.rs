@@ -1,5 +1,5 @@
-//! The format of option lists that IPv4 and TCP share. An option has a kind byte, a length byte that counts
-//! both, and data. Kind 0 ends the list; kind 1 is a single byte of padding.
+//! The format of option lists that IPv4 and TCP share. An option has a kind byte, a length byte, and data;
+//! the length counts all three. Kind 0 ends the list; kind 1 is a single byte of padding.
 
 use crate::{Error, Layer};
 

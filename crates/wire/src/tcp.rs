@@ -7,21 +7,21 @@ use crate::{Error, Layer, U16, U32};
 
 /// Control bits: values of [`Header::flags`].
 pub mod flags {
-    /// The sender has no more data.
+    /// Flag of a segment: the sender has no more data.
     pub const FIN: u8 = 0x01;
-    /// The sequence number is the initial one (start of a connection).
+    /// Flag of a segment: the sequence number is the initial one (start of a connection).
     pub const SYN: u8 = 0x02;
-    /// The connection is reset.
+    /// Flag of a segment: the connection is reset.
     pub const RST: u8 = 0x04;
-    /// The receiver shall pass the data to the application at once.
+    /// Flag of a segment: the receiver shall pass the data to the application at once.
     pub const PSH: u8 = 0x08;
-    /// The acknowledgment number is valid, as in nearly all segments.
+    /// Flag of a segment: the acknowledgment number is valid, as in nearly all segments.
     pub const ACK: u8 = 0x10;
-    /// The urgent pointer is valid.
+    /// Flag of a segment: the urgent pointer is valid.
     pub const URG: u8 = 0x20;
-    /// The sender of this segment has received a packet with congestion experienced (ECN echo).
+    /// Flag of a segment: its sender has received a packet with congestion experienced (ECN echo).
     pub const ECE: u8 = 0x40;
-    /// The sender has reduced its congestion window after ECN echo.
+    /// Flag of a segment: the sender has reduced its congestion window after ECN echo.
     pub const CWR: u8 = 0x80;
 }
 
@@ -41,7 +41,8 @@ pub struct Header {
     pub data_offset: u8,
     /// Control bits, see [`flags`].
     pub flags: u8,
-    /// The receive window, in units of 2 to the power of the window scale.
+    /// The receive window. Its unit is one byte in a segment with SYN; otherwise 2 to the power of the window
+    /// scale, in bytes (RFC 7323, section 2.2).
     pub window: U16,
     /// Checksum over the pseudo-header, the TCP header and the payload.
     pub checksum: U16,
@@ -112,7 +113,7 @@ pub enum Opt<'a> {
     TimeStamps {
         /// The sender's clock when it sent the segment.
         value: u32,
-        /// The last time stamp of the peer that the sender has received.
+        /// The time stamp of the peer that the sender echoes (TS.Recent in RFC 7323); only valid with ACK.
         echo: u32,
     },
     /// An option of any other kind, or of one of these kinds with an invalid length.

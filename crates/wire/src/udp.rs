@@ -15,7 +15,8 @@ pub struct Header {
     /// The length of header and payload in bytes; 0 in a jumbogram, whose length follows from the IP
     /// header.
     pub length: U16,
-    /// Checksum over pseudo-header, header and payload; 0 means no checksum, which only IPv4 allows.
+    /// Checksum over pseudo-header, header and payload; 0 means no checksum, which IPv4 allows, and IPv6 only
+    /// for tunnels (RFC 6935).
     pub checksum: U16,
 }
 

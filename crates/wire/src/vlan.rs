@@ -47,7 +47,8 @@ impl Tag {
         self.control.set(self.control.get() & 0x1fff | u16::from(priority & 7) << 13);
     }
 
-    /// True if the drop eligible indicator is set: the frame is dropped before others in congestion.
+    /// True if the drop eligible indicator is set: in congestion, the frame may be dropped in favour of
+    /// others.
     #[inline]
     pub fn drop_eligible(&self) -> bool {
         self.control.get() & 0x1000 != 0

@@ -26,23 +26,25 @@ const SLICED: (f64, f64) = (0.5, 0.25);
 /// The rate in bits per second below which a server moves payloads without effort, so that slicing gains
 /// little.
 const FAST: f64 = 1e10;
-/// The packets per second that one core handles in a light chain. At lower rates, spraying gains little.
+/// The number of packets per second that one core handles in a light chain. At lower rates, spraying gains
+/// little.
 const CORE_PACKETS: f64 = 1e6;
 /// The share of busy cores from which on spreading whole flows is enough, so that spraying does not pay.
 const BUSY: f64 = 0.8;
 /// Bounds, as [`ACKS`], for the share of segments that REORDER puts in order.
 const MENDED: (f64, f64) = (0.001, 0.0001);
-/// The share of packets with an earlier time stamp than the packet before, from which on arrival times
-/// count as unknown.
+/// The share of packets with an earlier time stamp than a preceding packet, from which on arrival times count
+/// as unknown.
 const BEHIND: f64 = 0.01;
-/// The share of pure ACKs with wrong checksums from which on the other ACKs do not represent the traffic.
+/// The share of pure ACKs whose checksums are wrong or were not captured, from which on the other ACKs do not
+/// represent the traffic.
 const DAMAGED: f64 = 0.5;
 /// The cost of holding a packet: pairs of a number of flows and nanoseconds (docs/reframer.md, with an SLF
 /// of 1).
 const HOLD: [(f64, f64); 3] = [(1e4, 35.0), (1e5, 80.0), (1e6, 83.0)];
 
-/// Returns the cost of holding a packet in nanoseconds, with this number of flows: interpolated between the
-/// entries of [`HOLD`].
+/// Returns the cost of holding a packet in nanoseconds, with this number of flows: interpolated on a
+/// logarithmic scale between the entries of [`HOLD`], and the cost of the nearest entry outside of them.
 pub(super) fn hold_cost(flows: u64) -> f64 {
     let flows = (flows as f64).clamp(HOLD[0].0, HOLD[HOLD.len() - 1].0);
     let between = HOLD.windows(2).find(|ends| flows <= ends[1].0);
@@ -58,7 +60,7 @@ pub(super) fn hold_cost(flows: u64) -> f64 {
 pub(super) enum Verdict {
     /// The mechanism gains more than it costs, by the bounds of this file.
     Pays,
-    /// There is a gain, but it is a small part of a machine's time.
+    /// There is a gain, but it is small by the bounds of this file.
     Little,
     /// The mechanism gains nothing, or less than it costs.
     #[default]
@@ -137,8 +139,8 @@ pub(super) struct Row {
 pub(super) struct Reframing {
     pub(super) verdict: Verdict,
     pub(super) why: String,
-    /// The shortest delay in microseconds that is nearly as good as the best delay. `None` if no delay
-    /// saves flow switches.
+    /// The shortest delay in microseconds that is nearly as good as the best delay. `None` if no delay saves
+    /// flow switches, or if the verdict is unknown.
     pub(super) delay_us: Option<u32>,
     /// The cost of a flow switch in nanoseconds from which on the chosen delay gains something.
     pub(super) break_even_ns: Option<f64>,
@@ -172,8 +174,8 @@ pub(super) struct Acks {
     pub(super) judged: Judged,
     /// The share of all packets that COMPRESS would drop.
     pub(super) removed: f64,
-    /// The share of packets that are pure ACKs (without payload), and the share of pure ACKs with wrong
-    /// checksums.
+    /// The share of packets that are pure ACKs (without payload), and the share of pure ACKs whose checksums
+    /// are wrong or were not captured.
     pub(super) pure: f64,
     pub(super) damaged: f64,
 }
@@ -303,7 +305,8 @@ pub(super) fn notes(report: &TraceReport) -> Vec<String> {
     notes
 }
 
-/// Returns the number of pure ACKs, and the number of pure ACKs with wrong checksums.
+/// Returns the number of pure ACKs, and the number of pure ACKs whose checksums are wrong or were not
+/// captured.
 fn pure_acks(report: &TraceReport) -> (u64, u64) {
     report.ack_coalescing.values().next().map_or((0, 0), |acks| (acks.pure_acks, acks.pure_damaged))
 }
@@ -348,7 +351,7 @@ pub(super) fn reframing(report: &TraceReport, assumed: &Assumptions, outcomes: &
         .zip(outcomes)
         .map(|(&delay, outcome)| Row { delay_us: delay.into(), ..row(report, assumed, outcome) })
         .collect();
-    // The best delay saves most switches, whatever a switch costs.
+    // The best delay is the delay that saves the most switches, whatever a switch costs.
     let most = delays.iter().filter(allowed).map(|row| row.saved_switches).fold(0.0, f64::max);
     let good = |row: &&Row| most > 0.0 && row.saved_switches >= most * GOOD_ENOUGH;
     let chosen = delays.iter().filter(allowed).find(good).copied();
@@ -458,8 +461,8 @@ pub(super) fn slo_for(delay_us: u32) -> u32 {
     (delay_us * 8).div_ceil(7)
 }
 
-/// Returns the longest time in microseconds that packets wait with an SLO. An eighth of the SLO is a
-/// reserve.
+/// Returns the longest time in microseconds that packets wait with an SLO. The last eighth of the SLO is left
+/// for the packets to leave in.
 pub(super) fn longest_under(slo_us: u32) -> f64 {
     f64::from(slo_us) * 7.0 / 8.0
 }

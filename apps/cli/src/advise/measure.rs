@@ -46,7 +46,7 @@ pub(super) struct Trial {
 }
 
 /// Runs a capture through several Reframers at once, so that the capture is read only once. Returns an
-/// outcome for each trial. `progress` counts the packets that have entered the graph.
+/// outcome for each trial. `progress` counts each packet that has entered the graph once per trial.
 ///
 /// # Errors
 /// If the configuration or the run fails: the message for the user.
@@ -129,8 +129,9 @@ fn outcome(worker: &mut Worker, number: usize, longest_us: f64) -> Result<Outcom
     })
 }
 
-/// Parses the histogram of a handler. Returns for each class its upper bound in nanoseconds, and the number
-/// of packets that waited less than this bound but at least as long as the previous bound.
+/// Parses the histogram of a handler. Returns the upper bound of each class in nanoseconds, and the number of
+/// packets in the class. These packets waited less than the bound, but not less than the bound of the class
+/// before.
 fn classes(text: &str) -> Vec<(u64, u64)> {
     let class = |line: &str| {
         let (bound, count) = line.strip_prefix('<')?.split_once("ns ")?;

@@ -131,8 +131,8 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     let delays = DELAYS.iter().map(|&delay| trial(delay.into(), format!("DELAY {delay}us"))).collect();
     let outcomes = through("delays", delays)?;
     let reframer = judge::reframing(&report, &assumed, &outcomes);
-    // COMPRESS and REORDER may pay even if no delay pays. They are then tried with the longest allowed
-    // delay.
+    // COMPRESS and REORDER may pay even if no delay pays. If no delay was chosen, they are tried with the
+    // longest allowed delay.
     let delay = reframer.delay_us.unwrap_or_else(|| judge::longest(&assumed));
     let waits = f64::from(delay);
     let others = ["COMPRESS", "REORDER"];

@@ -385,8 +385,8 @@ fn rebuild(asked: &Asked, successors: Successors) -> Rebuild {
 }
 
 /// Returns the exit status that `--exit-handler` takes from a handler's value. An integer is the status
-/// itself, true is 0 and false is 1. For anything else, and for errors, a message is printed and the status
-/// is 255.
+/// itself, modulo 256; true is 0 and false is 1. For anything else, and for errors, a message is printed and
+/// the status is 255.
 fn exit_status(workers: &mut Workers, handler: &str) -> u8 {
     let handler = handler.trim();
     let (handler, param) = handler.split_once(char::is_whitespace).unwrap_or((handler, ""));

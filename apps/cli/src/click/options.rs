@@ -33,7 +33,7 @@ const fn spec(long: &'static str, short: Option<char>, takes: Takes) -> Spec {
     Spec { long, short, same_as: None, takes, negatable: false }
 }
 
-/// The options of the user-level drivers of Click and FastClick.
+/// The options of the user-level drivers of Click and FastClick, and further options of Tidegate.
 pub(super) const OPTIONS: &[Spec] = &[
     Spec { negatable: true, ..spec("affinity", Some('a'), Takes::OptionalInteger) },
     Spec { negatable: true, ..spec("allow-reconfigure", Some('R'), Takes::Nothing) },

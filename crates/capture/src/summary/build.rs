@@ -4,21 +4,22 @@ use wire::checksum::{self, PseudoHeader};
 
 use super::{FlowDefaults, PacketInfo, SummaryField};
 
-/// A packet made from a line or record of a summary: headers with the values of its fields, and zeros
-/// elsewhere. `bytes` may be shorter than the IP header says; `info.extra_length` is the number of
-/// missing bytes.
+/// A packet made from a line or record of a summary: headers with the values of its fields, and with fixed
+/// values, mostly zeros, in all other places. `bytes` may be shorter than the IP header says;
+/// `info.extra_length` is the number of missing bytes.
 #[derive(Clone, Debug, Default)]
 pub struct BuiltPacket {
     /// The bytes of the packet, from its Ethernet header or else its IP header on.
     pub bytes: Vec<u8>,
     /// The offset of the Ethernet header in `bytes`; `None` if the packet has none.
     pub mac: Option<usize>,
-    /// The offset of the IP header in `bytes`; `None` if the packet has none.
+    /// The offset of the IP header in `bytes`; `None` if the packet has none. In a packet with an Ethernet
+    /// header it is set even if the Ethernet type is not IPv4.
     pub network: Option<usize>,
     /// The values of the summary that are not part of the packet's bytes: times, counts, paint, aggregate.
     pub info: PacketInfo,
     /// The length in bytes that the packet shall have according to the summary, from the start of `bytes`;
-    /// zero if the summary has none.
+    /// zero if no field gives a length.
     meant: usize,
     /// True if the summary has an Ethernet type other than IPv4, so that no IP header is made.
     not_ip: bool,
@@ -100,9 +101,9 @@ impl BuiltPacket {
         self.get16(ip + 6) & 0x1fff == 0
     }
 
-    /// Adds a transport header if there is none yet, cut if the packet is meant to be shorter. Returns its
-    /// offset; `None` if the packet's protocol is not one of `protocols`. An empty list allows any
-    /// protocol.
+    /// Adds a transport header if there is none yet, cut if the packet is meant to be shorter; fragments
+    /// other than the first get none. Returns its offset. `None` if the packet is not IP, or if its protocol
+    /// is neither 0 nor one of `protocols`. An empty list allows any protocol.
     fn make_transport(&mut self, protocols: &[u8]) -> Option<usize> {
         let ip = self.make_ip()?;
         let at = self.transport()?;
@@ -335,7 +336,8 @@ impl BuiltPacket {
         Some(length as u8)
     }
 
-    /// Adds the headers that the packet still lacks, and returns the offset of the payload.
+    /// Adds the headers that the packet still lacks, and returns the offset of the payload; 0 if the packet
+    /// is not IP.
     fn payload(&mut self) -> usize {
         let Some(ip) = self.make_ip() else { return 0 };
         self.make_transport(&[]);
@@ -350,9 +352,9 @@ impl BuiltPacket {
         }
     }
 
-    /// Sets the length of the packet so that `payload` bytes follow at offset `at`. If the summary gave a
-    /// longer length, the difference must be options: zeros are inserted into the TCP and IP headers,
-    /// unless these have options.
+    /// Sets the length of the packet so that `payload` bytes follow at offset `at`, unless the summary gave a
+    /// length. If that length is longer, the difference must be options: zeros are inserted into the TCP and
+    /// IP headers, unless these have options.
     fn account(&mut self, at: usize, payload: usize) {
         let Some(ip) = self.network.filter(|_| !self.not_ip && self.meant > 0) else {
             self.meant = at + payload;
@@ -374,8 +376,9 @@ impl BuiltPacket {
         }
     }
 
-    /// Fills in the IP and UDP length fields. If `checksums` is true, also extends the packet to its whole
-    /// length and writes all checksums. Sets `extra_length` to the number of bytes that are missing.
+    /// Fills in the IP length field, and the UDP length field if it is zero. If `checksums` is true, also
+    /// extends the packet to its whole length and writes its checksums; fragments get that of the IP header
+    /// only. Sets `extra_length` to the number of bytes that are missing.
     pub(super) fn finish(&mut self, checksums: bool) {
         if self.flow.is_some() {
             self.make_ip();

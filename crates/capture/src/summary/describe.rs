@@ -11,7 +11,8 @@ use super::{PacketInfo, SummaryField};
 pub struct View<'p> {
     /// The bytes of the packet. Of a packet in several pieces, only the first piece.
     pub data: &'p [u8],
-    /// The offset of the link-layer header from the first byte of `data`; negative if it was stripped.
+    /// The offset of the link-layer header from the first byte of `data`; negative if it was stripped, `None`
+    /// if it is not known.
     pub mac: Option<isize>,
     /// The offset of the IP header from the first byte of `data`.
     pub network: Option<isize>,
@@ -232,8 +233,8 @@ impl<'p> Facts<'p> {
         found
     }
 
-    /// Returns the offset of the payload from the first byte of `data`, and its length in bytes according
-    /// to the headers.
+    /// Returns the offset of the payload from the first byte of `data`, and its length in bytes according to
+    /// the headers. Without a valid IP header, all of `data` is payload.
     fn payload(&self) -> (usize, u32) {
         if self.ip.is_empty() {
             return (0, (self.view.data.len() - self.tailpad) as u32);

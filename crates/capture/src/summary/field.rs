@@ -16,9 +16,10 @@ macro_rules! fields {
     };
 }
 
-// Each line has a field's variant, name, width, order and synonyms. Packets are built from the field with
-// the lowest order to the highest: link layer, network, transport, payload. In each layer, fields that
-// change the header's size come first.
+// Each line has a field's variant, name, width, order and synonyms. Packets are built from the field with the
+// lowest order to the highest: link layer, network, transport, payload. The fragment fields come first in the
+// network layer, because later fragments have no transport header. Fields of equal order keep the order of
+// the dump.
 fields! {
     Timestamp "timestamp" 8 0 = "utimestamp" "ts",
     NanoTimestamp "ntimestamp" 8 0,
@@ -108,7 +109,8 @@ impl SummaryField {
         }
     }
 
-    /// True if a packet can be built from the field; only the thread's number is not part of a packet.
+    /// True if a packet can be built from the field; false only for the thread's number, which is not part of
+    /// a packet.
     pub fn can_be_read(self) -> bool {
         self != SummaryField::Thread
     }

@@ -1,13 +1,13 @@
 //! IP summary dumps: packets as lines of text, or binary records, of chosen fields.
 //!
-//! A file starts with lines that begin with `!`: `!IPSummaryDump 1.3`, `!data FIELD...` and others. `#`
-//! starts a comment. Then there is a line for each packet with the values of the fields, or `-` for a field
-//! that the packet does not have. After `!binary` there are records of a four-byte length (with the highest
-//! bit set for a line of text) and the values of the fields, big-endian.
+//! A file starts with directives, lines that begin with `!`: `!IPSummaryDump 1.3`, `!data FIELD...` and
+//! others. A line that begins with `#` is a comment. Then there is a line for each packet with the values of
+//! the fields, or `-` for a field that the packet does not have. After `!binary` there are records of a
+//! four-byte length (with the highest bit set for a line of text) and the values of the fields, big-endian.
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `field.rs` | [`Field`]: names, synonyms, widths |
+//! | `field.rs` | [`SummaryField`]: names, synonyms, widths |
 //! | `describe.rs` | [`View`]: writes a packet as a line or record |
 //! | `parse.rs` | [`Parser`]: makes packets from lines and records |
 //! | `build.rs` | builds packets from values |
@@ -54,7 +54,7 @@ pub struct PacketInfo {
 /// The version of the format that is written, and the newest that is read: major, minor.
 pub const VERSION: (u32, u32) = (1, 3);
 
-/// The text of a dump, which may be compressed with gzip or zstd.
+/// A dump as a stream of decompressed bytes; the file may be compressed with gzip or zstd.
 pub struct Dump {
     lines: BufReader<Input>,
     compression: Option<Compression>,

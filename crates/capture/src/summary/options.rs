@@ -215,7 +215,7 @@ fn describe_time(out: &mut String, data: &[u8]) -> bool {
 }
 
 /// Parses TCP options from text, and appends their bytes to `out`. Returns false if the text is malformed,
-/// or has an option that `chosen` does not select.
+/// has a named option that `chosen` does not select, or gives more than 40 bytes.
 pub(super) fn parse_tcp(out: &mut Vec<u8>, text: &str, chosen: Chosen) -> bool {
     let mut words = text.split([';', ',']).peekable();
     while let Some(word) = words.next() {
@@ -297,8 +297,8 @@ fn fits(out: &mut Vec<u8>) -> bool {
     out.len() <= 40
 }
 
-/// Parses IP options from text, and appends their bytes to `out`. Returns false if the text is malformed or
-/// contains time stamp options, which cannot be parsed.
+/// Parses IP options from text, and appends their bytes to `out`. Returns false if the text is malformed,
+/// gives more than 40 bytes, or contains time stamps in the form `ts{...}`, which cannot be parsed.
 pub(super) fn parse_ip(out: &mut Vec<u8>, text: &str) -> bool {
     let mut rest = text;
     while !rest.is_empty() {

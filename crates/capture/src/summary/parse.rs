@@ -66,7 +66,7 @@ impl Parser {
         }
     }
 
-    /// True if the list of fields is known; without it no line can be parsed.
+    /// True if the list of fields is known; without it no packet can be made.
     pub fn has_fields(&self) -> bool {
         !self.fields.is_empty()
     }
@@ -96,9 +96,9 @@ impl Parser {
         self.order.sort_by_key(|&i| fields[i].map(SummaryField::order));
     }
 
-    /// Sets the flow of the following packets, given as after `!flowid`: source address and port,
-    /// destination address and port, and optionally a protocol. Messages about errors are added to
-    /// `issues`.
+    /// Sets the flow of the following packets, given as after `!flowid`: source address and port, destination
+    /// address and port, and optionally a protocol. Messages about errors are added to `issues`; after an
+    /// error in an address or port, packets have no such flow.
     pub fn set_flow(&mut self, text: &str, issues: &mut Vec<String>) {
         let words: Vec<&str> = text.split_whitespace().collect();
         let address = |word: &str| match word {

@@ -15,8 +15,8 @@ use wire::tcp::flags;
 /// separately.
 pub const WINDOWS: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// The largest number of packets of a batch in Reframer's figure 9. A full batch is closed before its
-/// window ends.
+/// The largest number of packets of a batch in Reframer's figure 9. A full batch takes no more packets, even
+/// if its window has not ended.
 pub const CAP: u32 = 32;
 
 /// The distribution of the sizes of per-flow batches for one window length, in packets. Every batch has the
@@ -72,19 +72,19 @@ struct Open {
 /// Sorts the packets of each flow into batches, for all window lengths at once.
 ///
 /// A batch opens at its first packet. It takes the packets of the flow that arrive less than the window
-/// length later, until it is full. The next packet of the flow closes this batch and opens another. A
-/// packet whose time is before the start of the open batch goes into this batch, too.
+/// length later, until it is full. The next packet of the flow closes this batch and opens another. A packet
+/// whose time is before the start of the open batch goes into this batch, too, unless it is full.
 ///
-/// With many flows, the time since the previous packet of the flow is mostly longer than the longest
-/// window. Such a packet costs a single access to the 16 bytes of the flow's state.
+/// With many flows, the time since the previous packet of the flow is mostly longer than the longest window.
+/// Such a packet mostly costs a single access to the 16 bytes of the flow's state.
 pub struct Batcher {
     cap: u32,
     flows: Vec<Flow>,
     open: Vec<Open>,
     /// Unused indices in `open`, which are used again before `open` grows.
     free: Vec<u32>,
-    /// The number of one-packet batches that were closed for all window lengths. `finish` adds them to each
-    /// histogram in `closed`.
+    /// The number of one-packet batches that were closed for all window lengths at once. `finish` adds them
+    /// to each histogram in `closed`.
     singles: u64,
     closed: [Histogram; WINDOWS.len()],
 }

@@ -20,8 +20,9 @@ impl Clock {
         self.first = true;
     }
 
-    /// Registers the next packet, which has this time in nanoseconds. True if it is the first packet of a
-    /// capture and earlier than the packets before it, so that time measurements must restart.
+    /// Registers the next packet, which has this time in nanoseconds. True if time measurements must restart,
+    /// because the packet is the first of a capture and earlier than the latest packet since the last
+    /// restart.
     #[inline]
     pub(crate) fn goes_back(&mut self, time: i64) -> bool {
         let latest = self.latest.unwrap_or(time);

@@ -140,7 +140,7 @@ impl State {
     }
 
     /// Marks the sequence numbers from `from` up to but excluding `to` as seen: removes, shortens or splits
-    /// the holes that they overlap.
+    /// the holes that they overlap, and raises `next` to `to` if it is lower.
     fn fill(&mut self, from: u32, to: u32) {
         if before(self.next, to) {
             self.next = to;

@@ -36,7 +36,7 @@ pub struct Kinds {
     pub fragments: Amount,
     /// All other IPv4 and IPv6 packets, including malformed and truncated packets.
     pub other_ip: Amount,
-    /// Packets that are not IPv4 or IPv6, such as ARP.
+    /// Packets that are not IPv4 or IPv6, such as ARP, and packets whose link header could not be read.
     pub not_ip: Amount,
 }
 
@@ -111,8 +111,8 @@ pub struct FlowSizes {
     pub packets: Distribution,
     /// The distribution of bytes per flow.
     pub bytes: Distribution,
-    /// The cumulative distribution at sizes of 1, 1.5, 2, 3, 4, 6, 8, 12, ... bytes. It starts one step
-    /// below the smallest flow, and ends at the first size that covers all flows.
+    /// The cumulative distribution at sizes of 1, 2, 3, 4, 6, 8, 12, ... bytes. It starts one step below the
+    /// smallest flow, if there is such a step, and ends at the first size that covers all flows.
     pub cdf: Vec<SizeStep>,
 }
 
@@ -146,7 +146,8 @@ impl FlowSizes {
         let all = steps.iter().fold((0, 0), |(flows, bytes), step| (flows + step.0, bytes + step.1));
         let used = |step: &(u64, u64)| step.0 > 0;
         let range = match (steps.iter().position(used), steps.iter().rposition(used)) {
-            // Begins a step before the first used step, where both shares are still 0.
+            // Begins a step before the first used step, where both shares are still 0, if there is such a
+            // step.
             (Some(first), Some(last)) => first.saturating_sub(1)..last + 1,
             _ => 0..0,
         };

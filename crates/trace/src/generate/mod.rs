@@ -1,12 +1,12 @@
 //! Generated traces with a given number of flows, locality, skew, packet sizes, rate and protocols. The
 //! same specification gives the same bytes on every machine.
 //!
-//! Packets come in runs of one flow. The mean length of a run is the requested SLF, and each run has one of
-//! the two whole lengths next to the SLF. Flows are directed. A TCP flow starts with a SYN, its sequence
-//! numbers follow its payload, and its last packet has a FIN if the flow has more than one packet.
+//! Packets come in runs of one flow. The mean length of a run is the requested SLF, up to rounding. Each run
+//! has one of the two whole lengths next to the mean. Flows are directed. A TCP flow starts with a SYN, and
+//! its sequence numbers follow its payload. Its last packet has a FIN if the flow has more than one packet.
 //!
-//! If TCP is answered, each TCP run is followed by a run of as many acknowledgments in the opposite flow,
-//! some runs later, so that the locality stays the same.
+//! If TCP is answered, each TCP run is followed, some runs later, by a run of acknowledgments in the opposite
+//! flow. This run has as many packets, so that the locality stays the same.
 
 mod runs;
 mod sizes;
@@ -43,7 +43,7 @@ pub struct Specification {
     /// shares.
     pub zipf: f64,
     /// The frame sizes and their weights. A frame whose headers need more bytes than its size is as long as
-    /// its headers.
+    /// its headers. SYNs and answers have no payload and the shortest size that holds their headers.
     pub sizes: SizeMix,
     /// The number of packets per second, including answers. Packets are evenly spaced in time.
     pub rate: f64,
@@ -242,8 +242,9 @@ impl Generator {
         ((from, port).into(), (to, service).into(), is_tcp)
     }
 
-    /// Makes the next packet of a flow, and adds its acknowledgment to the answer of the current run. With
-    /// `is_last`, a TCP packet has a FIN, unless it is also the first packet of the flow.
+    /// Makes the next packet of a flow. If TCP is answered, adds the acknowledgment of a TCP packet to the
+    /// answer of the current run. With `is_last`, a TCP packet has a FIN, unless it is also the first packet
+    /// of the flow.
     fn frame(&mut self, flow: usize, is_last: bool) -> Vec<u8> {
         let (from, to, is_tcp) = self.ends(flow);
         let size = usize::from(self.specification.sizes.draw(&mut self.random));

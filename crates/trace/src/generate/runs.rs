@@ -2,12 +2,14 @@
 
 use fastrand::Rng;
 
-/// Assigns a flow to each run, so that two runs of the same flow do not follow each other.
+/// Assigns a flow to each run, so that two runs of the same flow do not follow each other while another flow
+/// has runs left.
 ///
 /// The number of runs of each flow is fixed in advance: one, plus its share of the remaining runs by Zipf's
-/// law. The next flow is drawn at random from the flows other than the last one. The probability of a flow
-/// is proportional to the number of its remaining runs. A Fenwick tree finds the drawn flow in logarithmic
-/// time.
+/// law, but at most half of all runs. The next flow is drawn at random from the flows other than the last
+/// one. The probability of a flow is proportional to the number of its remaining runs. But a flow with more
+/// than half of the remaining runs comes next, unless it was the last one. A Fenwick tree finds the drawn
+/// flow in logarithmic time.
 pub(super) struct Runs {
     /// A table by flow: the number of runs that remain.
     left: Vec<u64>,
@@ -136,8 +138,9 @@ impl Runs {
     }
 }
 
-/// Returns the number of runs of each flow, largest first. With several flows, no flow has more than half
-/// of all runs (rounded up), because its runs could not be kept apart.
+/// Returns the number of runs of each flow, by falling share; rounding can exchange neighbours that differ by
+/// one run. With several flows, no flow has more than half of all runs (rounded up), because its runs could
+/// not be kept apart.
 fn shares(flows: usize, runs: u64, zipf: f64) -> Vec<u64> {
     let weight = |rank: usize| ((rank + 1) as f64).powf(-zipf);
     let all: f64 = (0..flows).map(weight).sum();

@@ -52,7 +52,7 @@ impl Axis {
         Axis { label, scale: Scale::Log(base), range: (low, high), tick, value: tick }
     }
 
-    /// Makes a linear axis from `low` to a round number that is at least `high`.
+    /// Makes a linear axis from `low` to the first tick that is at least `high`; there is at least one step.
     pub(super) fn linear(label: &'static str, low: f64, high: f64, tick: fn(f64) -> String) -> Axis {
         let step = step(high - low);
         let top = low + ((high - low) / step).ceil().max(1.0) * step;
@@ -111,8 +111,8 @@ impl Axis {
         }
     }
 
-    /// Returns the relative position of the break sign between 0 and 1 on a logarithmic axis that shows the
-    /// value 0; `None` for other axes.
+    /// Returns the relative position of the break sign, which stands between the values 0 and 1 of a
+    /// logarithmic axis; `None` for axes that do not show the value 0, and for linear axes.
     fn gap(&self) -> Option<f64> {
         let (low, _) = self.range;
         (matches!(self.scale, Scale::Log(_)) && low < 1.0).then(|| self.place(low.sqrt()))

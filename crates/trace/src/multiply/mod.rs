@@ -125,7 +125,7 @@ type Waiting = Reverse<(i64, usize, u32)>;
 
 /// Plays the windows of a capture at the same time and writes the result to `output` as a pcap file, in the
 /// order of the packets' times. The temporary files of the windows are in `folder`. `progress` is called
-/// after each packet with the number of packets that have been read and written.
+/// after each packet with the sum of the packets that have been read and the packets that have been merged.
 ///
 /// # Errors
 /// See [`Error`]. `output` may then hold a part of the result.

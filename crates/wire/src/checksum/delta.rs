@@ -5,7 +5,8 @@ use std::ops::Add;
 
 use super::{Sum, fold};
 
-/// The change of a checksum when fields change: `HC' = ~(~HC + ~m + m')`.
+/// The change of a checksum when fields change: `HC' = ~(~HC + ~m + m')` for the checksum `HC` and a 16-bit
+/// word that changes from `m` to `m'`.
 ///
 /// A delta can cover several fields and can be applied to several checksums, as a NAT needs it:
 ///
@@ -74,8 +75,8 @@ impl Delta {
         !fold(u64::from(!checksum) + 0xffff + self.0)
     }
 
-    /// Like [`apply`](Self::apply), but if the changes add up to zero, the checksum is returned as it is,
-    /// even 0xffff.
+    /// Applies the delta as [`apply`](Self::apply) does, but if the changes add up to zero, the checksum is
+    /// returned as it is, even 0xffff.
     #[inline]
     pub fn apply_to_any(self, checksum: u16) -> u16 {
         if checksum == 0xffff && self.is_nothing() { checksum } else { self.apply(checksum) }

@@ -2,8 +2,8 @@
 //!
 //! - [`Sum`] adds up bytes, in one piece or in chunks of any length;
 //! - [`Delta`] updates a checksum when a field changes, without reading the rest (RFC 1624);
-//! - [`PseudoHeader`] and the `fill_*` / `*_valid` functions contain the offset of each protocol's
-//!   checksum.
+//! - [`PseudoHeader`] has the IP addresses that the checksums of TCP, UDP and ICMPv6 include;
+//! - functions named `fill_*` write the checksum field of a protocol, and functions named `*_valid` check it.
 
 mod delta;
 mod protocols;
@@ -14,7 +14,8 @@ pub use protocols::{
     icmp_valid, icmpv6_valid, ipv4_plain_valid, ipv4_valid, tcp_packet_valid, tcp_valid, udp_valid,
 };
 
-/// The one's complement sum of the bytes added so far. Methods take the sum and return the longer sum.
+/// The one's complement sum of the bytes added so far. A method that adds data takes the sum and returns the
+/// new sum.
 ///
 /// ```
 /// use wire::checksum::Sum;
@@ -173,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// Computes the checksum word by word, as RFC 1071 defines it, to compare with.
+    /// Computes the folded sum word by word, as RFC 1071 defines it, to compare with.
     fn plain(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for word in bytes.chunks(2) {

@@ -51,8 +51,9 @@ impl PseudoHeader {
 
 impl PseudoHeader {
     /// Returns the pseudo-header of the packet whose IP header is at the start of `ip`. The destination is
-    /// the final one by an IPv4 source route or IPv6 routing header. `None` if the packet is not IP, its
-    /// headers are truncated, or its final destination is unknown ([`ipv6::checksum_addresses`]).
+    /// the final one by an IPv4 source route or IPv6 routing header. `None` if the packet is not IP, its IP
+    /// header is truncated or has an IHL below 5, or its final destination is unknown
+    /// ([`ipv6::checksum_addresses`]).
     #[inline]
     pub fn of(ip: &[u8]) -> Option<PseudoHeader> {
         match ip.first()? >> 4 {
@@ -147,7 +148,7 @@ pub fn fill_ipv4(header: &mut [u8]) -> Result<(), Error> {
     Field::IPV4.fill(header, ipv4_sum)
 }
 
-/// Writes the checksum of an IPv4 header without options into its field; the version and IHL must be set.
+/// Writes the checksum of an IPv4 header without options into its field; all other fields must be set.
 #[inline]
 pub fn fill_ipv4_plain(header: &mut ipv4::Header) {
     let bytes: &[u8; 20] = zerocopy::transmute_ref!(&*header);
