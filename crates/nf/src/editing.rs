@@ -136,8 +136,8 @@ pub(crate) fn within(field: Field, mask: u128, low: u128, high: u128) -> Filter 
     Filter::In { field, mask, set: IntervalSet::one(low, high) }
 }
 
-/// Returns a filter that holds if the network header annotation is at an IPv4 header with this protocol,
-/// and the transport header annotation is set.
+/// Returns a filter that holds if the network and transport header annotations are set and the protocol
+/// field of an IPv4 header at the network header annotation has this value. The version is not tested.
 pub(crate) fn ipv4_of_protocol(protocol: u8) -> Filter {
     let protocol = Filter::equals(wire_field::IP_PROTOCOL, protocol.into());
     Filter::Present(HeaderKind::Ipv4).and([protocol, is_marked(Base::Transport)])

@@ -31,8 +31,8 @@ pub(crate) fn reseed<K: Eq + Hash, V>(table: &mut HashMap<K, V, ByNumber>, seed:
     table.extend(old);
 }
 
-/// A hasher that multiplies two 64-bit numbers and combines the halves of the 128-bit product by XOR, so
-/// that all bits of the key affect the highest and the lowest bits of the hash.
+/// A hasher that multiplies the key, XORed with the hash so far, by a constant. It combines the halves of
+/// the 128-bit product by XOR, so that all bits of the key affect the highest and the lowest bits.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct NumberHasher(u64);
 

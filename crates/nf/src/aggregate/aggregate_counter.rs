@@ -1,11 +1,11 @@
 //! # AggregateCounter
 //! Counts packets or bytes per aggregate annotation.
 //!
-//! Counted packets go to output 0. Packets that are not counted go to output 1, if there is one: packets of
-//! new aggregates while the element is frozen or the table is full, and all packets while it is not active.
-//! Packets on input 1 are counted only if their aggregate has a count already. On a pull path, output N
-//! pulls from input N (from input 0 if there is only one input), and packets leave by this output whether
-//! they are counted or not.
+//! Counted packets go to output 0. Packets that are not counted go to output 1, or to output 0 if there is
+//! no output 1. They are packets of new aggregates while the element is frozen or the table is full, and
+//! all packets while it is not active. Packets on input 1 are counted only if their aggregate has a count
+//! already. On a pull path, output N pulls from input N (from input 0 if there is only one input), and
+//! packets leave by this output whether they are counted or not.
 //!
 //! ## Usage
 //! `AggregateCounter([KEYWORDS])`
@@ -13,8 +13,8 @@
 //! ## Arguments
 //! - `BYTES`: if true, counts bytes instead of packets.
 //! - `IP_BYTES`: if true, counts bytes from the IP header on; only with BYTES.
-//! - `MULTIPACKET`: if true, a packet counts as 1 plus its extra packets annotation.
-//! - `EXTRA_LENGTH`: if true, the extra length annotation is added to the length.
+//! - `MULTIPACKET`: if true, a packet counts as 1 plus its extra packets annotation; only without BYTES.
+//! - `EXTRA_LENGTH`: if true, the extra length annotation is added to the length; only with BYTES.
 //! - `MASK`: the bits of the annotation that are used.
 //! - `AGGREGATE_FREEZE`: the number of aggregates from which on new aggregates are not counted.
 //! - `COUNT_FREEZE`: the total count, in packets or bytes, from which on new aggregates are not counted.

@@ -6,8 +6,8 @@
 //! braces for bits), and a prefix length or a mask: `ip src/8`, `ip[12:2]`, `tcp flags`,
 //! `udp dport & 0xff00`.
 //!
-//! Packets that do not have the field (too short, a later fragment, another protocol) go to output 1, or
-//! are dropped.
+//! Packets that do not have the field go to output 1, or are dropped: packets without an IPv4 header, too
+//! short packets and, for fields after the IP header, later fragments and packets of another protocol.
 //!
 //! ## Usage
 //! `AggregateIP(FIELD [, KEYWORDS])`
@@ -20,7 +20,8 @@
 //!
 //! ## Handlers
 //! - `field`: the field.
-//! - `header`: the name of the header; empty for IP.
+//! - `header`: the name of the header; empty for IP, and for a protocol that is given by a number and has no
+//!   name here.
 //! - `bit_offset`, `bit_length`: the field's position in the header and its length, in bits.
 //!
 //! ## Example

@@ -3,17 +3,18 @@
 //!
 //! Flows are numbered from 1 in the order of their first packets; both directions have the same number. The
 //! paint annotation is set to 0 for packets in the direction of the first packet and to 1 for packets in
-//! the other direction. A flow ends when no packet of it arrives for a time (see the timeouts below), or
-//! when a closed connection is opened again by a SYN; the next packet then gets a new number. Time is the
-//! time stamp of packets; a packet without a time stamp gets the current time.
+//! the other direction. A flow ends when no packet of it arrives for a time (see the timeouts below); its
+//! next packet then gets a new number. A SYN that opens a closed connection again gets a new number, too.
+//! Time is the time stamp of packets; a packet without a time stamp gets the current time.
 //!
 //! Packets without a flow go to output 1, or are dropped: packets without an IPv4 header, of other
 //! protocols, with two addresses of zero, too short for ports, and packets for which the table of flows or
 //! the queue of waiting packets has no room. The header annotations must be set.
 //!
-//! Fragments, and all later packets of the same protocol between the same two hosts, wait until
-//! FRAGMENT_TIMEOUT has passed. They then get the number of their first fragment, or are dropped if the
-//! first fragment did not arrive. If FRAGMENTS is false, only first fragments have a flow.
+//! Fragments wait until FRAGMENT_TIMEOUT has passed. They then get the number of their first fragment, or
+//! are dropped if the first fragment did not arrive. Later packets of the same protocol between the same two
+//! hosts wait until all fragments ahead of them have left. If FRAGMENTS is false, no packet waits, and of
+//! the fragments of a datagram only the first has a flow.
 //!
 //! ## Usage
 //! `AggregateIPFlows([KEYWORDS])`
@@ -39,7 +40,7 @@
 //!   packet's slot; further packets that would have to wait have no flow.
 //!
 //! ## Handlers
-//! - `clear`: ends all flows.
+//! - `clear`: ends the wait of all packets that wait for fragments, and then ends all flows.
 //!
 //! ## Example
 //! ```click
@@ -222,8 +223,8 @@ struct Seen {
     is_fragment: bool,
     ports: Option<(u16, u16)>,
     is_quoted: bool,
-    /// The TCP flags; `None` for packets that are not TCP, later fragments and quoted packets, which do not
-    /// change the state of a connection.
+    /// The TCP flags. `None` for packets that do not change the state of a connection: packets that are not
+    /// TCP or too short for flags, later fragments and quoted packets.
     flags: Option<u8>,
 }
 
@@ -434,8 +435,8 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Counts a packet of the flow at index `place`, updates the state of its connection by the TCP flags,
-    /// and sets the packet's aggregate and paint.
+    /// Counts a packet of the flow at index `place` (ICMP errors are not counted), updates the state of its
+    /// connection by the TCP flags, and sets the packet's aggregate and paint.
     fn mark(&mut self, packet: &mut Packet, place: usize, paint: u8, flags: Option<u8>) {
         let Some(flow) = self.flows.get_mut(place).and_then(Option::as_mut) else { return };
         flow.last = packet.time();
@@ -455,8 +456,8 @@ impl AggregateIpFlows {
         annotations.set_u8(Annotations::PAINT, paint);
     }
 
-    /// Sends on packets from the front of one queue, up to the first fragment that did not arrive before
-    /// `second`. Packets whose flow has remained unknown are dropped.
+    /// Emits packets from the front of one queue, up to the first fragment whose time stamp is not before
+    /// `second`. Packets whose flow is not known, or has ended, are dropped.
     fn release(&mut self, cx: &mut Cx<'_>, pair: Pair, second: i64) {
         while let Some(Waiting { mut packet, flow, .. }) = self.waiting.pop_due(pair, second) {
             let known =

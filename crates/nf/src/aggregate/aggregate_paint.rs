@@ -6,7 +6,7 @@
 //!
 //! ## Arguments
 //! - `BITS`: the number of lower bits, 1 to 8.
-//! - `INCREMENTAL`: if true, shifts the packet's aggregate left by BITS and adds the paint.
+//! - `INCREMENTAL`: if true, shifts the packet's aggregate left by BITS and adds the lower bits of the paint.
 //!
 //! ## Example
 //! ```click

@@ -24,7 +24,7 @@ pub(super) enum Format {
 #[derive(Clone)]
 pub(super) struct Counts {
     counts: HashMap<u32, u32>,
-    /// The maximum number of aggregates in the table, for which memory is reserved.
+    /// The maximum number of aggregates in the table.
     capacity: usize,
 }
 

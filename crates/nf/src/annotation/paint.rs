@@ -44,7 +44,7 @@ pub static CLASS: Class = Class {
 struct Paint {
     colour: u8,
     place: usize,
-    /// True if an element reads the annotation; otherwise the element need not set it.
+    /// True if some element reads the annotation. If none does, it is not set, which saves time.
     wanted: bool,
 }
 

@@ -37,10 +37,11 @@ pub(super) trait Delivery: Send + 'static {
     fn effects(&self, balancer: &Balancer<Self::Place>) -> Effects;
 
     /// Tells the balancer that servers have closed connections, if another element has reported this.
-    /// Called before each batch and each handler.
+    /// Called before each batch, before handlers that show connections are read, and before the state is
+    /// taken.
     fn hear(&mut self, _balancer: &mut Balancer<Self::Place>) {}
 
-    /// Handles the packets of a batch that belong to this worker: see [`Element::push`].
+    /// Handles the packets of a batch that were not sent home to other workers: see [`Element::push`].
     fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Self::Place>, batch: Batch) -> Option<Batch>;
 }
 
@@ -131,7 +132,7 @@ impl<D: Delivery> Balancing<D> {
         }),
     ];
 
-    /// Returns the balancer after the end of connections that are over.
+    /// Removes expired connections, and returns the balancer.
     fn current(&mut self, cx: &Cx<'_>) -> &Balancer<D::Place> {
         self.delivery.hear(&mut self.balancer);
         self.balancer.expire_paced(cx.now(), Timestamp::ZERO, usize::MAX);
@@ -141,7 +142,7 @@ impl<D: Delivery> Balancing<D> {
     /// Makes a server active or inactive, and returns its number.
     ///
     /// # Errors
-    /// If there is no such server.
+    /// If the text is not a destination, or no server has this destination.
     fn set_active(&mut self, cx: &Cx<'_>, server: &str, is_active: bool) -> Result<usize, String> {
         let place = D::Place::parse(server.trim(), &cx.place()).map_err(|_| D::Place::EXPECTED)?;
         let Some(number) = self.balancer.places().position(|known| *known == place) else {
@@ -357,8 +358,8 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Chooses a server for a flow by the configured rule; `None` if no server is active. If
-    /// `is_remembered` is false, the choice does not depend on earlier choices or on load, and is equal for
-    /// each packet of the flow.
+    /// `is_remembered` is false, the choice does not depend on earlier choices or on load. It is then equal
+    /// for all packets of the flow (with the same aggregate annotation, if the rule reads it).
     fn pick(
         &mut self,
         key: &FiveTupleKey,
@@ -404,8 +405,8 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Returns the number of the server for the packet at this index of the batch, and counts the packet as
-    /// its load. A packet of a new flow opens a connection. Returns `None` if no server is active for a new
-    /// flow.
+    /// its load. A packet of a new flow opens a connection, unless it is an ICMP error. Returns `None` if the
+    /// packet has no flow, or if no server is active for a new flow.
     #[inline]
     pub(super) fn server(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<u16> {
         let known = self.flows.known(place)?;
@@ -719,7 +720,7 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Adds the effects that all load balancers have: the table of connections, with the key's fields, and
-    /// dependence on time and handlers.
+    /// dependence on time, on handlers and, for rules that count, on earlier packets.
     pub(super) fn declare(&self, effects: Effects, key: Vec<Field>) -> Effects {
         let state =
             State { table: "connections", key, both_directions: false, access: StateAccess::Connection };

@@ -112,9 +112,10 @@ pub(super) struct Rule {
     metric: Metric,
     /// The number of entries of the consistent hashing table.
     pub(super) places: usize,
-    /// The time between two computations of weights (AWRR_TIME). In `alpha` (AWRR_ALPHA): 0 if weights
-    /// depend on the load fully, 1 if they do not depend on it.
+    /// The time between two computations of weights (AWRR_TIME).
     interval: Timestamp,
+    /// The argument AWRR_ALPHA: 0 if weights depend on the load fully; 1 if they do not depend on it, except
+    /// that servers without load have the largest weight.
     alpha: f64,
 }
 
@@ -162,7 +163,8 @@ pub(super) struct Choice {
     pub(super) rule: Rule,
     /// The numbers of the active servers, in ascending order.
     active: Vec<u16>,
-    /// The number at which the search for the next server in turn starts: one more than that of the last.
+    /// The number at which the search for the next server in turn starts: one more than the number of the
+    /// server that was chosen last.
     next: u16,
     /// At the index of each server's number: its weight, and the credit that it has collected, in units of
     /// weight.
@@ -199,8 +201,8 @@ impl Choice {
     }
 
     /// Chooses one of the active servers for a flow; `None` if there is none. If `is_remembered` is false,
-    /// the connection is not stored, so the choice is made for each packet. Rules that depend on earlier
-    /// choices or on load are then replaced by a hash of the flow.
+    /// other packets of the flow may have been, or will be, balanced without a stored connection. Rules that
+    /// depend on earlier choices or on load are then replaced by a hash of the flow.
     pub(super) fn pick(
         &mut self,
         key: &FiveTupleKey,
@@ -255,7 +257,7 @@ impl Choice {
     }
 
     /// Computes the weights of the active servers: 10 at average load, more at lower load, within
-    /// [`WEIGHTS`]. `amount` returns the load of a server.
+    /// [`WEIGHTS`]. A server without load gets the largest weight. `amount` returns the load of a server.
     fn weigh(&mut self, amount: impl Fn(u16) -> u64) {
         let Choice { active, weights, rule, .. } = self;
         let total: f64 = active.iter().map(|&number| amount(number) as f64).sum();

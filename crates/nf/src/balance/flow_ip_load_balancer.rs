@@ -46,7 +46,7 @@
 //! - `AWRR_TIME`: milliseconds between two computations of the weights for `awrr`. Weights are from 2 to
 //!   30; 10 is the weight of the average load.
 //! - `AWRR_ALPHA`: 0 if weights depend on the load fully, 1 if they do not depend on it, or a number
-//!   between.
+//!   between. A server without load has weight 30 in any case.
 //! - `FORCE_TRACK_LOAD`: has no effect, because loads are always counted.
 //! - `NSERVER`: the number of servers that are active at first; 0 for all.
 //! - `CST_BUCKETS`: the number of entries of the consistent hashing table, rounded up to a prime number;
@@ -166,7 +166,7 @@ struct ToAddress {
     heard: Vec<Notice>,
 }
 
-/// Returns the ICMP message of a packet.
+/// Returns the ICMP message of a packet; `None` for other packets and for later fragments.
 fn message(packet: &Packet) -> Option<&[u8]> {
     let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
     let is_icmp = ip.version() == 4 && ip.protocol == ip_protocol::ICMP && ip.fragment_offset() == 0;
@@ -188,8 +188,8 @@ fn about(packet: &Packet) -> Option<FiveTuple> {
         .then(|| FiveTuple::v4((to, destination), (from, source), quotation.protocol))
 }
 
-/// Replaces source and destination of the packet quoted in an ICMP error by those that `change` returns.
-/// Does nothing for other packets.
+/// Replaces the source and destination addresses of the packet quoted in an ICMP error by the addresses that
+/// `change` returns. Does nothing for other packets.
 pub(super) fn requote(packet: &mut Packet, change: impl Fn(&Quotation) -> (u32, u32)) {
     let Some(quotation) = message(packet).and_then(Quotation::read) else { return };
     let (source, destination) = change(&quotation);

@@ -7,8 +7,9 @@
 //! header annotation are dropped.
 //!
 //! The balancer is notified of FIN and RST of TCP connections if the transport header annotation is set, so
-//! that it remembers connections that are over no longer than its DONE_TIMEOUT. When servers close more
-//! connections than clients send packets, notices can be lost, and these connections are remembered longer.
+//! that it remembers connections that are over no longer than its DONE_TIMEOUT. If servers close more than
+//! 1024 connections of one worker before the balancer gets the next packet there, further notices are lost,
+//! and these connections are remembered longer.
 //!
 //! ## Usage
 //! `FlowIPLoadBalancerReverse(LB)`

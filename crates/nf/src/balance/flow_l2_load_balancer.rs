@@ -20,7 +20,7 @@
 //! - `LST_MODE`: the unit of load, see FlowIPLoadBalancer.
 //! - `AWRR_TIME`: milliseconds between two computations of the weights.
 //! - `AWRR_ALPHA`: 0 if weights depend on the load fully, 1 if they do not depend on it, or a number
-//!   between.
+//!   between. A server without load has weight 30 in any case.
 //! - `FORCE_TRACK_LOAD`: has no effect, because loads are always counted.
 //! - `NSERVER`: the number of servers that are active at first; 0 for all.
 //! - `CST_BUCKETS`: the number of entries of the consistent hashing table, rounded up to a prime number.

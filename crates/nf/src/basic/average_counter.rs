@@ -7,7 +7,7 @@
 //! ## Arguments
 //! - `IGNORE`: the seconds after the first packet in which packets are not counted.
 //! - `LINK_FCS`: if true, link rates include the 4 bytes of the frame check sequence.
-//! - `MAX`: the seconds after the first packet from which on packets are not counted; 0 for no limit.
+//! - `MAX`: the seconds that counting lasts from the first packet on; 0 for no limit.
 //! - `THRESHOLD`: a rate in packets per second. When the rate exceeds it more than one second after the
 //!   first packet, counting starts again from zero, once, and a message is printed. 0 for never.
 //!

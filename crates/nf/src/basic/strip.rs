@@ -2,7 +2,8 @@
 //! Removes bytes from the front of each packet.
 //!
 //! Header annotations keep pointing at their headers, and Unstrip restores the bytes. A packet with fewer
-//! bytes becomes empty.
+//! bytes becomes empty. A packet that is longer than a slot is dropped if more bytes are to be removed than
+//! its first slot has.
 //!
 //! ## Usage
 //! `Strip(LENGTH)`

@@ -11,7 +11,7 @@
 //! - `S`: the size of the memory in megabytes.
 //! - `N`: the number of accesses per packet.
 //! - `R`: the percentage of accesses that go to the packet's headers instead of the memory.
-//! - `PAYLOAD`: if true, accesses to the packet may go to any byte of it.
+//! - `PAYLOAD`: if true, accesses to the packet may go to any byte of its first slot.
 //! - `W`: the number of random numbers per packet.
 //!
 //! ## Example
