@@ -53,6 +53,7 @@ impl ReportFile {
 
     /// Starts the element's timer with this token if text is buffered and the timer is not running. The
     /// element then calls [`write_out`](Self::write_out), so that the text is in the file within a second.
+    /// Under the trace clock, no timer is started ([`WriteTimer`]).
     #[inline]
     pub(crate) fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         if !self.file.buffer().is_empty() {

@@ -55,7 +55,7 @@ impl Sorter {
 
     /// Like [`send`](Self::send), for decisions that depend on a key alone, if keys are cheaper to compute
     /// and compare than decisions. `fate` is called for the first key and, if another key follows, for each
-    /// packet from there on.
+    /// packet from there on. The batch is returned only if all keys are equal.
     #[inline]
     pub(crate) fn send_by<K: Copy + PartialEq>(
         &mut self,

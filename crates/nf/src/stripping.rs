@@ -30,7 +30,7 @@ pub(crate) fn give_back(packet: &mut Packet, length: usize) -> Fate {
 }
 
 /// Moves the start of the packet by `distance` bytes: forward, or backward if the distance is negative.
-/// Rejects the packet if it is too short or has too little headroom.
+/// Rejects the packet if its first slot has fewer bytes than `distance`, or too little headroom.
 #[inline]
 pub(crate) fn move_start(packet: &mut Packet, distance: isize) -> Fate {
     match usize::try_from(distance) {

@@ -11,7 +11,7 @@ pub(crate) struct Trigger {
     /// The count at which the call is made.
     pub(crate) at: u64,
     pub(crate) call: Arc<Call>,
-    /// True if the call has not been made yet, or not since the last reset of the count.
+    /// True if the call has not been made since the trigger was set, or since its element armed it again.
     pub(crate) armed: bool,
 }
 

@@ -1,7 +1,8 @@
 //! # Unstrip
 //! Restores bytes at the front of each packet.
 //!
-//! Bytes that Strip removed get their old values; other bytes are zero.
+//! Bytes that Strip removed get their old values; other bytes are zero. Packets without enough headroom are
+//! dropped.
 //!
 //! ## Usage
 //! `Unstrip(LENGTH)`

@@ -1,8 +1,9 @@
 //! # TimestampDiff
 //! Measures the delay of packets since a RecordTimestamp.
 //!
-//! Packets are identified by the number that NumberPacket has written into them. Packets whose time was not
-//! recorded go to output 1, or are dropped. Delays are in whole microseconds.
+//! Packets are identified by the number that NumberPacket has written into them. Packets that are too short
+//! for a number, and packets whose time was not recorded, go to output 1, or are dropped. Delays are in
+//! whole microseconds.
 //!
 //! ## Usage
 //! `TimestampDiff(RECORDER [, KEYWORDS])`

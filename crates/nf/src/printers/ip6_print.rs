@@ -1,7 +1,8 @@
 //! # IP6Print
 //! Prints each IPv6 packet: addresses, payload length, next header and hop limit.
 //!
-//! Packets without a network header annotation pass and are not printed.
+//! Packets without a network header annotation, or with fewer than 40 bytes after it, pass and are not
+//! printed.
 //!
 //! ## Usage
 //! `IP6Print([LABEL, KEYWORDS])`

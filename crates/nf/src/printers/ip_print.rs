@@ -12,7 +12,8 @@
 //! ## Arguments
 //! - `LABEL`: text at the start of each line.
 //! - `CONTENTS`: the form in which the packet's bytes are printed after the line: `NONE`, `HEX` or `ASCII`.
-//! - `PAYLOAD`: like CONTENTS, for the bytes after the transport header; not together with CONTENTS.
+//! - `PAYLOAD`: like CONTENTS, for the bytes after the TCP or UDP header, or after the IP header of other
+//!   packets and of later fragments; not together with CONTENTS.
 //! - `MAXLENGTH`: the maximum number of bytes to print; -1 for all.
 //! - `NBYTES`: another name of MAXLENGTH.
 //! - `TIMESTAMP`: if true, prints the time stamp.
@@ -142,8 +143,8 @@ struct Parts<'p> {
     /// The number of bytes after the IP header, computed from its total length field; the packet may have
     /// fewer.
     length: usize,
-    /// The packet's bytes after the IP header, in the first slot, up to the total length of the IP header:
-    /// without padding of short Ethernet frames.
+    /// The bytes after the IP header, as far as they lie in the packet's first slot and within the total
+    /// length that the IP header gives: without padding of short Ethernet frames.
     transport: &'p [u8],
     /// The length of the whole packet in bytes, from the start of its data.
     packet: usize,
@@ -335,8 +336,8 @@ impl IpPrint {
         }
     }
 
-    /// Appends the dump that CONTENTS or PAYLOAD asks for; `payload` is the offset of the bytes after the
-    /// transport header from the start of the packet.
+    /// Appends the dump that CONTENTS or PAYLOAD asks for; `payload` is the offset, from the start of the
+    /// packet, of the first byte that PAYLOAD prints.
     fn dump_contents(&self, packet: &Packet, text: &mut String, payload: usize) {
         let (contents, start) = match (self.contents, self.payload) {
             (Some(contents), _) => (contents, 0),

@@ -3,8 +3,8 @@
 //!
 //! The wait of a packet is the time since its first-timestamp annotation, which SetTimestamp(FIRST true)
 //! sets upstream of the queue; packets without the annotation pass. When all waits of an INTERVAL were
-//! TARGET or longer, CoDel begins to drop packets, more and more often, until a packet has waited less
-//! than TARGET.
+//! TARGET or longer, CoDel begins to drop packets, more and more often. It stops when a packet has waited
+//! less than TARGET or has no annotation, or when no packet is left upstream.
 //!
 //! ## Usage
 //! `CoDel([TARGET, INTERVAL, KEYWORDS])`
@@ -131,8 +131,8 @@ impl CoDel {
         Some((packet, true, now >= until))
     }
 
-    /// Returns the time of the next drop: `time` plus the interval divided by the square root of the number
-    /// of drops.
+    /// Returns the time of the next drop. The time from `time` until then is the interval divided by the
+    /// square root of the number of drops.
     fn next_after(&self, time: Timestamp) -> Timestamp {
         time + Timestamp((self.interval.0 as f64 / f64::from(self.control.count.max(1)).sqrt()) as i64)
     }

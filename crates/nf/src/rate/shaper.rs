@@ -1,9 +1,10 @@
 //! # Shaper
 //! Limits pulled packets to a number of packets per second, evenly spaced.
 //!
-//! Packet n of a second may be pulled n / RATE seconds after the start of the second, or later. If only
-//! some of the packets of a second were pulled in it, the others may be pulled at the start of the next
-//! second, without spaces. Output 1, if it exists, gives packets whenever output 0 would give none.
+//! Packet n of a second, counted from 0, may be pulled n / RATE seconds after the start of the second, or
+//! later. If only some of the packets of a second were pulled in it, the others may be pulled at the start
+//! of the next second, without spaces. Output 1, if it exists, gives packets whenever the rate does not
+//! allow a packet at output 0.
 //!
 //! With one output, elements that pull from Shaper sleep until the next packet may be pulled. In Click,
 //! they pull again and again.

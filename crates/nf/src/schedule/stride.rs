@@ -111,7 +111,7 @@ impl Stride {
     /// it. A client with 0 tickets has no more turns.
     ///
     /// # Errors
-    /// If the value is not an integer or is negative.
+    /// If the value is negative or not a signed 32-bit integer.
     pub(crate) fn write_tickets(&mut self, client: usize, value: &str) -> Result<(), String> {
         let number = element::args::parse_integer(value).ok().and_then(|n| i32::try_from(n).ok());
         let number = number.ok_or("tickets value must be integer")?;

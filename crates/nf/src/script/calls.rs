@@ -110,8 +110,8 @@ impl Script {
 
     /// Calls a write handler for an instruction of the script. `instruction` is the handler with its value,
     /// before substitution; if `unquoted` is true, a layer of quotes is removed from the value. Returns
-    /// true if the call succeeded, and false if it failed. Returns `None` if there is no such handler.
-    /// Errors are reported.
+    /// true if the call succeeded, and false if it failed. Returns `None` if the text cannot be parsed as a
+    /// call, or there is no such handler. Errors are reported.
     pub(super) fn write(&mut self, cx: &mut Cx<'_>, instruction: &str, unquoted: bool) -> Option<bool> {
         let text = self.expand(cx, instruction, Mode::Plain);
         let mut call = self.find(cx, &text, unquoted, true)?;

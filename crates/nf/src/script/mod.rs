@@ -11,13 +11,14 @@
 //! ## Arguments
 //! - `INSTRUCTION`: see *Instructions*; empty instructions are skipped. The last instruction is followed by
 //!   an implicit `end`, or by `stop` in scripts of type DRIVER.
-//! - `TYPE`: when the script runs. ACTIVE: at the start (default without ports). PASSIVE: when the handler
-//!   `run` is called. PACKET or PUSH: for each packet (default with ports): `$input` is the number of the
-//!   packet's input, and the value that the script returns is the number of its output. PROXY: when any
-//!   handler of any name is called; `$0` is the name. DRIVER: when the driver is about to stop (see
-//!   DriverManager). SIGNAL and names or numbers of signals (`SIGNAL INT USR1`): when the process receives
-//!   one of these signals, which then has no other effect. A script that ends with `end` waits for the
-//!   signal again; with any other ending, it runs only once.
+//! - `TYPE`: when the script runs. ACTIVE (the type without ports, if TYPE is not given): at the start.
+//!   PASSIVE: when the handler `run` is called. PACKET or PUSH (the type with ports, if TYPE is not given):
+//!   for each packet; `$input` is the number of the packet's input, and the value that the script returns
+//!   is the number of its output. PROXY: when any handler of any name is called; `$0` is the name. DRIVER:
+//!   when the driver is about to stop (see DriverManager). SIGNAL and names or numbers of signals
+//!   (`SIGNAL INT USR1`): when the process receives one of these signals, which then has no other effect. A
+//!   script that ends with `end` or `stop` waits for the signal again. A script that ends otherwise, or
+//!   waits, no longer waits for that signal.
 //!
 //! ## Instructions
 //! Instructions that are shown with `[q]` have a second form, such as `setq`, that removes a layer of
