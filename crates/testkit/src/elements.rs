@@ -77,7 +77,8 @@ pub fn collect(number: u64) -> Vec<Seen> {
 /// The headers whose offsets packets are annotated with, in the order of [`TestPacket::headers`].
 pub const BASES: [Base; 3] = [Base::Mac, Base::Network, Base::Transport];
 
-/// The element classes for tests: sources and sinks, push and pull, and an element on one worker.
+/// The element classes for tests: sources and sinks, push and pull, and an element that passes all packets
+/// to worker 0.
 pub static CLASSES: &[&Class] = &[&TEST_SOURCE, &TEST_PULL_SOURCE, &TEST_SINK, &TEST_PULL_SINK, &TEST_FIRST];
 
 const ARGS: &[ArgInfo] = &[

@@ -128,7 +128,8 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// Returns the text at the start of a document: the CSV head line, or an opening bracket.
+    /// Returns the text at the start of a document: the head line of CSV, the opening bracket of JSON, or
+    /// nothing.
     pub(super) fn head(self) -> &'static str {
         match (self.layout, self.replies) {
             (Layout::Csv, false) => concat!(

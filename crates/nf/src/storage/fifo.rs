@@ -19,8 +19,8 @@ pub(super) const ARGS: &[ArgInfo] = &[
     ArgInfo::keyword("NOUSELESS", "bool", "false"),
 ];
 
-/// The number of packets that an element stores, and the maximum number. Queues publish it as a service,
-/// for elements such as Unqueue2 whose decisions depend on it.
+/// The number of packets that an element stores, and the maximum number. Queues and LinkUnqueue publish it
+/// as a service, for elements such as Unqueue2 whose decisions depend on it.
 #[derive(Debug)]
 pub struct Occupancy {
     length: AtomicUsize,
@@ -80,8 +80,8 @@ pub(super) struct Policy {
     pub(super) signals_empty: SignalsEmpty,
     pub(super) signals_full: bool,
     pub(super) when_full: WhenFull,
-    /// True if packets that do not fit may leave by output 1, and a warning is printed about the first of
-    /// them.
+    /// True if packets that do not fit may leave by output 1. A warning is then printed about the first of
+    /// them (again after a reset of the count), unless the capacity is 0.
     pub(super) spills: bool,
 }
 

@@ -8,7 +8,7 @@
 //! - `OUTPUT`: the number of the output; a negative number drops all packets.
 //!
 //! ## Handlers
-//! - `switch`: the number of the output. Writing a number that no output has sets -1.
+//! - `switch`: the number of the output, or a negative number. Writing a number that is too large sets -1.
 //!
 //! ## Example
 //! ```click
