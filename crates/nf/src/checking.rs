@@ -37,7 +37,6 @@ pub(crate) enum Speaker {
     Name,
     /// The element's name and class: `name :: Class: `.
     Declaration,
-    /// No name.
     None,
 }
 

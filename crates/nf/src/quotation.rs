@@ -19,11 +19,8 @@ pub(crate) enum Behind {
 /// The fields of the packet that an ICMP error quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quotation {
-    /// The protocol in the quoted IP header.
     pub(crate) protocol: u8,
-    /// The source address of the quoted packet.
     pub(crate) source: u32,
-    /// The destination address of the quoted packet.
     pub(crate) destination: u32,
     /// The source and destination port; or the identifier and 0; or zeros, as `behind` says.
     pub(crate) ports: (u16, u16),

@@ -34,7 +34,6 @@ impl ReportFile {
         Ok(ReportFile { path: path.to_string(), file, timer: WriteTimer::default(), fault: None })
     }
 
-    /// True if the file is standard output.
     pub(crate) fn is_standard_output(&self) -> bool {
         self.path == "-"
     }

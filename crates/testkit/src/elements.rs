@@ -263,7 +263,7 @@ struct TestSink {
     exchange: u64,
     number: usize,
     records: bool,
-    /// The number of pulls since the last one that gave a packet.
+    /// The number of pulls since the last pull that gave a packet.
     fruitless: u32,
 }
 

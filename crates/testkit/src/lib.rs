@@ -69,8 +69,8 @@ pub struct TestRun {
     pub classes: &'static [&'static Class],
 }
 
-/// One worker with a burst of 32, in simulated time that advances by a microsecond each time the driver
-/// reads it.
+/// Returns one worker with a burst of 32, in simulated time that advances by a microsecond each time the
+/// driver reads it.
 impl Default for TestRun {
     fn default() -> Self {
         let start = Timestamp::from_secs(1_000_000_000);

@@ -30,7 +30,7 @@ use element::{Args, Class, DropReason, Handler, manual};
 use sprayer::function::{FlowPacket, FlowStates, Function, FunctionElement, Needs, Verdict, class};
 use wire::tcp::flags::{ACK, SYN};
 
-/// The class.
+/// The element class `ConnectionLimit`.
 pub static CLASS: Class = Class {
     name: "ConnectionLimit",
     ports: "2/2",

@@ -18,10 +18,10 @@
 //! - `MASK`: the bits of the annotation that are used.
 //! - `AGGREGATE_FREEZE`: the number of aggregates from which on new aggregates are not counted.
 //! - `COUNT_FREEZE`: the total count, in packets or bytes, from which on new aggregates are not counted.
-//! - `AGGREGATE_STOP`, `COUNT_STOP`: the number of aggregates or the total count at which the driver is
-//!   stopped.
-//! - `AGGREGATE_CALL`, `COUNT_CALL`: `N HANDLER [VALUE]`: calls a write handler at N aggregates, or at a
-//!   total count of N.
+//! - `AGGREGATE_STOP`, `COUNT_STOP`: stops the driver when a packet of a new aggregate arrives and there
+//!   are this many aggregates already, or when the total count reaches this number.
+//! - `AGGREGATE_CALL`, `COUNT_CALL`: `N HANDLER [VALUE]`: calls a write handler when a packet of a new
+//!   aggregate arrives and there are N aggregates already, or when the total count reaches N.
 //! - `BANNER`: text at the head of files.
 //! - `CAPACITY`: the maximum number of aggregates; memory for them is reserved at the start, about 17 bytes
 //!   each. Packets of further aggregates are not counted.
@@ -66,7 +66,7 @@ use super::{AGGREGATE, aggregate_of, for_capacity};
 use crate::printers::reason;
 use crate::trigger::Trigger;
 
-/// The class.
+/// The element class `AggregateCounter`.
 pub static CLASS: Class = Class {
     name: "AggregateCounter",
     ports: "1-2/1-2",

@@ -43,7 +43,7 @@ use wire::{FromBytes, ip_protocol, ipv4};
 use super::ip_field::{IpField, Part};
 use super::{Source, annotate, combined};
 
-/// The class.
+/// The element class `AggregateIP`.
 pub static CLASS: Class = Class {
     name: "AggregateIP",
     ports: "1/1-2",

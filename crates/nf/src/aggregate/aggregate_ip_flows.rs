@@ -74,7 +74,7 @@ use super::notifier::Notifier;
 use super::trace_info::{Record, TraceInfo};
 use crate::memory::{refusal, reserved};
 
-/// The class.
+/// The element class `AggregateIPFlows`.
 pub static CLASS: Class = Class {
     name: "AggregateIPFlows",
     ports: "1/1-2",

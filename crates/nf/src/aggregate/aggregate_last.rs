@@ -41,7 +41,7 @@ use super::notifier::{self, Ended};
 use super::{AGGREGATE, aggregate_of, for_capacity};
 use crate::memory::reserved_map;
 
-/// The class.
+/// The element class `AggregateLast`.
 pub static CLASS: Class = Class {
     name: "AggregateLast",
     ports: "1/1-2",

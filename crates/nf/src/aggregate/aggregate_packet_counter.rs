@@ -41,7 +41,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 use super::{AGGREGATE, aggregate_of, for_capacity};
 use crate::memory::{reserved, reserved_map};
 
-/// The class.
+/// The element class `AggregatePacketCounter`.
 pub static CLASS: Class = Class {
     name: "AggregatePacketCounter",
     ports: "1-/=",

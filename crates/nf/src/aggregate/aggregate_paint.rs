@@ -23,7 +23,7 @@ use packet::Annotations;
 
 use super::{Source, annotate, combined};
 
-/// The class.
+/// The element class `AggregatePaint`.
 pub static CLASS: Class = Class {
     name: "AggregatePaint",
     manual: manual!("aggregate_paint.rs"),

@@ -42,7 +42,6 @@ impl Counts {
         self.counts.len() >= self.capacity
     }
 
-    /// Returns the number of aggregates in the table.
     pub(super) fn len(&self) -> usize {
         self.counts.len()
     }
@@ -60,7 +59,6 @@ impl Counts {
         }
     }
 
-    /// Returns the sum of all counts.
     pub(super) fn total(&self) -> u64 {
         self.counts.values().map(|&count| u64::from(count)).sum()
     }

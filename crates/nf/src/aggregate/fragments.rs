@@ -13,7 +13,6 @@ use crate::memory::reserved;
 /// protocol between these two hosts wait in one queue, in both directions, so that they keep their order.
 pub(super) type Pair = (u8, u32, u32);
 
-/// A waiting packet.
 pub(super) struct Waiting {
     pub(super) packet: Packet,
     /// The identification field of the IP header, which all fragments of a datagram have in common.

@@ -24,7 +24,7 @@ use element::class::ArgInfo;
 use element::effects::{Action, Case, Field, Filter, Target, Value};
 use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
-/// The class.
+/// The element class `Paint`.
 pub static CLASS: Class = Class {
     name: "Paint",
     manual: manual!("paint.rs"),

@@ -26,7 +26,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 
 use crate::sorting::{Fate, Sorter};
 
-/// The class.
+/// The element class `PaintSwitch`.
 pub static CLASS: Class = Class {
     name: "PaintSwitch",
     ports: "1/1-",

@@ -28,7 +28,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 use crate::editing::{annotation, constant, otherwise, value};
 
-/// The class.
+/// The element class `SetIPAddress`.
 pub static CLASS: Class = Class {
     name: "SetIPAddress",
     manual: manual!("set_ip_address.rs"),

@@ -25,7 +25,7 @@ use packet::Annotations;
 
 use crate::editing::otherwise;
 
-/// The class.
+/// The element class `SetRandIPAddress`.
 pub static CLASS: Class = Class {
     name: "SetRandIPAddress",
     manual: manual!("set_rand_ip_address.rs"),

@@ -29,7 +29,7 @@ use packet::Annotations;
 
 use super::first_timestamp;
 
-/// The class.
+/// The element class `SetTimestampDelta`.
 pub static CLASS: Class = Class {
     name: "SetTimestampDelta",
     manual: manual!("set_timestamp_delta.rs"),

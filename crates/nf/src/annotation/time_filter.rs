@@ -39,7 +39,7 @@ use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Target};
 use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 
-/// The class.
+/// The element class `TimeFilter`.
 pub static CLASS: Class = Class {
     name: "TimeFilter",
     ports: "1/1-2",

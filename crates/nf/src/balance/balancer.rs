@@ -107,7 +107,6 @@ impl<D: Delivery> Element for Balancing<D> {
 }
 
 impl<D: Delivery> Balancing<D> {
-    /// The handlers of all balancers.
     pub(super) const HANDLERS: &'static [Handler<Self>] = &[
         Handler::get("nb_total_servers", |e| e.balancer.servers.len().to_string()),
         Handler::get("nb_active_servers", |e| e.balancer.choice.len().to_string()),
@@ -767,7 +766,7 @@ fn forget<P>(connections: &mut [Connection], servers: &mut [Server<P>], id: Flow
     }
 }
 
-/// Reads the destinations of servers from the arguments DST, in their order. Reports invalid ones.
+/// Reads the destinations of servers from the arguments DST, in their order. Reports invalid destinations.
 pub(super) fn servers<P: Place>(args: &mut Args<'_>) -> Vec<P> {
     let mut servers = Vec::new();
     args.each_of("DST", |args, text| match read_value("DST", text, &args.place()) {

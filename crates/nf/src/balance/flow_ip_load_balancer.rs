@@ -108,7 +108,7 @@ use crate::quotation::{Behind, Quotation};
 static ARGS: [ArgInfo; 13] =
     join([ArgInfo::rest("DST", "address"), ArgInfo::keyword("VIP", "address", "")], balancer::ARGS);
 
-/// The class.
+/// The element class `FlowIPLoadBalancer`.
 pub static CLASS: Class = Class {
     name: "FlowIPLoadBalancer",
     processing: "h/h",

@@ -38,7 +38,7 @@ use super::notices::{ENDS, Watch};
 use crate::editing::{each, needs, within};
 use crate::ip::store_ip_address::{store, stored};
 
-/// The class.
+/// The element class `FlowIPLoadBalancerReverse`.
 pub static CLASS: Class = Class {
     name: "FlowIPLoadBalancerReverse",
     processing: "h/h",

@@ -71,7 +71,7 @@ use crate::editing::{bytes, each, is_marked, when};
 
 static ARGS: [ArgInfo; 12] = join([ArgInfo::rest("DST", "Ethernet address")], balancer::ARGS);
 
-/// The class.
+/// The element class `FlowL2LoadBalancer`.
 pub static CLASS: Class = Class {
     name: "FlowL2LoadBalancer",
     processing: "h/h",

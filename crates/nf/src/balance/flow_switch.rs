@@ -71,7 +71,7 @@ use crate::sorting::{Fate, Sorter};
 
 static ARGS: [ArgInfo; 11] = balancer::ARGS;
 
-/// The class.
+/// The element class `FlowSwitch`.
 pub static CLASS: Class = Class {
     name: "FlowSwitch",
     ports: "1/1-",

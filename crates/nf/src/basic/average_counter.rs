@@ -39,7 +39,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, Tally, Timestamp, man
 
 use crate::script::number::Number;
 
-/// The class.
+/// The element class `AverageCounter`.
 pub static CLASS: Class = Class {
     name: "AverageCounter",
     aliases: &["AverageCounterMP", "AverageCounterIMP"],

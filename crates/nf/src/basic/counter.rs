@@ -41,7 +41,7 @@ use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Tal
 use crate::ewma::Rate;
 use crate::trigger::Trigger;
 
-/// The class.
+/// The element class `Counter`.
 pub static CLASS: Class = Class {
     name: "Counter",
     aliases: &["CounterMP", "CounterAtomic", "CounterRCU", "CounterRCUMP", "CounterRW", "CounterLock"],

@@ -23,7 +23,7 @@ use element::class::ArgInfo;
 use element::effects::{Action, Case, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 
-/// The class.
+/// The element class `Strip`.
 pub static CLASS: Class = Class {
     name: "Strip",
     manual: manual!("strip.rs"),

@@ -26,7 +26,7 @@ use packet::HEADROOM;
 use crate::editing::each;
 use crate::stripping::give_back;
 
-/// The class.
+/// The element class `Unstrip`.
 pub static CLASS: Class = Class {
     name: "Unstrip",
     manual: manual!("unstrip.rs"),

@@ -28,7 +28,7 @@ use element::class::ArgInfo;
 use element::effects::{Counting, Field};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 
-/// The class.
+/// The element class `WorkPackage`.
 pub static CLASS: Class = Class {
     name: "WorkPackage",
     manual: manual!("work_package.rs"),

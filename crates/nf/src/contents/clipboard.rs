@@ -32,7 +32,7 @@ use packet::MAX_PACKET;
 
 use crate::editing::{bytes, pure};
 
-/// The class.
+/// The element class `Clipboard`.
 pub static CLASS: Class = Class {
     name: "Clipboard",
     ports: "2/2",

@@ -29,7 +29,7 @@ use packet::{Annotations, MAX_PACKET};
 
 use crate::editing::{append_zeros, constant, otherwise, pure};
 
-/// The class.
+/// The element class `Pad`.
 pub static CLASS: Class = Class {
     name: "Pad",
     manual: manual!("pad.rs"),

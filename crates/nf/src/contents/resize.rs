@@ -32,7 +32,7 @@ use packet::MAX_PACKET;
 use crate::editing::{append_zeros, otherwise, pure, value};
 use crate::stripping::move_start;
 
-/// The class.
+/// The element class `Resize`.
 pub static CLASS: Class = Class {
     name: "Resize",
     manual: manual!("resize.rs"),

@@ -33,7 +33,7 @@ use element::setup::scope_of;
 use element::{Class, Effects, Element, manual};
 use wire::ethernet::MacAddr;
 
-/// The class.
+/// The element class `AddressInfo`.
 pub static CLASS: Class = Class {
     name: "AddressInfo",
     ports: "0/0",

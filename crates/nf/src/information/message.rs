@@ -22,7 +22,7 @@ use element::args::Raw;
 use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, Cx, Effects, Element, manual};
 
-/// The class.
+/// The element class `Message`.
 pub static CLASS: Class = Class {
     name: "Message",
     ports: "0/0",

@@ -30,7 +30,7 @@ use packet::SLOT_CAPACITY;
 
 use super::{SIZE, number_field};
 
-/// The class.
+/// The element class `NumberPacket`.
 pub static CLASS: Class = Class {
     name: "NumberPacket",
     manual: manual!("number_packet.rs"),

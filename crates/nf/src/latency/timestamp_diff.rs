@@ -44,7 +44,7 @@ use super::{number_at, number_field};
 use crate::editing::refused;
 use crate::memory::{refusal, reserved};
 
-/// The class.
+/// The element class `TimestampDiff`.
 pub static CLASS: Class = Class {
     name: "TimestampDiff",
     ports: "1/1-2",

@@ -29,7 +29,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, Timestamp, manual};
 
 use super::metering;
 
-/// The class.
+/// The element class `AverageBatchCounter`.
 pub static CLASS: Class = Class {
     name: "AverageBatchCounter",
     manual: manual!("average_batch_counter.rs"),

@@ -32,7 +32,7 @@ use super::histogram::Histogram;
 use super::metering;
 use crate::script::number::Number;
 
-/// The class.
+/// The element class `BurstStats`.
 pub static CLASS: Class = Class {
     name: "BurstStats",
     manual: manual!("burst_stats.rs"),

@@ -36,7 +36,7 @@ use element::{Base, Class, Packet, manual};
 
 use super::{Describe, Printer, Printing};
 
-/// The class.
+/// The element class `ARPPrint`.
 pub static CLASS: Class = Class {
     name: "ARPPrint",
     manual: manual!("arp_print.rs"),

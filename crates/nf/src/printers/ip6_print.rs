@@ -33,7 +33,7 @@ use wire::{FromBytes, ipv6};
 
 use super::{Describe, Printer, Printing, bytes_from, hex};
 
-/// The class.
+/// The element class `IP6Print`.
 pub static CLASS: Class = Class {
     name: "IP6Print",
     manual: manual!("ip6_print.rs"),

@@ -49,7 +49,7 @@ use wire::{FromBytes, icmp, icmp_names, ip_protocol, ipv4, tcp};
 use super::arp_print::ethernet;
 use super::{Contents, Describe, Layout, Printer, Printing, at_most, bytes_from, dump};
 
-/// The class.
+/// The element class `IPPrint`.
 pub static CLASS: Class = Class {
     name: "IPPrint",
     manual: manual!("ip_print.rs"),

@@ -18,9 +18,7 @@ use packet::MAX_PACKET;
 /// The form in which the bytes of a packet are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// No bytes.
     None,
-    /// Hexadecimal digits.
     Hex,
     /// Characters, with dots for characters that are not printable.
     Ascii,

@@ -42,7 +42,7 @@ use crate::annotation::first_timestamp;
 use crate::schedule::{collect, pull_one};
 use crate::storage::watched::Watched;
 
-/// The class.
+/// The element class `CoDel`.
 pub static CLASS: Class = Class {
     name: "CoDel",
     processing: "l/l",

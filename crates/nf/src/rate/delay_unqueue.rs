@@ -29,7 +29,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, S
 
 use crate::schedule::{collect, pull_one};
 
-/// The class.
+/// The element class `DelayUnqueue`.
 pub static CLASS: Class = Class {
     name: "DelayUnqueue",
     processing: "l/h",

@@ -39,7 +39,7 @@ use packet::Annotations;
 use crate::schedule::pull_one;
 use crate::storage::fifo::Occupancy;
 
-/// The class.
+/// The element class `LinkUnqueue`.
 pub static CLASS: Class = Class {
     name: "LinkUnqueue",
     processing: "l/h",

@@ -31,7 +31,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 use crate::fixed;
 
-/// The class.
+/// The element class `RandomBitErrors`.
 pub static CLASS: Class = Class {
     name: "RandomBitErrors",
     manual: manual!("random_bit_errors.rs"),

@@ -45,7 +45,7 @@ use crate::editing::aside;
 use crate::fixed;
 use crate::storage::watched::Watched;
 
-/// The class.
+/// The element class `RED`.
 pub static CLASS: Class = Class {
     name: "RED",
     ports: "1/1-2",

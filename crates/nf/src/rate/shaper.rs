@@ -36,7 +36,7 @@ use crate::fixed::show_bandwidth;
 use crate::rate::RATE;
 use crate::schedule::{collect, pull_one};
 
-/// The class.
+/// The element class `Shaper`.
 pub static CLASS: Class = Class {
     name: "Shaper",
     ports: "1/1-2",

@@ -67,7 +67,7 @@ static ARGS: [ArgInfo; 5] = join(
     COMMON,
 );
 
-/// The class.
+/// The element class `SrTCM`.
 pub static CLASS: Class = Class {
     name: "SrTCM",
     ports: "1/1-3",

@@ -65,7 +65,7 @@ static ARGS: [ArgInfo; 6] = join(
     COMMON,
 );
 
-/// The class.
+/// The element class `TrTCM`.
 pub static CLASS: Class = Class {
     name: "TrTCM",
     ports: "1/1-3",

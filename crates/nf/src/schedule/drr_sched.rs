@@ -26,7 +26,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Signal, ma
 
 use super::{collect, pull_one};
 
-/// The class.
+/// The element class `DRRSched`.
 pub static CLASS: Class = Class {
     name: "DRRSched",
     ports: "-/1",

@@ -102,7 +102,6 @@ impl Stride {
         self.clients.len()
     }
 
-    /// Returns the tickets of a client.
     pub(crate) fn tickets(&self, client: usize) -> u32 {
         self.clients[client].tickets
     }

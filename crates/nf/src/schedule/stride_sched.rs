@@ -28,7 +28,7 @@ use super::{collect, pull_one};
 use crate::editing::when;
 use crate::sorting::Sorter;
 
-/// The class.
+/// The element class `StrideSched`.
 pub static CLASS: Class = Class {
     name: "StrideSched",
     ports: "1-/1",

@@ -144,7 +144,7 @@ use calls::TABLES;
 use program::{Kind, Program};
 use run::{Activation, Frame, Outcome, TIMER};
 
-/// The class.
+/// The element class `Script`.
 pub static CLASS: Class = Class {
     name: "Script",
     manual: manual!("mod.rs"),

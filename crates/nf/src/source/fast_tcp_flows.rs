@@ -42,7 +42,7 @@ use element::{Class, manual};
 
 use super::fast_flows::{COMMON, FastFlows, Kind, flow_args};
 
-/// The class.
+/// The element class `FastTCPFlows`.
 pub static CLASS: Class = Class {
     name: "FastTCPFlows",
     manual: manual!("fast_tcp_flows.rs"),

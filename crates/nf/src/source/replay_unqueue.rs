@@ -46,7 +46,7 @@ use packet::{BATCH_CAPACITY, Store};
 use super::limit_of;
 use crate::memory::reserved;
 
-/// The class.
+/// The element class `ReplayUnqueue`.
 pub static CLASS: Class = Class {
     name: "ReplayUnqueue",
     aliases: &["MultiReplayUnqueue"],

@@ -76,7 +76,7 @@ use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::memory::{refusal, reserved};
 use crate::report_file::ReportFile;
 
-/// The class.
+/// The element class `FlowCounter`.
 pub static CLASS: Class = Class {
     name: "FlowCounter",
     manual: manual!("flow_counter.rs"),

@@ -58,7 +58,7 @@ use super::rate_tree::{RateTree, epoch};
 use crate::editing::{annotation, needs};
 use crate::fixed::quantize;
 
-/// The class.
+/// The element class `IPRateMonitor`.
 pub static CLASS: Class = Class {
     name: "IPRateMonitor",
     ports: "1-2/1-2",

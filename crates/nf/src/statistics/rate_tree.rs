@@ -63,7 +63,6 @@ struct Network {
     parent: Option<(u32, u8)>,
 }
 
-/// A tree of networks with counters.
 pub(super) struct RateTree {
     networks: Vec<Option<Network>>,
     /// The indices of removed networks in `networks`, for reuse.

@@ -12,7 +12,7 @@ use element::effects::{Case, Filter, Hold, Order, Target};
 use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Signal};
 use packet::BATCH_CAPACITY;
 
-/// The arguments of all queue classes.
+/// The arguments of all queue classes except CPUQueue.
 pub(super) const ARGS: &[ArgInfo] = &[
     ArgInfo::positional("CAPACITY", "unsigned", "1000"),
     ArgInfo::keyword("BLOCKING", "bool", "false"),

@@ -27,7 +27,7 @@ use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 
 use crate::sorting::{Fate, Sorter};
 
-/// The class.
+/// The element class `HashSwitch`.
 pub static CLASS: Class = Class {
     name: "HashSwitch",
     ports: "1/1-",

@@ -23,7 +23,7 @@ use element::class::ArgInfo;
 use element::effects::{Case, Counting, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
-/// The class.
+/// The element class `Switch`.
 pub static CLASS: Class = Class {
     name: "Switch",
     ports: "1/-",

@@ -21,7 +21,7 @@
 
 use element::{Class, Effects, Element, Handler, Signal, manual};
 
-/// The class.
+/// The element class `NotifierDebug`.
 pub static CLASS: Class = Class {
     name: "NotifierDebug",
     manual: manual!("notifier_debug.rs"),

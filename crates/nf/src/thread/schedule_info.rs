@@ -24,7 +24,7 @@ use element::class::{ArgInfo, ConfigurePhase};
 use element::setup::{TICKETS_OF_ONE, scope_of};
 use element::{Class, Effects, Element, manual};
 
-/// The class.
+/// The element class `ScheduleInfo`.
 pub static CLASS: Class = Class {
     name: "ScheduleInfo",
     ports: "0/0",
