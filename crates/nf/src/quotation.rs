@@ -1,6 +1,6 @@
 //! The packet that an ICMP error quotes (its IP header and at least 8 bytes after it): parsing, and
-//! translation of its addresses and ports with updates of the IP, TCP, UDP and ICMP checksums that cover
-//! them. The checksum of a quoted DCCP packet is not updated.
+//! translation of its addresses and ports. The IP, TCP, UDP and ICMP checksums that cover them are updated.
+//! The checksum of a quoted DCCP packet is not updated.
 
 use wire::checksum::Delta;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};

@@ -58,8 +58,8 @@ pub(crate) fn cases(base: Base, behind: &Number) -> [Case; 3] {
     ]
 }
 
-/// Returns the effects of an element that moves the start by a number of bytes that it does not declare,
-/// but that depends only on the fields `reads`, the header annotation and the packet's length.
+/// Returns the effects of an element that moves the start by a number of bytes that it does not declare. The
+/// number depends only on the fields `reads`, the header annotation and the packet's length.
 pub(crate) fn vague_effects(base: Base, reads: &[Field]) -> Effects {
     let mut reads = reads.to_vec();
     reads.extend([Field::HeaderOffset(base), Field::Length]);

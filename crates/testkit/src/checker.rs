@@ -116,8 +116,8 @@ struct Piece<'a> {
     bytes: &'a [u8],
 }
 
-/// Returns two offsets from the start of an IPv4 packet: the end of its header, and the end of the packet
-/// by its length field, which may be beyond the captured bytes. `None` if the header is incomplete or
+/// Returns two offsets from the start of an IPv4 packet: the end of its header, and the end of the packet by
+/// its length field. The latter may be beyond the captured bytes. `None` if the header is incomplete or
 /// wrong.
 fn extent(ip: &[u8]) -> Option<(usize, usize)> {
     let header = usize::from(ip.first()? & 15) * 4;
@@ -246,7 +246,7 @@ impl KnownWrong {
         }
     }
 
-    /// Returns the name of a wrong checksum of an output packet; `None` if there is none, or if a packet of
+    /// Returns the name of a wrong checksum of an output packet. `None` if there is none, or if a packet of
     /// the capture with the same mark had it before. A wrong transport checksum is also excused if the
     /// fragments of such a datagram were unclear.
     pub fn fault(&self, checked: &Checked) -> Option<&'static str> {

@@ -1,11 +1,11 @@
 //! # AggregateCounter
 //! Counts packets or bytes per aggregate annotation.
 //!
-//! Counted packets go to output 0. Packets that are not counted go to output 1, or to output 0 if there is
-//! no output 1. They are packets of new aggregates while the element is frozen or the table is full, and
-//! all packets while it is not active. Packets on input 1 are counted only if their aggregate has a count
-//! already. On a pull path, output N pulls from input N (from input 0 if there is only one input), and
-//! packets leave by this output whether they are counted or not.
+//! Counted packets go to output 0. Packets that are not counted go to output 1, or to output 0 if there is no
+//! output 1. They are packets of new aggregates while the element is frozen or the table is full, and all
+//! packets while it is not active. Packets on input 1 are counted only if their aggregate has a count
+//! already. On a pull path, output N pulls from input N, or from input 0 if there is only one input. Packets
+//! leave by this output whether they are counted or not.
 //!
 //! ## Usage
 //! `AggregateCounter([KEYWORDS])`
@@ -208,8 +208,8 @@ impl AggregateCounter {
         self.on_aggregates.iter().chain(&self.on_count).any(|trigger| trigger.armed)
     }
 
-    /// Makes a handler call. A call of one of this element's own handlers is made immediately, because it
-    /// may decide about the current packet; other calls are made after the packets that have been emitted.
+    /// Makes a handler call. A call of one of this element's own handlers is made immediately, because it may
+    /// decide about the current packet. Other calls are made after the packets that have been emitted.
     fn call(&mut self, cx: &mut Cx<'_>, call: &Arc<Call>) {
         if call.element == Some(cx.id()) {
             if let Err(reason) =

@@ -7,9 +7,9 @@
 //! next packet then gets a new number. A SYN that opens a closed connection again gets a new number, too.
 //! Time is the time stamp of packets; a packet without a time stamp gets the current time.
 //!
-//! Packets without a flow go to output 1, or are dropped: packets without an IPv4 header, of other
-//! protocols, with two addresses of zero, too short for ports, and packets for which the table of flows or
-//! the queue of waiting packets has no room. The header annotations must be set.
+//! Packets without a flow go to output 1, or are dropped. They have no IPv4 header, another protocol or two
+//! addresses of zero, or are too short for ports. Packets for which the table of flows or the queue of
+//! waiting packets has no room have no flow either. The header annotations must be set.
 //!
 //! Fragments wait until FRAGMENT_TIMEOUT has passed. They then get the number of their first fragment, or
 //! are dropped if the first fragment did not arrive. Later packets of the same protocol between the same two
@@ -280,8 +280,9 @@ impl Seen {
         (self.protocol, self.source.min(self.target), self.source.max(self.target))
     }
 
-    /// Returns the key of the flow, and true if the packet's direction is opposite to the key's, which
-    /// happens only if `symmetric` is true: then both directions of a connection have the same key.
+    /// Returns the key of the flow, and true if the packet's direction is opposite to the key's. If
+    /// `symmetric` is true, both directions of a connection have the same key; otherwise the key always has
+    /// the packet's direction.
     fn key(&self, symmetric: bool) -> (FiveTupleKey, bool) {
         let (sport, dport) = self.ports.unwrap_or_default();
         let ends = [(self.source, sport), (self.target, dport)];
@@ -310,9 +311,9 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Returns the index of the packet's flow in `flows`. Begins the flow if it is not in the table; ends
-    /// it and begins a new one, with a new number, if it has timed out or is reopened. `None` if the table
-    /// has no room for the flow.
+    /// Returns the index of the packet's flow in `flows`. Begins the flow if it is not in the table. If the
+    /// flow has timed out or is reopened, ends it and begins a new flow with a new number. `None` if the
+    /// table has no room for the flow.
     fn place(&mut self, cx: &mut Cx<'_>, arrival: &Arrival<'_>) -> Option<usize> {
         let Arrival { seen, key, time, .. } = arrival;
         let hash = self.hasher.hash(key);
@@ -435,7 +436,7 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Counts a packet of the flow at index `place` (ICMP errors are not counted), updates the state of its
+    /// Counts a packet of the flow at index `place`, unless it is an ICMP error. Updates the state of the
     /// connection by the TCP flags, and sets the packet's aggregate and paint.
     fn mark(&mut self, packet: &mut Packet, place: usize, paint: u8, flags: Option<u8>) {
         let Some(flow) = self.flows.get_mut(place).and_then(Option::as_mut) else { return };

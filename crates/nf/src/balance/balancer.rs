@@ -1,5 +1,5 @@
 //! The common part of load balancers: the servers, the choice of a server for a new flow, and the table of
-//! connections that keeps later packets of the flow at this server.
+//! connections. The table keeps later packets of a flow at the flow's server.
 
 use std::any::Any;
 use std::fmt::{Display, Write as _};
@@ -719,7 +719,7 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Adds the effects that all load balancers have: the table of connections, with the key's fields, and
-    /// dependence on time, on handlers and, for rules that count, on earlier packets.
+    /// dependence on time and handlers. With rules that count, the choice also depends on earlier packets.
     pub(super) fn declare(&self, effects: Effects, key: Vec<Field>) -> Effects {
         let state =
             State { table: "connections", key, both_directions: false, access: StateAccess::Connection };

@@ -272,8 +272,8 @@ impl Choice {
         }
     }
 
-    /// Returns the next server by smooth weighted round robin: each active server gets credit equal to its
-    /// weight, and the server with the most credit is chosen and pays the sum of all weights.
+    /// Returns the next server by smooth weighted round robin. Each active server gets credit equal to its
+    /// weight; the server with the most credit is chosen and pays the sum of all weights.
     fn next_weighted(&mut self) -> Option<u16> {
         let Choice { active, weights, .. } = self;
         let mut total = 0;

@@ -1,10 +1,10 @@
 //! # FlowIPLoadBalancer
 //! Balances flows over servers by writing a server's address into their packets.
 //!
-//! A flow is all packets with the same IPv4 addresses, protocol and ports. The first packet of a flow
-//! chooses a server; later packets go to the same server, until the flow has been idle for TIMEOUT, for
-//! FIN_TIMEOUT after a TCP segment with FIN, which closes one direction only, or for DONE_TIMEOUT after a
-//! segment with RST. The connection counts for its server as long as it is remembered. The destination
+//! A flow is all packets with the same IPv4 addresses, protocol and ports. A server is chosen for the first
+//! packet of a flow; later packets go to the same server, until the flow has been idle for TIMEOUT. After a
+//! TCP segment with FIN, which closes one direction only, FIN_TIMEOUT applies instead, and after a segment
+//! with RST DONE_TIMEOUT. The connection counts for its server as long as it is remembered. The destination
 //! address and the destination annotation are set to the server's address, and all checksums are updated.
 //!
 //! FlowIPLoadBalancerReverse rewrites answers in the opposite direction, and notifies the balancer when
@@ -19,16 +19,16 @@
 //! New flows go to active servers. A server that is removed keeps its flows; a server that has failed loses
 //! them, and the flows choose another server with their next packets. Other flows keep their servers in any
 //! case. When the table holds CAPACITY flows, further flows are not remembered: a hash then chooses the
-//! server of each of their packets. The hash also chooses for all new flows until the table has had room
-//! for the time TIMEOUT, so that a flow that began without being remembered keeps its server. Changing
-//! arguments at run time leaves servers active or inactive as they are, unless NSERVER has changed.
+//! server of each of their packets. The hash also chooses for all new flows until the table has had room for
+//! the time TIMEOUT. So a flow that began without being remembered keeps its server. Changing arguments at
+//! run time leaves servers active or inactive as they are, unless NSERVER has changed.
 //!
 //! All packets are balanced: packets for other addresses than VIP must take another path upstream. The
 //! network header annotation must be set; the transport header annotation must be set for ports to count.
 //! Packets without a network header annotation, or without an IPv4 header there, are dropped, and so are
-//! packets of new flows while no server is active. Fragments count as a flow of their addresses and
-//! protocol, without ports: the fragments of a datagram go to one server, but not always to the server of
-//! the datagram's flow. If they must, put IPReassembler upstream.
+//! packets of new flows while no server is active. Fragments count as a flow of their addresses and protocol,
+//! without ports. The fragments of a datagram thus go to one server, but not always to the server of the
+//! datagram's flow. If they must, put IPReassembler upstream.
 //!
 //! ## Usage
 //! `FlowIPLoadBalancer(VIP ADDRESS, DST ADDRESS, ... [, KEYWORDS])`

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     /// Tallies of two cases, and a packet that the element itself has counted, cover different times in any
-    /// order: the span is from the earliest first packet to the latest last packet.
+    /// order. The span is from the earliest first packet to the latest last packet.
     #[test]
     fn tallies_in_any_order_last_from_the_first_packet_to_the_last() {
         let second = Timestamp::from_secs;

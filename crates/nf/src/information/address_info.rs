@@ -2,10 +2,10 @@
 //! Gives names to addresses.
 //!
 //! Each argument is a name and its addresses: IPv4 and IPv6 addresses and prefixes, and Ethernet addresses.
-//! `10.0.0.1/24` is both an address and a prefix, `10.0.0.0/24` only a prefix. The name can be used
-//! wherever an address is expected, in the compound element where it is declared and inside it, also as
-//! `name:ip`, `name:net`, `name:ip6`, `name:ip6net`, `name:eth`, `name:bcast` (the broadcast address of its
-//! prefix) and `name:gw` (the first address of its prefix).
+//! `10.0.0.1/24` is both an address and a prefix, `10.0.0.0/24` only a prefix. The name can be used wherever
+//! an address is expected, in the compound element where it is declared and inside it. `name:ip`, `name:net`,
+//! `name:ip6`, `name:ip6net` and `name:eth` denote one kind of its addresses. `name:bcast` is the broadcast
+//! address of its prefix, and `name:gw` the first address of its prefix.
 //!
 //! Names that are not declared can be the names of network interfaces: `eth0:eth`, `eth0:ip`, `eth0:gw`.
 //!

@@ -6,9 +6,9 @@
 //!
 //! ## Arguments
 //! - `MESSAGE`: the text.
-//! - `TYPE`: `MESSAGE` prints the text when the configuration starts to run; `WARNING` reports it as a
-//!   warning when the configuration is read; `ERROR` reports it as an error, which prevents the
-//!   configuration from running.
+//! - `TYPE`: `MESSAGE`, `WARNING` or `ERROR`, in any case. `MESSAGE` prints the text when the configuration
+//!   starts to run. `WARNING` reports it as a warning when the configuration is read. `ERROR` reports it as
+//!   an error, which prevents the configuration from running.
 //!
 //! ## Example
 //! ```click

@@ -1,8 +1,8 @@
 //! # IPPrint
 //! Prints each IPv4 packet in the style of tcpdump.
 //!
-//! A line has the label, time stamp, aggregate and paint, the requested fields of the IP header, then
-//! addresses, ports, and the contents of the TCP, UDP or ICMP header; for fragments also their offset.
+//! A line has the label, time stamp, aggregate and paint, and the requested fields of the IP header. Then
+//! follow addresses, ports, the contents of the TCP, UDP or ICMP header and, for fragments, their offset.
 //! Lines go to standard error or to a file. Packets without a network header annotation pass and are not
 //! printed.
 //!
@@ -143,8 +143,8 @@ struct Parts<'p> {
     /// The number of bytes after the IP header, computed from its total length field; the packet may have
     /// fewer.
     length: usize,
-    /// The bytes after the IP header, as far as they lie in the packet's first slot and within the total
-    /// length that the IP header gives: without padding of short Ethernet frames.
+    /// The bytes after the IP header, without padding of short Ethernet frames: as far as they lie in the
+    /// packet's first slot and within the total length that the IP header gives.
     transport: &'p [u8],
     /// The length of the whole packet in bytes, from the start of its data.
     packet: usize,

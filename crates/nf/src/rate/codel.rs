@@ -110,9 +110,9 @@ impl CoDel {
         Ok(())
     }
 
-    /// Pulls the next packet, or returns `None` if there is none. Returns with the packet: true if its wait
-    /// is known, and true if it may be dropped because waits have been at or above the target for an
-    /// interval.
+    /// Pulls the next packet, or returns `None` if there is none. Returns two bools with the packet. The
+    /// first is true if the packet's wait is known. The second is true if the packet may be dropped, because
+    /// waits have been at or above the target for an interval.
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, bool, bool)> {
         let now = cx.now();
         let Some(packet) = pull_one(cx, 0) else {

@@ -64,8 +64,8 @@ struct Gaps {
     /// The second of the last call of `allow`; `None` before the first call.
     second: Option<i64>,
     /// The number of packets or bytes that were sent in that second. When a new second begins, `rate` is
-    /// subtracted from it if it is positive: an excess is carried over to the new second, and so are
-    /// packets that were not sent in time.
+    /// subtracted from this number if it is positive. So an excess is carried over to the new second, and so
+    /// are packets that were not sent in time.
     gone: i128,
 }
 

@@ -21,10 +21,9 @@
 //!   waits, no longer waits for that signal.
 //!
 //! ## Instructions
-//! Instructions that are shown with `[q]` have a second form, such as `setq`, that removes a layer of
-//! quotes from the text after substitution. Some instructions wait for *steps*: each write to the handler
-//! `step` gives the script one or more steps, and in a script of type DRIVER, each request to stop is a
-//! step.
+//! Instructions that are shown with `[q]` have a second form, such as `setq`, that removes a layer of quotes
+//! from the text after substitution. Some instructions wait for *steps*. Each write to the handler `step`
+//! gives the script one or more steps. In a script of type DRIVER, each request to stop is a step.
 //! - `set[q] V TEXT`: assigns the variable V.
 //! - `init[q] V [TEXT]`: assigns V once, before the script runs, and has no effect later.
 //! - `export[q] V [TEXT]`: like `init`, and makes V a read handler.

@@ -6,8 +6,8 @@
 //! either rate of such a network reaches THRESH, the network is split by the next byte of the address, down
 //! to single addresses. After its rates have fallen below about an eighth of THRESH, as in Click, it is
 //! merged again. Rates are exponentially weighted moving averages. Rounding keeps a falling rate from going
-//! below about two per second, so that networks are never merged again with a threshold of 16 or less (after
-//! the multiplication by RATIO). The network header annotation must be set; packets without it are dropped.
+//! below about two per second. Therefore networks are never merged again if the threshold, multiplied by
+//! RATIO, is 16 or less. The network header annotation must be set; packets without it are dropped.
 //!
 //! ## Usage
 //! `IPRateMonitor(TYPE, RATIO, THRESH [, MEMORY, ANNO])`
@@ -119,9 +119,9 @@ struct IpRateMonitor {
 }
 
 impl IpRateMonitor {
-    /// Adds a packet of an input to the rates of its address, unless `counts` is false, and annotates it
-    /// with both rates of the address if ANNO is true. Input 0 counts for the source address, input 1 for
-    /// the destination address.
+    /// Adds a packet of an input to the rates of its address, unless `counts` is false. If ANNO is true,
+    /// annotates the packet with both rates of the address. Input 0 counts for the source address, input 1
+    /// for the destination address.
     ///
     /// # Errors
     /// [`DropReason::NoHeader`] if the packet has no IPv4 header.

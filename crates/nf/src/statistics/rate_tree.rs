@@ -186,9 +186,9 @@ impl RateTree {
         Some(rates)
     }
 
-    /// Splits the counter for `byte` of a network: adds a network for the next byte. Its first counter, for
-    /// byte `next` of the address that caused the split, starts with the rates of the whole counter; other
-    /// counters are added when packets of their addresses arrive. Does nothing if there is no memory.
+    /// Splits the counter for `byte` of a network: adds a network for the next byte. Its first counter is for
+    /// byte `next` of the address that caused the split, and starts with the rates of the whole counter.
+    /// Other counters are added when packets of their addresses arrive. Does nothing if there is no memory.
     #[cold]
     fn split(&mut self, network: u32, byte: u8, next: u8, counter: Counter) {
         // Reserve memory for the free list, too, so that removing a network never allocates.
@@ -279,8 +279,8 @@ impl RateTree {
     }
 
     /// Sets the memory limit. Removes networks until the memory in use is within the limit, or only the root
-    /// is left: first networks with averages below the threshold ([`fold`](Self::fold)), then, with a
-    /// threshold that grows by a fifth each time, networks with higher averages.
+    /// is left. Networks with averages below the threshold go first ([`fold`](Self::fold)). Then the
+    /// threshold grows by a fifth each time, and networks with higher averages go.
     pub(super) fn set_limit(&mut self, limit: usize, now: Timestamp) {
         self.limit = limit;
         let mut threshold = self.threshold;
