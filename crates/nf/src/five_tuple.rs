@@ -121,8 +121,8 @@ impl Flows {
     }
 }
 
-/// Returns the smaller one of a key and its reverse, which is the same for both directions of a connection,
-/// and true if it is the reverse.
+/// Returns the smaller of a key and its reverse, and true if that is the reverse. The smaller key is the same
+/// for both directions of a connection.
 #[inline]
 fn ordered(key: FiveTupleKey) -> (FiveTupleKey, bool) {
     let other = key.reversed();

@@ -20,7 +20,7 @@ use crate::samples::ClassSample;
 use crate::{TestRun, corpus};
 
 /// The maximum length in bytes of packets in this check. Longer packets have several slots, and the model
-/// does not cover effects after the first one.
+/// does not cover effects after the first slot.
 const ONE_SLOT: usize = 2000;
 
 fn value(d: &Diagrams, bits: &[Bit]) -> Option<u64> {

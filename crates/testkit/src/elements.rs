@@ -45,8 +45,8 @@ pub struct Seen {
     pub headers: [Option<isize>; 3],
 }
 
-/// The packets of one test: those to send, for each source, and those that have arrived. Sources and sinks
-/// find it by its number.
+/// The packets of one test: the packets to send, for each source, and the packets that have arrived. Sources
+/// and sinks find an exchange by its number.
 #[derive(Default)]
 struct Exchange {
     inputs: Vec<Vec<TestPacket>>,

@@ -60,7 +60,7 @@ pub struct TestRun {
     /// The burst of the run: the maximum number of packets per batch of all sources. `None` for the defaults
     /// of Click, where most elements have a burst of one.
     pub burst: Option<usize>,
-    /// The number of workers. More than one is possible only with the real and the trace clock.
+    /// The number of workers. More than one worker is possible only with the real and the trace clock.
     pub workers: usize,
     /// Makes the spreading that distributes packets over the workers, possibly packets of one flow; `None`
     /// keeps each flow on one worker.

@@ -3,8 +3,8 @@
 //!
 //! FIELD begins with a header: `ip`, `tcp`, `udp`, `icmp`, `transp` for any transport header, `payload` ...
 //! It may be followed by the name of one of its fields, and by a range (`[BYTE]`, `[BYTE:COUNT]`,
-//! `[FIRST-LAST]`, in braces for bits). A prefix length or a mask may follow. Examples are `ip src/8`,
-//! `ip[12:2]`, `tcp flags` and `udp dport & 0xff00`.
+//! `[FIRST-LAST]`, in braces for bits). The ports `sport` and `dport` need no header. A prefix length or a
+//! mask may follow. Examples are `ip src/8`, `ip[12:2]`, `tcp flags` and `udp dport & 0xff00`.
 //!
 //! Packets that do not have the field go to output 1, or are dropped. They have no IPv4 header or are too
 //! short. For fields after the IP header, they may also be later fragments or packets of another protocol.

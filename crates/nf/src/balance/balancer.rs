@@ -300,8 +300,8 @@ impl<P: Place> Balancer<P> {
     /// Returns a balancer with servers at these places. The first NSERVER of them are active.
     ///
     /// # Errors
-    /// If there are no servers, too many, or one server twice, if NSERVER is too large, or if memory for
-    /// CAPACITY connections cannot be allocated.
+    /// If there are no servers, too many servers or the same server twice, if NSERVER is too large, or if
+    /// memory for CAPACITY connections cannot be allocated.
     fn new(settings: Settings, places: Vec<P>, board: Option<Board>) -> Result<Balancer<P>, String> {
         if places.is_empty() {
             return Err("no server given".into());
@@ -535,9 +535,8 @@ impl<P: Place> Balancer<P> {
             self.overflows += 1;
             self.full = Some(now);
         }
-        // While the table is full, flows are balanced by their hash and are not remembered. For one
-        // time-out after that, a flow that seems new may be one of these. The hash then gives it the same
-        // server.
+        // While the table is full, flows are balanced by their hash and are not remembered. For one time-out
+        // after that, a flow that seems new may be such a flow. The hash then gives it the same server.
         let was_full = self.full.is_some_and(|full| now - full < self.settings.timeout);
         let server = self.pick(&known.key, packet, !was_full, now)?;
         if let Ok(Inserted::New(id) | Inserted::Present(id)) = inserted {
@@ -612,7 +611,7 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Returns a number of each server, in one line.
+    /// Returns one number per server, separated by spaces.
     fn each(&self, number: impl Fn(&Load) -> u64) -> String {
         let all: Vec<String> = self.servers.iter().map(|server| number(&server.load).to_string()).collect();
         all.join(" ")
@@ -667,7 +666,8 @@ impl<P: Place> Balancer<P> {
             let (Some(key), Some(seen)) = (self.flows.table.key(id), self.flows.table.last_seen(id)) else {
                 continue;
             };
-            // The next balancer has a new board, so times at other workers are merged into those here.
+            // The next balancer has a new board, so the times at which other workers saw packets are merged
+            // into the times here.
             let board = self.board.as_ref().filter(|_| connection.phase == Phase::Open);
             let elsewhere = board.and_then(|board| board.last_seen(key));
             kept.push((*key, elsewhere.map_or(seen, |elsewhere| seen.max(elsewhere)), *connection));
@@ -681,7 +681,7 @@ impl<P: Place> Balancer<P> {
         })
     }
 
-    /// Takes over servers, connections and counters of the balancer that this one replaces. Drops
+    /// Takes over servers, connections and counters of the balancer that this balancer replaces. Drops
     /// connections to servers that no longer exist, and connections for which there is no room.
     ///
     /// # Errors
@@ -731,7 +731,7 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Returns the fields, except for those of the flow's key, on which the choice of a server depends.
+    /// Returns the fields on which the choice of a server depends, except for the fields of the flow's key.
     pub(super) fn reads(&self) -> Vec<Field> {
         let flags = Field::Bytes { base: Base::Transport, offset: 13, length: 1 };
         let aggregate = self.settings.rule.mode.reads_aggregate();

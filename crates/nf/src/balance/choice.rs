@@ -13,7 +13,7 @@ use super::maglev::{self, Maglev, flow_hash};
 pub(super) enum Mode {
     /// Takes the active servers in turn.
     InTurn,
-    /// Takes the active servers in turn, those with less load more often.
+    /// Takes the active servers in turn, and servers with less load more often.
     Weighted,
     /// Takes the server with the lowest load.
     Least,

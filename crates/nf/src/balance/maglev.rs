@@ -71,7 +71,8 @@ impl Maglev {
         let mut servers = servers.to_vec();
         servers.sort_unstable_by_key(|&(_, name)| name);
         let size = places as u64;
-        // Per server: its number, the entry that it tries next, and the step from there to the one after.
+        // Per server: its number, the index of the entry that it tries next, and the distance to the entry
+        // that it tries after that.
         let mut turns: Vec<(u16, u64, u64)> = servers
             .iter()
             .map(|&(number, name)| {

@@ -345,8 +345,8 @@ impl FlowCounter {
         }
     }
 
-    /// Returns the flows that have not ended as a document for a handler: those that `wanted` asks for, in
-    /// the format `layout`.
+    /// Returns a document for a handler: the flows that have not ended and that `wanted` asks for, in the
+    /// format `layout`.
     fn document(&self, layout: Layout, wanted: Wanted) -> String {
         let form = Form { layout, replies: self.replies };
         let mut text = form.head().to_string();
