@@ -343,8 +343,8 @@ mod tests {
     fn weights_follow_the_load() {
         let mut choice = choice(Mode::Weighted, Metric::Bytes, 3);
         assert_eq!(shares(&mut choice, [0; 3], 90, 0), [30; 3]);
-        // Weights are ten times the average load divided by the server's load: with loads 50, 100 and 200
-        // they are 20, 10 and 6. They must change only after AWRR_TIME.
+        // Weights are ten times the average load divided by the server's load, rounded down: 20, 10 and 6 for
+        // loads of 75, 150 and 225. They must not change before AWRR_TIME has passed.
         assert_eq!(shares(&mut choice, [50, 100, 200], 90, 99_999_999), [30; 3]);
         assert_eq!(shares(&mut choice, [75, 150, 225], 72, 100_000_000), [40, 20, 12]);
     }
@@ -353,8 +353,8 @@ mod tests {
     fn of_two_the_one_with_less_load() {
         let mut choice = choice(Mode::OfTwo, Metric::Bytes, 3);
         let [a, b, c] = shares(&mut choice, [1, 2, 3], 3000, 0);
-        // Of each pair of servers, that with less load is chosen. Server a, with the least load, is in two
-        // of three pairs; server c must never be chosen.
+        // Of each pair of servers, the server with less load is chosen. Server a, with the least load, is in
+        // two of three pairs; server c must never be chosen.
         assert!(c == 0 && (1800..2200).contains(&a) && a + b == 3000, "{a} {b}");
         let mut alone = self::choice(Mode::OfTwo, Metric::Bytes, 1);
         assert_eq!(shares(&mut alone, [9, 0, 0], 5, 0), [5, 0, 0]);

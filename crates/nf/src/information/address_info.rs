@@ -146,7 +146,7 @@ mod tests {
         assert_eq!((names.ipv4("", "b"), names.mac("", "b"), names.ipv4_prefix("", "b")), (a, None, None));
         assert_eq!(names.ipv4("", "c"), a, "the prefix has host bits");
         assert!(names.ipv4_prefix("", "c").is_some() && names.mac("", "c").is_none());
-        // `a` denotes an address and a prefix; the name `d` gets the address only.
+        // The text `a` denotes the addresses of the name `a`, but not its prefixes, so `d` gets no prefix.
         assert!(
             names.ipv4("", "d") == a && names.mac("", "d").is_some() && names.ipv4_prefix("", "d").is_none()
         );
