@@ -29,7 +29,7 @@ pub struct Checked {
 
 /// The fields that identify a packet ([`Checked::mark`]): IP version, protocol, IPv4 identification (0 for
 /// IPv6), and the transport packet without ports, identifiers and checksum. Of ICMP errors, only type, code
-/// and the low byte of the length are in it. It is empty if the extension headers of IPv6 are not understood.
+/// and the low byte of the length are in it. It is empty for IPv6 packets that cannot be checked.
 pub type Mark = (u8, u8, u16, Vec<u8>);
 
 fn words(bytes: &[u8]) -> u64 {

@@ -347,8 +347,8 @@ fn variable_name(text: &str, default: Option<&str>) -> Result<String, String> {
     }
 }
 
-/// Returns a random number within bounds that `text` gives, both included. Without words, they are 0 and 2^31
-/// - 1; for one word, 0 and N - 1; for two words, N1 and N2.
+/// Returns a random number within bounds that `text` gives, both included. For no words, the bounds are 0
+/// and 2^31 - 1; for one word, 0 and N - 1; for two words, N1 and N2.
 fn random(random: &mut fastrand::Rng, text: &str) -> Result<String, String> {
     let words = split_spaces(text);
     let numbers: Option<Vec<i64>> = words.iter().map(|word| parse_int(&word.text)).collect();
