@@ -110,8 +110,8 @@ impl<K: Key, V: Plain> Board<K, V> {
         }
     }
 
-    /// Returns the latest time at which any worker has received a packet of a flow of this worker, rounded
-    /// up to the end of a [`flow::TICK`]; `None` if the flow is not on the board.
+    /// Returns the latest time at which any worker has received a packet of a flow of this worker. The time
+    /// is rounded up to the end of a [`flow::TICK`]. `None` if the flow is not on the board.
     pub(crate) fn last_seen(&self, key: &K) -> Option<Timestamp> {
         self.states.last_seen(self.own(key)?)
     }

@@ -1,6 +1,6 @@
 //! Common parts of elements that check headers, such as CheckIPHeader.
 //!
-//! A class implements [`HeaderCheck`]; [`Checker`] is the element. It passes good packets to output 0,
+//! A class implements [`HeaderCheck`]; [`Checker`] is the element. It passes good packets to output 0. It
 //! counts bad packets by reason, reports the first of them (with VERBOSE, each), and sends them to output 1
 //! or drops them.
 
@@ -37,7 +37,6 @@ pub(crate) enum Speaker {
     Name,
     /// The element's name and class: `name :: Class: `.
     Declaration,
-    /// No name.
     None,
 }
 

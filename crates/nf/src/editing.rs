@@ -66,8 +66,8 @@ pub(crate) fn ipv4_with_options(packet: &Packet) -> Option<(&ipv4::Header, &[u8]
     Some((ip, &rest[..options.min(rest.len())]))
 }
 
-/// Returns the number of bytes from a header to the end of the packet, including further slots; `None` if
-/// the header annotation is not set or lies after the end.
+/// Returns the number of bytes from a header to the end of the packet, including further slots. `None` if the
+/// header annotation is not set or lies after the end.
 pub(crate) fn length_from(packet: &Packet, base: Base) -> Option<usize> {
     usize::try_from(packet.len() as isize - packet.offset(base)?).ok()
 }
@@ -138,8 +138,8 @@ pub(crate) fn within(field: Field, mask: u128, low: u128, high: u128) -> Filter 
     Filter::Leaf(Predicate::In { field, mask, set: IntervalSet::one(low, high) })
 }
 
-/// Returns a filter that holds if the network header annotation is at an IPv4 header with this protocol,
-/// and the transport header annotation is set.
+/// Returns a filter for packets whose network and transport header annotations are set. The protocol field of
+/// the IPv4 header at the network header annotation must have this value. The version is not tested.
 pub(crate) fn ipv4_of_protocol(protocol: u8) -> Filter {
     let protocol = Predicate::equals(wire_field::IP_PROTOCOL, protocol.into());
     Predicate::present(HeaderKind::Ipv4).and([protocol, is_marked(Base::Transport)])
@@ -205,7 +205,7 @@ pub(crate) fn refused(about: &'static str, reads: &[Field], reason: DropReason) 
     aside(Filter::Leaf(Predicate::Opaque { about, reads: reads.to_vec() }), reason)
 }
 
-/// Returns effects with two cases. Packets for which `good` holds go to output 0 with these changes; other
+/// Returns effects with two cases. Packets for which `good` holds go to output 0 with these changes. Other
 /// packets go to output 1, or are dropped for this reason if there is no such output.
 pub(crate) fn or_aside(good: Filter, reason: DropReason, actions: Vec<Action>) -> Effects {
     let pass = Case { actions, ..Case::new(good, Target::Output(0)) };

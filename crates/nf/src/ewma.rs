@@ -6,7 +6,7 @@ use crate::fixed;
 
 /// The length of an epoch in nanoseconds, unless `EPOCH` is given. The average is updated once per epoch.
 const MILLISECOND: i64 = 1_000_000;
-/// The number of epochs of a millisecond per second.
+/// The number of epochs per second if an epoch is a millisecond long.
 pub(crate) const FREQUENCY: u64 = 1_000;
 
 /// An exponentially weighted moving average of events (packets or bytes) per epoch of `EPOCH` nanoseconds,

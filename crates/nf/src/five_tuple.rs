@@ -13,8 +13,8 @@ pub(crate) const LOOKED_AT: usize = 64;
 pub(crate) struct Flows {
     pub(crate) table: FlowTable<FiveTupleKey>,
     hasher: KeyHasher,
-    /// For each packet of the batch, the index of its key in `keys`, `turned`, `hashes` and `ids`; `None`
-    /// if the packet has no five-tuple, so that these vectors have no entry for it.
+    /// For each packet of the batch, the index of its key in `keys`, `turned`, `hashes` and `ids`. `None` if
+    /// the packet has no five-tuple; these vectors then have no entry for it.
     places: Vec<Option<usize>>,
     keys: Vec<FiveTupleKey>,
     turned: Vec<bool>,
@@ -121,8 +121,8 @@ impl Flows {
     }
 }
 
-/// Returns the smaller one of a key and its reverse, which is the same for both directions of a connection,
-/// and true if it is the reverse.
+/// Returns the smaller of a key and its reverse, and true if that is the reverse. The smaller key is the same
+/// for both directions of a connection.
 #[inline]
 fn ordered(key: FiveTupleKey) -> (FiveTupleKey, bool) {
     let other = key.reversed();

@@ -1,5 +1,5 @@
-//! Packet-processing elements, by topic. Each element has one file with its manual, configuration, code and
-//! handlers.
+//! Packet-processing elements, by topic. Each class has one file, with its manual, arguments, code and
+//! handlers. Classes that differ little share the code in the file of one of them.
 
 pub mod aggregate;
 pub mod annotation;

@@ -3,8 +3,9 @@
 
 use element::Args;
 
-/// Reports an error unless `given` arguments are as many as `ports`. `what` names the arguments, such as
-/// "pattern", and `side` the ports, "input" or "output". Returns true if the numbers agree.
+/// Reports an error unless `given`, the number of arguments, is equal to `ports`, the number of ports.
+/// `what` names the arguments, such as "pattern", and `side` the ports, "input" or "output". Returns true
+/// if the numbers agree.
 pub(crate) fn check_count(
     args: &mut Args<'_>,
     (given, what): (usize, &str),

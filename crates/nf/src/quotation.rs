@@ -1,5 +1,6 @@
 //! The packet that an ICMP error quotes (its IP header and at least 8 bytes after it): parsing, and
-//! translation of its addresses and ports with updates of all checksums that cover them.
+//! translation of its addresses and ports. The IP, TCP, UDP and ICMP checksums that cover them are updated.
+//! The checksum of a quoted DCCP packet is not updated.
 
 use wire::checksum::Delta;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};
@@ -18,11 +19,8 @@ pub(crate) enum Behind {
 /// The fields of the packet that an ICMP error quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quotation {
-    /// The protocol in the quoted IP header.
     pub(crate) protocol: u8,
-    /// The source address of the quoted packet.
     pub(crate) source: u32,
-    /// The destination address of the quoted packet.
     pub(crate) destination: u32,
     /// The source and destination port; or the identifier and 0; or zeros, as `behind` says.
     pub(crate) ports: (u16, u16),
@@ -62,9 +60,9 @@ impl Quotation {
         Some(Quotation { protocol: ip.protocol, source, destination, ports, behind, transport })
     }
 
-    /// Sets the addresses and ports of the quoted packet in the ICMP error from which this quotation was
-    /// read. Updates the quoted IP checksum, the quoted TCP, UDP or ICMP checksum if it is there, and the
-    /// checksum of the ICMP error.
+    /// Sets the addresses of the quoted packet, and its ports or its identifier, in the ICMP error from which
+    /// this quotation was read. Updates the quoted IP checksum, the quoted TCP, UDP or ICMP checksum if it is
+    /// there, and the checksum of the ICMP error.
     pub(crate) fn change(&self, message: &mut [u8], source: u32, destination: u32, ports: (u16, u16)) {
         let Some((head, quoted)) = message.split_at_mut_checked(icmp::Header::LEN) else { return };
         let Ok((ip, _)) = ipv4::Header::mut_from_prefix(quoted) else { return };
@@ -104,8 +102,8 @@ fn is_query(kind: u8) -> bool {
     [ECHO, TIME_STAMP, INFORMATION, ADDRESS_MASK].contains(&kind)
 }
 
-/// Writes `new` at offset `at`, and returns the change for a checksum over the bytes. Writes nothing if the
-/// bytes end before.
+/// Writes `new` at offset `at`, and returns the change for a checksum over the bytes. Writes nothing if
+/// there are not two bytes at this offset.
 fn exchange(bytes: &mut [u8], at: usize, new: u16) -> Delta {
     let Some(place) = bytes.get_mut(at..at + 2) else { return Delta::default() };
     let old = u16::from_be_bytes([place[0], place[1]]);

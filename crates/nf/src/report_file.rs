@@ -34,7 +34,6 @@ impl ReportFile {
         Ok(ReportFile { path: path.to_string(), file, timer: WriteTimer::default(), fault: None })
     }
 
-    /// True if the file is standard output.
     pub(crate) fn is_standard_output(&self) -> bool {
         self.path == "-"
     }
@@ -53,6 +52,7 @@ impl ReportFile {
 
     /// Starts the element's timer with this token if text is buffered and the timer is not running. The
     /// element then calls [`write_out`](Self::write_out), so that the text is in the file within a second.
+    /// Under the trace clock, no timer is started ([`WriteTimer`]).
     #[inline]
     pub(crate) fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         if !self.file.buffer().is_empty() {

@@ -8,7 +8,6 @@ use packet::BATCH_CAPACITY;
 pub(crate) enum Fate {
     /// Sends the packet to this output; drops it for [`DropReason::NoOutput`] if the output does not exist.
     Output(usize),
-    /// Drops the packet.
     Drop(DropReason),
 }
 
@@ -35,7 +34,6 @@ impl Sorter {
         Sorter { sorted: (0..outputs).map(|_| None).collect(), fates: Vec::with_capacity(BATCH_CAPACITY) }
     }
 
-    /// Returns the number of outputs.
     pub(crate) fn outputs(&self) -> usize {
         self.sorted.len()
     }
@@ -55,7 +53,7 @@ impl Sorter {
 
     /// Like [`send`](Self::send), for decisions that depend on a key alone, if keys are cheaper to compute
     /// and compare than decisions. `fate` is called for the first key and, if another key follows, for each
-    /// packet from there on.
+    /// packet from there on. The batch is returned only if all keys are equal.
     #[inline]
     pub(crate) fn send_by<K: Copy + PartialEq>(
         &mut self,

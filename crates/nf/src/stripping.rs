@@ -30,7 +30,7 @@ pub(crate) fn give_back(packet: &mut Packet, length: usize) -> Fate {
 }
 
 /// Moves the start of the packet by `distance` bytes: forward, or backward if the distance is negative.
-/// Rejects the packet if it is too short or has too little headroom.
+/// Rejects the packet if its first slot has fewer bytes than `distance`, or too little headroom.
 #[inline]
 pub(crate) fn move_start(packet: &mut Packet, distance: isize) -> Fate {
     match usize::try_from(distance) {
@@ -58,8 +58,8 @@ pub(crate) fn cases(base: Base, behind: &Number) -> [Case; 3] {
     ]
 }
 
-/// Returns the effects of an element that moves the start by a number of bytes that it does not declare,
-/// but that depends only on the fields `reads`, the header annotation and the packet's length.
+/// Returns the effects of an element that moves the start by a number of bytes that it does not declare. The
+/// number depends only on the fields `reads`, the header annotation and the packet's length.
 pub(crate) fn vague_effects(base: Base, reads: &[Field]) -> Effects {
     let mut reads = reads.to_vec();
     reads.extend([Field::HeaderOffset(base), Field::Length]);

@@ -11,7 +11,7 @@ pub(crate) struct Trigger {
     /// The count at which the call is made.
     pub(crate) at: u64,
     pub(crate) call: Arc<Call>,
-    /// True if the call has not been made yet, or not since the last reset of the count.
+    /// True if the call has not been made since the trigger was set, or since its element armed it again.
     pub(crate) armed: bool,
 }
 
@@ -28,8 +28,8 @@ impl Trigger {
         Ok(Trigger { at, call: Arc::new(Call::parse(call, cx, own)?), armed: true })
     }
 
-    /// Returns the call if the count has passed from below `at` to `at` or more with its last increment by
-    /// `step` to `now`, and the call has not been made yet. A count that was already beyond `at` when the
+    /// Returns the call if it has not been made yet and the last increment of the count, by `step` to `now`,
+    /// has taken the count from below `at` to `at` or more. A count that was already beyond `at` when the
     /// trigger was set makes no call.
     pub(crate) fn check(trigger: &mut Option<Trigger>, now: u64, step: u64) -> Option<Arc<Call>> {
         let trigger = trigger.as_mut()?;
@@ -40,8 +40,8 @@ impl Trigger {
         Some(Arc::clone(&trigger.call))
     }
 
-    /// Returns the call if it has not been made yet and the count `now` is at least `at`, even if the count
-    /// was already beyond `at` when the trigger was set.
+    /// Returns the call if it has not been made yet and the count `now` is at least `at`. Unlike in
+    /// [`check`](Self::check), the count may have been beyond `at` when the trigger was set.
     pub(crate) fn check_above(trigger: &mut Option<Trigger>, now: u64) -> Option<Arc<Call>> {
         let trigger = trigger.as_mut().filter(|trigger| trigger.armed && now >= trigger.at)?;
         trigger.armed = false;

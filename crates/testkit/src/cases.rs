@@ -21,9 +21,9 @@
 //! The text before the first section says what is tested. The sections of input are:
 //! - `config`: the configuration. `SOURCE` pushes the packets, and `SINK0` to `SINK7` record packets.
 //!   `SOURCE1` to `SOURCE7` are more sources.
-//! - `packets`: a packet per line in hexadecimal. Spaces are ignored, and `*N` repeats a byte N times. A line
-//!   that begins with `1:` is for `SOURCE1`. The packets have the times 1 s, 2 s and so on; `@2.5` at the end
-//!   of a line gives a packet another time.
+//! - `packets`: a packet per line in hexadecimal. Words are separated by spaces, and `*N` at the end of a
+//!   word repeats its bytes N times. A line that begins with `1:` is for `SOURCE1`. The packets have the
+//!   times 1 s, 2 s and so on; `@2.5` at the end of a line gives a packet another time.
 //! - `run`: settings, a line each. `trace` is the trace clock instead of simulated time, and `burst 32` gives
 //!   all sources a burst, where the default is the burst of Click.
 //!
@@ -233,7 +233,7 @@ impl<'t> Case<'t> {
     }
 }
 
-/// Parses hexadecimal text such as `0800 00*20`, where `*20` repeats the byte twenty times.
+/// Parses hexadecimal text such as `0800 00*20`, where `*20` repeats the bytes of its word twenty times.
 fn bytes(line: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     for word in line.split_whitespace() {
@@ -256,7 +256,8 @@ fn hex(bytes: &[u8]) -> String {
     groups.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the files in `folder` whose names end with `ending`, in order. Panics if there are none.
+/// Returns the files in `folder` whose extension is `ending` (without the dot), sorted by path. Panics if
+/// there are none.
 pub fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -266,8 +267,9 @@ pub fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Runs every file of `folder` whose name ends with `.test`. Panics with all mistakes in files and all
-/// results that differ from the expected results, and if there are no files.
+/// Runs every file of `folder` whose name ends with `.test`. Panics if there are no files, or with the first
+/// mistake of each file that cannot be run and all results that differ from the expected results. With the
+/// environment variable `BLESS`, writes the results into the files instead of comparing them.
 pub fn check(folder: &Path) {
     let mut failures = Vec::new();
     for file in files(folder, "test") {

@@ -28,7 +28,8 @@ pub struct Checked {
 }
 
 /// The fields that identify a packet ([`Checked::mark`]): IP version, protocol, IPv4 identification (0 for
-/// IPv6), and the transport packet without ports, identifiers and checksum.
+/// IPv6), and the transport packet without ports, identifiers and checksum. Of ICMP errors, only type, code
+/// and the low byte of the length are in it. It is empty for IPv6 packets that cannot be checked.
 pub type Mark = (u8, u8, u16, Vec<u8>);
 
 fn words(bytes: &[u8]) -> u64 {
@@ -92,7 +93,8 @@ fn rest(protocol: u8, bytes: &[u8]) -> Vec<u8> {
     let keep: &[(usize, usize)] = match protocol {
         6 => &[(4, 16), (18, usize::MAX)],
         17 => &[(4, 6), (8, usize::MAX)],
-        // An ICMP error quotes a packet, which is translated, too. So only type, code and length are used.
+        // An ICMP error quotes a packet, which is translated, too. So only type, code and the low byte of the
+        // length are used.
         1 if bytes.len() > 1 && matches!(bytes[0], 3..=5 | 11 | 12) => {
             return vec![bytes[0], bytes[1], bytes.len() as u8];
         }
@@ -114,8 +116,8 @@ struct Piece<'a> {
     bytes: &'a [u8],
 }
 
-/// Returns two offsets from the start of an IPv4 packet: the end of its header, and the end of the packet
-/// by its length field, which may be beyond the captured bytes. `None` if the header is incomplete or
+/// Returns two offsets from the start of an IPv4 packet: the end of its header, and the end of the packet by
+/// its length field. The latter may be beyond the captured bytes. `None` if the header is incomplete or
 /// wrong.
 fn extent(ip: &[u8]) -> Option<(usize, usize)> {
     let header = usize::from(ip.first()? & 15) * 4;
@@ -244,8 +246,9 @@ impl KnownWrong {
         }
     }
 
-    /// Returns the name of a wrong checksum of an output packet; `None` if there is none, or if a packet of
-    /// the capture with the same mark had it before.
+    /// Returns the name of a wrong checksum of an output packet. `None` if there is none, or if a packet of
+    /// the capture with the same mark had it before. A wrong transport checksum is also excused if the
+    /// fragments of such a datagram were unclear.
     pub fn fault(&self, checked: &Checked) -> Option<&'static str> {
         let unclear = self.unclear.contains(&(checked.mark.1, checked.mark.2)) && checked.mark.0 == 4;
         if checked.header == ChecksumResult::Wrong && !self.headers.contains(&checked.mark) {

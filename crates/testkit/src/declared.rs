@@ -20,7 +20,7 @@ use crate::samples::ClassSample;
 use crate::{TestRun, corpus};
 
 /// The maximum length in bytes of packets in this check. Longer packets have several slots, and the model
-/// does not cover effects after the first one.
+/// does not cover effects after the first slot.
 const ONE_SLOT: usize = 2000;
 
 fn value(d: &Diagrams, bits: &[Bit]) -> Option<u64> {
@@ -67,8 +67,8 @@ fn difference(d: &Diagrams, packet: &PacketModel, seen: &Seen) -> Option<String>
     None
 }
 
-/// Returns the reason for which an element with this number of outputs drops packets of a case; an empty
-/// text if it does not drop them.
+/// Returns the reason for which an element with this number of outputs may drop packets of a case; an
+/// empty text if it does not drop them.
 fn reason(case: &Case, outputs: usize) -> &'static str {
     match case.to {
         Target::Drop(reason) => reason.as_str(),
@@ -138,10 +138,11 @@ pub(crate) fn does_what_it_declares(sample: &ClassSample, effects: &Effects) -> 
 }
 
 /// Runs the element on test packets, and compares its output with its declaration. Elements that replay
-/// packets are not compared.
+/// packets and elements without inputs are not compared.
 ///
-/// An element that updates checksums gets some of its output again, with checksums of all ones. All values
-/// that it writes are then there already, so it may leave the packet unchanged, and must declare that.
+/// An element that updates checksums and holds no packets gets some of its output again, with checksums of
+/// all ones. All values that it writes are then there already, so it may leave the packet unchanged, and
+/// must declare that.
 fn check(sample: &ClassSample, effects: &Effects, known: &Known) -> Result<Tally, String> {
     if sample.shape.0 == 0 || effects.hold == Hold::Replay {
         return Ok(Tally { exact: 0, unknown: 0 });

@@ -45,8 +45,8 @@ pub struct Seen {
     pub headers: [Option<isize>; 3],
 }
 
-/// The packets of one test: those to send, for each source, and those that have arrived. Sources and sinks
-/// find it by its number.
+/// The packets of one test: the packets to send, for each source, and the packets that have arrived. Sources
+/// and sinks find an exchange by its number.
 #[derive(Default)]
 struct Exchange {
     inputs: Vec<Vec<TestPacket>>,
@@ -77,7 +77,8 @@ pub fn collect(number: u64) -> Vec<Seen> {
 /// The headers whose offsets packets are annotated with, in the order of [`TestPacket::headers`].
 pub const BASES: [Base; 3] = [Base::Mac, Base::Network, Base::Transport];
 
-/// The element classes for tests: sources and sinks, push and pull, and an element on one worker.
+/// The element classes for tests: sources and sinks, push and pull, and an element that passes all packets
+/// to worker 0.
 pub static CLASSES: &[&Class] = &[&TEST_SOURCE, &TEST_PULL_SOURCE, &TEST_SINK, &TEST_PULL_SINK, &TEST_FIRST];
 
 const ARGS: &[ArgInfo] = &[
@@ -262,7 +263,7 @@ struct TestSink {
     exchange: u64,
     number: usize,
     records: bool,
-    /// The number of pulls since the last one that gave a packet.
+    /// The number of pulls since the last pull that gave a packet.
     fruitless: u32,
 }
 

@@ -24,7 +24,7 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manu
 use wire::checksum::Delta;
 use wire::{FromBytes, ipv4};
 
-/// The class.
+/// The element class `LimitTTL`.
 pub static CLASS: Class = Class {
     name: "LimitTTL",
     manual: manual!("example.rs"),

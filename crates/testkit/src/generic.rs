@@ -54,7 +54,7 @@ pub const CHECKS: &[Check] = &[
 /// Runs all checks on the classes of another crate. A class without a sample fails.
 ///
 /// # Errors
-/// All failures, one line for each check and sample.
+/// All failures: the classes without samples and, for each check that fails, the samples with the reasons.
 pub fn check(classes: &'static [&'static Class]) -> Result<(), String> {
     let without = classes.iter().filter(|class| class.samples.is_empty());
     let mut failures: Vec<String> = without.map(|class| format!("{} has no sample", class.name)).collect();
@@ -158,8 +158,8 @@ impl Spreading for InTurn {
 }
 
 /// Checks that three workers together send the same packets as one worker, and that every packet is
-/// accounted for. The packets are not compared if the element is opaque, holds packets, or depends on state
-/// or chance.
+/// accounted for. The packets are not compared if the element is opaque, holds packets, has state that is
+/// not [`StateAccess::Soft`], or depends on something other than the packet ([`Effects::depends`]).
 fn several_do_what_one_does(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
     workers_do_what_one_does(sample, effects, TestRun::trace().on(3))
 }
@@ -231,7 +231,7 @@ struct View {
     length: usize,
     headers: [Option<isize>; 3],
     /// The offset from the packet's first byte to the end of the IPv4 header by its length field. `None` if
-    /// the element does not keep to the header.
+    /// the element does not keep to the header, or the packet has no network header.
     header_ends: Option<isize>,
 }
 

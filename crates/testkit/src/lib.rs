@@ -6,7 +6,8 @@
 //! at given times; [`plain`] makes IP packets between given endpoints. [`stand_in`] is an element that does
 //! the work of others. [`cases`] runs configurations that stand in files with packets and expected results.
 //! [`chains`] reads configurations from text, runs single packets through them and compares them with the
-//! verifier. [`samples`] configures each class for the generic tests.
+//! verifier. [`generic`] has the generic tests, for which [`samples`] configures each class and [`liars`] are
+//! elements that must fail. [`checker`] checks checksums of packets.
 
 pub mod cases;
 pub mod chains;
@@ -43,7 +44,8 @@ pub fn classes() -> impl Iterator<Item = &'static Class> {
         .copied()
 }
 
-/// Returns the registry with the product's classes and the classes for tests ([`elements::CLASSES`]).
+/// Returns the registry with the product's classes and the classes for tests (of [`elements`], [`liars`],
+/// [`example`] and [`stand_in`]).
 pub fn registry() -> Registry {
     let all: Vec<_> = classes().collect();
     let own = [&example::CLASS, &stand_in::CLASS];
@@ -55,10 +57,10 @@ pub fn registry() -> Registry {
 pub struct TestRun {
     /// The clock from which elements read the time.
     pub clock: ClockKind,
-    /// The number of packets per batch of all sources; `None` for the defaults of Click, where most
-    /// elements have a burst of one.
+    /// The burst of the run: the maximum number of packets per batch of all sources. `None` for the defaults
+    /// of Click, where most elements have a burst of one.
     pub burst: Option<usize>,
-    /// The number of workers. More than one is possible only with the real and the trace clock.
+    /// The number of workers. More than one worker is possible only with the real and the trace clock.
     pub workers: usize,
     /// Makes the spreading that distributes packets over the workers, possibly packets of one flow; `None`
     /// keeps each flow on one worker.
@@ -67,7 +69,8 @@ pub struct TestRun {
     pub classes: &'static [&'static Class],
 }
 
-/// Returns one worker with a burst of 32, in simulated time that advances by a microsecond with each task.
+/// Returns one worker with a burst of 32, in simulated time that advances by a microsecond each time the
+/// driver reads it.
 impl Default for TestRun {
     fn default() -> Self {
         let start = Timestamp::from_secs(1_000_000_000);

@@ -9,8 +9,8 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, ElementId, H
 /// The class `TestStandIn(COUNTER, FILTER)`. It does the work of a Counter followed by `IPFilter(allow udp,
 /// deny all)`, and notifies both of the packets that bypass them. Packets that it cannot handle leave by
 /// output 1, which has to lead to the Counter. The handler `taken` counts the packets that it has handled,
-/// `left` the others. `outdated` lists the elements that it does not replace any more, because they were
-/// reconfigured.
+/// `left` the others. `outdated` lists the elements that no longer do what they declared, because one of
+/// their handlers was written; if there is one, all packets leave by output 1.
 pub static CLASS: Class = Class {
     name: "TestStandIn",
     ports: "1/2",
@@ -47,7 +47,7 @@ struct StandIn {
 
 impl StandIn {
     /// Returns the index of the filter's case that applies to a packet. `None` if the stand-in does not
-    /// handle the packet: the IPv4 header has options or the time to live is odd.
+    /// handle the packet: it has no whole IPv4 header, the header has options, or the time to live is odd.
     fn case(packet: &Packet) -> Option<usize> {
         match packet.header(Base::Network)? {
             [0x45, _, _, _, _, _, _, _, ttl, protocol, rest @ ..] if rest.len() >= 10 && ttl % 2 == 0 => {

@@ -16,7 +16,7 @@ use element::class::ArgInfo;
 use element::effects::{Case, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 
-/// The class.
+/// The element class `DropShort`.
 pub static CLASS: Class = Class {
     name: "DropShort",
     manual: manual!("drop_short.rs"),

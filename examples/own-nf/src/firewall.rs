@@ -1,9 +1,9 @@
 //! # ConnectionLimit
 //! Limits the number of TCP connections that a side may open.
 //!
-//! Packets from input 0 leave by output 0 and open connections, as long as fewer than LIMIT are open;
-//! packets from input 1 leave by output 1 if they belong to an open connection. All others are dropped. A
-//! connection counts until ten seconds after it has been closed, or until five minutes without a packet.
+//! A SYN from input 0 opens a connection, as long as fewer than LIMIT are open. Packets of open connections
+//! leave, from either input, by the output with the same number. All other packets are dropped. A connection
+//! counts until ten seconds after it has been closed, or until five minutes without a packet.
 //!
 //! ## Usage
 //! `ConnectionLimit(LIMIT)`
@@ -13,7 +13,7 @@
 //!
 //! ## Handlers
 //! - `open`: the number of open connections, over all workers.
-//! - `refused`: the number of dropped packets.
+//! - `refused`: the number of packets that were dropped because their connection is not open.
 //! - `flows`: the number of flows in the table, one for each direction of a connection.
 //!
 //! ## Example
@@ -30,7 +30,7 @@ use element::{Args, Class, DropReason, Handler, manual};
 use sprayer::function::{FlowPacket, FlowStates, Function, FunctionElement, Needs, Verdict, class};
 use wire::tcp::flags::{ACK, SYN};
 
-/// The class.
+/// The element class `ConnectionLimit`.
 pub static CLASS: Class = Class {
     name: "ConnectionLimit",
     ports: "2/2",

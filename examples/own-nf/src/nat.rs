@@ -35,7 +35,7 @@ use wire::ip_protocol::TCP;
 use wire::tcp::flags::{ACK, SYN};
 use wire::{FiveTuple, ipv4, tcp};
 
-/// The class.
+/// The element class `SprayedNAT`.
 pub static CLASS: Class = Class {
     name: "SprayedNAT",
     ports: "2/2",
@@ -92,7 +92,8 @@ impl Function for Nat {
 
 impl Nat {
     /// Returns the five-tuple that a new connection gets: with a port such that replies have this worker as
-    /// their home, and belong to no other connection. `None` if no port is free.
+    /// their home, and belong to no other connection. `None` if no port is free, or if the server's address
+    /// is not an IPv4 address.
     fn select_port(&mut self, flows: &FlowStates<'_, FiveTuple>, flow: &FiveTuple) -> Option<FiveTuple> {
         let IpAddr::V4(server) = flow.destination() else { return None };
         (FIRST_PORT..=u16::MAX).find_map(|_| {

@@ -1,11 +1,11 @@
 //! # AggregateCounter
 //! Counts packets or bytes per aggregate annotation.
 //!
-//! Counted packets go to output 0. Packets that are not counted go to output 1, if there is one: packets of
-//! new aggregates while the element is frozen or the table is full, and all packets while it is not active.
-//! Packets on input 1 are counted only if their aggregate has a count already. On a pull path, output N
-//! pulls from input N (from input 0 if there is only one input), and packets leave by this output whether
-//! they are counted or not.
+//! Counted packets go to output 0. Packets that are not counted go to output 1, or to output 0 if there is no
+//! output 1. They are packets of new aggregates while the element is frozen or the table is full, and all
+//! packets while it is not active. Packets on input 1 are counted only if their aggregate has a count
+//! already. On a pull path, output N pulls from input N, or from input 0 if there is only one input. Packets
+//! leave by this output whether they are counted or not.
 //!
 //! ## Usage
 //! `AggregateCounter([KEYWORDS])`
@@ -13,15 +13,15 @@
 //! ## Arguments
 //! - `BYTES`: if true, counts bytes instead of packets.
 //! - `IP_BYTES`: if true, counts bytes from the IP header on; only with BYTES.
-//! - `MULTIPACKET`: if true, a packet counts as 1 plus its extra packets annotation.
-//! - `EXTRA_LENGTH`: if true, the extra length annotation is added to the length.
+//! - `MULTIPACKET`: if true, a packet counts as 1 plus its extra packets annotation; only without BYTES.
+//! - `EXTRA_LENGTH`: if true, the extra length annotation is added to the length; only with BYTES.
 //! - `MASK`: the bits of the annotation that are used.
 //! - `AGGREGATE_FREEZE`: the number of aggregates from which on new aggregates are not counted.
 //! - `COUNT_FREEZE`: the total count, in packets or bytes, from which on new aggregates are not counted.
-//! - `AGGREGATE_STOP`, `COUNT_STOP`: the number of aggregates or the total count at which the driver is
-//!   stopped.
-//! - `AGGREGATE_CALL`, `COUNT_CALL`: `N HANDLER [VALUE]`: calls a write handler at N aggregates, or at a
-//!   total count of N.
+//! - `AGGREGATE_STOP`, `COUNT_STOP`: stops the driver when a packet of a new aggregate arrives and there
+//!   are this many aggregates already, or when the total count reaches this number.
+//! - `AGGREGATE_CALL`, `COUNT_CALL`: `N HANDLER [VALUE]`: calls a write handler when a packet of a new
+//!   aggregate arrives and there are N aggregates already, or when the total count reaches N.
 //! - `BANNER`: text at the head of files.
 //! - `CAPACITY`: the maximum number of aggregates; memory for them is reserved at the start, about 17 bytes
 //!   each. Packets of further aggregates are not counted.
@@ -68,7 +68,7 @@ use super::{AGGREGATE, aggregate_of, for_capacity};
 use crate::printers::reason;
 use crate::trigger::Trigger;
 
-/// The class.
+/// The element class `AggregateCounter`.
 pub static CLASS: Class = Class {
     name: "AggregateCounter",
     ports: "1-2/1-2",
@@ -210,8 +210,8 @@ impl AggregateCounter {
         self.on_aggregates.iter().chain(&self.on_count).any(|trigger| trigger.armed)
     }
 
-    /// Makes a handler call. A call of one of this element's own handlers is made immediately, because it
-    /// may decide about the current packet; other calls are made after the packets that have been emitted.
+    /// Makes a handler call. A call of one of this element's own handlers is made immediately, because it may
+    /// decide about the current packet. Other calls are made after the packets that have been emitted.
     fn call(&mut self, cx: &mut Cx<'_>, call: &Arc<Call>) {
         if call.element == Some(cx.id()) {
             if let Err(reason) =

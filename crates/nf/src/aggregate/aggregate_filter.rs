@@ -30,7 +30,7 @@ use packet::Annotations;
 use super::aggregate_of;
 use crate::sorting::{Fate, Sorter};
 
-/// The class.
+/// The element class `AggregateFilter`.
 pub static CLASS: Class = Class {
     name: "AggregateFilter",
     ports: "1/-",

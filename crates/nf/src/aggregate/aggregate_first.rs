@@ -32,7 +32,7 @@ use super::{AGGREGATE, aggregate_of, for_capacity};
 use crate::editing::aside;
 use crate::memory::reserved_set;
 
-/// The class.
+/// The element class `AggregateFirst`.
 pub static CLASS: Class = Class {
     name: "AggregateFirst",
     ports: "1/1-2",

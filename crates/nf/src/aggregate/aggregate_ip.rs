@@ -1,13 +1,13 @@
 //! # AggregateIP
 //! Sets the aggregate annotation to a field of the IPv4, TCP, UDP or ICMP header.
 //!
-//! FIELD is a header (`ip`, `tcp`, `udp`, `icmp`, `transp` for any transport header, `payload` ...),
-//! optionally the name of one of its fields, a range in it (`[BYTE]`, `[BYTE:COUNT]`, `[FIRST-LAST]`, in
-//! braces for bits), and a prefix length or a mask: `ip src/8`, `ip[12:2]`, `tcp flags`,
-//! `udp dport & 0xff00`.
+//! FIELD begins with a header: `ip`, `tcp`, `udp`, `icmp`, `transp` for any transport header, `payload` ...
+//! It may be followed by the name of one of its fields, and by a range (`[BYTE]`, `[BYTE:COUNT]`,
+//! `[FIRST-LAST]`, in braces for bits). The ports `sport` and `dport` need no header. A prefix length or a
+//! mask may follow. Examples are `ip src/8`, `ip[12:2]`, `tcp flags` and `udp dport & 0xff00`.
 //!
-//! Packets that do not have the field (too short, a later fragment, another protocol) go to output 1, or
-//! are dropped.
+//! Packets that do not have the field go to output 1, or are dropped. They have no IPv4 header or are too
+//! short. For fields after the IP header, they may also be later fragments or packets of another protocol.
 //!
 //! ## Usage
 //! `AggregateIP(FIELD [, KEYWORDS])`
@@ -20,7 +20,8 @@
 //!
 //! ## Handlers
 //! - `field`: the field.
-//! - `header`: the name of the header; empty for IP.
+//! - `header`: the name of the header; empty for IP, and for a protocol that is given by a number and has no
+//!   name here.
 //! - `bit_offset`, `bit_length`: the field's position in the header and its length, in bits.
 //!
 //! ## Example
@@ -42,7 +43,7 @@ use wire::{FromBytes, ip_protocol, ipv4};
 use super::ip_field::{IpField, Part};
 use super::{Source, annotate, combined};
 
-/// The class.
+/// The element class `AggregateIP`.
 pub static CLASS: Class = Class {
     name: "AggregateIP",
     ports: "1/1-2",

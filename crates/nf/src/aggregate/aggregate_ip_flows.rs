@@ -3,17 +3,18 @@
 //!
 //! Flows are numbered from 1 in the order of their first packets; both directions have the same number. The
 //! paint annotation is set to 0 for packets in the direction of the first packet and to 1 for packets in
-//! the other direction. A flow ends when no packet of it arrives for a time (see the timeouts below), or
-//! when a closed connection is opened again by a SYN; the next packet then gets a new number. Time is the
-//! time stamp of packets; a packet without a time stamp gets the current time.
+//! the other direction. A flow ends when no packet of it arrives for a time (see the timeouts below); its
+//! next packet then gets a new number. A SYN that opens a closed connection again gets a new number, too.
+//! Time is the time stamp of packets; a packet without a time stamp gets the current time.
 //!
-//! Packets without a flow go to output 1, or are dropped: packets without an IPv4 header, of other
-//! protocols, with two addresses of zero, too short for ports, and packets for which the table of flows or
-//! the queue of waiting packets has no room. The header annotations must be set.
+//! Packets without a flow go to output 1, or are dropped. They have no IPv4 header, another protocol or two
+//! addresses of zero, or are too short for ports. Packets for which the table of flows or the queue of
+//! waiting packets has no room have no flow either. The header annotations must be set.
 //!
-//! Fragments, and all later packets of the same protocol between the same two hosts, wait until
-//! FRAGMENT_TIMEOUT has passed. They then get the number of their first fragment, or are dropped if the
-//! first fragment did not arrive. If FRAGMENTS is false, only first fragments have a flow.
+//! Fragments wait until FRAGMENT_TIMEOUT has passed. They then get the number of their first fragment, or
+//! are dropped if the first fragment did not arrive. Later packets of the same protocol between the same two
+//! hosts wait until all fragments ahead of them have left. If FRAGMENTS is false, no packet waits, and of
+//! the fragments of a datagram only the first has a flow.
 //!
 //! ## Usage
 //! `AggregateIPFlows([KEYWORDS])`
@@ -39,7 +40,7 @@
 //!   packet's slot; further packets that would have to wait have no flow.
 //!
 //! ## Handlers
-//! - `clear`: ends all flows.
+//! - `clear`: ends the wait of all packets that wait for fragments, and then ends all flows.
 //!
 //! ## Example
 //! ```click
@@ -73,7 +74,7 @@ use super::notifier::Notifier;
 use super::trace_info::{Record, TraceInfo};
 use crate::memory::{refusal, reserved};
 
-/// The class.
+/// The element class `AggregateIPFlows`.
 pub static CLASS: Class = Class {
     name: "AggregateIPFlows",
     ports: "1/1-2",
@@ -222,8 +223,8 @@ struct Seen {
     is_fragment: bool,
     ports: Option<(u16, u16)>,
     is_quoted: bool,
-    /// The TCP flags; `None` for packets that are not TCP, later fragments and quoted packets, which do not
-    /// change the state of a connection.
+    /// The TCP flags. `None` for packets that do not change the state of a connection: packets that are not
+    /// TCP or too short for flags, later fragments and quoted packets.
     flags: Option<u8>,
 }
 
@@ -279,8 +280,9 @@ impl Seen {
         (self.protocol, self.source.min(self.target), self.source.max(self.target))
     }
 
-    /// Returns the key of the flow, and true if the packet's direction is opposite to the key's, which
-    /// happens only if `symmetric` is true: then both directions of a connection have the same key.
+    /// Returns the key of the flow, and true if the packet's direction is opposite to the key's. If
+    /// `symmetric` is true, both directions of a connection have the same key; otherwise the key always has
+    /// the packet's direction.
     fn key(&self, symmetric: bool) -> (FiveTupleKey, bool) {
         let (sport, dport) = self.ports.unwrap_or_default();
         let ends = [(self.source, sport), (self.target, dport)];
@@ -309,9 +311,9 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Returns the index of the packet's flow in `flows`. Begins the flow if it is not in the table; ends
-    /// it and begins a new one, with a new number, if it has timed out or is reopened. `None` if the table
-    /// has no room for the flow.
+    /// Returns the index of the packet's flow in `flows`. Begins the flow if it is not in the table. If the
+    /// flow has timed out or is reopened, ends it and begins a new flow with a new number. `None` if the
+    /// table has no room for the flow.
     fn place(&mut self, cx: &mut Cx<'_>, arrival: &Arrival<'_>) -> Option<usize> {
         let Arrival { seen, key, time, .. } = arrival;
         let hash = self.hasher.hash(key);
@@ -434,8 +436,8 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Counts a packet of the flow at index `place`, updates the state of its connection by the TCP flags,
-    /// and sets the packet's aggregate and paint.
+    /// Counts a packet of the flow at index `place`, unless it is an ICMP error. Updates the state of the
+    /// connection by the TCP flags, and sets the packet's aggregate and paint.
     fn mark(&mut self, packet: &mut Packet, place: usize, paint: u8, flags: Option<u8>) {
         let Some(flow) = self.flows.get_mut(place).and_then(Option::as_mut) else { return };
         flow.last = packet.time();
@@ -455,8 +457,8 @@ impl AggregateIpFlows {
         annotations.set_u8(Annotations::PAINT, paint);
     }
 
-    /// Sends on packets from the front of one queue, up to the first fragment that did not arrive before
-    /// `second`. Packets whose flow has remained unknown are dropped.
+    /// Emits packets from the front of one queue, up to the first fragment whose time stamp is not before
+    /// `second`. Packets whose flow is not known, or has ended, are dropped.
     fn release(&mut self, cx: &mut Cx<'_>, pair: Pair, second: i64) {
         while let Some(Waiting { mut packet, flow, .. }) = self.waiting.pop_due(pair, second) {
             let known =

@@ -2,10 +2,10 @@
 //! Keeps the last packet of each aggregate until the aggregate ends.
 //!
 //! A packet that is followed by another packet with the same aggregate annotation goes to output 1, or is
-//! dropped. The packet that replaces it counts for both: 1 and the extra packets of the replaced packet are
-//! added to its extra packets annotation, the length and the extra length of the replaced packet to its
-//! extra length annotation, and the first-timestamp annotation of the replaced packet is copied. When an
-//! aggregate ends, or when the handler `clear` is called, packets go to output 0.
+//! dropped. The packet that replaces it counts for both. Its extra packets annotation grows by 1 and by the
+//! extra packets of the replaced packet. Its extra length annotation grows by the length and the extra length
+//! of the replaced packet. It gets the first-timestamp annotation of the replaced packet. When an aggregate
+//! ends, or when the handler `clear` is called, packets go to output 0.
 //!
 //! ## Usage
 //! `AggregateLast([KEYWORDS])`
@@ -41,7 +41,7 @@ use super::notifier::{self, Ended};
 use super::{AGGREGATE, aggregate_of, for_capacity};
 use crate::memory::reserved_map;
 
-/// The class.
+/// The element class `AggregateLast`.
 pub static CLASS: Class = Class {
     name: "AggregateLast",
     ports: "1/1-2",
@@ -76,9 +76,10 @@ struct AggregateLast {
     going: Vec<u32>,
 }
 
-/// Makes a packet count for the packet `old` that it replaces: adds 1 and the extra packets of `old`, and
-/// the length and the extra length of `old`, to its annotations, and takes over the first time stamp.
-/// Without an old packet, the first time stamp is the packet's own time stamp.
+/// Makes a packet count for the packet `old` that it replaces. Adds 1 and the extra packets of `old` to its
+/// extra packets annotation, and the length and the extra length of `old` to its extra length annotation.
+/// Takes over the first time stamp. Without an old packet, the first time stamp is the packet's own time
+/// stamp.
 fn take_over(packet: &mut Packet, old: Option<&Packet>) {
     let first = old.map_or_else(
         || packet.time().0.to_ne_bytes(),

@@ -26,7 +26,7 @@ use packet::Annotations;
 use super::{Source, annotate};
 use crate::editing::aside;
 
-/// The class.
+/// The element class `AggregateLength`.
 pub static CLASS: Class = Class {
     name: "AggregateLength",
     ports: "1/1-2",

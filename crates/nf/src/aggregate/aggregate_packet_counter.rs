@@ -11,9 +11,9 @@
 //! - `NOTIFIER`: accepted, without effect; aggregates are never removed.
 //! - `ANNO`: the annotation with the packet's number, or `NONE` to number the packets of an aggregate by
 //!   their order.
-//! - `CAPACITY`: the maximum number of packet numbers in all aggregates together, or the maximum number of
-//!   aggregates with ANNO `NONE`; memory for them, about 28 bytes each, is reserved at the start. Packets
-//!   for which there is no room are not counted.
+//! - `CAPACITY`: the maximum number of packet numbers in all aggregates together, or, with ANNO `NONE`, of
+//!   aggregates. Memory for them, about 28 bytes each, is reserved at the start. Packets for which there is
+//!   no room are not counted.
 //!
 //! ## Handlers
 //! - `clear`: clears all counts.
@@ -41,7 +41,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 use super::{AGGREGATE, aggregate_of, for_capacity};
 use crate::memory::{reserved, reserved_map};
 
-/// The class.
+/// The element class `AggregatePacketCounter`.
 pub static CLASS: Class = Class {
     name: "AggregatePacketCounter",
     ports: "1-/=",

@@ -6,7 +6,7 @@
 //!
 //! ## Arguments
 //! - `BITS`: the number of lower bits, 1 to 8.
-//! - `INCREMENTAL`: if true, shifts the packet's aggregate left by BITS and adds the paint.
+//! - `INCREMENTAL`: if true, shifts the packet's aggregate left by BITS and adds the lower bits of the paint.
 //!
 //! ## Example
 //! ```click
@@ -23,7 +23,7 @@ use packet::Annotations;
 
 use super::{Source, annotate, combined};
 
-/// The class.
+/// The element class `AggregatePaint`.
 pub static CLASS: Class = Class {
     name: "AggregatePaint",
     manual: manual!("aggregate_paint.rs"),

@@ -24,7 +24,7 @@ pub(super) enum Format {
 #[derive(Clone)]
 pub(super) struct Counts {
     counts: HashMap<u32, u32>,
-    /// The maximum number of aggregates in the table, for which memory is reserved.
+    /// The maximum number of aggregates in the table.
     capacity: usize,
 }
 
@@ -42,7 +42,6 @@ impl Counts {
         self.counts.len() >= self.capacity
     }
 
-    /// Returns the number of aggregates in the table.
     pub(super) fn len(&self) -> usize {
         self.counts.len()
     }
@@ -60,7 +59,6 @@ impl Counts {
         }
     }
 
-    /// Returns the sum of all counts.
     pub(super) fn total(&self) -> u64 {
         self.counts.values().map(|&count| u64::from(count)).sum()
     }

@@ -1,5 +1,5 @@
-//! Queues in which AggregateIPFlows holds fragments until their flow is known, and packets that must not
-//! overtake them.
+//! Queues in which AggregateIPFlows holds fragments for FRAGMENT_TIMEOUT, and packets that must not overtake
+//! the fragments.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
@@ -13,7 +13,6 @@ use crate::memory::reserved;
 /// protocol between these two hosts wait in one queue, in both directions, so that they keep their order.
 pub(super) type Pair = (u8, u32, u32);
 
-/// A waiting packet.
 pub(super) struct Waiting {
     pub(super) packet: Packet,
     /// The identification field of the IP header, which all fragments of a datagram have in common.
@@ -31,8 +30,8 @@ pub(super) struct Fragments {
     /// Empty queues, whose memory is used again for the next pair of hosts.
     spare: Vec<VecDeque<Waiting>>,
     packets: usize,
-    /// The non-empty queues in the order in which they were added, each with the second of its first
-    /// packet's time stamp.
+    /// The queues in the order in which they were added, each with the time stamp, in seconds, of the packet
+    /// that was its first packet then. A queue that has been emptied meanwhile may be among them.
     due: VecDeque<(i64, Pair)>,
 }
 
@@ -75,9 +74,9 @@ impl Fragments {
     }
 
     /// Removes and returns the first packet of the queue for `pair` if it need not wait longer: it is not a
-    /// fragment, or its time stamp is before `second`. `None` otherwise. If the flow of one fragment of the
-    /// packet's datagram is known, it becomes the flow of the packet and of the datagram's fragments that
-    /// still wait.
+    /// fragment, or its time stamp is before `second`. `None` otherwise. If the packet's flow is known, all
+    /// packets of the queue with the same identification get it. Otherwise the packet gets the known flow of
+    /// one of them.
     pub(super) fn pop_due(&mut self, pair: Pair, second: i64) -> Option<Waiting> {
         let list = self.pairs.get_mut(&pair)?;
         let is_due = |first: &mut Waiting| !first.is_fragment || first.packet.time().parts().0 < second;
@@ -95,8 +94,8 @@ impl Fragments {
         Some(first)
     }
 
-    /// Removes the next queue from `due` and returns its key, if its first packet's time stamp is before
-    /// `second`. The caller takes packets out with [`pop_due`](Self::pop_due) and then calls
+    /// Removes the first queue from `due` and returns its key, if the time stamp with which it was added is
+    /// before `second`. The caller takes packets out with [`pop_due`](Self::pop_due) and then calls
     /// [`wait_on`](Self::wait_on) for the packets that remain.
     pub(super) fn next_due(&mut self, second: i64) -> Option<Pair> {
         self.due.pop_front_if(|(at, _)| *at < second).map(|(_, pair)| pair)

@@ -60,7 +60,8 @@ fn combined(packet: &Packet, bits: u32, value: u32, incremental: bool) -> u32 {
 /// number of aggregates.
 ///
 /// # Errors
-/// If CAPACITY is 0 or the memory cannot be reserved; the error has then been reported to `args`.
+/// If CAPACITY is 0, the memory cannot be reserved, or another argument is invalid; the error has then been
+/// reported to `args`.
 fn for_capacity<T>(
     args: &mut Args<'_>,
     make: impl FnOnce(usize) -> Result<T, TryReserveError>,

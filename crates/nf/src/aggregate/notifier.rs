@@ -39,7 +39,7 @@ impl Notifier {
         ended
     }
 
-    /// Adds an aggregate that has ended to the lists of all listeners.
+    /// Adds an aggregate that has ended to the lists of all listeners. Lists that are full stay as they are.
     pub(super) fn ended(&self, aggregate: u32) {
         for listener in lock(&self.listeners).iter() {
             let mut numbers = lock(&listener.numbers);

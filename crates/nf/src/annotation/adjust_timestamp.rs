@@ -28,7 +28,7 @@ use packet::Annotations;
 
 use super::{first_timestamp, set_first_timestamp};
 
-/// The class.
+/// The element class `AdjustTimestamp`.
 pub static CLASS: Class = Class {
     name: "AdjustTimestamp",
     manual: manual!("adjust_timestamp.rs"),

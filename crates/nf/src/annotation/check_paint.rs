@@ -26,7 +26,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 use crate::editing::{annotation, each_or_aside, or_aside, value};
 
-/// The class.
+/// The element class `CheckPaint`.
 pub static CLASS: Class = Class {
     name: "CheckPaint",
     ports: "1/1-2",

@@ -25,7 +25,7 @@ use packet::PacketKind;
 
 use crate::editing::{aside, otherwise};
 
-/// The class.
+/// The element class `DropBroadcasts`.
 pub static CLASS: Class = Class {
     name: "DropBroadcasts",
     ports: "1/1-2",

@@ -26,7 +26,7 @@ use packet::Annotations;
 
 use crate::editing::{bytes, each, otherwise};
 
-/// The class.
+/// The element class `GetIP6Address`.
 pub static CLASS: Class = Class {
     name: "GetIP6Address",
     manual: manual!("get_ip6_address.rs"),

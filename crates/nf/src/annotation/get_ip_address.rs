@@ -29,7 +29,7 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 use crate::editing::{annotation, bytes, each, ipv4, needs, otherwise};
 use classify::IntervalSet;
 
-/// The class.
+/// The element class `GetIPAddress`.
 pub static CLASS: Class = Class {
     name: "GetIPAddress",
     manual: manual!("get_ip_address.rs"),

@@ -29,7 +29,6 @@ pub(crate) fn first_timestamp(packet: &Packet) -> Timestamp {
     Timestamp(bytes.map_or(0, i64::from_ne_bytes))
 }
 
-/// Sets the first-timestamp annotation of a packet.
 pub(crate) fn set_first_timestamp(packet: &mut Packet, time: Timestamp) {
     let place = Annotations::FIRST_TIMESTAMP;
     packet.annotations_mut().bytes_mut()[place..place + 8].copy_from_slice(&time.0.to_ne_bytes());

@@ -24,7 +24,7 @@ use element::class::ArgInfo;
 use element::effects::{Action, Case, Field, Filter, Target, Value};
 use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
-/// The class.
+/// The element class `Paint`.
 pub static CLASS: Class = Class {
     name: "Paint",
     manual: manual!("paint.rs"),
@@ -44,7 +44,7 @@ pub static CLASS: Class = Class {
 struct Paint {
     colour: u8,
     place: usize,
-    /// True if an element reads the annotation; otherwise the element need not set it.
+    /// True if some element reads the annotation. If none does, it is not set, which saves time.
     wanted: bool,
 }
 

@@ -26,7 +26,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 
 use crate::sorting::{Fate, Sorter};
 
-/// The class.
+/// The element class `PaintSwitch`.
 pub static CLASS: Class = Class {
     name: "PaintSwitch",
     ports: "1/1-",
@@ -52,8 +52,8 @@ struct PaintSwitch {
 }
 
 impl PaintSwitch {
-    /// Sends the packets of a batch one by one, if one of them is copied to all outputs: copies must not
-    /// overtake earlier packets, so no output gets its packets as a batch.
+    /// Emits the packets of a batch one by one, in their order, if one of them is copied to all outputs. If
+    /// packets were sorted by output instead, a copy could overtake packets that came before it.
     #[cold]
     fn push_each(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         let last = self.sorter.outputs() - 1;

@@ -31,7 +31,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, Packet, manual};
 use crate::basic::tee::emit_copies_of;
 use crate::editing::{annotation, value};
 
-/// The class.
+/// The element class `PaintTee`.
 pub static CLASS: Class = Class {
     name: "PaintTee",
     ports: "1/2",

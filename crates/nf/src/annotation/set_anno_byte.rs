@@ -27,7 +27,7 @@ use element::{Batch, Class, Complaint, Cx, Effects, Element, Handler, manual};
 
 use crate::editing::{annotation, constant, otherwise, value};
 
-/// The class.
+/// The element class `SetAnnoByte`.
 pub static CLASS: Class = Class {
     name: "SetAnnoByte",
     manual: manual!("set_anno_byte.rs"),

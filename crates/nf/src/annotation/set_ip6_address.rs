@@ -24,7 +24,7 @@ use packet::Annotations;
 
 use crate::editing::{constant, missing, otherwise};
 
-/// The class.
+/// The element class `SetIP6Address`.
 pub static CLASS: Class = Class {
     name: "SetIP6Address",
     manual: manual!("set_ip6_address.rs"),

@@ -28,7 +28,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 use crate::editing::{annotation, constant, otherwise, value};
 
-/// The class.
+/// The element class `SetIPAddress`.
 pub static CLASS: Class = Class {
     name: "SetIPAddress",
     manual: manual!("set_ip_address.rs"),
@@ -49,7 +49,7 @@ pub static CLASS: Class = Class {
 struct SetIpAddress {
     address: Ipv4Addr,
     place: usize,
-    /// True if an element reads the annotation; otherwise the element need not set it.
+    /// True if some element reads the annotation. If none does, it is not set, which saves time.
     wanted: bool,
 }
 

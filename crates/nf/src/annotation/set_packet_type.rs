@@ -22,7 +22,7 @@ use packet::PacketKind;
 
 use crate::editing::{constant, otherwise};
 
-/// The class.
+/// The element class `SetPacketType`.
 pub static CLASS: Class = Class {
     name: "SetPacketType",
     manual: manual!("set_packet_type.rs"),

@@ -6,8 +6,8 @@
 //!
 //! ## Arguments
 //! - `PREFIX`: the prefix; a single address is a prefix of one address.
-//! - `LIMIT`: the number of random addresses that are drawn at the start, from which each packet's address
-//!   is then chosen; if not positive, an address is drawn for each packet.
+//! - `LIMIT`: the number of random addresses that are drawn at the start, from which each packet's address is
+//!   then chosen. If it is not positive, an address is drawn for each packet.
 //!
 //! ## Example
 //! ```click
@@ -25,7 +25,7 @@ use packet::Annotations;
 
 use crate::editing::otherwise;
 
-/// The class.
+/// The element class `SetRandIPAddress`.
 pub static CLASS: Class = Class {
     name: "SetRandIPAddress",
     manual: manual!("set_rand_ip_address.rs"),

@@ -24,7 +24,7 @@ use packet::Annotations;
 
 use super::set_first_timestamp;
 
-/// The class.
+/// The element class `SetTimestamp`.
 pub static CLASS: Class = Class {
     name: "SetTimestamp",
     manual: manual!("set_timestamp.rs"),

@@ -11,7 +11,7 @@
 //!   stamp until now, `FIRST` for the time since the packet's first-timestamp annotation.
 //!
 //! ## Handlers
-//! - `first`: the first time stamp of the run.
+//! - `first`: the first time stamp of the run, or since the last `reset`; zero unless TYPE is `RANGE`.
 //! - `reset`: clears the first time stamp; the next packet's time stamp becomes the first one.
 //!
 //! ## Example
@@ -29,7 +29,7 @@ use packet::Annotations;
 
 use super::first_timestamp;
 
-/// The class.
+/// The element class `SetTimestampDelta`.
 pub static CLASS: Class = Class {
     name: "SetTimestampDelta",
     manual: manual!("set_timestamp_delta.rs"),

@@ -39,7 +39,7 @@ use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Predicate, Target};
 use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 
-/// The class.
+/// The element class `TimeFilter`.
 pub static CLASS: Class = Class {
     name: "TimeFilter",
     ports: "1/1-2",
@@ -122,7 +122,8 @@ struct TimeFilter {
     start_from: From,
     end: Timestamp,
     end_from: From,
-    /// True if the first packet has arrived, so that `start` and `end` are absolute times.
+    /// True if the first packet has arrived or the handler `start` was written. `start` and `end` are then
+    /// absolute times.
     ready: bool,
     stop: bool,
     call_text: Option<String>,
@@ -134,7 +135,7 @@ struct TimeFilter {
     /// called. They are checked again afterwards, because the handler may move the end.
     waiting: VecDeque<Packet>,
     /// The end at the time of the last handler call. A further call is made for the same packet only if the
-    /// handler has moved the end beyond it; otherwise calls would never stop.
+    /// handler has moved the end to a later time; otherwise calls would never stop.
     end_before: Timestamp,
 }
 
@@ -192,7 +193,7 @@ impl TimeFilter {
     }
 
     /// Stops the driver or calls the handler immediately, for a pulled packet, and decides about the packet
-    /// again. Repeats this while the handler moves the end but not beyond the packet.
+    /// again. Repeats this while the handler moves the end to a later time that is not after the packet's.
     fn call_now(&mut self, cx: &mut Cx<'_>, time: Timestamp) -> Verdict {
         loop {
             self.armed = false;
@@ -221,8 +222,8 @@ impl TimeFilter {
         }
     }
 
-    /// Decides about the waiting packets in order. Stops at the first that requires a handler call; the
-    /// call then continues with this packet.
+    /// Decides about the waiting packets in order. Stops at the first packet that requires a handler call;
+    /// after the call, `timer` continues with this packet.
     fn go_on(&mut self, cx: &mut Cx<'_>) {
         while let Some(packet) = self.waiting.front() {
             let time = packet.time();

@@ -27,7 +27,7 @@ use element::class::ArgInfo;
 use element::effects::{Counting, Field, State, StateAccess};
 use element::{Batch, Class, Cx, Effects, Element, Handler, Timestamp, manual};
 
-/// The class.
+/// The element class `TimeRange`.
 pub static CLASS: Class = Class {
     name: "TimeRange",
     manual: manual!("time_range.rs"),

@@ -1,5 +1,5 @@
 //! The common part of load balancers: the servers, the choice of a server for a new flow, and the table of
-//! connections that keeps later packets of the flow at this server.
+//! connections. The table keeps later packets of a flow at the flow's server.
 
 use std::any::Any;
 use std::fmt::{Display, Write as _};
@@ -37,10 +37,11 @@ pub(super) trait Delivery: Send + 'static {
     fn effects(&self, balancer: &Balancer<Self::Place>) -> Effects;
 
     /// Tells the balancer that servers have closed connections, if another element has reported this.
-    /// Called before each batch and each handler.
+    /// Called before each batch, before handlers that show connections are read, and before the state is
+    /// taken.
     fn hear(&mut self, _balancer: &mut Balancer<Self::Place>) {}
 
-    /// Handles the packets of a batch that belong to this worker: see [`Element::push`].
+    /// Handles the packets of a batch that were not sent home to other workers: see [`Element::push`].
     fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Self::Place>, batch: Batch) -> Option<Batch>;
 }
 
@@ -106,7 +107,6 @@ impl<D: Delivery> Element for Balancing<D> {
 }
 
 impl<D: Delivery> Balancing<D> {
-    /// The handlers of all balancers.
     pub(super) const HANDLERS: &'static [Handler<Self>] = &[
         Handler::get("nb_total_servers", |e| e.balancer.servers.len().to_string()),
         Handler::get("nb_active_servers", |e| e.balancer.choice.len().to_string()),
@@ -131,7 +131,7 @@ impl<D: Delivery> Balancing<D> {
         }),
     ];
 
-    /// Returns the balancer after the end of connections that are over.
+    /// Removes expired connections, and returns the balancer.
     fn current(&mut self, cx: &Cx<'_>) -> &Balancer<D::Place> {
         self.delivery.hear(&mut self.balancer);
         self.balancer.expire_paced(cx.now(), Timestamp::ZERO, usize::MAX);
@@ -141,7 +141,7 @@ impl<D: Delivery> Balancing<D> {
     /// Makes a server active or inactive, and returns its number.
     ///
     /// # Errors
-    /// If there is no such server.
+    /// If the text is not a destination, or no server has this destination.
     fn set_active(&mut self, cx: &Cx<'_>, server: &str, is_active: bool) -> Result<usize, String> {
         let place = D::Place::parse(server.trim(), &cx.place()).map_err(|_| D::Place::EXPECTED)?;
         let Some(number) = self.balancer.places().position(|known| *known == place) else {
@@ -300,8 +300,8 @@ impl<P: Place> Balancer<P> {
     /// Returns a balancer with servers at these places. The first NSERVER of them are active.
     ///
     /// # Errors
-    /// If there are no servers, too many, or one server twice, if NSERVER is too large, or if memory for
-    /// CAPACITY connections cannot be allocated.
+    /// If there are no servers, too many servers or the same server twice, if NSERVER is too large, or if
+    /// memory for CAPACITY connections cannot be allocated.
     fn new(settings: Settings, places: Vec<P>, board: Option<Board>) -> Result<Balancer<P>, String> {
         if places.is_empty() {
             return Err("no server given".into());
@@ -357,8 +357,8 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Chooses a server for a flow by the configured rule; `None` if no server is active. If
-    /// `is_remembered` is false, the choice does not depend on earlier choices or on load, and is equal for
-    /// each packet of the flow.
+    /// `is_remembered` is false, the choice does not depend on earlier choices or on load. It is then equal
+    /// for all packets of the flow (with the same aggregate annotation, if the rule reads it).
     fn pick(
         &mut self,
         key: &FiveTupleKey,
@@ -404,8 +404,8 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Returns the number of the server for the packet at this index of the batch, and counts the packet as
-    /// its load. A packet of a new flow opens a connection. Returns `None` if no server is active for a new
-    /// flow.
+    /// its load. A packet of a new flow opens a connection, unless it is an ICMP error. Returns `None` if the
+    /// packet has no flow, or if no server is active for a new flow.
     #[inline]
     pub(super) fn server(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<u16> {
         let known = self.flows.known(place)?;
@@ -535,9 +535,8 @@ impl<P: Place> Balancer<P> {
             self.overflows += 1;
             self.full = Some(now);
         }
-        // While the table is full, flows are balanced by their hash and are not remembered. For one
-        // time-out after that, a flow that seems new may be one of these. The hash then gives it the same
-        // server.
+        // While the table is full, flows are balanced by their hash and are not remembered. For one time-out
+        // after that, a flow that seems new may be such a flow. The hash then gives it the same server.
         let was_full = self.full.is_some_and(|full| now - full < self.settings.timeout);
         let server = self.pick(&known.key, packet, !was_full, now)?;
         if let Ok(Inserted::New(id) | Inserted::Present(id)) = inserted {
@@ -612,7 +611,7 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Returns a number of each server, in one line.
+    /// Returns one number per server, separated by spaces.
     fn each(&self, number: impl Fn(&Load) -> u64) -> String {
         let all: Vec<String> = self.servers.iter().map(|server| number(&server.load).to_string()).collect();
         all.join(" ")
@@ -667,7 +666,8 @@ impl<P: Place> Balancer<P> {
             let (Some(key), Some(seen)) = (self.flows.table.key(id), self.flows.table.last_seen(id)) else {
                 continue;
             };
-            // The next balancer has a new board, so times at other workers are merged into those here.
+            // The next balancer has a new board, so the times at which other workers saw packets are merged
+            // into the times here.
             let board = self.board.as_ref().filter(|_| connection.phase == Phase::Open);
             let elsewhere = board.and_then(|board| board.last_seen(key));
             kept.push((*key, elsewhere.map_or(seen, |elsewhere| seen.max(elsewhere)), *connection));
@@ -681,7 +681,7 @@ impl<P: Place> Balancer<P> {
         })
     }
 
-    /// Takes over servers, connections and counters of the balancer that this one replaces. Drops
+    /// Takes over servers, connections and counters of the balancer that this balancer replaces. Drops
     /// connections to servers that no longer exist, and connections for which there is no room.
     ///
     /// # Errors
@@ -719,7 +719,7 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Adds the effects that all load balancers have: the table of connections, with the key's fields, and
-    /// dependence on time and handlers.
+    /// dependence on time and handlers. With rules that count, the choice also depends on earlier packets.
     pub(super) fn declare(&self, effects: Effects, key: Vec<Field>) -> Effects {
         let state =
             State { table: "connections", key, both_directions: false, access: StateAccess::Connection };
@@ -731,7 +731,7 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Returns the fields, except for those of the flow's key, on which the choice of a server depends.
+    /// Returns the fields on which the choice of a server depends, except for the fields of the flow's key.
     pub(super) fn reads(&self) -> Vec<Field> {
         let flags = Field::Bytes { base: Base::Transport, offset: 13, length: 1 };
         let aggregate = self.settings.rule.mode.reads_aggregate();
@@ -766,7 +766,7 @@ fn forget<P>(connections: &mut [Connection], servers: &mut [Server<P>], id: Flow
     }
 }
 
-/// Reads the destinations of servers from the arguments DST, in their order. Reports invalid ones.
+/// Reads the destinations of servers from the arguments DST, in their order. Reports invalid destinations.
 pub(super) fn servers<P: Place>(args: &mut Args<'_>) -> Vec<P> {
     let mut servers = Vec::new();
     args.each_of("DST", |args, text| match read_value("DST", text, &args.place()) {

@@ -13,7 +13,7 @@ use super::maglev::{self, Maglev, flow_hash};
 pub(super) enum Mode {
     /// Takes the active servers in turn.
     InTurn,
-    /// Takes the active servers in turn, those with less load more often.
+    /// Takes the active servers in turn, and servers with less load more often.
     Weighted,
     /// Takes the server with the lowest load.
     Least,
@@ -112,9 +112,10 @@ pub(super) struct Rule {
     metric: Metric,
     /// The number of entries of the consistent hashing table.
     pub(super) places: usize,
-    /// The time between two computations of weights (AWRR_TIME). In `alpha` (AWRR_ALPHA): 0 if weights
-    /// depend on the load fully, 1 if they do not depend on it.
+    /// The time between two computations of weights (AWRR_TIME).
     interval: Timestamp,
+    /// The argument AWRR_ALPHA: 0 if weights depend on the load fully; 1 if they do not depend on it, except
+    /// that servers without load have the largest weight.
     alpha: f64,
 }
 
@@ -162,7 +163,8 @@ pub(super) struct Choice {
     pub(super) rule: Rule,
     /// The numbers of the active servers, in ascending order.
     active: Vec<u16>,
-    /// The number at which the search for the next server in turn starts: one more than that of the last.
+    /// The number at which the search for the next server in turn starts: one more than the number of the
+    /// server that was chosen last.
     next: u16,
     /// At the index of each server's number: its weight, and the credit that it has collected, in units of
     /// weight.
@@ -199,8 +201,8 @@ impl Choice {
     }
 
     /// Chooses one of the active servers for a flow; `None` if there is none. If `is_remembered` is false,
-    /// the connection is not stored, so the choice is made for each packet. Rules that depend on earlier
-    /// choices or on load are then replaced by a hash of the flow.
+    /// other packets of the flow may have been, or will be, balanced without a stored connection. Rules that
+    /// depend on earlier choices or on load are then replaced by a hash of the flow.
     pub(super) fn pick(
         &mut self,
         key: &FiveTupleKey,
@@ -255,7 +257,7 @@ impl Choice {
     }
 
     /// Computes the weights of the active servers: 10 at average load, more at lower load, within
-    /// [`WEIGHTS`]. `amount` returns the load of a server.
+    /// [`WEIGHTS`]. A server without load gets the largest weight. `amount` returns the load of a server.
     fn weigh(&mut self, amount: impl Fn(u16) -> u64) {
         let Choice { active, weights, rule, .. } = self;
         let total: f64 = active.iter().map(|&number| amount(number) as f64).sum();
@@ -270,8 +272,8 @@ impl Choice {
         }
     }
 
-    /// Returns the next server by smooth weighted round robin: each active server gets credit equal to its
-    /// weight, and the server with the most credit is chosen and pays the sum of all weights.
+    /// Returns the next server by smooth weighted round robin. Each active server gets credit equal to its
+    /// weight; the server with the most credit is chosen and pays the sum of all weights.
     fn next_weighted(&mut self) -> Option<u16> {
         let Choice { active, weights, .. } = self;
         let mut total = 0;
@@ -341,8 +343,8 @@ mod tests {
     fn weights_follow_the_load() {
         let mut choice = choice(Mode::Weighted, Metric::Bytes, 3);
         assert_eq!(shares(&mut choice, [0; 3], 90, 0), [30; 3]);
-        // Weights are ten times the average load divided by the server's load: with loads 50, 100 and 200
-        // they are 20, 10 and 6. They must change only after AWRR_TIME.
+        // Weights are ten times the average load divided by the server's load, rounded down: 20, 10 and 6 for
+        // loads of 75, 150 and 225. They must not change before AWRR_TIME has passed.
         assert_eq!(shares(&mut choice, [50, 100, 200], 90, 99_999_999), [30; 3]);
         assert_eq!(shares(&mut choice, [75, 150, 225], 72, 100_000_000), [40, 20, 12]);
     }
@@ -351,8 +353,8 @@ mod tests {
     fn of_two_the_one_with_less_load() {
         let mut choice = choice(Mode::OfTwo, Metric::Bytes, 3);
         let [a, b, c] = shares(&mut choice, [1, 2, 3], 3000, 0);
-        // Of each pair of servers, that with less load is chosen. Server a, with the least load, is in two
-        // of three pairs; server c must never be chosen.
+        // Of each pair of servers, the server with less load is chosen. Server a, with the least load, is in
+        // two of three pairs; server c must never be chosen.
         assert!(c == 0 && (1800..2200).contains(&a) && a + b == 3000, "{a} {b}");
         let mut alone = self::choice(Mode::OfTwo, Metric::Bytes, 1);
         assert_eq!(shares(&mut alone, [9, 0, 0], 5, 0), [5, 0, 0]);

@@ -1,10 +1,10 @@
 //! # FlowIPLoadBalancer
 //! Balances flows over servers by writing a server's address into their packets.
 //!
-//! A flow is all packets with the same IPv4 addresses, protocol and ports. The first packet of a flow
-//! chooses a server; later packets go to the same server, until the flow has been idle for TIMEOUT, for
-//! FIN_TIMEOUT after a TCP segment with FIN, which closes one direction only, or for DONE_TIMEOUT after a
-//! segment with RST. The connection counts for its server as long as it is remembered. The destination
+//! A flow is all packets with the same IPv4 addresses, protocol and ports. A server is chosen for the first
+//! packet of a flow; later packets go to the same server, until the flow has been idle for TIMEOUT. After a
+//! TCP segment with FIN, which closes one direction only, FIN_TIMEOUT applies instead, and after a segment
+//! with RST DONE_TIMEOUT. The connection counts for its server as long as it is remembered. The destination
 //! address and the destination annotation are set to the server's address, and all checksums are updated.
 //!
 //! FlowIPLoadBalancerReverse rewrites answers in the opposite direction, and notifies the balancer when
@@ -19,16 +19,16 @@
 //! New flows go to active servers. A server that is removed keeps its flows; a server that has failed loses
 //! them, and the flows choose another server with their next packets. Other flows keep their servers in any
 //! case. When the table holds CAPACITY flows, further flows are not remembered: a hash then chooses the
-//! server of each of their packets. The hash also chooses for all new flows until the table has had room
-//! for the time TIMEOUT, so that a flow that began without being remembered keeps its server. Changing
-//! arguments at run time leaves servers active or inactive as they are, unless NSERVER has changed.
+//! server of each of their packets. The hash also chooses for all new flows until the table has had room for
+//! the time TIMEOUT. So a flow that began without being remembered keeps its server. Changing arguments at
+//! run time leaves servers active or inactive as they are, unless NSERVER has changed.
 //!
 //! All packets are balanced: packets for other addresses than VIP must take another path upstream. The
 //! network header annotation must be set; the transport header annotation must be set for ports to count.
 //! Packets without a network header annotation, or without an IPv4 header there, are dropped, and so are
-//! packets of new flows while no server is active. Fragments count as a flow of their addresses and
-//! protocol, without ports: the fragments of a datagram go to one server, but not always to the server of
-//! the datagram's flow. If they must, put IPReassembler upstream.
+//! packets of new flows while no server is active. Fragments count as a flow of their addresses and protocol,
+//! without ports. The fragments of a datagram thus go to one server, but not always to the server of the
+//! datagram's flow. If they must, put IPReassembler upstream.
 //!
 //! ## Usage
 //! `FlowIPLoadBalancer(VIP ADDRESS, DST ADDRESS, ... [, KEYWORDS])`
@@ -46,7 +46,7 @@
 //! - `AWRR_TIME`: milliseconds between two computations of the weights for `awrr`. Weights are from 2 to
 //!   30; 10 is the weight of the average load.
 //! - `AWRR_ALPHA`: 0 if weights depend on the load fully, 1 if they do not depend on it, or a number
-//!   between.
+//!   between. A server without load has weight 30 in any case.
 //! - `FORCE_TRACK_LOAD`: has no effect, because loads are always counted.
 //! - `NSERVER`: the number of servers that are active at first; 0 for all.
 //! - `CST_BUCKETS`: the number of entries of the consistent hashing table, rounded up to a prime number;
@@ -110,7 +110,7 @@ use crate::quotation::{Behind, Quotation};
 static ARGS: [ArgInfo; 13] =
     join([ArgInfo::rest("DST", "address"), ArgInfo::keyword("VIP", "address", "")], balancer::ARGS);
 
-/// The class.
+/// The element class `FlowIPLoadBalancer`.
 pub static CLASS: Class = Class {
     name: "FlowIPLoadBalancer",
     processing: "h/h",
@@ -168,7 +168,7 @@ struct ToAddress {
     heard: Vec<Notice>,
 }
 
-/// Returns the ICMP message of a packet.
+/// Returns the ICMP message of a packet; `None` for other packets and for later fragments.
 fn message(packet: &Packet) -> Option<&[u8]> {
     let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
     let is_icmp = ip.version() == 4 && ip.protocol == ip_protocol::ICMP && ip.fragment_offset() == 0;
@@ -190,8 +190,8 @@ fn about(packet: &Packet) -> Option<FiveTuple> {
         .then(|| FiveTuple::v4((to, destination), (from, source), quotation.protocol))
 }
 
-/// Replaces source and destination of the packet quoted in an ICMP error by those that `change` returns.
-/// Does nothing for other packets.
+/// Replaces the source and destination addresses of the packet quoted in an ICMP error by the addresses that
+/// `change` returns. Does nothing for other packets.
 pub(super) fn requote(packet: &mut Packet, change: impl Fn(&Quotation) -> (u32, u32)) {
     let Some(quotation) = message(packet).and_then(Quotation::read) else { return };
     let (source, destination) = change(&quotation);

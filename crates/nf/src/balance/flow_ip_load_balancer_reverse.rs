@@ -6,9 +6,10 @@
 //! for the checksum of the transport header, its annotation must be set, too. Packets without a network
 //! header annotation are dropped.
 //!
-//! The balancer is notified of FIN and RST of TCP connections if the transport header annotation is set, so
-//! that it remembers connections that are over no longer than its DONE_TIMEOUT. When servers close more
-//! connections than clients send packets, notices can be lost, and these connections are remembered longer.
+//! If the transport header annotation is set, the balancer is notified of FIN and RST of TCP connections. It
+//! then remembers connections that are over no longer than its DONE_TIMEOUT. If servers close more than 1024
+//! connections of one worker before the balancer gets the next packet there, further notices are lost, and
+//! these connections are remembered longer.
 //!
 //! ## Usage
 //! `FlowIPLoadBalancerReverse(LB)`
@@ -37,7 +38,7 @@ use super::notices::{ENDS, Watch};
 use crate::editing::{each, needs, within};
 use crate::ip::store_ip_address::{store, stored};
 
-/// The class.
+/// The element class `FlowIPLoadBalancerReverse`.
 pub static CLASS: Class = Class {
     name: "FlowIPLoadBalancerReverse",
     processing: "h/h",

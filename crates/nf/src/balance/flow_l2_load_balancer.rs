@@ -20,7 +20,7 @@
 //! - `LST_MODE`: the unit of load, see FlowIPLoadBalancer.
 //! - `AWRR_TIME`: milliseconds between two computations of the weights.
 //! - `AWRR_ALPHA`: 0 if weights depend on the load fully, 1 if they do not depend on it, or a number
-//!   between.
+//!   between. A server without load has weight 30 in any case.
 //! - `FORCE_TRACK_LOAD`: has no effect, because loads are always counted.
 //! - `NSERVER`: the number of servers that are active at first; 0 for all.
 //! - `CST_BUCKETS`: the number of entries of the consistent hashing table, rounded up to a prime number.
@@ -71,7 +71,7 @@ use crate::editing::{bytes, each, is_marked, when};
 
 static ARGS: [ArgInfo; 12] = join([ArgInfo::rest("DST", "Ethernet address")], balancer::ARGS);
 
-/// The class.
+/// The element class `FlowL2LoadBalancer`.
 pub static CLASS: Class = Class {
     name: "FlowL2LoadBalancer",
     processing: "h/h",

@@ -18,7 +18,7 @@
 //! - `LST_MODE`: the unit of load, see FlowIPLoadBalancer.
 //! - `AWRR_TIME`: milliseconds between two computations of the weights.
 //! - `AWRR_ALPHA`: 0 if weights depend on the load fully, 1 if they do not depend on it, or a number
-//!   between.
+//!   between. An output without load has weight 30 in any case.
 //! - `FORCE_TRACK_LOAD`: has no effect, because loads are always counted.
 //! - `NSERVER`: the number of outputs that are active at first; 0 for all.
 //! - `CST_BUCKETS`: the number of entries of the consistent hashing table, rounded up to a prime number.
@@ -71,7 +71,7 @@ use crate::sorting::{Fate, Sorter};
 
 static ARGS: [ArgInfo; 11] = balancer::ARGS;
 
-/// The class.
+/// The element class `FlowSwitch`.
 pub static CLASS: Class = Class {
     name: "FlowSwitch",
     ports: "1/1-",

@@ -3,7 +3,8 @@
 use element::{Base, Packet};
 use wire::{FiveTuple, FromBytes, ip_protocol, ipv4};
 
-/// Returns the five-tuple of a packet, read at its header annotations.
+/// Returns the five-tuple of an IPv4 packet, read at its header annotations; `None` for other packets. The
+/// ports are 0 for fragments and if the transport header annotation is not set.
 #[inline]
 pub(super) fn marked(packet: &Packet) -> Option<FiveTuple> {
     let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;

@@ -71,7 +71,8 @@ impl Maglev {
         let mut servers = servers.to_vec();
         servers.sort_unstable_by_key(|&(_, name)| name);
         let size = places as u64;
-        // Per server: its number, the entry that it tries next, and the step from there to the one after.
+        // Per server: its number, the index of the entry that it tries next, and the distance to the entry
+        // that it tries after that.
         let mut turns: Vec<(u16, u64, u64)> = servers
             .iter()
             .map(|&(number, name)| {
@@ -137,8 +138,8 @@ mod tests {
         assert!(is_prime(PLACES) && is_prime(655_373) && !is_prime(65_536) && !is_prime(251 * 257));
     }
 
-    /// The table must equal that of the paper's pseudocode, which is followed step by step with whole
-    /// permutations.
+    /// The table must be equal to the table of the paper's pseudocode, which is followed step by step with
+    /// whole permutations.
     #[test]
     fn the_table_is_the_one_of_the_paper() {
         for (n, size) in [(1, 7), (3, 7), (5, 251), (20, 251), (9, 3), (3, 1), (3, 2)] {

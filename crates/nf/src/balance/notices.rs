@@ -2,9 +2,9 @@
 //! FlowIPLoadBalancer.
 //!
 //! A balancer gets packets of clients only. Answers of a server may reach a worker that does not own their
-//! connection, so each worker has a box into which the others put notices. A box is locked at most once per
-//! batch: by a sender only if the batch closes connections of the box's worker, and by the receiver only if
-//! the box has notices.
+//! connection, so each worker has a box into which the others put notices. Each worker locks a box at most
+//! once per batch. A sender locks it only if the batch closes connections of the box's worker, and the
+//! receiver only if the box has notices.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};

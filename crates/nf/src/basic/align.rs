@@ -21,7 +21,7 @@
 use element::class::ArgInfo;
 use element::{Class, Effects, Element, manual};
 
-/// The class.
+/// The element class `Align`.
 pub static CLASS: Class = Class {
     name: "Align",
     manual: manual!("align.rs"),

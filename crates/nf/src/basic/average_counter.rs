@@ -7,7 +7,7 @@
 //! ## Arguments
 //! - `IGNORE`: the seconds after the first packet in which packets are not counted.
 //! - `LINK_FCS`: if true, link rates include the 4 bytes of the frame check sequence.
-//! - `MAX`: the seconds after the first packet from which on packets are not counted; 0 for no limit.
+//! - `MAX`: the seconds that counting lasts from the first packet on; 0 for no limit.
 //! - `THRESHOLD`: a rate in packets per second. When the rate exceeds it more than one second after the
 //!   first packet, counting starts again from zero, once, and a message is printed. 0 for never.
 //!
@@ -39,7 +39,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, Tally, Timestamp, man
 
 use crate::script::number::Number;
 
-/// The class.
+/// The element class `AverageCounter`.
 pub static CLASS: Class = Class {
     name: "AverageCounter",
     aliases: &["AverageCounterMP", "AverageCounterIMP"],
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     /// Tallies of two cases, and a packet that the element itself has counted, cover different times in any
-    /// order: the span is from the earliest first packet to the latest last packet.
+    /// order. The span is from the earliest first packet to the latest last packet.
     #[test]
     fn tallies_in_any_order_last_from_the_first_packet_to_the_last() {
         let second = Timestamp::from_secs;

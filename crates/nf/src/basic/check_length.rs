@@ -27,7 +27,7 @@ use packet::Annotations;
 
 use crate::editing::{each_or_aside, or_aside, value};
 
-/// The class.
+/// The element class `CheckLength`.
 pub static CLASS: Class = Class {
     name: "CheckLength",
     ports: "1/1-2",

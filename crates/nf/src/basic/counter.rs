@@ -5,13 +5,14 @@
 //! `Counter([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `COUNT_CALL`: `N HANDLER [VALUE]`: calls the write handler when the count reaches N, after earlier
-//!   packets have been sent on and before the Nth packet is. The call is made once, and again after a
-//!   reset.
+//! - `COUNT_CALL`: `N HANDLER [VALUE]`: calls the write handler when the count reaches N. On a push path,
+//!   the call comes after earlier packets have been sent on and before the Nth packet is; on a pull path,
+//!   after the pull. It is made once, and again after a reset.
 //! - `BYTE_COUNT_CALL`: like COUNT_CALL, for the byte count; the call is made when the count reaches or
 //!   passes N.
 //! - `NO_RATE`: if true, rates are not computed.
 //! - `BATCH_PRECISE`, `ATOMIC`: accepted, without effect: counts are exact, and each worker has its own.
+//!
 //! ## Handlers
 //! - `count`: the number of packets.
 //! - `byte_count`: the number of bytes.
@@ -40,7 +41,7 @@ use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Tal
 use crate::ewma::Rate;
 use crate::trigger::Trigger;
 
-/// The class.
+/// The element class `Counter`.
 pub static CLASS: Class = Class {
     name: "Counter",
     aliases: &["CounterMP", "CounterAtomic", "CounterRCU", "CounterRCUMP", "CounterRW", "CounterLock"],

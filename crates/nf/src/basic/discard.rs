@@ -29,7 +29,7 @@ use element::effects::Counting;
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Tally, manual};
 use packet::BATCH_CAPACITY;
 
-/// The class.
+/// The element class `Discard`.
 pub static CLASS: Class = Class {
     name: "Discard",
     aliases: &["DiscardNoFree"],

@@ -18,7 +18,7 @@
 use element::class::Notes;
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, manual};
 
-/// The class.
+/// The element class `Idle`.
 pub static CLASS: Class = Class {
     name: "Idle",
     ports: "-/-",

@@ -14,7 +14,7 @@
 
 use element::{Args, Class, Effects, Element, Invalid, manual};
 
-/// The class.
+/// The element class `Null`.
 pub static CLASS: Class = Class {
     name: "Null",
     manual: manual!("null.rs"),

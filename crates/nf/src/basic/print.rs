@@ -37,7 +37,7 @@ use element::{Class, Packet, manual};
 
 use crate::printers::{Contents, Describe, Layout, Printer, Printing, at_most, bytes_from, dump, hex};
 
-/// The class.
+/// The element class `Print`.
 pub static CLASS: Class = Class {
     name: "Print",
     manual: manual!("print.rs"),

@@ -16,7 +16,7 @@ use element::{Class, manual};
 
 use super::null::Null;
 
-/// The class.
+/// The element class `PullNull`.
 pub static CLASS: Class = Class {
     name: "PullNull",
     processing: "l/l",

@@ -21,7 +21,7 @@ use element::{Batch, Class, Cx, Effects, Element, manual};
 
 use super::tee::{check_outputs, emit_copies};
 
-/// The class.
+/// The element class `PullTee`.
 pub static CLASS: Class = Class {
     name: "PullTee",
     ports: "1/1-",

@@ -29,7 +29,7 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manu
 
 use crate::editing::{annotation, each_or_aside, otherwise, pure, refused};
 
-/// The class.
+/// The element class `Search`.
 pub static CLASS: Class = Class {
     name: "Search",
     ports: "1/1-2",

@@ -2,7 +2,8 @@
 //! Removes bytes from the front of each packet.
 //!
 //! Header annotations keep pointing at their headers, and Unstrip restores the bytes. A packet with fewer
-//! bytes becomes empty.
+//! bytes becomes empty. A packet that is longer than a slot is dropped if more bytes are to be removed than
+//! its first slot has.
 //!
 //! ## Usage
 //! `Strip(LENGTH)`
@@ -22,7 +23,7 @@ use element::class::ArgInfo;
 use element::effects::{Action, Case, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 
-/// The class.
+/// The element class `Strip`.
 pub static CLASS: Class = Class {
     name: "Strip",
     manual: manual!("strip.rs"),

@@ -21,7 +21,7 @@ use element::class::ArgInfo;
 use element::effects::{Case, Emit, Filter, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
 
-/// The class.
+/// The element class `Tee`.
 pub static CLASS: Class = Class {
     name: "Tee",
     aliases: &["Duplicate", "PushTee"],

@@ -1,7 +1,8 @@
 //! # Unstrip
 //! Restores bytes at the front of each packet.
 //!
-//! Bytes that Strip removed get their old values; other bytes are zero.
+//! Bytes that Strip removed get their old values; other bytes are zero. Packets without enough headroom are
+//! dropped.
 //!
 //! ## Usage
 //! `Unstrip(LENGTH)`
@@ -25,7 +26,7 @@ use packet::HEADROOM;
 use crate::editing::each;
 use crate::stripping::give_back;
 
-/// The class.
+/// The element class `Unstrip`.
 pub static CLASS: Class = Class {
     name: "Unstrip",
     manual: manual!("unstrip.rs"),

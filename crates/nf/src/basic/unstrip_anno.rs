@@ -28,7 +28,7 @@ use super::search::annotated_length;
 use crate::editing::{annotation, each, when};
 use crate::stripping::{move_start, vague_effects};
 
-/// The class.
+/// The element class `UnstripAnno`.
 pub static CLASS: Class = Class {
     name: "UnstripAnno",
     manual: manual!("unstrip_anno.rs"),

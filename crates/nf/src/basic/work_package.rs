@@ -11,7 +11,7 @@
 //! - `S`: the size of the memory in megabytes.
 //! - `N`: the number of accesses per packet.
 //! - `R`: the percentage of accesses that go to the packet's headers instead of the memory.
-//! - `PAYLOAD`: if true, accesses to the packet may go to any byte of it.
+//! - `PAYLOAD`: if true, accesses to the packet may go to any byte of its first slot.
 //! - `W`: the number of random numbers per packet.
 //!
 //! ## Example
@@ -28,7 +28,7 @@ use element::class::ArgInfo;
 use element::effects::{Counting, Field};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 
-/// The class.
+/// The element class `WorkPackage`.
 pub static CLASS: Class = Class {
     name: "WorkPackage",
     manual: manual!("work_package.rs"),

@@ -2,8 +2,9 @@
 //! Copies byte ranges of packets on input 0 into packets on input 1.
 //!
 //! Packets from input 0 leave by output 0, packets from input 1 by output 1. The pasted bytes are from the
-//! last packet on input 0 that was long enough for all ranges. Packets on input 1 that are too short pass
-//! unchanged. In packets that are longer than a slot, only the first slot is read and changed.
+//! last packet on input 0 that was long enough for all ranges; before there was one, packets on input 1 pass
+//! unchanged. So do packets on input 1 that are too short. In packets that are longer than a slot, only the
+//! first slot is read and changed.
 //!
 //! ## Usage
 //! `Clipboard(OFFSET/LENGTH, ...)`
@@ -31,7 +32,7 @@ use packet::MAX_PACKET;
 
 use crate::editing::{bytes, pure};
 
-/// The class.
+/// The element class `Clipboard`.
 pub static CLASS: Class = Class {
     name: "Clipboard",
     ports: "2/2",

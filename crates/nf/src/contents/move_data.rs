@@ -28,7 +28,7 @@ use packet::MAX_PACKET;
 
 use crate::editing::{append_zeros, bytes, otherwise, pure};
 
-/// The class.
+/// The element class `MoveData`.
 pub static CLASS: Class = Class {
     name: "MoveData",
     manual: manual!("move_data.rs"),

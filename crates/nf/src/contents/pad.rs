@@ -2,7 +2,7 @@
 //! Makes short packets longer, with zeros or random bytes at their end.
 //!
 //! Without a length, each packet is extended by the number of bytes in its extra length annotation. The
-//! annotation is then set to zero.
+//! annotation is set to zero, with or without a length.
 //!
 //! ## Usage
 //! `Pad([LENGTH, KEYWORDS])`
@@ -29,7 +29,7 @@ use packet::{Annotations, MAX_PACKET};
 
 use crate::editing::{append_zeros, constant, otherwise, pure};
 
-/// The class.
+/// The element class `Pad`.
 pub static CLASS: Class = Class {
     name: "Pad",
     manual: manual!("pad.rs"),

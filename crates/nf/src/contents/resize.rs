@@ -2,8 +2,9 @@
 //! Adds bytes to both ends of packets, or removes them.
 //!
 //! New bytes at the front are the bytes that were stripped there, or zeros; new bytes at the end are zeros.
-//! A packet with fewer bytes than are to be removed becomes empty. Header annotations keep pointing at
-//! their headers.
+//! A packet with fewer bytes than are to be removed becomes empty. A packet that is longer than a slot is
+//! dropped if more bytes are to be removed at the front than its first slot has. Packets without enough
+//! headroom are dropped, too. Header annotations keep pointing at their headers.
 //!
 //! ## Usage
 //! `Resize([HEAD, TAIL])`
@@ -31,7 +32,7 @@ use packet::MAX_PACKET;
 use crate::editing::{append_zeros, otherwise, pure, value};
 use crate::stripping::move_start;
 
-/// The class.
+/// The element class `Resize`.
 pub static CLASS: Class = Class {
     name: "Resize",
     manual: manual!("resize.rs"),

@@ -29,7 +29,7 @@ use packet::MAX_PACKET;
 
 use crate::editing::{append_zeros, bytes, otherwise};
 
-/// The class.
+/// The element class `StoreData`.
 pub static CLASS: Class = Class {
     name: "StoreData",
     manual: manual!("store_data.rs"),

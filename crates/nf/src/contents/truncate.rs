@@ -28,7 +28,7 @@ use packet::Annotations;
 
 use crate::editing::{otherwise, value};
 
-/// The class.
+/// The element class `Truncate`.
 pub static CLASS: Class = Class {
     name: "Truncate",
     manual: manual!("truncate.rs"),

@@ -2,10 +2,10 @@
 //! Gives names to addresses.
 //!
 //! Each argument is a name and its addresses: IPv4 and IPv6 addresses and prefixes, and Ethernet addresses.
-//! `10.0.0.1/24` is both an address and a prefix, `10.0.0.0/24` only a prefix. The name can be used
-//! wherever an address is expected, in the compound element where it is declared and inside it, also as
-//! `name:ip`, `name:net`, `name:ip6`, `name:ip6net`, `name:eth`, `name:bcast` (the broadcast address of its
-//! prefix) and `name:gw` (the first address of its prefix).
+//! `10.0.0.1/24` is both an address and a prefix, `10.0.0.0/24` only a prefix. The name can be used wherever
+//! an address is expected, in the compound element where it is declared and inside it. `name:ip`, `name:net`,
+//! `name:ip6`, `name:ip6net` and `name:eth` denote one kind of its addresses. `name:bcast` is the broadcast
+//! address of its prefix, and `name:gw` the first address of its prefix.
 //!
 //! Names that are not declared can be the names of network interfaces: `eth0:eth`, `eth0:ip`, `eth0:gw`.
 //!
@@ -33,7 +33,7 @@ use element::setup::scope_of;
 use element::{Class, Effects, Element, manual};
 use wire::ethernet::MacAddr;
 
-/// The class.
+/// The element class `AddressInfo`.
 pub static CLASS: Class = Class {
     name: "AddressInfo",
     ports: "0/0",
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!((names.ipv4("", "b"), names.mac("", "b"), names.ipv4_prefix("", "b")), (a, None, None));
         assert_eq!(names.ipv4("", "c"), a, "the prefix has host bits");
         assert!(names.ipv4_prefix("", "c").is_some() && names.mac("", "c").is_none());
-        // `a` denotes an address and a prefix; the name `d` gets the address only.
+        // The text `a` denotes the addresses of the name `a`, but not its prefixes, so `d` gets no prefix.
         assert!(
             names.ipv4("", "d") == a && names.mac("", "d").is_some() && names.ipv4_prefix("", "d").is_none()
         );

@@ -22,7 +22,7 @@ use element::args::parse_integer;
 use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, Effects, Element, manual};
 
-/// The class.
+/// The element class `AlignmentInfo`.
 pub static CLASS: Class = Class {
     name: "AlignmentInfo",
     ports: "0/0",

@@ -23,7 +23,7 @@ use element::class::ArgInfo;
 use element::effects::{Case, Filter, Target};
 use element::{Class, Cx, DropReason, Effects, Element, manual};
 
-/// The class.
+/// The element class `Error`.
 pub static CLASS: Class = Class {
     name: "Error",
     ports: "-/-",

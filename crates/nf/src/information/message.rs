@@ -6,9 +6,9 @@
 //!
 //! ## Arguments
 //! - `MESSAGE`: the text.
-//! - `TYPE`: `MESSAGE` prints the text when the configuration starts to run; `WARNING` reports it as a
-//!   warning when the configuration is read; `ERROR` reports it as an error, which prevents the
-//!   configuration from running.
+//! - `TYPE`: `MESSAGE`, `WARNING` or `ERROR`, in any case. `MESSAGE` prints the text when the configuration
+//!   starts to run. `WARNING` reports it as a warning when the configuration is read. `ERROR` reports it as
+//!   an error, which prevents the configuration from running.
 //!
 //! ## Example
 //! ```click
@@ -22,7 +22,7 @@ use element::args::Raw;
 use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, Cx, Effects, Element, manual};
 
-/// The class.
+/// The element class `Message`.
 pub static CLASS: Class = Class {
     name: "Message",
     ports: "0/0",

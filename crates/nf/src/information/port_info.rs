@@ -26,7 +26,7 @@ use element::setup::scope_of;
 use element::{Class, Effects, Element, manual};
 use wire::ip_protocol;
 
-/// The class.
+/// The element class `PortInfo`.
 pub static CLASS: Class = Class {
     name: "PortInfo",
     ports: "0/0",

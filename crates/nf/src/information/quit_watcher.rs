@@ -21,7 +21,7 @@ use element::args::{ArgType, ElementRef};
 use element::class::ArgInfo;
 use element::{Call, Class, Cx, Effects, Element, Timestamp, manual};
 
-/// The class.
+/// The element class `QuitWatcher`.
 pub static CLASS: Class = Class {
     name: "QuitWatcher",
     ports: "0/0",

@@ -24,7 +24,7 @@ use element::args::{not_a, parse_integer};
 use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, Effects, Element, manual};
 
-/// The class.
+/// The element class `StaticThreadSched`.
 pub static CLASS: Class = Class {
     name: "StaticThreadSched",
     ports: "0/0",

@@ -34,7 +34,7 @@ use super::{number_at, number_field};
 use crate::editing::refused;
 use crate::memory::{defaults, refusal};
 
-/// The class.
+/// The element class `CheckNumberPacket`.
 pub static CLASS: Class = Class {
     name: "CheckNumberPacket",
     ports: "1/1-2",

@@ -19,8 +19,8 @@ fn number_at(packet: &Packet, offset: usize, net_order: bool) -> Option<u64> {
     whole.then(|| if net_order { u64::from_be_bytes(bytes) } else { u64::from_ne_bytes(bytes) })
 }
 
-/// Returns the 8 bytes of the number at an offset as a field of declarations; all bytes of the packet if
-/// the offset is too large for such a field.
+/// Returns the 8 bytes of the number at an offset as a field of declarations. If the offset is too large for
+/// such a field, returns all bytes of the packet.
 fn number_field(offset: usize) -> Field {
     match i32::try_from(offset) {
         Ok(offset) => Field::Bytes { base: Base::Data, offset, length: SIZE as u16 },

@@ -1,8 +1,9 @@
 //! # NumberPacket
 //! Writes a consecutive number of 8 bytes into each packet.
 //!
-//! Packets that are too short are extended with zeros, and the total length of their IPv4 header, if they
-//! have one, is set to the offset plus 8.
+//! Packets that are too short are extended with zeros, or dropped if their slot has no room. If the network
+//! header annotation of an extended packet is set, the total length of the IPv4 header there becomes the
+//! offset plus 8.
 //!
 //! ## Usage
 //! `NumberPacket([OFFSET, KEYWORDS])`
@@ -31,7 +32,7 @@ use packet::SLOT_CAPACITY;
 
 use super::{SIZE, number_field};
 
-/// The class.
+/// The element class `NumberPacket`.
 pub static CLASS: Class = Class {
     name: "NumberPacket",
     manual: manual!("number_packet.rs"),

@@ -35,7 +35,7 @@ use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
 
 use super::{number_at, number_field};
 
-/// The class.
+/// The element class `RecordTimestamp`.
 pub static CLASS: Class = Class {
     name: "RecordTimestamp",
     processing: "h/h",

@@ -1,8 +1,9 @@
 //! # TimestampDiff
 //! Measures the delay of packets since a RecordTimestamp.
 //!
-//! Packets are identified by the number that NumberPacket has written into them. Packets whose time was not
-//! recorded go to output 1, or are dropped. Delays are in whole microseconds.
+//! Packets are identified by the number that NumberPacket has written into them. Packets that are too short
+//! for a number, and packets whose time was not recorded, go to output 1, or are dropped. Delays are in
+//! whole microseconds.
 //!
 //! ## Usage
 //! `TimestampDiff(RECORDER [, KEYWORDS])`
@@ -43,7 +44,7 @@ use super::{number_at, number_field};
 use crate::editing::refused;
 use crate::memory::{refusal, reserved};
 
-/// The class.
+/// The element class `TimestampDiff`.
 pub static CLASS: Class = Class {
     name: "TimestampDiff",
     ports: "1/1-2",

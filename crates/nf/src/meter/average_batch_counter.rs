@@ -10,7 +10,8 @@
 //! ## Handlers
 //! - `average`: the number of packets per batch, rounded down, in the last interval that has ended; empty
 //!   if there was no batch.
-//! - `average_total`: packets per batch over all intervals that have ended.
+//! - `average_total`: the number of packets per batch, rounded down, over all intervals that have ended;
+//!   empty if there was no batch.
 //! - `count_packets`, `count_batches`: the numbers of packets and batches in the last interval.
 //! - `count_packets_total`, `count_batches_total`: the numbers of packets and batches in all intervals that
 //!   have ended.
@@ -28,7 +29,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, Timestamp, manual};
 
 use super::metering;
 
-/// The class.
+/// The element class `AverageBatchCounter`.
 pub static CLASS: Class = Class {
     name: "AverageBatchCounter",
     manual: manual!("average_batch_counter.rs"),

@@ -23,7 +23,7 @@ use packet::BATCH_CAPACITY;
 use super::histogram::Histogram;
 use super::metering;
 
-/// The class.
+/// The element class `BatchStats`.
 pub static CLASS: Class = Class {
     name: "BatchStats",
     manual: manual!("batch_stats.rs"),

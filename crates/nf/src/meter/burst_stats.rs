@@ -1,6 +1,9 @@
 //! # BurstStats
 //! Counts the lengths of bursts of consecutive packets with the same aggregate annotation.
 //!
+//! Lengths above 1023 count as 1023. A burst counts when it has ended, that is, when a packet with another
+//! aggregate arrives. As in FastClick, the first packet ends a burst of length 0, unless its aggregate is 0.
+//!
 //! ## Usage
 //! `BurstStats`
 //!
@@ -29,7 +32,7 @@ use super::histogram::Histogram;
 use super::metering;
 use crate::script::number::Number;
 
-/// The class.
+/// The element class `BurstStats`.
 pub static CLASS: Class = Class {
     name: "BurstStats",
     manual: manual!("burst_stats.rs"),

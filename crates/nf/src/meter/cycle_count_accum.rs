@@ -23,7 +23,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 use super::{PERFCTR_FIELD, cycles_of, metering};
 
-/// The class.
+/// The element class `CycleCountAccum`.
 pub static CLASS: Class = Class {
     name: "CycleCountAccum",
     manual: manual!("cycle_count_accum.rs"),

@@ -27,7 +27,7 @@ use element::{Call, Class, Cx, Effects, Element, ElementId, Handler, manual};
 
 use crate::script::number::Number;
 
-/// The class.
+/// The element class `HandlerAggregate`.
 pub static CLASS: Class = Class {
     name: "HandlerAggregate",
     ports: "0/0",

@@ -17,7 +17,7 @@ use element::{Batch, Class, Cx, Effects, Element, manual};
 
 use super::{PERFCTR, PERFCTR_FIELD};
 
-/// The class.
+/// The element class `SetCycleCount`.
 pub static CLASS: Class = Class {
     name: "SetCycleCount",
     manual: manual!("set_cycle_count.rs"),

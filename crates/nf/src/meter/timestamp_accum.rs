@@ -29,7 +29,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 use super::metering;
 use crate::script::number::Number;
 
-/// The class.
+/// The element class `TimestampAccum`.
 pub static CLASS: Class = Class {
     name: "TimestampAccum",
     aliases: &["TimestampAccumMP"],

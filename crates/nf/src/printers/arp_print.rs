@@ -2,7 +2,8 @@
 //! Prints each ARP packet in the style of tcpdump.
 //!
 //! The network header annotation must be at the ARP header. Packets without the annotation pass and are not
-//! printed, and neither are packets whose protocol addresses are not IPv4 addresses.
+//! printed, and neither are packets whose protocol addresses are not IPv4 addresses or whose hardware
+//! addresses have no bytes.
 //!
 //! ## Usage
 //! `ARPPrint([LABEL, KEYWORDS])`
@@ -35,7 +36,7 @@ use element::{Base, Class, Packet, manual};
 
 use super::{Describe, Printer, Printing};
 
-/// The class.
+/// The element class `ARPPrint`.
 pub static CLASS: Class = Class {
     name: "ARPPrint",
     manual: manual!("arp_print.rs"),
@@ -84,7 +85,8 @@ impl std::fmt::Display for Hardware<'_> {
 }
 
 /// Appends the source and destination of the Ethernet header at `base`, as `SOURCE > DESTINATION: `.
-/// Appends nothing if the network header is less than 14 bytes after `base`.
+/// Appends nothing if a header annotation is not set, or if the network header is less than 14 bytes after
+/// `base`.
 pub(super) fn ethernet(text: &mut String, packet: &Packet, base: Base) {
     let length = packet.offset(Base::Network).zip(packet.offset(base)).map(|(network, mac)| network - mac);
     let header = packet.header(base).and_then(|mac| mac.first_chunk::<14>());
@@ -97,7 +99,8 @@ pub(super) fn ethernet(text: &mut String, packet: &Packet, base: Base) {
 
 /// Appends the description of an ARP message in the style of tcpdump. `arp` is the message as far as it
 /// lies in the packet's first slot, and `length` is the number of bytes from its start to the end of the
-/// packet. Returns `None` if the protocol addresses are not IPv4 addresses.
+/// packet. Returns `None` if the protocol addresses are not IPv4 addresses, or if hardware addresses have
+/// no bytes.
 fn describe(text: &mut String, arp: &[u8], length: usize) -> Option<()> {
     let Some(&[h0, h1, p0, p1, hln, pln, o0, o1]) = arp.first_chunk() else {
         let _ = write!(text, "truncated-arp ({length})");

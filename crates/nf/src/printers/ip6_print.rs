@@ -1,7 +1,8 @@
 //! # IP6Print
 //! Prints each IPv6 packet: addresses, payload length, next header and hop limit.
 //!
-//! Packets without a network header annotation pass and are not printed.
+//! Packets without a network header annotation, or with fewer than 40 bytes after it, pass and are not
+//! printed.
 //!
 //! ## Usage
 //! `IP6Print([LABEL, KEYWORDS])`
@@ -32,7 +33,7 @@ use wire::{FromBytes, ipv6};
 
 use super::{Describe, Printer, Printing, bytes_from, hex};
 
-/// The class.
+/// The element class `IP6Print`.
 pub static CLASS: Class = Class {
     name: "IP6Print",
     manual: manual!("ip6_print.rs"),

@@ -1,8 +1,8 @@
 //! # IPPrint
 //! Prints each IPv4 packet in the style of tcpdump.
 //!
-//! A line has the label, time stamp, aggregate and paint, the requested fields of the IP header, then
-//! addresses, ports, and the contents of the TCP, UDP or ICMP header; for fragments also their offset.
+//! A line has the label, time stamp, aggregate and paint, and the requested fields of the IP header. Then
+//! follow addresses, ports, the contents of the TCP, UDP or ICMP header and, for fragments, their offset.
 //! Lines go to standard error or to a file. Packets without a network header annotation pass and are not
 //! printed.
 //!
@@ -12,7 +12,8 @@
 //! ## Arguments
 //! - `LABEL`: text at the start of each line.
 //! - `CONTENTS`: the form in which the packet's bytes are printed after the line: `NONE`, `HEX` or `ASCII`.
-//! - `PAYLOAD`: like CONTENTS, for the bytes after the transport header; not together with CONTENTS.
+//! - `PAYLOAD`: like CONTENTS, for the bytes after the TCP or UDP header, or after the IP header of other
+//!   packets and of later fragments; not together with CONTENTS.
 //! - `MAXLENGTH`: the maximum number of bytes to print; -1 for all.
 //! - `NBYTES`: another name of MAXLENGTH.
 //! - `TIMESTAMP`: if true, prints the time stamp.
@@ -48,7 +49,7 @@ use wire::{FromBytes, icmp, icmp_names, ip_protocol, ipv4, tcp};
 use super::arp_print::ethernet;
 use super::{Contents, Describe, Layout, Printer, Printing, at_most, bytes_from, dump};
 
-/// The class.
+/// The element class `IPPrint`.
 pub static CLASS: Class = Class {
     name: "IPPrint",
     manual: manual!("ip_print.rs"),
@@ -142,8 +143,8 @@ struct Parts<'p> {
     /// The number of bytes after the IP header, computed from its total length field; the packet may have
     /// fewer.
     length: usize,
-    /// The packet's bytes after the IP header, in the first slot, up to the total length of the IP header:
-    /// without padding of short Ethernet frames.
+    /// The bytes after the IP header, without padding of short Ethernet frames: as far as they lie in the
+    /// packet's first slot and within the total length that the IP header gives.
     transport: &'p [u8],
     /// The length of the whole packet in bytes, from the start of its data.
     packet: usize,
@@ -335,8 +336,8 @@ impl IpPrint {
         }
     }
 
-    /// Appends the dump that CONTENTS or PAYLOAD asks for; `payload` is the offset of the bytes after the
-    /// transport header from the start of the packet.
+    /// Appends the dump that CONTENTS or PAYLOAD asks for; `payload` is the offset, from the start of the
+    /// packet, of the first byte that PAYLOAD prints.
     fn dump_contents(&self, packet: &Packet, text: &mut String, payload: usize) {
         let (contents, start) = match (self.contents, self.payload) {
             (Some(contents), _) => (contents, 0),

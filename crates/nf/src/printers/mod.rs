@@ -18,9 +18,7 @@ use packet::MAX_PACKET;
 /// The form in which the bytes of a packet are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// No bytes.
     None,
-    /// Hexadecimal digits.
     Hex,
     /// Characters, with dots for characters that are not printable.
     Ascii,
@@ -132,6 +130,7 @@ impl Printer {
 
     /// Starts the element's timer with this token if text is buffered and the timer is not running. The
     /// element then calls [`write_out`](Self::write_out), so that the text is in the file within a second.
+    /// Under the trace clock, no timer is started ([`WriteTimer`]).
     fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         if self.file.as_ref().is_some_and(|file| !file.buffer().is_empty()) {
             self.timer.start(cx, token);

@@ -34,7 +34,7 @@ use crate::fixed;
 use crate::rate::RATE;
 use crate::sorting::{Fate, Sorter};
 
-/// The class.
+/// The element class `BandwidthMeter`.
 pub static CLASS: Class = Class {
     name: "BandwidthMeter",
     ports: "1/2-",

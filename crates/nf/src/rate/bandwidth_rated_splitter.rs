@@ -29,7 +29,7 @@ use element::{Class, manual};
 use super::limit::Limit;
 use super::rated_splitter::RatedSplitter;
 
-/// The class.
+/// The element class `BandwidthRatedSplitter`.
 pub static CLASS: Class = Class {
     name: "BandwidthRatedSplitter",
     ports: "1/1-2",

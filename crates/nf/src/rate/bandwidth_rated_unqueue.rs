@@ -34,7 +34,7 @@ use element::{Class, manual};
 use super::limit::Limit;
 use super::rated_unqueue::{HANDLERS, RatedUnqueue};
 
-/// The class.
+/// The element class `BandwidthRatedUnqueue`.
 pub static CLASS: Class = Class {
     name: "BandwidthRatedUnqueue",
     processing: "l/h",

@@ -28,7 +28,7 @@ use element::{Class, manual};
 
 use super::shaper::{HANDLERS, Shaper};
 
-/// The class.
+/// The element class `BandwidthShaper`.
 pub static CLASS: Class = Class {
     name: "BandwidthShaper",
     ports: "1/1-2",

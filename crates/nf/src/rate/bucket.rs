@@ -1,4 +1,5 @@
-//! A token bucket in exact integer arithmetic: no fraction of a token is lost by rounding.
+//! A token bucket in exact integer arithmetic: no fraction of a token is lost by rounding while tokens
+//! arrive and are taken.
 
 use element::Timestamp;
 

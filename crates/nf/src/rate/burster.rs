@@ -23,7 +23,7 @@ use element::{Class, manual};
 
 use super::timed_unqueue::build;
 
-/// The class.
+/// The element class `Burster`.
 pub static CLASS: Class = Class {
     name: "Burster",
     processing: "l/h",

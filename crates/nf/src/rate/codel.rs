@@ -3,8 +3,8 @@
 //!
 //! The wait of a packet is the time since its first-timestamp annotation, which SetTimestamp(FIRST true)
 //! sets upstream of the queue; packets without the annotation pass. When all waits of an INTERVAL were
-//! TARGET or longer, CoDel begins to drop packets, more and more often, until a packet has waited less
-//! than TARGET.
+//! TARGET or longer, CoDel begins to drop packets, more and more often. It stops when a packet has waited
+//! less than TARGET or has no annotation, or when no packet is left upstream.
 //!
 //! ## Usage
 //! `CoDel([TARGET, INTERVAL, KEYWORDS])`
@@ -42,7 +42,7 @@ use crate::annotation::first_timestamp;
 use crate::schedule::{collect, pull_one};
 use crate::storage::watched::Watched;
 
-/// The class.
+/// The element class `CoDel`.
 pub static CLASS: Class = Class {
     name: "CoDel",
     processing: "l/l",
@@ -110,9 +110,9 @@ impl CoDel {
         Ok(())
     }
 
-    /// Pulls the next packet, or returns `None` if there is none. Returns with the packet: true if its wait
-    /// is known, and true if it may be dropped because waits have been at or above the target for an
-    /// interval.
+    /// Pulls the next packet, or returns `None` if there is none. Returns two bools with the packet. The
+    /// first is true if the packet's wait is known. The second is true if the packet may be dropped, because
+    /// waits have been at or above the target for an interval.
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, bool, bool)> {
         let now = cx.now();
         let Some(packet) = pull_one(cx, 0) else {
@@ -131,8 +131,8 @@ impl CoDel {
         Some((packet, true, now >= until))
     }
 
-    /// Returns the time of the next drop: `time` plus the interval divided by the square root of the number
-    /// of drops.
+    /// Returns the time of the next drop. The time from `time` until then is the interval divided by the
+    /// square root of the number of drops.
     fn next_after(&self, time: Timestamp) -> Timestamp {
         time + Timestamp((self.interval.0 as f64 / f64::from(self.control.count.max(1)).sqrt()) as i64)
     }

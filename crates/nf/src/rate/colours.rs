@@ -113,7 +113,7 @@ pub(super) fn build<M: Marker>(
 /// The element that applies a marker.
 pub(super) struct Painter<M> {
     pub(super) marker: M,
-    /// True if packets arrive with colours.
+    /// True if the marker considers the colours with which packets arrive (COLOR_AWARE).
     aware: bool,
     /// The offset of the annotation byte with the colour.
     place: usize,

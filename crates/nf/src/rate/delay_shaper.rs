@@ -27,7 +27,7 @@ use element::{Class, manual};
 
 use super::delay_unqueue::Delay;
 
-/// The class.
+/// The element class `DelayShaper`.
 pub static CLASS: Class = Class {
     name: "DelayShaper",
     processing: "l/l",

@@ -29,7 +29,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, S
 
 use crate::schedule::{collect, pull_one};
 
-/// The class.
+/// The element class `DelayUnqueue`.
 pub static CLASS: Class = Class {
     name: "DelayUnqueue",
     processing: "l/h",
@@ -46,7 +46,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The number of packets that the task pushes per call, after which other tasks run.
+/// The maximum number of packets that the task pushes per call, so that other tasks run, too.
 const MOST_PER_TURN: usize = 256;
 
 /// The element of the classes DelayUnqueue and DelayShaper.
@@ -78,9 +78,10 @@ impl Delay {
         self.waiting.take_if(|packet| packet.time() <= cx.now())
     }
 
-    /// Returns the next packet for DelayShaper, with the current time as its time stamp. If no packet may
-    /// leave, it turns off the signal, so that the element that pulls sleeps; a timer turns the signal on
-    /// again when the waiting packet may leave.
+    /// Returns the next packet for DelayShaper, with the current time as its time stamp; `None` if no packet
+    /// may leave. If a packet waits then, the signal is turned off, so that the element that pulls sleeps; a
+    /// timer turns it on again when the packet may leave. If no packet waits, the signal becomes equal to the
+    /// signal of the elements upstream.
     fn next_pulled(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         match self.next_packet(cx) {
             Some(mut packet) => {

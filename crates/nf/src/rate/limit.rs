@@ -90,8 +90,9 @@ impl Limit {
         self.bucket.rate() == 0 || self.bucket.tokens() >= self.needed()
     }
 
-    /// Returns the number of packets that may be pulled now in one batch. With a limit in bytes this is at
-    /// most 1, because the tokens that a packet takes are known only after it has been pulled.
+    /// Returns the number of packets that may be pulled now in one batch: any number if the rate is 0. With a
+    /// limit in bytes this is at most 1, because the tokens that a packet takes are known only after it has
+    /// been pulled.
     pub(super) fn allowed(&self) -> usize {
         match (self.bucket.rate(), self.bandwidth) {
             (0, _) => usize::MAX,

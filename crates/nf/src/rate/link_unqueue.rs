@@ -11,11 +11,11 @@
 //!
 //! ## Arguments
 //! - `LATENCY`: the time that each bit takes from end to end.
-//! - `BANDWIDTH`: the bandwidth, at least 100 bytes per second, or 0 for no limit.
+//! - `BANDWIDTH`: the bandwidth, rounded down to a multiple of 100 bytes per second; or 0 for no limit.
 //!
 //! ## Handlers
 //! - `latency`: the latency. Writing it drops the packets on the link.
-//! - `bandwidth`: bytes per second. Writing it drops the packets on the link.
+//! - `bandwidth`: bytes per second; 0 cannot be written. Writing it drops the packets on the link.
 //! - `size`: the number of packets on the link.
 //! - `reset`: drops the packets on the link.
 //!
@@ -39,7 +39,7 @@ use packet::Annotations;
 use crate::schedule::pull_one;
 use crate::storage::fifo::Occupancy;
 
-/// The class.
+/// The element class `LinkUnqueue`.
 pub static CLASS: Class = Class {
     name: "LinkUnqueue",
     processing: "l/h",

@@ -28,7 +28,7 @@ use element::{Class, manual};
 
 use super::bandwidth_meter::{ARGS, HANDLERS, build};
 
-/// The class.
+/// The element class `Meter`.
 pub static CLASS: Class = Class {
     name: "Meter",
     ports: "1/2-",

@@ -1,8 +1,9 @@
 //! Elements that limit, measure and delay traffic, and elements that drop or change packets at random or
 //! because queues are long.
 //!
-//! The classes share `bucket` (token bucket), `limit` (rate limit with its arguments), `ewma` (average
-//! rate), `colours` (three color markers), `queues` (watched queues) and `fixed` (numbers in handlers).
+//! The classes share the modules `bucket` (token bucket), `limit` (rate limit with its arguments) and
+//! `colours` (three color markers). From outside of this folder they use `ewma` (average rate), `fixed`
+//! (numbers in handlers) and `storage::watched` (watched queues).
 
 pub mod bandwidth_meter;
 pub mod bandwidth_rated_splitter;

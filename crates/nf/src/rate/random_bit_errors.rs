@@ -31,7 +31,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 use crate::fixed;
 
-/// The class.
+/// The element class `RandomBitErrors`.
 pub static CLASS: Class = Class {
     name: "RandomBitErrors",
     manual: manual!("random_bit_errors.rs"),
@@ -99,7 +99,7 @@ struct RandomBitErrors {
     active: bool,
 }
 
-/// Applies `kind` to each bit of `data` with probability `p`. Draws the distance from one such bit to the
+/// Applies `kind` to each bit of `data` with probability `p`. Draws the distance from one changed bit to the
 /// next, and not a random number per bit, because most bits do not change.
 fn change(data: &mut [u8], p: f64, kind: Kind, random: &mut fastrand::Rng) {
     let bits = data.len() * 8;

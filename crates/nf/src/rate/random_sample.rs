@@ -34,7 +34,7 @@ use std::any::Any;
 use crate::editing::aside;
 use crate::fixed;
 
-/// The class.
+/// The element class `RandomSample`.
 pub static CLASS: Class = Class {
     name: "RandomSample",
     ports: "1/1-2",

@@ -30,7 +30,7 @@ use super::limit::{Limit, PACKET_ARGS};
 use crate::editing::aside;
 use crate::rate::RATE;
 
-/// The class.
+/// The element class `RatedSplitter`.
 pub static CLASS: Class = Class {
     name: "RatedSplitter",
     ports: "1/1-2",

@@ -35,7 +35,7 @@ use packet::BATCH_CAPACITY;
 use super::limit::{Limit, PACKET_ARGS};
 use crate::rate::RATE;
 
-/// The class.
+/// The element class `RatedUnqueue`.
 pub static CLASS: Class = Class {
     name: "RatedUnqueue",
     processing: "l/h",

@@ -45,7 +45,7 @@ use crate::editing::aside;
 use crate::fixed;
 use crate::storage::watched::Watched;
 
-/// The class.
+/// The element class `RED`.
 pub static CLASS: Class = Class {
     name: "RED",
     ports: "1/1-2",
@@ -120,8 +120,8 @@ impl Bounds {
 struct Average {
     stability: u32,
     scaled: i64,
-    /// The epoch in which the queues were last found empty; `None` if they have not been empty since. While
-    /// they are empty, the average decreases once per epoch.
+    /// The epoch of the last packet, if this packet found the queues empty; otherwise `None`. If the next
+    /// packet finds them empty, too, the average decreases once for each epoch between the two packets.
     empty_since: Option<i64>,
 }
 
@@ -163,7 +163,7 @@ struct Red {
     /// or so high that all packets are dropped.
     count: i64,
     /// A random number below 2^16, drawn again after each drop, so that the gaps between drops are
-    /// uniformly distributed.
+    /// uniformly distributed; also drawn when `count` leaves -1.
     random: i64,
     drops: u64,
 }

@@ -1,9 +1,10 @@
 //! # Shaper
 //! Limits pulled packets to a number of packets per second, evenly spaced.
 //!
-//! Packet n of a second may be pulled n / RATE seconds after the start of the second, or later. If only
-//! some of the packets of a second were pulled in it, the others may be pulled at the start of the next
-//! second, without spaces. Output 1, if it exists, gives packets whenever output 0 would give none.
+//! Packet n of a second, counted from 0, may be pulled n / RATE seconds after the start of the second, or
+//! later. If only some of the packets of a second were pulled in it, the others may be pulled at the start
+//! of the next second, without spaces. Output 1, if it exists, gives packets whenever the rate does not
+//! allow a packet at output 0.
 //!
 //! With one output, elements that pull from Shaper sleep until the next packet may be pulled. In Click,
 //! they pull again and again.
@@ -35,7 +36,7 @@ use crate::fixed::show_bandwidth;
 use crate::rate::RATE;
 use crate::schedule::{collect, pull_one};
 
-/// The class.
+/// The element class `Shaper`.
 pub static CLASS: Class = Class {
     name: "Shaper",
     ports: "1/1-2",
@@ -63,8 +64,8 @@ struct Gaps {
     /// The second of the last call of `allow`; `None` before the first call.
     second: Option<i64>,
     /// The number of packets or bytes that were sent in that second. When a new second begins, `rate` is
-    /// subtracted from it if it is positive: an excess is carried over to the new second, and so are
-    /// packets that were not sent in time.
+    /// subtracted from this number if it is positive. So an excess is carried over to the new second, and so
+    /// are packets that were not sent in time.
     gone: i128,
 }
 

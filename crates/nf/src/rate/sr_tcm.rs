@@ -2,11 +2,11 @@
 //! Colours packets by one rate and two burst sizes: the single rate three color marker (RFC 2697).
 //!
 //! Tokens arrive at the committed information rate, one per byte. They fill the committed bucket up to the
-//! committed burst size and, while that bucket is full, the excess bucket up to the excess burst size; both
-//! buckets are full at the start. A packet for which the committed bucket has enough tokens takes them and
-//! is green. Otherwise, a packet for which the excess bucket has enough tokens takes them and is yellow.
-//! All other packets are red and take no tokens. If COLOR_AWARE is true, a packet that arrives yellow
-//! cannot become green, and a packet that arrives red stays red.
+//! committed burst size. While that bucket is full, they fill the excess bucket up to the excess burst size.
+//! Both buckets are full at the start. A packet for which the committed bucket has enough tokens takes them
+//! and is green. Otherwise, a packet for which the excess bucket has enough tokens takes them and is yellow.
+//! All other packets are red and take no tokens. If COLOR_AWARE is true, a packet that arrives yellow cannot
+//! become green, and a packet that arrives red stays red.
 //!
 //! The colour is written to an annotation: 0 for green, 1 for yellow, 2 for red. Other values of arriving
 //! packets mean red. With one output, all packets leave by it. With more outputs, green packets leave by
@@ -67,7 +67,7 @@ static ARGS: [ArgInfo; 5] = join(
     COMMON,
 );
 
-/// The class.
+/// The element class `SrTCM`.
 pub static CLASS: Class = Class {
     name: "SrTCM",
     ports: "1/1-3",

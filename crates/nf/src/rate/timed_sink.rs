@@ -23,7 +23,7 @@ use element::class::ArgInfo;
 use element::effects::Depends;
 use element::{Class, Cx, DropReason, Effects, Element, Handler, Timestamp, manual};
 
-/// The class.
+/// The element class `TimedSink`.
 pub static CLASS: Class = Class {
     name: "TimedSink",
     ports: "1/0",

@@ -25,7 +25,7 @@ use element::effects::Depends;
 use element::{Args, Class, Cx, Effects, Element, Invalid, Timestamp, manual};
 use packet::BATCH_CAPACITY;
 
-/// The class.
+/// The element class `TimedUnqueue`.
 pub static CLASS: Class = Class {
     name: "TimedUnqueue",
     processing: "l/h",

@@ -1,10 +1,10 @@
 //! # TrTCM
 //! Colours packets by two rates and their burst sizes: the two rate three color marker (RFC 2698).
 //!
-//! Tokens arrive in the peak bucket at the peak information rate and in the committed bucket at the
-//! committed information rate, one per byte, each up to its burst size; both buckets are full at the start.
-//! A packet for which the peak bucket has too few tokens is red and takes no tokens. Any other packet takes
-//! its tokens from the peak bucket. It is yellow if the committed bucket has too few tokens for it;
+//! Tokens, one per byte, arrive in the peak bucket at the peak information rate, and in the committed bucket
+//! at the committed information rate. Each bucket holds tokens up to its burst size, and is full at the
+//! start. A packet for which the peak bucket has too few tokens is red and takes no tokens. Any other packet
+//! takes its tokens from the peak bucket. It is yellow if the committed bucket has too few tokens for it;
 //! otherwise it takes tokens from that bucket, too, and is green. If COLOR_AWARE is true, a packet that
 //! arrives yellow cannot become green, and a packet that arrives red stays red.
 //!
@@ -65,7 +65,7 @@ static ARGS: [ArgInfo; 6] = join(
     COMMON,
 );
 
-/// The class.
+/// The element class `TrTCM`.
 pub static CLASS: Class = Class {
     name: "TrTCM",
     ports: "1/1-3",

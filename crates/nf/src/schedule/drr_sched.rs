@@ -26,7 +26,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Signal, ma
 
 use super::{collect, pull_one};
 
-/// The class.
+/// The element class `DRRSched`.
 pub static CLASS: Class = Class {
     name: "DRRSched",
     ports: "-/1",
@@ -66,7 +66,8 @@ struct DrrSched {
 impl DrrSched {
     /// Returns the next packet, starting with the input whose turn it is. An input without a packet, or
     /// with a packet that is longer than its credit, ends its turn, and the next input gets a quantum.
-    /// Returns `None` when all inputs have had a turn; the signal stays on if a packet waits for credit.
+    /// Returns `None` when all inputs have had a turn; the signal stays on if a packet waits for credit or
+    /// an input signals packets.
     fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         let mut active = false;
         for _ in 0..self.inputs.len() {

@@ -18,7 +18,7 @@
 use element::{Batch, Class, Cx, Effects, Element, manual};
 use packet::BATCH_CAPACITY;
 
-/// The class.
+/// The element class `PrioSched`.
 pub static CLASS: Class = Class {
     name: "PrioSched",
     aliases: &["SimplePrioSched"],

@@ -26,7 +26,7 @@ use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Signal, manual};
 
-/// The class.
+/// The element class `PullSwitch`.
 pub static CLASS: Class = Class {
     name: "PullSwitch",
     ports: "-/1",

@@ -24,7 +24,7 @@ use element::{Class, manual};
 
 use super::round_robin_sched;
 
-/// The class.
+/// The element class `RoundRobinMultiSched`.
 pub static CLASS: Class = Class {
     name: "RoundRobinMultiSched",
     ports: "-/1",

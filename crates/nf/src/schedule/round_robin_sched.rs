@@ -24,7 +24,7 @@ use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, Packet, manual}
 
 use super::{collect, pull_one};
 
-/// The class.
+/// The element class `RoundRobinSched`.
 pub static CLASS: Class = Class {
     name: "RoundRobinSched",
     aliases: &["SimpleRoundRobinSched"],

@@ -26,7 +26,7 @@ use element::{Class, manual};
 
 use super::pull_switch::PullSwitch;
 
-/// The class.
+/// The element class `SimplePullSwitch`.
 pub static CLASS: Class = Class {
     name: "SimplePullSwitch",
     ports: "-/1",

@@ -20,7 +20,7 @@ use element::{Batch, Class, Cx, Effects, Element, manual};
 
 use super::pull_switch::pulls_from;
 
-/// The class.
+/// The element class `StaticPullSwitch`.
 pub static CLASS: Class = Class {
     name: "StaticPullSwitch",
     ports: "-/1",

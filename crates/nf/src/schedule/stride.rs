@@ -102,7 +102,6 @@ impl Stride {
         self.clients.len()
     }
 
-    /// Returns the tickets of a client.
     pub(crate) fn tickets(&self, client: usize) -> u32 {
         self.clients[client].tickets
     }
@@ -111,7 +110,7 @@ impl Stride {
     /// it. A client with 0 tickets has no more turns.
     ///
     /// # Errors
-    /// If the value is not an integer or is negative.
+    /// If the value is negative or not a signed 32-bit integer.
     pub(crate) fn write_tickets(&mut self, client: usize, value: &str) -> Result<(), String> {
         let number = element::args::parse_integer(value).ok().and_then(|n| i32::try_from(n).ok());
         let number = number.ok_or("tickets value must be integer")?;

@@ -2,8 +2,7 @@
 //! Pulls from its inputs in proportion to their tickets.
 //!
 //! An input without packets loses its turn, and cannot make up for it later. Each input has a handler
-//! `tickets0`,
-//! `tickets1` and so on, which reads or sets its tickets.
+//! (`tickets0`, `tickets1` and so on), which reads or sets its tickets.
 //!
 //! ## Usage
 //! `StrideSched(TICKETS, ...)`
@@ -29,7 +28,7 @@ use super::{collect, pull_one};
 use crate::editing::when;
 use crate::sorting::Sorter;
 
-/// The class.
+/// The element class `StrideSched`.
 pub static CLASS: Class = Class {
     name: "StrideSched",
     ports: "1-/1",

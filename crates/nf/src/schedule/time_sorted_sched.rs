@@ -30,7 +30,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, S
 
 use super::{collect, pull_one};
 
-/// The class.
+/// The element class `TimeSortedSched`.
 pub static CLASS: Class = Class {
     name: "TimeSortedSched",
     ports: "-/1",

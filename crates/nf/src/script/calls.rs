@@ -110,8 +110,8 @@ impl Script {
 
     /// Calls a write handler for an instruction of the script. `instruction` is the handler with its value,
     /// before substitution; if `unquoted` is true, a layer of quotes is removed from the value. Returns
-    /// true if the call succeeded, and false if it failed. Returns `None` if there is no such handler.
-    /// Errors are reported.
+    /// true if the call succeeded, and false if it failed. Returns `None` if the text cannot be parsed as a
+    /// call, or there is no such handler. Errors are reported.
     pub(super) fn write(&mut self, cx: &mut Cx<'_>, instruction: &str, unquoted: bool) -> Option<bool> {
         let text = self.expand(cx, instruction, Mode::Plain);
         let mut call = self.find(cx, &text, unquoted, true)?;
@@ -347,8 +347,8 @@ fn variable_name(text: &str, default: Option<&str>) -> Result<String, String> {
     }
 }
 
-/// Returns a random number within bounds that `text` gives, both included: from 0 to 2^31 - 1 without
-/// words, from 0 to N - 1 for one word, or from N1 to N2 for two words.
+/// Returns a random number within bounds that `text` gives, both included. For no words, the bounds are 0
+/// and 2^31 - 1; for one word, 0 and N - 1; for two words, N1 and N2.
 fn random(random: &mut fastrand::Rng, text: &str) -> Result<String, String> {
     let words = split_spaces(text);
     let numbers: Option<Vec<i64>> = words.iter().map(|word| parse_int(&word.text)).collect();

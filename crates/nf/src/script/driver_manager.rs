@@ -40,7 +40,7 @@ use element::{Class, manual};
 use super::program::Kind;
 use super::{TEMPLATE, build};
 
-/// The class.
+/// The element class `DriverManager`.
 pub static CLASS: Class = Class {
     name: "DriverManager",
     manual: manual!("driver_manager.rs"),

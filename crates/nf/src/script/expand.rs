@@ -33,7 +33,7 @@ pub(super) enum Mode {
 }
 
 /// Returns `text` with its references replaced by the values that `source` gives. The result is empty if it
-/// would have more than `most` bytes.
+/// has more than `most` bytes up to the end of an inserted value; text after the last value does not count.
 pub(super) fn expand(text: &str, mode: Mode, most: usize, source: &mut dyn Source) -> String {
     let mut out = String::with_capacity(text.len());
     let mut quotes = None;

@@ -11,19 +11,19 @@
 //! ## Arguments
 //! - `INSTRUCTION`: see *Instructions*; empty instructions are skipped. The last instruction is followed by
 //!   an implicit `end`, or by `stop` in scripts of type DRIVER.
-//! - `TYPE`: when the script runs. ACTIVE: at the start (default without ports). PASSIVE: when the handler
-//!   `run` is called. PACKET or PUSH: for each packet (default with ports): `$input` is the number of the
-//!   packet's input, and the value that the script returns is the number of its output. PROXY: when any
-//!   handler of any name is called; `$0` is the name. DRIVER: when the driver is about to stop (see
-//!   DriverManager). SIGNAL and names or numbers of signals (`SIGNAL INT USR1`): when the process receives
-//!   one of these signals, which then has no other effect. A script that ends with `end` waits for the
-//!   signal again; with any other ending, it runs only once.
+//! - `TYPE`: when the script runs. ACTIVE (the type without ports, if TYPE is not given): at the start.
+//!   PASSIVE: when the handler `run` is called. PACKET or PUSH (the type with ports, if TYPE is not given):
+//!   for each packet; `$input` is the number of the packet's input, and the value that the script returns
+//!   is the number of its output. PROXY: when any handler of any name is called; `$0` is the name. DRIVER:
+//!   when the driver is about to stop (see DriverManager). SIGNAL and names or numbers of signals
+//!   (`SIGNAL INT USR1`): when the process receives one of these signals, which then has no other effect. A
+//!   script that ends with `end` or `stop` waits for the signal again. A script that ends otherwise, or
+//!   waits, no longer waits for that signal.
 //!
 //! ## Instructions
-//! Instructions that are shown with `[q]` have a second form, such as `setq`, that removes a layer of
-//! quotes from the text after substitution. Some instructions wait for *steps*: each write to the handler
-//! `step` gives the script one or more steps, and in a script of type DRIVER, each request to stop is a
-//! step.
+//! Instructions that are shown with `[q]` have a second form, such as `setq`, that removes a layer of quotes
+//! from the text after substitution. Some instructions wait for *steps*. Each write to the handler `step`
+//! gives the script one or more steps. In a script of type DRIVER, each request to stop is a step.
 //! - `set[q] V TEXT`: assigns the variable V.
 //! - `init[q] V [TEXT]`: assigns V once, before the script runs, and has no effect later.
 //! - `export[q] V [TEXT]`: like `init`, and makes V a read handler.
@@ -143,7 +143,7 @@ use calls::TABLES;
 use program::{Kind, Program};
 use run::{Activation, Frame, Outcome, TIMER};
 
-/// The class.
+/// The element class `Script`.
 pub static CLASS: Class = Class {
     name: "Script",
     manual: manual!("mod.rs"),

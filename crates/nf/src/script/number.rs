@@ -8,7 +8,6 @@ use element::args::{Real, parse_integer, parse_real};
 /// A number of a script.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
-    /// An integer.
     Int(i64),
     /// Any other number, including integers that do not fit into 64 bits.
     Real(f64),

@@ -161,8 +161,8 @@ pub(super) enum Destination {
     File { name: String, append: bool },
 }
 
-/// The instructions of a script, in the order of execution: its own, one that ends the script (`end` or
-/// `stop`), and those of [`BUILT_IN`].
+/// The instructions of a script, in the order of execution: the script's own instructions, an instruction
+/// that ends the script (`end` or `stop`), and the instructions of [`BUILT_IN`].
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) instructions: Vec<Instruction>,

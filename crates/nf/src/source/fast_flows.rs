@@ -303,8 +303,9 @@ impl FastFlows {
         place
     }
 
-    /// Returns the index of the next TCP flow that must be closed after the limit has been reached, and
-    /// sets its headers to a FIN packet. Returns `None` if all flows are closed, and for UDP.
+    /// Returns the index of the next TCP flow that is not complete after the limit has been reached, and
+    /// sets its headers to a FIN packet. Flows without packets are not complete. Returns `None` if all flows
+    /// are closed, and for UDP.
     fn next_to_close(&mut self) -> Option<usize> {
         if self.kind != Kind::Tcp {
             return None;

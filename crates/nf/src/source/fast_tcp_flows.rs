@@ -9,12 +9,13 @@
 //!
 //! ## Arguments
 //! - `RATE`: packets per second; 0 for as many as possible.
-//! - `LIMIT`: the total number of packets; -1 for no limit.
+//! - `LIMIT`: the number of packets, without the FIN packets that close flows afterwards; negative for no
+//!   limit.
 //! - `LENGTH`: the length of packets in bytes, from the Ethernet header on, at least 60.
 //! - `SRCETH`, `DSTETH`: Ethernet addresses.
 //! - `SRCIP`, `DSTIP`: IP addresses.
 //! - `FLOWS`: the number of concurrent flows; the flow of each packet is chosen at random. When the limit
-//!   is reached, flows that are not complete are closed.
+//!   is reached, a FIN packet is sent for each flow that is not complete, even if it has not begun.
 //! - `FLOWSIZE`: the number of packets of a flow, at least 3; then the flow gets new ports.
 //! - `ACTIVE`: if true, packets are sent.
 //! - `STOP`: if true, stops the driver after the last packet.
@@ -41,7 +42,7 @@ use element::{Class, manual};
 
 use super::fast_flows::{COMMON, FastFlows, Kind, flow_args};
 
-/// The class.
+/// The element class `FastTCPFlows`.
 pub static CLASS: Class = Class {
     name: "FastTCPFlows",
     manual: manual!("fast_tcp_flows.rs"),

@@ -44,7 +44,7 @@ use element::{Class, manual};
 
 use super::fast_flows::{COMMON, FastFlows, Kind, flow_args};
 
-/// The class.
+/// The element class `FastUDPFlows`.
 pub static CLASS: Class = Class {
     name: "FastUDPFlows",
     manual: manual!("fast_udp_flows.rs"),

@@ -41,7 +41,7 @@ use element::{Class, manual};
 
 use super::fast_flows::{COMMON, DSTETH, DSTIP, FastFlows, Kind, LENGTH, LIMIT, RATE, SRCETH, SRCIP};
 
-/// The class.
+/// The element class `FastUDPSource`.
 pub static CLASS: Class = Class {
     name: "FastUDPSource",
     manual: manual!("fast_udp_source.rs"),

@@ -41,7 +41,7 @@ use std::any::Any;
 
 use super::{AtEnd, DEFAULT_DATA, Data, count_on, limit_of, show_limit};
 
-/// The class.
+/// The element class `InfiniteSource`.
 pub static CLASS: Class = Class {
     name: "InfiniteSource",
     ports: "0/1",

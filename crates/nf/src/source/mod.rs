@@ -23,8 +23,8 @@ const DEFAULT_DATA: &str = "\"This packet was made by a source that had not been
 struct Data {
     /// DATA, as configured or written to the handler `data`.
     given: Vec<u8>,
-    /// The length of packets in bytes, if it differs from the length of the data: the data is then repeated
-    /// or cut.
+    /// The length of packets in bytes, to which the data is repeated or cut; `None` for the length of the
+    /// data.
     length: Option<usize>,
     /// The bytes of each packet, computed from the data and the length.
     bytes: Vec<u8>,

@@ -31,7 +31,7 @@ use element::{Class, manual};
 
 use super::infinite_source::{OF_RANDOM, build_random};
 
-/// The class.
+/// The element class `RandomSource`.
 pub static CLASS: Class = Class {
     name: "RandomSource",
     ports: "0/1",

@@ -43,7 +43,7 @@ use crate::rate::bucket::Bucket;
 
 use super::{AtEnd, DEFAULT_DATA, Data, count_on, limit_of, show_limit};
 
-/// The class.
+/// The element class `RatedSource`.
 pub static CLASS: Class = Class {
     name: "RatedSource",
     ports: "0/1",

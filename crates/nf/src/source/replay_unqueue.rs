@@ -15,8 +15,8 @@
 //! - `LIMIT`: the number of packets to load; negative for all.
 //! - `BURST`: the maximum number of packets that the task sends per call.
 //! - `ACTIVE`: if true, packets are replayed.
-//! - `TIMING`: the speed in percent of the packets' time stamps: 100 for real time, 0 for as fast as
-//!   possible.
+//! - `TIMING`: the speed of replaying, in percent of the speed at which the packets' time stamps advance:
+//!   100 for real time, 0 for as fast as possible.
 //! - `USE_SIGNAL`, `QUICK_CLONE`, `FREEONTERMINATE`: accepted for compatibility with FastClick, without
 //!   effect.
 //! - `VERBOSE`: if true, reports each round.
@@ -46,7 +46,7 @@ use packet::{BATCH_CAPACITY, Store};
 use super::limit_of;
 use crate::memory::reserved;
 
-/// The class.
+/// The element class `ReplayUnqueue`.
 pub static CLASS: Class = Class {
     name: "ReplayUnqueue",
     aliases: &["MultiReplayUnqueue"],
@@ -124,7 +124,7 @@ struct ReplayUnqueue {
 
 impl ReplayUnqueue {
     /// Loads packets from the inputs. Returns true when loading is complete: there are LIMIT packets, or no
-    /// input has more packets.
+    /// input has more packets, or there is no room for more.
     fn load(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut dry = true;
         for input in 0..self.incoming.len() {
@@ -153,8 +153,9 @@ impl ReplayUnqueue {
         dry
     }
 
-    /// Merges the packets of all inputs by time stamp, and moves them into the store. Packets with the same
-    /// time stamp are in the order of their inputs.
+    /// Merges the packets of several inputs by time stamp, and moves them into the store. Packets with the
+    /// same time stamp are in the order of their inputs. Packets of a single input stay in the order in which
+    /// they arrived.
     fn fill_store(&mut self, cx: &mut Cx<'_>) {
         let mut store = cx.stores().store();
         let count: usize = self.incoming.iter().map(Vec::len).sum();

@@ -31,7 +31,7 @@ use element::{Class, Cx, Effects, Element, Handler, Timestamp, manual};
 
 use super::{AtEnd, DEFAULT_DATA, Data, limit_of, show_limit};
 
-/// The class.
+/// The element class `TimedSource`.
 pub static CLASS: Class = Class {
     name: "TimedSource",
     aliases: &["PeriodicSource"],

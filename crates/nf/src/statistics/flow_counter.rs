@@ -10,9 +10,9 @@
 //! A flow without packets for TIMEOUT has ended: its next packet begins a new flow, handlers no longer show
 //! it, and it is written to FILE. It is written when a later packet arrives (on a live run, the file is
 //! written a second after that), or at the end of the run. When the table holds CAPACITY flows, the element
-//! examines 64 of them, and a new flow replaces a flow among these that has ended; if none has ended,
-//! packets of the new flow pass and are counted as overflows. TIMEOUT is measured by the clock; the time
-//! stamps in reports are the packets' own (or the clock's, for packets without one).
+//! examines 64 of them, and a new flow replaces a flow among these that has ended. If none has ended, packets
+//! of the new flow pass and are counted as overflows. TIMEOUT is measured by the clock; the time stamps in
+//! reports are the packets' own (or the clock's, for packets without one).
 //!
 //! As CSV, a flow is a line: source, source_port, destination, destination_port, protocol (its number),
 //! packets, bytes, first, last and, with BIDIRECTIONAL, reply_packets and reply_bytes; the first line has
@@ -76,7 +76,7 @@ use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::memory::{refusal, reserved};
 use crate::report_file::ReportFile;
 
-/// The class.
+/// The element class `FlowCounter`.
 pub static CLASS: Class = Class {
     name: "FlowCounter",
     manual: manual!("flow_counter.rs"),
@@ -182,7 +182,7 @@ struct FlowCounter {
 }
 
 /// The flow that belongs to a flow mark, and true if packets with the mark go in the direction opposite to
-/// the key of the flow; `None` if the mark is not known.
+/// the flow's key. `None` if the mark is not known.
 #[derive(Clone, Copy, Debug, Default)]
 struct Note {
     flow: Option<(FlowId, bool)>,
@@ -345,8 +345,8 @@ impl FlowCounter {
         }
     }
 
-    /// Returns the flows that have not ended as a document for a handler: those that `wanted` asks for, in
-    /// the format `layout`.
+    /// Returns a document for a handler: the flows that have not ended and that `wanted` asks for, in the
+    /// format `layout`.
     fn document(&self, layout: Layout, wanted: Wanted) -> String {
         let form = Form { layout, replies: self.replies };
         let mut text = form.head().to_string();

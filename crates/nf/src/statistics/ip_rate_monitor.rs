@@ -4,10 +4,10 @@
 //! Packets on input 0 count for their source, packets on input 1 for their destination; each leaves by the
 //! output of the same number. At first, all addresses with the same first byte are measured together. When
 //! either rate of such a network reaches THRESH, the network is split by the next byte of the address, down
-//! to single addresses; after its rates have fallen below THRESH, it is merged again. Rates are
-//! exponentially weighted moving averages. As in Click, rounding keeps a falling rate from going below
-//! about two per second, so that networks are never merged again with a threshold of two or less
-//! (multiplied by RATIO). The network header annotation must be set; packets without it are dropped.
+//! to single addresses. After its rates have fallen below about an eighth of THRESH, as in Click, it is
+//! merged again. Rates are exponentially weighted moving averages. Rounding keeps a falling rate from going
+//! below about two per second. Therefore networks are never merged again if the threshold, multiplied by
+//! RATIO, is 16 or less. The network header annotation must be set; packets without it are dropped.
 //!
 //! ## Usage
 //! `IPRateMonitor(TYPE, RATIO, THRESH [, MEMORY, ANNO])`
@@ -15,7 +15,7 @@
 //! ## Arguments
 //! - `TYPE`: `PACKETS` or `BYTES`: the unit that is counted; bytes are the length in the IP header.
 //! - `RATIO`: the fraction of packets that are counted, between 0 and 1.
-//! - `THRESH`: packets or bytes per second above which a network is split, as if RATIO were 1.
+//! - `THRESH`: packets or bytes per second from which on a network is split, as if RATIO were 1.
 //! - `MEMORY`: kilobytes for counters, at least 100; 0 for no limit. Memory is counted as Click does, 40
 //!   bytes for a counter and 2080 for a network that is split; the real use is up to twice as much. When
 //!   the limit is reached, networks are no longer split.
@@ -58,7 +58,7 @@ use super::rate_tree::{RateTree, epoch};
 use crate::editing::{annotation, needs};
 use crate::fixed::quantize;
 
-/// The class.
+/// The element class `IPRateMonitor`.
 pub static CLASS: Class = Class {
     name: "IPRateMonitor",
     ports: "1-2/1-2",
@@ -119,9 +119,9 @@ struct IpRateMonitor {
 }
 
 impl IpRateMonitor {
-    /// Adds a packet of an input to the rates of its address, unless `counts` is false, and annotates it
-    /// with both rates of the address if ANNO is true. Input 0 counts for the source address, input 1 for
-    /// the destination address.
+    /// Adds a packet of an input to the rates of its address, unless `counts` is false. If ANNO is true,
+    /// annotates the packet with both rates of the address. Input 0 counts for the source address, input 1
+    /// for the destination address.
     ///
     /// # Errors
     /// [`DropReason::NoHeader`] if the packet has no IPv4 header.

@@ -2,7 +2,8 @@
 //!
 //! The root has a counter for each first byte of an address. A counter whose rate reaches the threshold is
 //! split: it gets a network of 256 counters, one for each value of the next byte. Once per second, networks
-//! whose rates have fallen below the threshold are removed, oldest first.
+//! whose rates have fallen below about an eighth of the threshold are removed, oldest first, until the
+//! memory in use is small enough.
 
 use std::fmt::Write as _;
 
@@ -62,7 +63,6 @@ struct Network {
     parent: Option<(u32, u8)>,
 }
 
-/// A tree of networks with counters.
 pub(super) struct RateTree {
     networks: Vec<Option<Network>>,
     /// The indices of removed networks in `networks`, for reuse.
@@ -147,8 +147,8 @@ impl RateTree {
 
     /// Adds an amount to the rates of an address, in all counters from the root down: traffic from it
     /// (direction 0) or to it (direction 1). Without an amount, only reads the rates. Splits the last
-    /// counter if its rates have reached the threshold. Returns both rates per second of the last counter,
-    /// or `None` if there is no memory for it.
+    /// counter if one of its rates has reached the threshold and splitting is possible and allowed. Returns
+    /// both rates per second of the last counter, or `None` if there is no memory for it.
     pub(super) fn update(
         &mut self,
         address: u32,
@@ -186,9 +186,9 @@ impl RateTree {
         Some(rates)
     }
 
-    /// Splits the counter for `byte` of a network: adds a network for the next byte. Its first counter, for
-    /// byte `next` of the address that caused the split, starts with the rates of the whole counter; other
-    /// counters are added when packets of their addresses arrive. Does nothing if there is no memory.
+    /// Splits the counter for `byte` of a network: adds a network for the next byte. Its first counter is for
+    /// byte `next` of the address that caused the split, and starts with the rates of the whole counter.
+    /// Other counters are added when packets of their addresses arrive. Does nothing if there is no memory.
     #[cold]
     fn split(&mut self, network: u32, byte: u8, next: u8, counter: Counter) {
         // Reserve memory for the free list, too, so that removing a network never allocates.
@@ -239,8 +239,10 @@ impl RateTree {
         }
     }
 
-    /// Removes networks whose rates are below the threshold, oldest first. Stops after a removal if the
-    /// memory in use is below the limit; without a limit, below nine tenths of its amount at the start.
+    /// Removes networks both of whose averages per epoch, with 10 fractional bits, are below `threshold`,
+    /// oldest first. The averages are about 8 times the rates per second; Click compares the same numbers.
+    /// Stops after a removal if the memory in use is below the limit; without a limit, below nine tenths of
+    /// its amount at the start.
     fn fold(&mut self, threshold: u64, now: Timestamp) {
         let enough = if self.limit > 0 { self.limit } else { self.used / 10 * 9 };
         let mut at = 0;
@@ -276,9 +278,9 @@ impl RateTree {
         self.ages.retain(|&network| networks[network as usize].is_some());
     }
 
-    /// Sets the memory limit. Removes networks until the memory in use is within the limit: first those
-    /// with rates below the threshold, then, with a threshold that grows by a fifth each time, those with
-    /// higher rates.
+    /// Sets the memory limit. Removes networks until the memory in use is within the limit, or only the root
+    /// is left. Networks with averages below the threshold go first ([`fold`](Self::fold)). Then the
+    /// threshold grows by a fifth each time, and networks with higher averages go.
     pub(super) fn set_limit(&mut self, limit: usize, now: Timestamp) {
         self.limit = limit;
         let mut threshold = self.threshold;

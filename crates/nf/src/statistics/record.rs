@@ -8,8 +8,8 @@ use element::Timestamp;
 use flow::FlowId;
 use wire::FiveTuple;
 
-/// The counts of a flow. If both directions of a connection are one flow, the first of two numbers is for
-/// the direction of the first packet and the second for replies; otherwise the second is zero.
+/// The counts of a flow. If both directions of a connection are one flow, the first of two numbers is for the
+/// direction of the first packet, and the second is for replies. Otherwise the second number is zero.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     /// The flow's id in the table; `None` if the flow has ended, or has not begun.
@@ -128,7 +128,8 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// Returns the text at the start of a document: the CSV head line, or an opening bracket.
+    /// Returns the text at the start of a document: the head line of CSV, the opening bracket of JSON, or
+    /// nothing.
     pub(super) fn head(self) -> &'static str {
         match (self.layout, self.replies) {
             (Layout::Csv, false) => concat!(

@@ -27,7 +27,7 @@ use element::{Class, manual};
 
 use super::fifo::{self, Policy, SignalsEmpty};
 
-/// The class.
+/// The element class `CPUQueue`.
 pub static CLASS: Class = Class {
     name: "CPUQueue",
     ports: "1/1-",

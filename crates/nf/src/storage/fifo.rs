@@ -12,15 +12,15 @@ use element::effects::{Case, Filter, Hold, Order, Predicate, Target};
 use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Signal};
 use packet::BATCH_CAPACITY;
 
-/// The arguments of all queue classes.
+/// The arguments of all queue classes except CPUQueue.
 pub(super) const ARGS: &[ArgInfo] = &[
     ArgInfo::positional("CAPACITY", "unsigned", "1000"),
     ArgInfo::keyword("BLOCKING", "bool", "false"),
     ArgInfo::keyword("NOUSELESS", "bool", "false"),
 ];
 
-/// The number of packets that an element stores, and the maximum number. Queues publish it as a service,
-/// for elements such as Unqueue2 whose decisions depend on it.
+/// The number of packets that an element stores, and the maximum number. Queues and LinkUnqueue publish it
+/// as a service, for elements such as Unqueue2 whose decisions depend on it.
 #[derive(Debug)]
 pub struct Occupancy {
     length: AtomicUsize,
@@ -80,8 +80,8 @@ pub(super) struct Policy {
     pub(super) signals_empty: SignalsEmpty,
     pub(super) signals_full: bool,
     pub(super) when_full: WhenFull,
-    /// True if packets that do not fit may leave by output 1, and a warning is printed about the first of
-    /// them.
+    /// True if packets that do not fit may leave by output 1. A warning is then printed about the first of
+    /// them (again after a reset of the count), unless the capacity is 0.
     pub(super) spills: bool,
 }
 

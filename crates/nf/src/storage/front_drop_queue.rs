@@ -32,7 +32,7 @@ use element::{Class, manual};
 
 use super::fifo::{self, Policy, WhenFull};
 
-/// The class.
+/// The element class `FrontDropQueue`.
 pub static CLASS: Class = Class {
     name: "FrontDropQueue",
     ports: "1/1-2",

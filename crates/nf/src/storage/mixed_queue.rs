@@ -33,7 +33,7 @@ use element::{Class, manual};
 
 use super::fifo::{self, Policy};
 
-/// The class.
+/// The element class `MixedQueue`.
 pub static CLASS: Class = Class {
     name: "MixedQueue",
     ports: "2/1-2",

@@ -32,7 +32,7 @@ use element::{Class, manual};
 
 use super::fifo::{self, Policy};
 
-/// The class.
+/// The element class `NotifierQueue`.
 pub static CLASS: Class = Class {
     name: "NotifierQueue",
     ports: "1/1-2",

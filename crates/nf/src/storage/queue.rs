@@ -33,7 +33,7 @@ use element::{Class, manual};
 
 use super::fifo;
 
-/// The class.
+/// The element class `Queue`.
 pub static CLASS: Class = Class {
     name: "Queue",
     aliases: &["FullNoteQueue"],

@@ -33,7 +33,7 @@ use element::{Class, manual};
 
 use super::fifo::{self, Policy, SignalsEmpty};
 
-/// The class.
+/// The element class `QuickNoteQueue`.
 pub static CLASS: Class = Class {
     name: "QuickNoteQueue",
     ports: "1/1-2",

@@ -31,7 +31,7 @@ use element::{Class, manual};
 
 use super::fifo::{self, Policy, SignalsEmpty};
 
-/// The class.
+/// The element class `SimpleQueue`.
 pub static CLASS: Class = Class {
     name: "SimpleQueue",
     ports: "1/1-2",

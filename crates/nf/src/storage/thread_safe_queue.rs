@@ -32,6 +32,6 @@ use element::{Class, manual};
 
 use super::queue;
 
-/// The class.
+/// The element class `ThreadSafeQueue`.
 pub static CLASS: Class =
     Class { name: "ThreadSafeQueue", aliases: &[], manual: manual!("thread_safe_queue.rs"), ..queue::CLASS };

@@ -30,7 +30,7 @@ use element::effects::{Case, Counting, Depends, Filter, Predicate, Target};
 use element::{Class, Cx, DropReason, Effects, Element, Handler, Tally, manual};
 use packet::BATCH_CAPACITY;
 
-/// The class.
+/// The element class `Unqueue`.
 pub static CLASS: Class = Class {
     name: "Unqueue",
     processing: "l/h",

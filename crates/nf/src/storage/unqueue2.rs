@@ -30,7 +30,7 @@ use packet::BATCH_CAPACITY;
 
 use super::watched::Watched;
 
-/// The class.
+/// The element class `Unqueue2`.
 pub static CLASS: Class = Class {
     name: "Unqueue2",
     processing: "l/h",

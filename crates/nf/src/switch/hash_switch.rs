@@ -1,9 +1,9 @@
 //! # HashSwitch
 //! Chooses the output by the sum of LENGTH bytes of the packet.
 //!
-//! With 2, 4 or 8 outputs, the sum is folded once (sum XOR sum / 16), and its low bits are the number of
-//! the output; otherwise it is the remainder of the sum divided by the number of outputs. Packets that end
-//! before the last of the bytes go to output 0.
+//! With 2, 4 or 8 outputs, the sum is folded once (sum XOR sum / 16), and its low bits are the number of the
+//! output. With other numbers of outputs, the output is the remainder of the sum divided by their number.
+//! Packets that end before the last of the bytes go to output 0.
 //!
 //! ## Usage
 //! `HashSwitch(OFFSET, LENGTH)`
@@ -27,7 +27,7 @@ use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
 
 use crate::sorting::{Fate, Sorter};
 
-/// The class.
+/// The element class `HashSwitch`.
 pub static CLASS: Class = Class {
     name: "HashSwitch",
     ports: "1/1-",

@@ -17,7 +17,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use crate::basic::tee::emit_copies;
 
-/// The class.
+/// The element class `Hub`.
 pub static CLASS: Class = Class {
     name: "Hub",
     ports: "-/=",

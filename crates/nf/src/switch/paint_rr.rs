@@ -23,7 +23,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use crate::sorting::Sorter;
 
-/// The class.
+/// The element class `PaintRR`.
 pub static CLASS: Class = Class {
     name: "PaintRR",
     ports: "1/-",

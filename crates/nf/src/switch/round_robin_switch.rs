@@ -17,7 +17,7 @@ use element::{Batch, Class, Cx, Effects, Element, manual};
 
 use crate::sorting::{Fate, Sorter};
 
-/// The class.
+/// The element class `RoundRobinSwitch`.
 pub static CLASS: Class = Class {
     name: "RoundRobinSwitch",
     ports: "1/1-",

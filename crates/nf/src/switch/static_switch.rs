@@ -21,7 +21,7 @@ use element::{Class, manual};
 
 use super::switch::Switch;
 
-/// The class.
+/// The element class `StaticSwitch`.
 pub static CLASS: Class = Class {
     name: "StaticSwitch",
     ports: "1/-",

@@ -25,7 +25,7 @@ use crate::schedule::stride::Stride;
 use crate::schedule::stride_sched::{HANDLERS, Striding};
 use crate::sorting::Sorter;
 
-/// The class.
+/// The element class `StrideSwitch`.
 pub static CLASS: Class = Class {
     name: "StrideSwitch",
     ports: "1/1-",

@@ -8,7 +8,7 @@
 //! - `OUTPUT`: the number of the output; a negative number drops all packets.
 //!
 //! ## Handlers
-//! - `switch`: the number of the output. Writing a number that no output has sets -1.
+//! - `switch`: the number of the output, or a negative number. Writing a number that is too large sets -1.
 //!
 //! ## Example
 //! ```click
@@ -23,7 +23,7 @@ use element::class::ArgInfo;
 use element::effects::{Case, Counting, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
-/// The class.
+/// The element class `Switch`.
 pub static CLASS: Class = Class {
     name: "Switch",
     ports: "1/-",

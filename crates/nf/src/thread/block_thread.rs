@@ -20,7 +20,7 @@ use std::time::Duration;
 use element::args::parse_seconds;
 use element::{Class, Effects, Element, Handler, manual};
 
-/// The class.
+/// The element class `BlockThread`.
 pub static CLASS: Class = Class {
     name: "BlockThread",
     ports: "0/0",

@@ -18,7 +18,7 @@
 use element::effects::{Case, Depends, Filter, Target};
 use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, manual};
 
-/// The class.
+/// The element class `CPUSwitch`.
 pub static CLASS: Class = Class {
     name: "CPUSwitch",
     ports: "1/1-",

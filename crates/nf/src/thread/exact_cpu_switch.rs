@@ -19,7 +19,7 @@ use element::{Class, manual};
 
 use super::cpu_switch;
 
-/// The class.
+/// The element class `ExactCPUSwitch`.
 pub static CLASS: Class = Class {
     name: "ExactCPUSwitch",
     ports: "1/1-",

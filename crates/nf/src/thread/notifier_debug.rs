@@ -5,10 +5,11 @@
 //! `NotifierDebug`
 //!
 //! ## Handlers
-//! - `signal`: the state of the signal: in a pull path, the signal that upstream elements have packets; in
-//!   a push path, the signal that there is room downstream. `busy*` if an element gives no signal, `idle`
-//!   if no element will ever give one, otherwise one part per 32 elements that give the signal: a mask of
-//!   these elements, a mask of the elements whose signal is on, and a star if any signal is on.
+//! - `signal`: the state of the signal: in a pull path, the signal that upstream elements have packets; in a
+//!   push path, the signal that there is room downstream. The value is `busy*` if an element gives no signal,
+//!   and `idle` if no element will ever give one. Otherwise it has one part per 32 elements that give the
+//!   signal: a mask of these elements, a mask of the elements whose signal is on, and a star if any signal is
+//!   on.
 //!
 //! ## Example
 //! ```click
@@ -21,7 +22,7 @@
 
 use element::{Class, Effects, Element, Handler, Signal, manual};
 
-/// The class.
+/// The element class `NotifierDebug`.
 pub static CLASS: Class = Class {
     name: "NotifierDebug",
     manual: manual!("notifier_debug.rs"),

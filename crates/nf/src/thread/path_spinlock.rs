@@ -24,7 +24,7 @@ use element::{Batch, Class, Cx, Effects, Element, manual};
 
 use super::spinlock_info;
 
-/// The class.
+/// The element class `PathSpinlock`.
 pub static CLASS: Class = Class {
     name: "PathSpinlock",
     ports: "1-/=",

@@ -37,7 +37,7 @@ use element::effects::{Case, Filter, Hold, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use packet::BATCH_CAPACITY;
 
-/// The class.
+/// The element class `Pipeliner`.
 pub static CLASS: Class = Class {
     name: "Pipeliner",
     ports: "1-/1",

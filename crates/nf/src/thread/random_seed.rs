@@ -22,7 +22,7 @@ use element::args::ArgType;
 use element::class::{ArgInfo, ConfigurePhase};
 use element::{Class, Cx, Effects, Element, Handler, manual};
 
-/// The class.
+/// The element class `RandomSeed`.
 pub static CLASS: Class = Class {
     name: "RandomSeed",
     ports: "0/0",

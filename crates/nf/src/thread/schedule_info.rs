@@ -2,14 +2,14 @@
 //! Sets the rates at which the tasks of elements run, relative to other tasks.
 //!
 //! The number of a compound multiplies the numbers of the elements in it, unless an outer ScheduleInfo
-//! names these elements themselves. With 0, a task never runs; numbers above 32 count as 32. An element's
-//! handler `tickets` shows the result times 1024.
+//! names these elements themselves. An element that no ScheduleInfo names has the number 1. With 0, a task
+//! never runs; numbers above 32 count as 32. An element's handler `tickets` shows the result times 1024.
 //!
 //! ## Usage
 //! `ScheduleInfo(ELEMENT PARAM, ...)`
 //!
 //! ## Arguments
-//! - `ELEMENT`: an element, or a compound for all elements in it, and a number; the default of elements is 1.
+//! - `ELEMENT`: an element, or a compound for all elements in it, and a number.
 //!
 //! ## Example
 //! ```click
@@ -24,7 +24,7 @@ use element::class::{ArgInfo, ConfigurePhase};
 use element::setup::{TICKETS_OF_ONE, scope_of};
 use element::{Class, Effects, Element, manual};
 
-/// The class.
+/// The element class `ScheduleInfo`.
 pub static CLASS: Class = Class {
     name: "ScheduleInfo",
     ports: "0/0",

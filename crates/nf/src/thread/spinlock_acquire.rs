@@ -23,7 +23,7 @@ use element::{Class, Effects, Element, manual};
 
 use super::spinlock_info;
 
-/// The class.
+/// The element class `SpinlockAcquire`.
 pub static CLASS: Class = Class {
     name: "SpinlockAcquire",
     aliases: &["SpinlockRelease"],

@@ -20,7 +20,7 @@ use element::class::{ArgInfo, ConfigurePhase};
 use element::setup::scope_of;
 use element::{Args, Class, Effects, Element, manual};
 
-/// The class.
+/// The element class `SpinlockInfo`.
 pub static CLASS: Class = Class {
     name: "SpinlockInfo",
     ports: "0/0",
