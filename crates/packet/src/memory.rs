@@ -1,7 +1,8 @@
 //! The memory of a pool: three arrays (metadata, slots, annotations), and the stack of slots that other
 //! threads return.
 //!
-//! Pointer arithmetic is confined to this file; the rest of the crate works with indices of slots.
+//! Only this file computes the addresses of slots. The rest of the crate works with indices of slots, and
+//! with offsets in them.
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
