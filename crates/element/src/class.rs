@@ -8,7 +8,7 @@ use crate::args::{Args, Invalid};
 use crate::{Cx, Element};
 
 /// The description of an element class: its ports, arguments and handlers, and the function that makes its
-/// elements. The file of each element has a `Class` as a constant.
+/// elements. The file of each element has a `Class` as a static.
 pub struct Class {
     /// The name of the class in configurations, such as `Queue`.
     pub name: &'static str,
@@ -431,7 +431,7 @@ impl Registry {
     }
 
     /// Returns the registry with these classes in addition. A class replaces an earlier class of the same
-    /// name.
+    /// name or alias.
     #[must_use]
     pub fn with(mut self, classes: &[&'static Class]) -> Registry {
         for class in classes {
@@ -453,7 +453,7 @@ impl Registry {
         self.classes.values().copied()
     }
 
-    /// Returns every name and alias of a class, sorted.
+    /// Returns the names and aliases of all classes, sorted.
     pub fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<_> = self.classes.keys().chain(self.aliases.keys()).copied().collect();
         names.sort_unstable();

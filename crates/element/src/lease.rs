@@ -60,8 +60,8 @@ pub struct Terms {
     pub values: Vec<u8>,
 }
 
-/// The leases of one lessee: for each lease, the time of the flow's last packet, and whether the owner has
-/// ended it. A lease is identified by its index in this table, its `place`.
+/// The leases of one lessee: for each lease, the time of the flow's last packet, and a list of the leases
+/// that owners have ended. A lease is identified by its index in this table, its `place`.
 #[derive(Debug)]
 pub struct Leases {
     /// For each lease, the time of the flow's last packet, in nanoseconds.

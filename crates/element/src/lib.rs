@@ -2,8 +2,8 @@
 //!
 //! An element is a small state machine ([`Element`]) with a description of its class ([`Class`]: ports,
 //! processing, arguments, handlers, manual) and a declaration of what it does to packets ([`Effects`]). The
-//! engine runs elements, and each mechanism decides from the declarations; neither engine nor mechanisms
-//! know an element by its name.
+//! engine runs elements, and each mechanism decides from the declarations. Neither engine nor mechanisms
+//! know an element by its name, except where the synthesizer writes configurations.
 //!
 //! - [`effects`]: the declaration, on which all mechanisms depend
 //! - [`class`]: the description of a class, and the registry of classes
@@ -69,20 +69,23 @@ pub type ElementId = usize;
 
 /// An element of a running graph.
 ///
-/// Contract: every packet that comes in is emitted, held (and then counted by [`held`](Element::held)) or
-/// dropped with a reason before the call returns; otherwise the engine reports an error of the element. An
-/// element never calls another element: it hands batches to [`Cx::emit`], and the engine runs the element
-/// that is connected. After warm-up no call may allocate memory per batch.
+/// Contract: every packet that comes in is emitted, held (and then counted by [`held`](Element::held)),
+/// sent or dropped with a reason before the call returns; otherwise the engine reports an error of the
+/// element. An element never calls another element: it hands batches to [`Cx::emit`], and the engine runs
+/// the element that is connected. After warm-up no call may allocate memory per batch, except to make text
+/// for people.
 pub trait Element: Send + Any {
     /// Returns the declaration of what the element does to packets, for its configuration and its number of
     /// ports.
     fn effects(&self) -> Effects;
 
-    /// Prepares the element before the first packet: opens files, looks up services and other elements,
-    /// schedules its task. The engine calls it once, after all elements were configured.
+    /// Prepares the element before its first packet: opens files, looks up services and other elements,
+    /// schedules its task. The engine calls it once, after all elements were configured; for an element
+    /// that replaces a running element, it calls it while the graph runs.
     ///
     /// # Errors
-    /// A text that says what is wrong and what to do. The graph then does not run.
+    /// A text that says what is wrong and what to do. The graph then does not run; a running graph goes on
+    /// as it was.
     fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
         Ok(())
     }
@@ -120,13 +123,13 @@ pub trait Element: Send + Any {
     /// timer was set.
     fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
-    /// Runs when a file that the element watches ([`context::FileScope::watch`]) can be read or written, or
-    /// is at its end. It runs again and again until this is no longer so. `token` is the number under which
-    /// the element watches the file.
+    /// Runs when a file that the element watches ([`context::FileEvents::watch`]) can be read or written,
+    /// or is at its end. The engine runs it again as long as the file stays so. `token` is the number under
+    /// which the element watches the file.
     fn ready(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
     /// Runs when the process has received a signal of the operating system that the element waits for
-    /// ([`context::FileScope::on_os_signal`]). `number` is the number of the signal.
+    /// ([`context::FileEvents::on_os_signal`]). `number` is the number of the signal.
     fn os_signal(&mut self, _cx: &mut Cx<'_>, _number: i32) {}
 
     /// The time stamp of the next packet, for sources that follow a capture's time stamps. `None` if there
@@ -164,8 +167,8 @@ pub trait Element: Send + Any {
     }
 
     /// Counts packets that another element processed in place of this element, as if they had come here.
-    /// Only elements that declare [`Counts::Tallied`](effects::Counts::Tallied) need it. The engine updates
-    /// its own counters of the element ([`Counters`]) by itself.
+    /// Only elements that declare [`Counting::Tallied`](effects::Counting::Tallied) need it. The engine
+    /// updates its own counters of the element ([`Counters`]) by itself.
     fn tally(&mut self, _tally: &Tally) {}
 
     /// Calls `tell` with each tally for an element that this element replaces ([`Effects::replaces`]), and

@@ -15,8 +15,8 @@ static SERVICES: LazyLock<Services> =
     LazyLock::new(|| std::fs::read(FILE).map_or(Vec::new(), |text| parse(&String::from_utf8_lossy(&text))));
 
 /// The port that a name means if the configuration has not given the name to a port. It is a well-known
-/// port, or a port that the file `/etc/services` lists for the IP protocol `protocol`. `None` if the name is
-/// unknown.
+/// port of any protocol, or a port that the file `/etc/services` lists for the IP protocol `protocol`.
+/// `None` if the name is unknown.
 pub fn port(name: &str, protocol: u8) -> Option<u16> {
     classify::filter::well_known_port(name).or_else(|| find(&SERVICES, name, protocol))
 }

@@ -88,7 +88,8 @@ impl Pool {
     /// Reserves address space for slots of `memory` bytes in total, and takes the first step of 64 MiB into
     /// use. Pages of slots are not accessed before they are needed.
     ///
-    /// # Errors If `memory` is less than one step, or if the operating system refuses the address space.
+    /// # Errors
+    /// If `memory` is less than one step, or if the operating system refuses the address space.
     pub fn new(memory: usize) -> Result<Pool, PoolError> {
         let least = STEP as usize * SLOT_STRIDE;
         if memory < least {

@@ -20,10 +20,10 @@ impl<'a> Cx<'a> {
 }
 
 impl Stores<'_, '_> {
-    /// Adds the packets `range` of a store to a batch, on loan, and returns their number. They count as
-    /// made. The number is smaller than requested if a packet cannot be lent now, because it is still on
-    /// loan or there is no memory for a copy. This counts no drops, because a source can lend the packet
-    /// later.
+    /// Adds the packets `range` of a store to a batch, on loan, and returns the number of packets added.
+    /// They count as made. The number is smaller than requested if the batch is full, if the store has
+    /// fewer packets, or if a packet cannot be lent now, because it is still on loan or there is no memory
+    /// for a copy. This counts no drops, because a source can lend the packet later.
     #[inline]
     pub fn lend_into(&mut self, store: &mut Store, range: Range<usize>, batch: &mut Batch) -> usize {
         let lent = store.lend_into(range, &mut self.cx.core.pool, batch);
@@ -37,8 +37,9 @@ impl Stores<'_, '_> {
         Store::new(self.cx.core.facts.restore)
     }
 
-    /// Puts a packet into a store, where it counts as held. A packet that is itself on loan is copied, or
-    /// dropped if there is no memory for the copy.
+    /// Puts a packet into a store, where it counts as held. A packet that is itself on loan, or is of
+    /// another pool, is copied. The packet is dropped ([`DropReason::NoBuffer`]) if there is no memory for
+    /// the copy or for the store.
     pub fn keep(&mut self, store: &mut Store, packet: Packet) {
         if !store.insert(packet, &mut self.cx.core.pool) {
             self.cx.own().drop(DropReason::NoBuffer, 1);

@@ -69,10 +69,10 @@ impl PacketOwners<'_> {
     }
 
     /// Returns a secret key of `length` bytes for the hash with which an interface spreads packets over its
-    /// queues. Each call returns another key. Returns `None` if the interface may use a public key, because
-    /// packets are assigned to workers by the public key too: under the trace clock, and if there is only
-    /// one worker. The hash need not be the same for both directions of a flow: the engine hands packets to
-    /// their worker from whatever queue they come.
+    /// queues. Each call returns another key. Returns `None` if the interface may use a public key: if
+    /// packets are assigned to workers by the public key too, as under the trace clock, and if there is
+    /// only one worker. The hash need not be the same for both directions of a flow: the engine hands
+    /// packets to their worker from whatever queue they come.
     pub fn interface_key(self, length: usize) -> Option<Vec<u8>> {
         let is_secret = self.host.worker().1 > 1 && self.steering_key() != rss::KEY;
         is_secret.then(|| rss::long_key_of(super::secret(), length))
@@ -90,9 +90,9 @@ impl PacketOwners<'_> {
         self.host.owner_of(self.id, packet)
     }
 
-    /// Returns the worker to which packets between two endpoints belong, in either direction. An endpoint is
-    /// an address and a port; for ICMP queries, one has the identifier in place of the port, and the other
-    /// has 0. If no other worker has a copy of this element, it is this worker.
+    /// Returns the worker to which packets between two endpoints belong, in either direction. An endpoint
+    /// is an address and a port; for ICMP queries, one endpoint has the identifier in place of the port,
+    /// and the other has 0. If no other worker has a copy of this element, it is this worker.
     #[inline]
     pub fn between(self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
         self.host.worker_between(self.id, a, b)
