@@ -251,7 +251,7 @@ impl<E: Element> Handler<E> {
     }
 }
 
-/// One table, or several tables in their order.
+/// A table of handlers, or several tables in their order.
 trait Tables: Sync {
     type Of: Element;
 

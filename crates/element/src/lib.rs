@@ -70,10 +70,10 @@ pub type ElementId = usize;
 /// An element of a running graph.
 ///
 /// Contract: every packet that comes in is emitted, held (and then counted by [`held`](Element::held)),
-/// sent or dropped with a reason before the call returns; otherwise the engine reports an error of the
-/// element. An element never calls another element: it hands batches to [`Cx::emit`], and the engine runs
-/// the element that is connected. After warm-up no call may allocate memory per batch, except to make text
-/// for people.
+/// sent or dropped with a reason before the call returns; debug builds check this after each call, and
+/// every run at its end. An element never calls another element: it hands batches to [`Cx::emit`], and the
+/// engine runs the element that is connected. After warm-up no call may allocate memory per batch, except
+/// to make text for people.
 pub trait Element: Send + Any {
     /// Returns the declaration of what the element does to packets, for its configuration and its number of
     /// ports.
@@ -134,7 +134,8 @@ pub trait Element: Send + Any {
 
     /// The time stamp of the next packet, for sources that follow a capture's time stamps. `None` if there
     /// is no further packet, and for all other elements. Under the trace clock the engine runs the source
-    /// with the earliest time, after all timers that are due at that time.
+    /// with the earliest time, normally after all timers that are due by then: timers that run too often
+    /// without a packet do not keep the source from running.
     fn next_time(&self) -> Option<Timestamp> {
         None
     }
@@ -179,19 +180,19 @@ pub trait Element: Send + Any {
     fn settle(&mut self, _tell: &mut dyn FnMut(ElementId, Tally)) {}
 
     /// Tells this element that an element which it replaces ([`Effects::replaces`]) no longer does what it
-    /// declared at the start, because one of its handlers was written. From now on packets must go to that
-    /// element itself.
+    /// declared at the start, because a handler of that element, or of an element whose state it uses, was
+    /// written. From now on packets must go to that element itself.
     fn outdated(&mut self, _element: ElementId) {}
 
-    /// The handler calls that the element will make according to its arguments, so that the engine can check
-    /// them before the run. Arguments of type `HANDLER [VALUE]` or `N HANDLER [VALUE]` need not be listed:
-    /// the engine reads them itself.
+    /// The handler calls that the element will make according to its arguments, so that the engine can
+    /// check them before the run. Keyword arguments of type `HANDLER [VALUE]` or `N HANDLER [VALUE]` need
+    /// not be listed: the engine reads them itself.
     fn planned_calls(&self) -> Vec<PlannedCall> {
         Vec::new()
     }
 
-    /// True if the run may end now. When the driver is about to stop, the engine asks each element that
-    /// manages the driver ([`Notes::manages_driver`]).
+    /// True if the run may end now. When the driver is about to stop, the engine asks the elements that
+    /// manage the driver ([`Notes::manages_driver`]), one after the other, until one of them refuses.
     fn stop_requested(&mut self, _cx: &mut Cx<'_>) -> bool {
         true
     }

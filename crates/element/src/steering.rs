@@ -87,9 +87,9 @@ pub trait Spread: Send {
         true
     }
 
-    /// Takes, for each worker by its number, the packets that were spread to the worker and are not
-    /// processed yet. The engine calls it for each batch, after [`look`](Spread::look) and before
-    /// [`worker_of`](Spread::worker_of). It is not called if the policy keeps order
+    /// Takes, for each worker by its number, a summary of the packets that were spread to the worker and
+    /// are not processed yet. The engine calls it for each batch for which [`look`](Spread::look) returned
+    /// true, before [`worker_of`](Spread::worker_of). It is not called if the policy keeps order
     /// ([`Spreading::keeps_order`]).
     #[inline]
     fn hear(&mut self, _waiting: &[Outstanding]) {}
