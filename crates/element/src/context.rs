@@ -41,15 +41,15 @@ pub use workers::PacketOwners;
 /// The counts of packets that an element has received, made, emitted, sent and dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that came in through inputs.
+    /// The number of packets that came in through inputs.
     pub arrived: u64,
-    /// Packets that the element made: read from a file or an interface, copied, generated.
+    /// The number of packets that the element made: read from a file or an interface, copied, generated.
     pub made: u64,
-    /// Packets that left through outputs.
+    /// The number of packets that left through outputs.
     pub emitted: u64,
-    /// Packets that left the graph: written to a file or an interface.
+    /// The number of packets that left the graph: written to a file or an interface.
     pub sent: u64,
-    /// Packets that were dropped, by reason.
+    /// For each drop reason for which packets were dropped, the number of these packets.
     pub drops: Vec<(DropReason, u64)>,
 }
 

@@ -15,7 +15,8 @@
 //! | `bucket`, `memory` | the cache line that points to entries; zeroed memory on huge pages |
 //!
 //! A [`FlowTable`] belongs to one worker, so nothing is shared or locked. [`CoreStates`] are shared between
-//! cores, but use atomic words instead of locks. Time is a parameter: no module reads a clock.
+//! workers (which are called cores there), but use atomic words instead of locks. Time is a parameter: no
+//! module reads a clock.
 //!
 //! ```
 //! use packet::Timestamp;

@@ -1,11 +1,12 @@
 //! Flow state with a single writer: each core writes the state of its own flows, and reads the state of all
 //! flows.
 //!
-//! If packets of one flow are on several cores, the flow has a designated core. Packets that open and close
-//! connections are handed to that core, which writes the state. All other packets are processed on the core
-//! where they are, which only reads (Sadok et al., "A Case for Spraying Packets in Software Middleboxes",
-//! HotNets 2018, sections 3.2 to 3.4). So nothing is locked. The cache lines of a flow's state can stay in
-//! the caches of all cores until the designated core writes to them again.
+//! A *core* is a worker here, as in the paper. If packets of one flow are on several cores, the flow has a
+//! designated core (its *home* elsewhere in this project). Packets that open and close connections are
+//! handed to that core, which writes the state. All other packets are processed on the core where they are,
+//! which only reads (Sadok et al., "A Case for Spraying Packets in Software Middleboxes", HotNets 2018,
+//! sections 3.2 to 3.4). So nothing is locked. The cache lines of a flow's state can stay in the caches of
+//! all cores until the designated core writes to them again.
 //!
 //! | here | in Table 2 of the paper |
 //! | --- | --- |
