@@ -68,9 +68,9 @@ impl Class {
         self.args.iter().find(|a| a.name == name)
     }
 
-    /// True if an element with these numbers of inputs and outputs has no ports and gives no information or
-    /// service to other elements, such as a script or a socket for clients. It then has no influence on
-    /// packets before the run.
+    /// True if an element with these numbers of inputs and outputs is a bystander, such as a script or a
+    /// socket for clients. A bystander has no ports, and gives no information or service to other elements.
+    /// So it has no influence on packets before the run.
     pub fn is_bystander(&self, ports: (usize, usize)) -> bool {
         ports == (0, 0) && self.phase == ConfigurePhase::Ordinary
     }

@@ -37,8 +37,8 @@ fn first(bytes: &[u8]) -> &[u8] {
 }
 
 /// Returns the flow to which an ICMP or ICMPv6 error belongs, in the direction of the error: the reverse of
-/// the flow of the packet that the error quotes. `None` if the error does not go to the sender of the
-/// quoted packet, if the quoted IP header is not complete, and for packets that are no errors.
+/// the flow of the packet that the error quotes. `None` for packets that are no errors. Also `None` if the
+/// error does not go to the sender of the quoted packet, or if the quoted IP header is not complete.
 #[inline]
 pub fn flow_of_error(packet: &Packet) -> Option<FiveTuple> {
     let (bytes, link) = match packet.offset(Base::Network) {

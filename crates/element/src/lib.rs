@@ -134,8 +134,8 @@ pub trait Element: Send + Any {
 
     /// The time stamp of the next packet, for sources that follow a capture's time stamps. `None` if there
     /// is no further packet, and for all other elements. Under the trace clock the engine runs the source
-    /// with the earliest time, normally after all timers that are due by then: timers that run too often
-    /// without a packet do not keep the source from running.
+    /// with the earliest time. Normally all timers that are due until that time run before; timers that run
+    /// too often without a packet do not keep the source from running.
     fn next_time(&self) -> Option<Timestamp> {
         None
     }
@@ -160,9 +160,9 @@ pub trait Element: Send + Any {
         0
     }
 
-    /// The number of packets that were meant for the element but that a network interface dropped because
-    /// its memory was full, as far as the interface has reported them. The report shows this number; no
-    /// other counter includes these packets.
+    /// The number of packets that a network interface dropped because its memory was full, before they came
+    /// to the element. It is the number that the interface has reported so far. The report shows this
+    /// number; no other counter includes these packets.
     fn missed(&self) -> u64 {
         0
     }
@@ -180,8 +180,8 @@ pub trait Element: Send + Any {
     fn settle(&mut self, _tell: &mut dyn FnMut(ElementId, Tally)) {}
 
     /// Tells this element that an element which it replaces ([`Effects::replaces`]) no longer does what it
-    /// declared at the start, because a handler of that element, or of an element whose state it uses, was
-    /// written. From now on packets must go to that element itself.
+    /// declared at the start. The reason is a write to a handler of that element, or of an element whose
+    /// state it uses. From now on packets must go to that element itself.
     fn outdated(&mut self, _element: ElementId) {}
 
     /// The handler calls that the element will make according to its arguments, so that the engine can

@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use wire::ip_protocol;
 
-/// The file that lists services.
 const FILE: &str = "/etc/services";
 
 /// The services of the machine: name, IP protocol number and port, in the order of the file, with aliases as

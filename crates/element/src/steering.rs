@@ -162,8 +162,9 @@ impl WorkerLoad {
 }
 
 /// The IP protocol of a packet and the bytes after its IP header. `None` if the packet is a fragment or not
-/// IP, if it ends within its IP headers, or if it has more extension headers than the parser reads. Callers
-/// recognize packets that open and close connections by these bytes, for example by TCP's flags.
+/// IP, or if it ends within its IP headers. Also `None` if it has more extension headers than the parser
+/// reads. Callers recognize packets that open and close connections by these bytes, for example by TCP's
+/// flags.
 #[inline]
 pub fn transport(packet: &Packet) -> Option<(u8, &[u8])> {
     let ip = network(packet);

@@ -80,7 +80,6 @@ impl Bucket {
         self.candidates(tag).next().unwrap_or(self.overflow)
     }
 
-    /// True if all slots are taken.
     pub(crate) fn is_full(&self) -> bool {
         self.matches(FREE) == 0
     }

@@ -448,8 +448,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
     // Functions for every core, on flows of any core.
 
     /// Returns the id and a copy of the state of a flow whose designated core is `core`. `None` if the flow
-    /// has no state, if there is no such core, or if the flow cannot be read at this moment because the
-    /// designated core is changing its entry or chain.
+    /// has no state, or if there is no such core. Also `None` if the flow cannot be read at this moment
+    /// because the designated core is changing its entry or chain.
     #[inline]
     pub fn get(&self, core: usize, key: &K, hash: u32) -> Option<(StateId, V)> {
         let (flow, value) = self.all.get(core)?.table.get(key, hash)?;

@@ -20,7 +20,6 @@ pub(crate) struct ReturnList {
 }
 
 impl ReturnList {
-    /// Makes an empty list, without a pool.
     pub(crate) fn new() -> ReturnList {
         ReturnList { home: ptr::null(), first: NO_SLOT, last: NO_SLOT }
     }

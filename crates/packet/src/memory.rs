@@ -145,12 +145,10 @@ impl SharedPool {
         unsafe { &*home }.meta(index)
     }
 
-    /// Returns the address of the metadata of slot `index`.
     pub(crate) fn meta(&self, index: u32) -> *mut Meta {
         self.slots.meta(index)
     }
 
-    /// Returns the address of the first byte of slot `index`.
     pub(crate) fn slot(&self, index: u32) -> NonNull<u8> {
         self.slots.slot(index)
     }
@@ -160,7 +158,6 @@ impl SharedPool {
         self.slots
     }
 
-    /// Returns the address of the annotations of slot `index`.
     pub(crate) fn annotations(&self, index: u32) -> *mut Annotations {
         self.slots.annotations(index)
     }
@@ -245,7 +242,6 @@ impl Meta {
         }
     }
 
-    /// True if another slot follows in the list.
     #[inline]
     pub(crate) fn has_next(&self) -> bool {
         self.next != NO_SLOT

@@ -226,8 +226,9 @@ impl Pool {
 
     /// Adds a copy of these bytes at the end of a packet, in further slots if its last slot is full. If the
     /// packet belongs to another pool or is on loan from a store, it is replaced by a copy in this pool.
-    /// Returns `None`, and frees the packet, if the pool is empty, if the packet would exceed
-    /// [`MAX_PACKET`], or if its last slot belongs to another pool and one of the two pools has no number.
+    /// Returns `None`, and frees the packet, if the pool is empty or the packet would exceed
+    /// [`MAX_PACKET`]. It does so, too, if the last slot belongs to another pool and one of the two pools
+    /// has no number.
     #[cold]
     pub fn append(&mut self, mut packet: Packet, mut bytes: &[u8]) -> Option<Packet> {
         if packet.len() + bytes.len() > MAX_PACKET {

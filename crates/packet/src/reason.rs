@@ -109,8 +109,8 @@ reasons! {
     /// The engine stopped passing the packet on: the graph has a loop without end, for example because it
     /// was misconfigured at run time.
     Loop = "loop",
-    /// A translator (NAT) has no mapping for the packet. It must not make a mapping for packets of this
-    /// input, or another mapping has the same addresses and ports.
+    /// A translator (NAT) has no mapping for the packet, and makes none: packets of this input must not get
+    /// a mapping, or another mapping has the same addresses and ports.
     NoMapping = "no mapping",
     /// All ports or addresses from which a translator (NAT) may choose are in use.
     NoFreePort = "no free port",

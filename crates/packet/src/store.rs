@@ -130,8 +130,8 @@ pub struct Store {
 
 /// The ways in which the borrowers used the last packets that were lent a second time. Declarations allow
 /// more than elements usually do. The store prefetches the line of an added header, or of written
-/// annotations, only if the last borrowers wrote it, because a useless prefetch costs as much as waiting
-/// for a line.
+/// annotations, only if the last borrowers wrote it. A useless prefetch costs as much as waiting for a
+/// line.
 #[derive(Clone, Copy)]
 struct Used {
     /// True if the annotations of a packet were written.
@@ -269,7 +269,7 @@ impl Store {
         next - range.start.min(end)
     }
 
-    /// Lends slots from packet `start` on, up to `end`, to the end of the batch's room, or to the first
+    /// Lends slots from packet `start` on. Ends at packet `end`, when the batch is full, or at the first
     /// packet that is large or whose slot is still on loan. Returns the number of packets lent, and the
     /// ways in which their previous borrowers used them.
     #[inline]

@@ -39,7 +39,7 @@ impl Timestamp {
     }
 
     /// Formats a span like Click. A span from zero up to a second is shown in the largest unit of which it
-    /// is a whole number (`5ms`, `20us`, `7ns`), any other span in seconds (`1.500000s`).
+    /// is a whole number (`5ms`, `20us`, `7ns`). Any other span is shown in seconds (`1.500000s`).
     pub fn as_interval(self) -> String {
         let (secs, nanos) = self.parts();
         match nanos {

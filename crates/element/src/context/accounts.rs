@@ -4,8 +4,9 @@ use packet::{Batch, DropReason, Packet};
 
 use super::Cx;
 
-/// The methods with which an element counts packets that a device processes in the pool's memory, or that
-/// the element processes in place of elements that it replaces.
+/// The methods with which an element counts packets that did not pass the methods of its context. A device
+/// processes these packets in the pool's memory, or the element processes them in place of elements that it
+/// replaces.
 pub struct Accounts<'c, 'a> {
     cx: &'c mut Cx<'a>,
 }

@@ -90,8 +90,8 @@ impl<'c> GraphView<'c> {
         found.into_iter().filter_map(|(id, service)| Some((id, service.downcast().ok()?))).collect()
     }
 
-    /// Returns the numbers of all elements to which packets that leave by an output may come. It searches
-    /// the whole graph: call it only during initialization.
+    /// Returns the numbers of all elements to which packets that leave by an output may come. The function
+    /// searches the whole graph: call it only during initialization.
     pub fn reached(self, output: usize) -> BTreeSet<ElementId> {
         self.host.reached(self.id, output)
     }

@@ -21,9 +21,10 @@ impl<'a> Cx<'a> {
 
 impl Stores<'_, '_> {
     /// Adds the packets `range` of a store to a batch, on loan, and returns the number of packets added.
-    /// They count as made. The number is smaller than requested if the batch is full, if the store has
-    /// fewer packets, or if a packet cannot be lent now, because it is still on loan or there is no memory
-    /// for a copy. This counts no drops, because a source can lend the packet later.
+    /// These packets count as made. The number is smaller than requested if the batch is full or the store
+    /// has fewer packets. It is also smaller if a packet cannot be lent now: it is large or still on loan,
+    /// and no copy of it can be made. No drops are counted then, because a source can lend the packet
+    /// later.
     #[inline]
     pub fn lend_into(&mut self, store: &mut Store, range: Range<usize>, batch: &mut Batch) -> usize {
         let lent = store.lend_into(range, &mut self.cx.core.pool, batch);

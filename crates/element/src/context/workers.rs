@@ -22,8 +22,8 @@ impl Cx<'_> {
         self.host.worker()
     }
 
-    /// Hands each packet of a batch to this element's copy at the worker to which the packet belongs, where
-    /// it comes in by the input `input`. It counts as having come to that copy alone.
+    /// Hands each packet of a batch to this element's copy at the worker to which the packet belongs. The
+    /// packet comes in there by the input `input`, and counts as having come to that copy alone.
     ///
     /// The call is for elements to which packets of a flow come spread
     /// ([`Setup::is_spread`](crate::Setup::is_spread)), and for packets that belong to other workers:
@@ -33,8 +33,8 @@ impl Cx<'_> {
     }
 
     /// Hands a batch to this element's copy at another worker, because that copy has the state that is
-    /// needed to process the packets. They are pushed to its input `input`, and count as having come to that
-    /// copy alone.
+    /// needed to process the packets. The packets are pushed to its input `input`, and count as having come
+    /// to that copy alone.
     pub fn hand_over(&mut self, worker: usize, input: usize, batch: Batch) {
         self.send_over(input, Some(worker), batch);
     }
