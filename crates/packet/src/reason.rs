@@ -37,7 +37,7 @@ reasons! {
     NoRoute = "no route",
     /// A queue, or a list of packets that wait, had its largest allowed length.
     QueueFull = "queue full",
-    /// The worker that owns the packet's flow was too busy: the ring to this worker was full.
+    /// The worker to which the packet was to be handed over was too busy: the ring to this worker was full.
     WorkerBusy = "worker busy",
     /// A handler emptied or shortened a queue, or removed the state for which an element held the packet.
     Reset = "reset",
@@ -50,7 +50,8 @@ reasons! {
     /// The packet is longer than allowed: than a packet or a slot can be, than a configured length, or than
     /// an MTU if it must not be fragmented.
     TooLong = "too long",
-    /// The IP header is not valid, for example because of a wrong version, header length or total length.
+    /// The IP header is missing or not valid, for example because of a wrong version, header length or
+    /// total length.
     BadIpHeader = "bad IP header",
     /// The checksum of the IP header is wrong.
     BadIpChecksum = "bad IP checksum",
@@ -102,7 +103,7 @@ reasons! {
     InterfaceDown = "interface down",
     /// The send queue of the interface is full.
     SendQueueFull = "send queue full",
-    /// There is no peer, interface or active server to which the packet can be sent.
+    /// There is no peer, interface, active server or active output to which the packet can be sent.
     NotConnected = "not connected",
     /// An element still held the packet when the run ended.
     Stop = "stop",
@@ -114,7 +115,8 @@ reasons! {
     NoMapping = "no mapping",
     /// All ports or addresses from which a translator (NAT) may choose are in use.
     NoFreePort = "no free port",
-    /// A table has its largest allowed number of entries, and none of them may be evicted.
+    /// A table has its largest allowed number of entries, or gets no memory for another entry, and no entry
+    /// may be evicted.
     TableFull = "table full",
     /// An element reached the number of bytes that it may hold, and evicted this packet to hold others.
     MemoryLimit = "memory limit",
