@@ -1,4 +1,4 @@
-//! The addresses that a name stands for.
+//! The addresses that a name means.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

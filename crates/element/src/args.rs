@@ -1,9 +1,10 @@
 //! Typed reading of an element's arguments, with Click's rules and error texts.
 //!
 //! The text `NAME value` is a keyword argument if the class has an argument of that name; of several values
-//! the last counts. All other texts are positional arguments, which are taken in the order in which the
-//! element reads its arguments. Errors are collected, so that the user sees all of them at once. The element
-//! is made only if all arguments are right.
+//! the last counts. The other texts are positional arguments, which are taken in the order in which the
+//! element reads its arguments. A text of the form `NAME value` with an unknown name is an error, unless a
+//! mandatory argument or the list of the remaining arguments takes it. Errors are collected, so that the
+//! user sees all of them at once. The element is made only if all arguments are right.
 
 mod address;
 mod bandwidth;
@@ -65,7 +66,8 @@ impl Complaint {
         Complaint { clicks_words, ..format!("{name}: {reason}").into() }
     }
 
-    /// Puts `prefix` before the text, and `clicks_prefix` before each line of Click's text.
+    /// Puts `prefix` before the text, and `clicks_prefix` before each line of Click's text (of the text, if
+    /// Click has the same).
     #[must_use]
     pub fn behind(self, prefix: &str, clicks_prefix: &str) -> Complaint {
         let lines = self.clicks_words.as_ref().unwrap_or(&self.text).lines();
@@ -182,8 +184,9 @@ impl<'a> Args<'a> {
         self.pushes
     }
 
-    /// Reports an error in the arguments. If the text begins with `NAME: `, the error is about the argument
-    /// of that name.
+    /// Reports an error in the arguments. Inside a closure that reads an argument
+    /// ([`each_of`](Self::each_of)), the error is about that argument. Otherwise, if the text begins with
+    /// `NAME: `, the error is about the argument of that name, if it was given and read.
     pub fn error(&mut self, complaint: impl Into<Complaint>) {
         let complaint = self.placed(complaint.into());
         self.errors.push(complaint);
@@ -206,8 +209,8 @@ impl<'a> Args<'a> {
         self.errors.push(Complaint { argument: Some(argument), ..complaint.into() });
     }
 
-    /// Reports a problem that the user should know about but that does not keep the graph from running. If
-    /// the text begins with `NAME: `, the warning is about the argument of that name.
+    /// Reports a problem that the user should know about but that does not keep the graph from running. The
+    /// argument that the warning is about is found as in [`error`](Self::error).
     pub fn warn(&mut self, complaint: impl Into<Complaint>) {
         let complaint = self.placed(complaint.into());
         self.warnings.push(complaint);
@@ -218,8 +221,8 @@ impl<'a> Args<'a> {
         self.warnings.push(Complaint { argument: Some(argument), ..complaint.into() });
     }
 
-    /// Adds to a complaint the index of the argument that it is about: the argument that is being read by a
-    /// closure, or the argument that its text names.
+    /// Adds to a complaint without an index the index of the argument that it is about: the argument that
+    /// is being read by a closure, or the argument that its text names.
     fn placed(&self, complaint: Complaint) -> Complaint {
         let name = complaint.text.split_once(": ").map(|(name, _)| name);
         let read = self.read.iter().rev().find(|(read, _)| Some(*read) == name);
@@ -395,7 +398,8 @@ impl<'a> Args<'a> {
     }
 
     /// Returns the text of the argument `name`, and marks it as read. It is the last text that names the
-    /// argument or, if none does, the next positional argument. `None` if the argument was not given.
+    /// argument or, if none does, the next positional argument. `None` if the argument was not given, or if
+    /// the next positional argument is empty.
     fn take(&mut self, name: &'static str) -> Option<String> {
         let Some(info) = self.class.arg(name) else {
             debug_assert!(false, "{} reads an argument {name} that its class does not list", self.class.name);

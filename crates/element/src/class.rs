@@ -8,7 +8,7 @@ use crate::args::{Args, Invalid};
 use crate::{Cx, Element};
 
 /// The description of an element class: its ports, arguments and handlers, and the function that makes its
-/// elements. The file of each element has a `Class` as a constant.
+/// elements. The file of each element has a `Class` as a static.
 pub struct Class {
     /// The name of the class in configurations, such as `Queue`.
     pub name: &'static str,
@@ -68,9 +68,9 @@ impl Class {
         self.args.iter().find(|a| a.name == name)
     }
 
-    /// True if an element with these numbers of inputs and outputs has no ports and gives no information or
-    /// service to other elements, such as a script or a socket for clients. It then has no influence on
-    /// packets before the run.
+    /// True if an element with these numbers of inputs and outputs is a bystander, such as a script or a
+    /// socket for clients. A bystander has no ports, and gives no information or service to other elements.
+    /// So it has no influence on packets before the run.
     pub fn is_bystander(&self, ports: (usize, usize)) -> bool {
         ports == (0, 0) && self.phase == ConfigurePhase::Ordinary
     }
@@ -431,7 +431,7 @@ impl Registry {
     }
 
     /// Returns the registry with these classes in addition. A class replaces an earlier class of the same
-    /// name.
+    /// name or alias.
     #[must_use]
     pub fn with(mut self, classes: &[&'static Class]) -> Registry {
         for class in classes {
@@ -453,7 +453,7 @@ impl Registry {
         self.classes.values().copied()
     }
 
-    /// Returns every name and alias of a class, sorted.
+    /// Returns the names and aliases of all classes, sorted.
     pub fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<_> = self.classes.keys().chain(self.aliases.keys()).copied().collect();
         names.sort_unstable();

@@ -1,8 +1,8 @@
 //! The context of calls to elements: everything that an element can request from the engine.
 //!
 //! [`Core`] is the state of a worker that every packet needs: pool, time, emitted batches, counters.
-//! Elements reach it through [`Cx`] with plain function calls. Requests that are made less often than once
-//! per batch go through the trait [`Host`], which the engine implements.
+//! Elements reach it through [`Cx`] with plain function calls. Pulls, and requests that are made less often
+//! than once per batch, go through the trait [`Host`], which the engine implements.
 
 mod accounts;
 mod chance;
@@ -41,15 +41,15 @@ pub use workers::PacketOwners;
 /// The counts of packets that an element has received, made, emitted, sent and dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that came in through inputs.
+    /// The number of packets that came in through inputs.
     pub arrived: u64,
-    /// Packets that the element made: read from a file or an interface, copied, generated.
+    /// The number of packets that the element made: read from a file or an interface, copied, generated.
     pub made: u64,
-    /// Packets that left through outputs.
+    /// The number of packets that left through outputs.
     pub emitted: u64,
-    /// Packets that left the graph: written to a file or an interface.
+    /// The number of packets that left the graph: written to a file or an interface.
     pub sent: u64,
-    /// Packets that were dropped, by reason.
+    /// For each drop reason for which packets were dropped, the number of these packets.
     pub drops: Vec<(DropReason, u64)>,
 }
 
@@ -74,7 +74,8 @@ impl Counters {
     }
 
     /// Counts `n` packets as dropped for a reason for which no packet was dropped before. If there is no
-    /// memory for the new reason, the packets count as dropped for the last reason in the list.
+    /// memory for the new reason, the packets count as dropped for the last reason in the list, if there is
+    /// one.
     #[cold]
     fn drop_first(&mut self, reason: DropReason, n: u64) {
         match self.drops.try_reserve(1) {
@@ -264,8 +265,9 @@ impl Core {
 
 /// The context of one call to an element, through which the element makes its requests.
 ///
-/// An element that forwards, changes and drops packets needs only the methods of the first block. All other
-/// methods are in groups:
+/// An element that forwards, changes and drops packets needs only the methods of the first block. The other
+/// blocks have methods for packets and batches, for tasks, timers and signals, and for properties of the
+/// element. Less common methods are in groups:
 ///
 /// - [`graph`](Cx::graph) answers questions about other elements and the whole graph.
 /// - [`workers`](Cx::workers) finds the worker that a packet belongs to.
@@ -345,8 +347,8 @@ impl Cx<'_> {
         self.core.recycle(batch);
     }
 
-    /// Makes a packet with these bytes, and counts it as made. If the pool has no room, it also counts a
-    /// drop ([`DropReason::NoBuffer`]) and returns `None`.
+    /// Makes a packet with these bytes, and counts it as made. If the pool has no room, or the bytes are
+    /// more than a packet can hold, it also counts a drop ([`DropReason::NoBuffer`]) and returns `None`.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
         self.make(|core| core.pool.packet(bytes))
     }
@@ -393,8 +395,9 @@ impl Cx<'_> {
         self.make(|core| core.pool.copy(packet))
     }
 
-    /// Adds bytes at the end of a packet, in further slots if the bytes do not fit. If the pool has no room,
-    /// the packet is dropped and counted, and the result is `None`.
+    /// Adds bytes at the end of a packet, in further slots if the bytes do not fit. If the pool has no
+    /// room, or the packet would become too long, it is dropped ([`DropReason::NoBuffer`]), and the result
+    /// is `None`.
     pub fn append(&mut self, packet: Packet, bytes: &[u8]) -> Option<Packet> {
         let packet = self.core.pool.append(packet, bytes);
         if packet.is_none() {
@@ -585,8 +588,8 @@ impl Cx<'_> {
         self.host.predecessor(self.id)
     }
 
-    /// Returns a number that this worker has returned to no other caller. Elements use it to make the
-    /// identifiers of their flows unique.
+    /// Returns a number that this worker has returned to no other caller, until the numbers repeat after
+    /// 2^32 calls. Elements use it to make the identifiers of their flows unique.
     pub fn next_series(&mut self) -> u32 {
         self.core.series = self.core.series.wrapping_add(1);
         self.core.series

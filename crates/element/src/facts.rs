@@ -29,8 +29,9 @@ pub struct Facts {
     /// True if some elements park payloads and other elements need the lengths of whole packets. The
     /// elements that park payloads then record the parked length with the packet.
     pub tells_lengths: bool,
-    /// For each element, true if flow marks are in use: an element that can mark the flows of packets has to
-    /// do so, and an element that can rely on marks may do so ([`crate::effects::Marks`]).
+    /// For each element, true if flow marks are in use: an element that can mark the flows of packets has
+    /// to do so, and an element that can rely on marks may do so ([`crate::effects::FlowMarks`]). Empty if
+    /// no element may rely on marks.
     pub flow_marks: Vec<bool>,
 }
 

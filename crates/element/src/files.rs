@@ -27,6 +27,9 @@ pub struct Folder(Arc<Path>);
 impl FileScope {
     /// Creates a file, or empties the file of this name. In a [`Folder`], a name that does not begin with
     /// `/` is relative to the folder.
+    ///
+    /// # Errors
+    /// An error of the system, or an error that says that the file must not be written.
     pub fn create(&self, name: &str) -> io::Result<File> {
         match self {
             FileScope::Anywhere => File::create(name),

@@ -16,7 +16,8 @@ pub const READS: [Field; 4] = [
 
 /// Returns the five-tuple of a packet. The IP header starts at the packet's network header annotation or,
 /// without this annotation, after the link header. Ports are 0 if the protocol has none, in fragments, and
-/// after more extension headers than the parser reads ([`wire::ipv6`]). `None` if the packet is not IP.
+/// after more extension headers than the parser reads ([`wire::ipv6`]). `None` if the packet has no
+/// complete IP header.
 #[inline]
 pub fn five_tuple(packet: &Packet) -> Option<FiveTuple> {
     match packet.offset(Base::Network) {
@@ -36,8 +37,8 @@ fn first(bytes: &[u8]) -> &[u8] {
 }
 
 /// Returns the flow to which an ICMP or ICMPv6 error belongs, in the direction of the error: the reverse of
-/// the flow of the packet that the error quotes. `None` if the error does not go to the sender of the quoted
-/// packet, and for packets that are no errors.
+/// the flow of the packet that the error quotes. `None` for packets that are no errors. Also `None` if the
+/// error does not go to the sender of the quoted packet, or if the quoted IP header is not complete.
 #[inline]
 pub fn flow_of_error(packet: &Packet) -> Option<FiveTuple> {
     let (bytes, link) = match packet.offset(Base::Network) {
@@ -62,8 +63,8 @@ pub fn flow_of_error(packet: &Packet) -> Option<FiveTuple> {
     (about.destination() == layers.five_tuple(bytes)?.destination()).then_some(about)
 }
 
-/// Returns the five-tuple of a TCP or UDP packet in IPv4 without options and fragmentation, which most
-/// packets are. `None` for all other packets.
+/// Returns the five-tuple of a TCP or UDP packet in IPv4 without options and fragmentation, if its ports
+/// are complete; most packets are of this kind. `None` for all other packets.
 #[inline]
 fn plain(bytes: &[u8]) -> Option<FiveTuple> {
     let (ip, rest) = ipv4::Header::ref_from_prefix(bytes).ok()?;

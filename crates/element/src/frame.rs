@@ -1,8 +1,9 @@
 //! The offset of the IP header in a frame, and the VLANs of the tags ahead of it.
 //!
 //! The VLANs of a frame are one number, so that keys of flows can contain them: the 12-bit identifiers of
-//! the first tag (upper bits) and of the last tag (lower bits). The number is 0 for frames without a tag,
-//! and for frames with one tag of identifier 0, which only sets a priority (IEEE 802.1Q, 6.8).
+//! the first tag (upper bits) and of the last tag (lower bits). With a single tag, the upper bits are all
+//! set. The number is 0 for frames without a tag, and for frames with one tag of identifier 0, which only
+//! sets a priority (IEEE 802.1Q, 6.8).
 
 use packet::{Base, Packet};
 use wire::layers::{FLOW_HEADERS, Network};
@@ -32,7 +33,8 @@ pub fn ip_header(data: &[u8], link: u16) -> Option<(usize, u32)> {
 
 /// Returns, as one number, the VLANs in the Ethernet header of a packet. The header starts at the link
 /// header annotation or, without this annotation, at the packet's start, and it ends at the network header:
-/// at offset `network` from the packet's start. The number is 0 if the header is too short for a tag.
+/// at offset `network` from the packet's start. The number is 0 if the header is too short for a tag or
+/// starts after its end.
 #[inline]
 pub fn vlans_before(packet: &Packet, network: isize) -> u32 {
     let (header, length) = match packet.offset(Base::Mac) {

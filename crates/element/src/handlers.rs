@@ -170,8 +170,8 @@ impl<E> Handler<E> {
         Handler { info, names, read: Read::Nth(get), write: Write::SetNth(set) }
     }
 
-    /// The read handlers whose names `names` returns. `get` returns the value of one of them; its argument
-    /// is the position of the name among the names.
+    /// The read handlers whose names `names` returns. `get` returns the value of one of them; its last
+    /// argument is the index of the name among the names.
     pub const fn named(names: fn(&E) -> Vec<String>, get: Nth<E>) -> Handler<E> {
         Handler { names: Names::Listed(names), ..Handler::reads(HandlerInfo::read(""), Read::Nth(get)) }
     }
@@ -251,7 +251,7 @@ impl<E: Element> Handler<E> {
     }
 }
 
-/// One table, or several tables in their order.
+/// A table of handlers, or several tables in their order.
 trait Tables: Sync {
     type Of: Element;
 
@@ -395,7 +395,7 @@ impl Class {
     /// Executes the write handler `name` of an element of this class with `value`.
     ///
     /// # Errors
-    /// A text for the user that says what is wrong; nothing was changed.
+    /// A text for the user that says what is wrong.
     pub fn write(
         &self,
         element: &mut dyn Element,

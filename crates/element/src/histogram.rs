@@ -3,7 +3,8 @@
 use packet::Timestamp;
 
 /// A histogram of times in nanoseconds, or of other numbers. The bounds of its classes are powers of two:
-/// class 0 counts the number 0, and class n counts the numbers from 2^(n-1) to 2^n - 1.
+/// class 0 counts the number 0, and class n counts the numbers from 2^(n-1) to 2^n - 1. Numbers from 2^63
+/// on, such as negative times, count in class 0.
 #[derive(Clone, Debug)]
 pub struct Log2Histogram([u64; 64]);
 
@@ -23,13 +24,13 @@ impl Log2Histogram {
     /// Counts a number in its class, as if it had occurred `times` times.
     #[inline]
     pub fn add(&mut self, number: u64, times: u64) {
-        // Negative times, which should not occur, count in class 0.
+        // A number from 2^63 on, such as a negative time, has class 64, which the mask turns into class 0.
         let class = 64 - number.leading_zeros();
         self.0[class as usize & 63] += times;
     }
 
-    /// Returns a line for each class that counts a time: the bound below which its times lie, and the number
-    /// of times.
+    /// Returns a line for each class that counts a time: the bound below which its times lie, and the
+    /// number of times. The lines are in the order of the bounds.
     pub fn show(&self) -> String {
         self.show_with("ns")
     }

@@ -15,8 +15,8 @@ const ETHERNET: u16 = 1;
 /// The file with the routes of the machine (proc(5)).
 const ROUTES: &str = "/proc/net/route";
 
-/// The names and addresses of the machine's interfaces, read at the first use. If an interface has several
-/// addresses of a kind, only the first is used.
+/// The names of the machine's interfaces, with their IPv4 and Ethernet addresses, read at the first use. If
+/// an interface has several addresses of a kind, only the first is used.
 static INTERFACES: LazyLock<Vec<(String, Addresses)>> = LazyLock::new(read);
 
 fn read() -> Vec<(String, Addresses)> {

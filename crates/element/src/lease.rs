@@ -3,16 +3,16 @@
 //!
 //! An element with state per flow does the same to most packets of a known flow: a translator writes the
 //! same addresses, and only packets that open or close a connection change its state. An element that
-//! replaces such an element ([`Effects::replaces`](crate::Effects::replaces)) may lease the flow, as Linux's
-//! flow table does with connections that the connection tracker knows. It asks once how the flow's packets
-//! are processed. From then on it processes them in that way, and records the time of the flow's last
-//! packet. The lease ends when the owner of the state would do anything else with packets of the flow or
-//! removes the flow, or when the lessee gives the lease back.
+//! replaces such an element ([`Effects::replaces`](crate::Effects::replaces)) may lease the flow, as
+//! Linux's flow table does with connections that the connection tracker knows. This lessee asks once how
+//! the flow's packets are processed. From then on it processes them in that way, and records the time of
+//! the flow's last packet. The lease ends when the owner of the state would do anything else with packets
+//! of the flow, or removes the flow. It also ends when the lessee gives it back.
 //!
 //! Invariants:
-//! - While a lease lasts, all packets of the flow that the owner's declaration does not exclude
-//!   ([`Support::leases`](crate::effects::Support::leases)) would get the same values, leave by the same
-//!   output, and change nothing but the time of the flow's last packet.
+//! - While a lease lasts, all packets of the flow would get the same values and leave by the same output.
+//!   They would change nothing but the time of the flow's last packet. Packets that the owner's declaration
+//!   excludes ([`Support::leases`](crate::effects::Support::leases)) are exceptions.
 //! - The owner reads the time of the last packet from the lease, so that a flow expires exactly when it
 //!   would expire without the lease.
 //! - Owner and lessee are on one worker, so no packet is processed by a lease while the owner ends it.
@@ -60,8 +60,8 @@ pub struct Terms {
     pub values: Vec<u8>,
 }
 
-/// The leases of one lessee: for each lease, the time of the flow's last packet, and whether the owner has
-/// ended it. A lease is identified by its index in this table, its `place`.
+/// The leases of one lessee: for each lease, the time of the flow's last packet, and a list of the leases
+/// that owners have ended. A lease is identified by its index in this table, its `place`.
 #[derive(Debug)]
 pub struct Leases {
     /// For each lease, the time of the flow's last packet, in nanoseconds.

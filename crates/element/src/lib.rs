@@ -2,8 +2,8 @@
 //!
 //! An element is a small state machine ([`Element`]) with a description of its class ([`Class`]: ports,
 //! processing, arguments, handlers, manual) and a declaration of what it does to packets ([`Effects`]). The
-//! engine runs elements, and each mechanism decides from the declarations; neither engine nor mechanisms
-//! know an element by its name.
+//! engine runs elements, and each mechanism decides from the declarations. Neither engine nor mechanisms
+//! know an element by its name, except where the synthesizer writes configurations.
 //!
 //! - [`effects`]: the declaration, on which all mechanisms depend
 //! - [`class`]: the description of a class, and the registry of classes
@@ -69,20 +69,23 @@ pub type ElementId = usize;
 
 /// An element of a running graph.
 ///
-/// Contract: every packet that comes in is emitted, held (and then counted by [`held`](Element::held)) or
-/// dropped with a reason before the call returns; otherwise the engine reports an error of the element. An
-/// element never calls another element: it hands batches to [`Cx::emit`], and the engine runs the element
-/// that is connected. After warm-up no call may allocate memory per batch.
+/// Contract: every packet that comes in is emitted, held (and then counted by [`held`](Element::held)),
+/// sent or dropped with a reason before the call returns; debug builds check this after each call, and
+/// every run at its end. An element never calls another element: it hands batches to [`Cx::emit`], and the
+/// engine runs the element that is connected. After warm-up no call may allocate memory per batch, except
+/// to make text for people.
 pub trait Element: Send + Any {
     /// Returns the declaration of what the element does to packets, for its configuration and its number of
     /// ports.
     fn effects(&self) -> Effects;
 
-    /// Prepares the element before the first packet: opens files, looks up services and other elements,
-    /// schedules its task. The engine calls it once, after all elements were configured.
+    /// Prepares the element before its first packet: opens files, looks up services and other elements,
+    /// schedules its task. The engine calls it once, after all elements were configured; for an element
+    /// that replaces a running element, it calls it while the graph runs.
     ///
     /// # Errors
-    /// A text that says what is wrong and what to do. The graph then does not run.
+    /// A text that says what is wrong and what to do. The graph then does not run; a running graph goes on
+    /// as it was.
     fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
         Ok(())
     }
@@ -120,18 +123,19 @@ pub trait Element: Send + Any {
     /// timer was set.
     fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
-    /// Runs when a file that the element watches ([`context::FileScope::watch`]) can be read or written, or
-    /// is at its end. It runs again and again until this is no longer so. `token` is the number under which
-    /// the element watches the file.
+    /// Runs when a file that the element watches ([`context::FileEvents::watch`]) can be read or written,
+    /// or is at its end. The engine runs it again as long as the file stays so. `token` is the number under
+    /// which the element watches the file.
     fn ready(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
     /// Runs when the process has received a signal of the operating system that the element waits for
-    /// ([`context::FileScope::on_os_signal`]). `number` is the number of the signal.
+    /// ([`context::FileEvents::on_os_signal`]). `number` is the number of the signal.
     fn os_signal(&mut self, _cx: &mut Cx<'_>, _number: i32) {}
 
     /// The time stamp of the next packet, for sources that follow a capture's time stamps. `None` if there
     /// is no further packet, and for all other elements. Under the trace clock the engine runs the source
-    /// with the earliest time, after all timers that are due at that time.
+    /// with the earliest time. Normally all timers that are due until that time run before; timers that run
+    /// too often without a packet do not keep the source from running.
     fn next_time(&self) -> Option<Timestamp> {
         None
     }
@@ -156,16 +160,16 @@ pub trait Element: Send + Any {
         0
     }
 
-    /// The number of packets that were meant for the element but that a network interface dropped because
-    /// its memory was full, as far as the interface has reported them. The report shows this number; no
-    /// other counter includes these packets.
+    /// The number of packets that a network interface dropped because its memory was full, before they came
+    /// to the element. It is the number that the interface has reported so far. The report shows this
+    /// number; no other counter includes these packets.
     fn missed(&self) -> u64 {
         0
     }
 
     /// Counts packets that another element processed in place of this element, as if they had come here.
-    /// Only elements that declare [`Counts::Tallied`](effects::Counts::Tallied) need it. The engine updates
-    /// its own counters of the element ([`Counters`]) by itself.
+    /// Only elements that declare [`Counting::Tallied`](effects::Counting::Tallied) need it. The engine
+    /// updates its own counters of the element ([`Counters`]) by itself.
     fn tally(&mut self, _tally: &Tally) {}
 
     /// Calls `tell` with each tally for an element that this element replaces ([`Effects::replaces`]), and
@@ -176,19 +180,19 @@ pub trait Element: Send + Any {
     fn settle(&mut self, _tell: &mut dyn FnMut(ElementId, Tally)) {}
 
     /// Tells this element that an element which it replaces ([`Effects::replaces`]) no longer does what it
-    /// declared at the start, because one of its handlers was written. From now on packets must go to that
-    /// element itself.
+    /// declared at the start. The reason is a write to a handler of that element, or of an element whose
+    /// state it uses. From now on packets must go to that element itself.
     fn outdated(&mut self, _element: ElementId) {}
 
-    /// The handler calls that the element will make according to its arguments, so that the engine can check
-    /// them before the run. Arguments of type `HANDLER [VALUE]` or `N HANDLER [VALUE]` need not be listed:
-    /// the engine reads them itself.
+    /// The handler calls that the element will make according to its arguments, so that the engine can
+    /// check them before the run. Keyword arguments of type `HANDLER [VALUE]` or `N HANDLER [VALUE]` need
+    /// not be listed: the engine reads them itself.
     fn planned_calls(&self) -> Vec<PlannedCall> {
         Vec::new()
     }
 
-    /// True if the run may end now. When the driver is about to stop, the engine asks each element that
-    /// manages the driver ([`Notes::manages_driver`]).
+    /// True if the run may end now. When the driver is about to stop, the engine asks the elements that
+    /// manage the driver ([`Notes::manages_driver`]), one after the other, until one of them refuses.
     fn stop_requested(&mut self, _cx: &mut Cx<'_>) -> bool {
         true
     }

@@ -92,8 +92,8 @@ pub fn processing(code: &str, output: bool, port: usize) -> Option<Processing> {
 /// True if packets can go from `input` to `output` according to Click's flow code `code`. The code has one
 /// item per port, inputs before the slash: a letter, a set `[ab]` or `[^ab]`, or `#` for the port of the
 /// same number. The last item applies to all further ports. Packets flow between two ports if their items
-/// have a letter in common. `[^#]` means all ports with other numbers. A code that is not well formed lets
-/// no packet flow.
+/// have a letter in common. `[^#]` means all ports with other numbers. Without a slash both sides are the
+/// same. A code that is not well formed lets no packet flow.
 pub fn flows(code: &str, input: usize, output: usize) -> bool {
     let (left, right) = code.split_once('/').unwrap_or((code, code));
     match (flow_set(left, input), flow_set(right, output)) {

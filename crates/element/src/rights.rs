@@ -6,7 +6,7 @@ use crate::files::FileScope;
 /// element keeps the call and makes it later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// The folder in which the handler may create files for the caller.
+    /// The part of the file system in which the handler may create files for the caller.
     pub files: FileScope,
     /// The origin of the value that the call writes.
     pub origin: CallOrigin,

@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use wire::ip_protocol;
 
-/// The file that lists services.
 const FILE: &str = "/etc/services";
 
 /// The services of the machine: name, IP protocol number and port, in the order of the file, with aliases as
@@ -15,8 +14,8 @@ static SERVICES: LazyLock<Services> =
     LazyLock::new(|| std::fs::read(FILE).map_or(Vec::new(), |text| parse(&String::from_utf8_lossy(&text))));
 
 /// The port that a name means if the configuration has not given the name to a port. It is a well-known
-/// port, or a port that the file `/etc/services` lists for the IP protocol `protocol`. `None` if the name is
-/// unknown.
+/// port of any protocol, or a port that the file `/etc/services` lists for the IP protocol `protocol`.
+/// `None` if the name is unknown.
 pub fn port(name: &str, protocol: u8) -> Option<u16> {
     classify::filter::well_known_port(name).or_else(|| find(&SERVICES, name, protocol))
 }

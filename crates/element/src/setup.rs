@@ -143,7 +143,7 @@ impl Setup {
         }
     }
 
-    /// Returns the record of the flows that are in the [`flow_states`](Self::flow_states) of any element at
+    /// Returns the set of the flows that are in the [`flow_states`](Self::flow_states) of any element at
     /// any worker. Workers use it to recognize packets of unknown flows.
     pub fn known(&self) -> Arc<KnownFlows> {
         self.common.get_or_make(0, KnownFlows::default)
@@ -166,10 +166,10 @@ impl Setup {
         }
     }
 
-    /// Returns the number of tickets of the task of `element`. Of the compounds around it that set tickets
-    /// for the element itself, the outermost counts. Compounds still further out may set tickets for a
-    /// compound that contains the element: each of these settings multiplies the tickets, by its number
-    /// divided by [`TICKETS_OF_ONE`].
+    /// Returns the number of tickets of the task of `element`, [`TICKETS_OF_ONE`] if nothing sets it. Of
+    /// the compounds around it that set tickets for the element itself, the outermost counts. Compounds
+    /// still further out may set tickets for a compound that contains the element: each of these settings
+    /// multiplies the tickets, by its number divided by [`TICKETS_OF_ONE`].
     pub fn tickets(&self, element: &str) -> u32 {
         let mut tickets = u64::from(TICKETS_OF_ONE);
         let mut scope = scope_of(element);

@@ -33,7 +33,8 @@ pub trait Dispatch: Send + Sync {
     /// port, and the other has 0.
     fn worker_between(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize;
 
-    /// The hash of a packet from which the rule computes the worker. `None` for packets that are not IP.
+    /// The hash of a packet from which the rule computes the worker. `None` for packets without a complete
+    /// IP header.
     fn hash(&self, packet: &Packet) -> Option<u32>;
 
     /// The key of the rule's hash. A program that the kernel runs for an interface uses it to find the same
@@ -86,9 +87,9 @@ pub trait Spread: Send {
         true
     }
 
-    /// Takes, for each worker by its number, the packets that were spread to the worker and are not
-    /// processed yet. The engine calls it for each batch, after [`look`](Spread::look) and before
-    /// [`worker_of`](Spread::worker_of). It is not called if the policy keeps order
+    /// Takes, for each worker by its number, a summary of the packets that were spread to the worker and
+    /// are not processed yet. The engine calls it for each batch for which [`look`](Spread::look) returned
+    /// true, before [`worker_of`](Spread::worker_of). It is not called if the policy keeps order
     /// ([`Spreading::keeps_order`]).
     #[inline]
     fn hear(&mut self, _waiting: &[Outstanding]) {}
@@ -161,7 +162,9 @@ impl WorkerLoad {
 }
 
 /// The IP protocol of a packet and the bytes after its IP header. `None` if the packet is a fragment or not
-/// IP. Callers recognize packets that open and close connections by these bytes, for example by TCP's flags.
+/// IP, or if it ends within its IP headers. Also `None` if it has more extension headers than the parser
+/// reads. Callers recognize packets that open and close connections by these bytes, for example by TCP's
+/// flags.
 #[inline]
 pub fn transport(packet: &Packet) -> Option<(u8, &[u8])> {
     let ip = network(packet);
@@ -176,10 +179,13 @@ pub fn transport(packet: &Packet) -> Option<(u8, &[u8])> {
     )
 }
 
-/// A number that all packets of a flow in one direction share, and that hardly any other flow has. It is
-/// faster than [`hash`], but the reply direction has another number, and so has another seed. For packets
-/// with addresses and ports it is [`AddressesAndPorts::number`]; for all others it is `hash`, and `None` if
-/// they are not IP.
+/// A number by which packets of different flows are distinguished; hardly any two flows share a number. It
+/// is faster than [`hash`], but the reply direction has another number, and so has another seed.
+///
+/// All unfragmented packets of a TCP, UDP or SCTP flow in one direction have one number, which is
+/// [`AddressesAndPorts::number`]. In most other unfragmented IPv4 packets, the first four bytes after the
+/// IP header are taken for ports, so the number may differ from packet to packet. The number of fragments
+/// is their `hash`. `None` for packets that are not IP.
 #[inline]
 pub fn flow_number(packet: &Packet, seed: u64) -> Option<u32> {
     if let Some(ip) = network(packet)
@@ -195,8 +201,8 @@ pub fn flow_number(packet: &Packet, seed: u64) -> Option<u32> {
     number_elsewhere(packet, seed)
 }
 
-/// The flow number of a packet that [`flow_number`] cannot read directly: no unfragmented IPv4, or an
-/// unusual link header.
+/// The flow number of a packet that [`flow_number`] cannot read directly: it is not unfragmented IPv4, has
+/// an unusual link header, or has fewer than four bytes after the IP header.
 #[inline(never)]
 fn number_elsewhere(packet: &Packet, seed: u64) -> Option<u32> {
     let (bytes, link) = match packet.header(Base::Network) {
@@ -236,22 +242,22 @@ fn is_part(header: &[u8; 20]) -> bool {
 }
 
 /// The IP protocol and the bytes after the IP header of a packet that is not plain IPv4 in Ethernet. `None`
-/// if it is a fragment or not IP. `bytes` start with the link header of type `link`.
+/// in the cases in which [`transport`] returns `None`. `bytes` start with the link header of type `link`.
 #[inline(never)]
 fn transport_elsewhere(bytes: &[u8], link: LinkType) -> Option<(u8, &[u8])> {
     let layers = wire::Layers::locate(bytes, link);
     Some((layers.protocol.filter(|_| layers.fragment.is_none())?, bytes.get(layers.l4?..)?))
 }
 
-/// Receive-side scaling: chooses the worker by the Toeplitz hash of addresses and ports, which is the same
-/// in both directions ([`rss`]) and which an interface can compute too.
+/// Receive-side scaling: chooses the worker by the Toeplitz hash of addresses and ports (0 for protocols
+/// without ports). The hash is the same in both directions ([`rss`]), and an interface can compute it too.
 ///
 /// The hash of an ICMP query covers its addresses and its identifier. The hash of an ICMP error is the hash
 /// of the packet that it quotes, so that the error comes to the flow that it is about. The hash of an IP
-/// fragment covers only its addresses, because a fragment may have no ports; the same holds for packets with
-/// more extension headers than the parser reads ([`wire::ipv6`]). All fragments of a datagram are thus at
-/// one worker, in whatever order they come, but not at the worker of the flow's whole datagrams; no order is
-/// kept between fragments and whole datagrams. Packets that are not IP go to worker 0.
+/// fragment covers only its addresses, because a fragment may have no ports; the same holds for packets
+/// with more extension headers than the parser reads ([`wire::ipv6`]). All fragments of a datagram are thus
+/// at one worker, in whatever order they come, but perhaps not at the worker of the flow's whole datagrams;
+/// no order is kept between fragments and whole datagrams. Packets that are not IP go to worker 0.
 #[derive(Clone)]
 pub struct Rss {
     workers: usize,
@@ -296,8 +302,8 @@ impl Dispatch for Rss {
     }
 }
 
-/// The Toeplitz hash of a packet with the public key, by which [`Rss::new`] chooses workers. `None` if the
-/// packet is not IP.
+/// The Toeplitz hash of a packet with the public key, by which [`Rss::new`] chooses workers. `None` for
+/// packets without a complete IP header.
 #[inline]
 pub fn hash(packet: &Packet) -> Option<u32> {
     hash_by(&rss::DEFAULT_HASH, packet)
@@ -400,8 +406,8 @@ fn look_into_icmpv6(icmp: &[u8]) -> Icmp<'_> {
     }
 }
 
-/// The hash of a packet that is not plain IPv4 in Ethernet. `None` if it is not IP. `depth` is the number of
-/// ICMP errors that quote the packet.
+/// The hash of a packet that is not plain IPv4 in Ethernet. `None` for packets without a complete IP
+/// header. `depth` is the number of ICMP errors that quote the packet.
 #[inline(never)]
 fn hash_elsewhere(toeplitz: &Toeplitz, bytes: &[u8], link: LinkType, depth: u32) -> Option<u32> {
     let layers = wire::Layers::locate(bytes, link);

@@ -7,8 +7,8 @@ use crate::Cx;
 /// The longest time that output for a file waits in memory.
 const LONGEST: Timestamp = Timestamp(1_000_000_000);
 
-/// The timer of an element that buffers its output to a file. It expires at most a second after the first
-/// byte was buffered, so that readers of the file do not wait longer.
+/// The timer of an element that buffers its output to a file. It is set to a second after the first byte
+/// was buffered, so that readers of the file do not wait much longer.
 ///
 /// Under the trace clock the timer is never set: the files are not read before the end of the run, and a
 /// timer would add events to the run.

@@ -3,14 +3,15 @@
 //!
 //! `cargo run --release -p tidegate-flow --example flow_bench [FLOWS ...]`
 //!
-//! Look-ups are made for bursts of 32 packets of random flows, half of them IPv6; times include hashing.
-//! The keys are in an array that is read in order, so that the benchmark measures the tables and not the
-//! access to keys. All variants are measured in each of 15 rounds, and the median of the rounds is printed.
-//! Misses look for flows that are not in the table.
+//! Look-ups are made for packets of random flows, half of them IPv6; times include hashing. The keys are in
+//! an array that is read in order, so that the benchmark measures the tables and not the access to keys.
+//! All variants of look-ups are measured in each of 15 rounds, and the median of the rounds is printed; the
+//! other columns are measured once. Misses look for flows that are not in the table.
 //!
-//! The columns: `batch` and `single` are look-ups, `hashbrown` the same look-ups in a hashbrown map.
-//! `touch` is a batch look-up and a touch of each flow. `insert` fills memory that was never accessed,
-//! `again` fills memory that was in use. `scan` examines flows that stay, `expire` ends them.
+//! The columns: `batch` and `single` are look-ups, in bursts of 32 and one by one; `hashbrown` the same
+//! look-ups in a hashbrown map, one by one. `touch` is a batch look-up and a touch of each flow. `insert`
+//! fills memory that was never accessed, `again` fills memory that was in use. `scan` examines flows that
+//! stay, `expire` ends them.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::hint::black_box;

@@ -32,8 +32,8 @@ impl Link {
 const FREE: u8 = 0;
 
 /// A bucket of the hash table. Each slot has an 8-bit tag, taken from the hash of its entry. A look-up
-/// reads only entries whose tag is equal; a slot with another key has an equal tag by chance in one of 255
-/// cases.
+/// reads only entries whose tag is equal. A slot with another key has an equal tag by chance in about one
+/// of 255 cases.
 #[derive(Clone, Copy, FromZeros)]
 #[repr(C, align(64))]
 pub(crate) struct Bucket {
@@ -80,7 +80,6 @@ impl Bucket {
         self.candidates(tag).next().unwrap_or(self.overflow)
     }
 
-    /// True if all slots are taken.
     pub(crate) fn is_full(&self) -> bool {
         self.matches(FREE) == 0
     }

@@ -8,7 +8,8 @@ pub const MAX_CAPACITY: usize = 1 << 30;
 /// The error of creating a flow table.
 #[derive(Debug)]
 pub enum TableError {
-    /// The requested capacity, which is 0 or above [`MAX_CAPACITY`].
+    /// The requested capacity, which is 0 or above [`MAX_CAPACITY`], or was requested for too many cores
+    /// ([`CoreStates::new`](crate::CoreStates::new)).
     Capacity(usize),
     /// The kernel refused to reserve the memory.
     Refused {
@@ -45,7 +46,7 @@ impl std::error::Error for TableError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InsertError {
     /// The table holds as many flows as its capacity allows; ids of removed flows that are still held count
-    /// too.
+    /// too. Also if [`CoreStates`](crate::CoreStates) get no memory for another flow.
     Full,
     /// The bucket of the flow's hash and its overflow chain are full: too many flows have nearly the same
     /// hash.

@@ -31,7 +31,7 @@ impl KeyHasher {
     pub fn new(seed: u64) -> Self {
         let mut state = seed;
         let mut next = || split_mix(&mut state);
-        // The last factor is odd, so the multiplication by it loses no information.
+        // An odd factor makes the lower half of the product different for each sum.
         KeyHasher { secrets: std::array::from_fn(|_| next()), last: next() | 1 }
     }
 

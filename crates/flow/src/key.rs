@@ -3,7 +3,7 @@
 //! A key is one to five 64-bit words without padding, so it hashes and compares as plain numbers, the same
 //! on every machine. Keys of three or five words end in a word with the IP version and the VLAN. So an IPv4
 //! address never equals an IPv6 address, and a flow in one VLAN never equals a flow in another. VLAN 0
-//! means that a packet has no VLAN tag (IEEE 802.1Q reserves 0 for priority tags).
+//! means that a packet is in no VLAN: it has no VLAN tag, or a priority tag (IEEE 802.1Q).
 
 use std::net::IpAddr;
 
@@ -18,8 +18,8 @@ pub trait Key: Copy + FromZeros {
     /// Returns the key as words. Their number is the same for all keys of one type, at most [`MAX_WORDS`].
     fn words(&self) -> &[u64];
 
-    /// Returns the addresses and ports of a flow with this key; `None`, the default, for key types without
-    /// ports.
+    /// Returns the addresses and ports of a flow with this key; ports are 0 if the protocol has none. The
+    /// default is `None`, for key types without ports and for types that do not override this function.
     fn addresses_and_ports(&self) -> Option<AddressesAndPorts> {
         None
     }
@@ -35,9 +35,9 @@ pub enum AddressesAndPorts {
 }
 
 impl AddressesAndPorts {
-    /// Returns a 32-bit hash of addresses and ports, seeded with `seed`. It depends on the direction. It is
-    /// cheaper than the hash of a [`KeyHasher`](crate::KeyHasher), and [`Known`](crate::Known) counts flows
-    /// by it.
+    /// Returns a 32-bit hash of addresses and ports, seeded with `seed`. The two directions of a flow have
+    /// different hashes. The hash is cheaper than the hash of a [`KeyHasher`](crate::KeyHasher).
+    /// [`KnownFlows`](crate::KnownFlows) counts flows by it.
     #[inline]
     pub fn number(&self, seed: u64) -> u32 {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -234,15 +234,16 @@ impl Key for FragmentKey {
     }
 }
 
-/// The key of an IPv4 flow in one direction, in two words. It is shorter than a [`FiveTupleKey`], and finds
-/// a [`MappedKey`], whose words are an `Ipv4FlowKey`.
+/// The key of an IPv4 flow in one direction, in two words. It is shorter than a [`FiveTupleKey`]. A table
+/// of [`MappedKey`]s is searched by it, because the words of a `MappedKey` are the words of an
+/// `Ipv4FlowKey`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct Ipv4FlowKey([u64; 2]);
 
 impl Ipv4FlowKey {
-    /// A placeholder for packets without a key. All bits are set, so its space is `u32::MAX`, which no flow
-    /// may use.
+    /// A placeholder for packets without a key. All bits are set, so its space is `u32::MAX`. Keys of flows
+    /// must not have this space.
     pub const NONE: Ipv4FlowKey = Ipv4FlowKey([u64::MAX; 2]);
 
     /// Makes a key from source and destination, each an address and a port in host order, and from `space`.

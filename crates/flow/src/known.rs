@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::key::AddressesAndPorts;
 
-/// The binary logarithm of the number of counters. With 100,000 flows in the set, one of 20 other flows is
-/// taken for known.
+/// The binary logarithm of the number of counters. With 100,000 flows in the set, about one of 20 other
+/// flows is taken for known.
 const BITS: u32 = 21;
 
 /// The value at which a counter is saturated. A saturated counter has lost the number of its flows, so it
@@ -34,7 +34,7 @@ impl Default for KnownFlows {
 }
 
 impl KnownFlows {
-    /// Sets the seed. It has to be called before the first flow is added, because a flow's counter depends
+    /// Sets the seed. Callers must set it before the first flow is added, because a flow's counter depends
     /// on the seed.
     pub fn set_seed(&self, seed: u64) {
         self.seed.store(seed, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Flow tables of the data path: they map a packet's key to a small number, the flow's id, with which
-//! elements index arrays of their own data.
+//! Flow tables of the data path. They map the key of a packet to the id of its flow. The index in the id is
+//! a small number, with which elements index arrays of their own data.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -9,13 +9,14 @@
 //! | `table` | [`FlowTable`]: look-up, insert, remove, touch; pairs and holders of flows; expiry |
 //! | `states` | [`CoreStates`]: state that the core of a flow writes and all cores read |
 //! | `known` | [`KnownFlows`]: an approximate set of the flows of all cores |
-//! | [`rss`] | the worker for a packet: the hash with which interfaces spread packets |
+//! | [`rss`] | the hash and the queue by which interfaces spread packets over workers |
 //! | `notes` | [`FlowNotes`]: data of an element about flows that another element has marked |
 //! | `sketch` | [`Sketch`]: approximate packet counts that find heavy flows in little memory |
 //! | `bucket`, `memory` | the cache line that points to entries; zeroed memory on huge pages |
 //!
 //! A [`FlowTable`] belongs to one worker, so nothing is shared or locked. [`CoreStates`] are shared between
-//! cores, but use atomic words instead of locks. Time is a parameter: no module reads a clock.
+//! workers (which are called cores there), but use atomic words instead of locks. Time is a parameter: no
+//! module reads a clock.
 //!
 //! ```
 //! use packet::Timestamp;

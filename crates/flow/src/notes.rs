@@ -29,8 +29,8 @@ impl<T: Copy + Default> FlowNotes<T> {
     }
 
     /// Stores a value for the flow with this mark, in place of a value for an earlier flow with the same
-    /// index. If memory is short, it stores nothing, and [`get`](Self::get) returns `None`. The array
-    /// doubles as needed; its length is bounded by the table of the element that sets the marks.
+    /// index. If memory cannot be allocated, nothing is stored, and [`get`](Self::get) returns `None`. The
+    /// array doubles as needed. The indices of the table that sets the marks bound its length.
     #[inline]
     pub fn set(&mut self, mark: NonZeroU64, note: T) {
         let place = mark.get() as u32 as usize;

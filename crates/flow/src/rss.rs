@@ -1,5 +1,5 @@
-//! Receive-side scaling: the function that chooses a worker for a packet, the same for both directions of a
-//! flow.
+//! Receive-side scaling: the hash and the queue by which a worker is chosen for a packet, the same for both
+//! directions of a flow.
 //!
 //! Network interfaces spread packets over queues by the Toeplitz hash of addresses and ports (Microsoft,
 //! "Introduction to Receive Side Scaling"). Here the input of the hash is sorted: the smaller address and
@@ -18,7 +18,7 @@ use crate::hash::split_mix;
 /// The secret of a Toeplitz hash function: 40 bytes, enough for two IPv6 addresses and two ports.
 pub type ToeplitzKey = [u8; 40];
 
-/// The key of Microsoft's examples. It is public, and most interfaces use it by default.
+/// The key of Microsoft's examples. It is public, and the usual default of interfaces.
 pub const KEY: ToeplitzKey = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
     0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
@@ -89,7 +89,8 @@ fn spreads(key: &ToeplitzKey, [a, b, p, q]: [usize; 4]) -> bool {
 
 /// Returns the rank of the linear map from the last `bits` bits of fields of the input to the queue. The
 /// fields end at the offsets `ends`, in bits, and all have the same value. `queues` is a power of two. A
-/// block of `2^bits` consecutive values is spread evenly over `2^rank` queues.
+/// block of `2^bits` consecutive values, starting at a multiple of `2^bits`, is spread evenly over `2^rank`
+/// queues.
 fn rank(key: &ToeplitzKey, ends: &[usize], bits: usize, queues: u32) -> u32 {
     let row = |back: usize| ends.iter().fold(0, |row, end| row ^ window(key, end - back)) & (queues - 1);
     let mut rows: Vec<u32> = (1..=bits).map(row).collect();

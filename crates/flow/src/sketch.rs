@@ -3,15 +3,16 @@
 //! The data structure is a count-min sketch with conservative update (Estan and Varghese, "New directions
 //! in traffic measurement and accounting", 2002). It is divided into blocks of one cache line: all four
 //! counters of a flow lie in one line (as in blocked Bloom filters), so that counting a packet accesses one
-//! line. The estimate of a flow is the lowest of its four counters. It is never too low. It is too high if
-//! each of the four counters is shared with another flow; the test `heavy_flows_are_found` measures how
-//! often this happens, and docs/reframer.md describes the effect.
+//! line. The estimate for a flow is the lowest of its four counters. Until [`Sketch::halve`] is called, the
+//! estimate is never too low. It can be too high only if each of the four counters is shared with another
+//! flow. The test `heavy_flows_are_found` measures the share of packets that are wrongly taken for packets
+//! of heavy flows, and docs/reframer.md gives the results.
 
 use crate::bucket::position;
 
 /// The number of counters in a cache line.
 const COUNTERS: usize = 16;
-/// The number of counters that a flow has, all in one line.
+/// The number of counters of a flow, all in one line. By chance some of them are the same counter.
 const ROWS: u32 = 4;
 
 #[derive(Clone)]
@@ -48,8 +49,8 @@ impl Sketch {
         count
     }
 
-    /// Divides all counts by two to the power of `times`, so that old packets have less weight than new
-    /// ones.
+    /// Divides all counts by two to the power of `times`, rounded down, so that old packets have less
+    /// weight than new packets.
     pub fn halve(&mut self, times: u32) {
         for Line(counters) in &mut self.lines {
             counters.iter_mut().for_each(|counter| *counter = counter.checked_shr(times).unwrap_or(0));

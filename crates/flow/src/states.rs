@@ -1,11 +1,12 @@
 //! Flow state with a single writer: each core writes the state of its own flows, and reads the state of all
 //! flows.
 //!
-//! If packets of one flow are on several cores, the flow has a designated core. Packets that open and close
-//! connections are handed to that core, which writes the state; all other packets are processed on the core
-//! where they are, which only reads (Sadok et al., "A Case for Spraying Packets in Software Middleboxes",
-//! HotNets 2018, sections 3.2 to 3.4). So nothing is locked, and the cache lines of a flow's state are
-//! copied to each core once and stay valid there until the state is written again.
+//! A *core* is a worker here, as in the paper. If packets of one flow are on several cores, the flow has a
+//! designated core (its *home* elsewhere in this project). Packets that open and close connections are
+//! handed to that core, which writes the state. All other packets are processed on the core where they are,
+//! which only reads (Sadok et al., "A Case for Spraying Packets in Software Middleboxes", HotNets 2018,
+//! sections 3.2 to 3.4). So nothing is locked. The cache lines of a flow's state can stay in the caches of
+//! all cores until the designated core writes to them again.
 //!
 //! | here | in Table 2 of the paper |
 //! | --- | --- |
@@ -15,14 +16,15 @@
 //! | [`CoreStates::get`], [`CoreStates::get_batch`] | `get_flow` |
 //!
 //! State is plain data, a few words long. A reader gets a copy of the state at one moment, never a
-//! half-written state, and never the state of another flow. A reader does not wait. In rare cases it finds
-//! nothing although the flow has state: the designated core is changing the entry, or the chain on which
-//! the entry is. The caller then has to treat the packet like a packet of an unknown flow, and hand it to
-//! the designated core, which knows the flow.
+//! half-written state, and never the state of another flow. A reader does not wait for the writer: it tries
+//! a few times. In rare cases it finds nothing although the flow has state: the designated core is changing
+//! the entry, or the chain on which the entry is. The caller then has to treat the packet like a packet of
+//! an unknown flow, and hand it to the designated core, which knows the flow.
 //!
-//! A core that only reads a flow's state records in an array of its own when it last saw the flow. The
-//! designated core reads these arrays of all cores before a flow expires. The state of a closed connection
-//! stays readable for [`LINGER`], for packets that are still in transit.
+//! Each core records in arrays of its own when it last saw each flow ([`CoreStates::see`]). The designated
+//! core reads these arrays of all cores before a flow expires. The state of a closed connection stays
+//! readable for [`LINGER`], for packets that are still in transit, unless the flow expires or is removed
+//! before.
 
 mod seen;
 mod table;
@@ -79,14 +81,14 @@ impl StateId {
 pub struct CoreStates<K: Key, V: Plain> {
     me: usize,
     all: Arc<[SharedPart<K, V>]>,
-    /// The designated core's data of each entry, indexed as in its table. The table has room for `capacity`
-    /// entries, of which the first `own.len()` have been used.
+    /// The data of each entry in this core's own table, indexed as in the table. The table has room for
+    /// `capacity` entries, of which the first `own.len()` have been used.
     own: Vec<OwnerData>,
     /// The indices of entries that are free again; the entry freed last is at the end and is reused first.
     free: Vec<u32>,
     entries: usize,
-    /// The closed connections and the time at which each becomes unreadable, earliest first. A connection
-    /// that was opened again remains in the queue and is skipped.
+    /// The closed connections and the time at which each becomes unreadable, in the order in which they
+    /// were closed. A connection that was opened again remains in the queue and is skipped.
     ending: VecDeque<(Timestamp, FlowId)>,
     /// The index of the next entry whose time-out is checked; the hand goes round over all entries.
     hand: u32,
@@ -104,15 +106,15 @@ struct SharedPart<K, V> {
     seen: Vec<Seen>,
 }
 
-/// The data of an entry that only the designated core needs, so that no other core can access it.
+/// The data of an entry that only the designated core needs. No other core can access it.
 #[derive(Clone, Copy, Default)]
 struct OwnerData {
     hash: u32,
     /// The generation of the flow that has the entry, or had it last if the entry is free.
     generation: u32,
     is_used: bool,
-    /// The time at which the state stops being readable, if its connection was closed. At most one of the
-    /// two flows of a pair has it.
+    /// The time at which the state stops being readable, if its connection was closed. If a pair was
+    /// closed, only the flow that was passed to [`CoreStates::close_local`] has this time.
     ends: Option<Timestamp>,
     /// The index of the other flow of a pair: both flows expire, close and end together.
     pair: Option<u32>,
@@ -152,10 +154,11 @@ impl<K: Key, V: Plain> Drop for CoreStates<K, V> {
 impl<K: Key, V: Plain> CoreStates<K, V> {
     /// Makes the handles of `cores` cores, each of which can have `capacity` flows of its own.
     ///
-    /// Address space is reserved now, and memory is allocated when it is first accessed. The memory is: 64
-    /// bytes per flow and core, if key and state have at most six words together, or 128 bytes for up to
-    /// fourteen words; some twelve bytes per flow and core for the buckets; and eight bytes per flow and
-    /// pair of cores for the time at which the flow was seen.
+    /// Address space for all flows is reserved now, and memory is allocated when it is first accessed. Each
+    /// flow takes 64 bytes if key and state have at most six words together, or 128 bytes for up to
+    /// fourteen words; 15 bytes for the buckets; and for each core eight bytes for the time at which this
+    /// core saw the flow. The lists of the designated core take more memory, which grows with the number of
+    /// its flows.
     ///
     /// # Errors
     /// If the capacity is 0 or above [`MAX_CAPACITY`], if there are more than 65,535 cores, or if the
@@ -184,8 +187,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         Ok((0..cores).map(core).collect())
     }
 
-    /// Sets the approximate set to which this core adds each flow that it inserts from now on, and from
-    /// which it removes the flow when it ends. Flows with keys without addresses and ports are not added.
+    /// Sets the approximate set to which this core adds each flow that it inserts from now on. The flow is
+    /// removed from the set when it ends. Flows whose keys have no addresses and ports are not added.
     pub fn set_known(&mut self, known: Arc<KnownFlows>) {
         self.known = Some(known);
     }
@@ -208,7 +211,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
     // Functions for the designated core of a flow.
 
     /// Adds a flow of this core with the state `value`. If the flow is in the table already, its state is
-    /// unchanged, and if it was closed, it is open again. In both cases the flow counts as seen at `now`.
+    /// unchanged, and if it or its pair was closed, both are open again. In both cases the flow counts as
+    /// seen at `now`.
     ///
     /// # Errors
     /// [`InsertError::Full`] if the core has as many flows as its capacity, or if memory cannot be
@@ -297,8 +301,9 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         state
     }
 
-    /// True if another flow can be stored. Memory is reserved for all lists on which a flow can be later,
-    /// so closing and ending it never allocate.
+    /// Reserves memory in all lists for another flow, and returns true if it is available. Then ending a
+    /// flow never allocates. Closing a flow allocates only if connections were opened again after they were
+    /// closed.
     fn has_memory_for_another(&mut self) -> bool {
         let most = self.own.len() + 1;
         self.own.try_reserve(1).is_ok()
@@ -307,7 +312,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
     }
 
     /// Records that a connection of this core was closed at `now`: it ends [`LINGER`] later, unless it is
-    /// opened again. Nothing changes if the flow or its pair was closed before.
+    /// opened again. Nothing changes if the flow or its pair is closed already, or if the flow has ended or
+    /// belongs to another core.
     pub fn close_local(&mut self, id: StateId, now: Timestamp) {
         if self.is_mine(id) && !self.both(id.flow.index).any(|index| self.own[index as usize].ends.is_some())
         {
@@ -326,7 +332,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         }
     }
 
-    /// Returns the id and the state of a flow of this core, like [`get`](Self::get).
+    /// Returns the id and the state of a flow of this core, like [`get`](Self::get); `None` if there is no
+    /// such flow.
     pub fn get_local(&self, key: &K, hash: u32) -> Option<(StateId, V)> {
         self.get(self.me, key, hash)
     }
@@ -342,8 +349,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
     /// returns the number of these flows.
     ///
     /// A call examines at most `at_most` closed flows and `at_most` entries; the next call continues at the
-    /// next entry. A flow never expires early. It expires late by at most `timeout / 8` plus the time in
-    /// which the calls examine all entries twice.
+    /// next entry. A flow never expires early. It expires late by at most one [`TICK`] plus `timeout / 8`
+    /// plus the time in which the calls examine all entries twice.
     pub fn expire_local(
         &mut self,
         now: Timestamp,
@@ -378,8 +385,9 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         count
     }
 
-    /// Allows the hand to go round again, if it last began at least `timeout / SLACK` before `now`, or if
-    /// the clock was set back.
+    /// Begins a turn of the hand over all entries, and returns true. If the last turn began less than
+    /// `timeout / SLACK` before `now`, no turn begins, and the function returns false. If the clock was set
+    /// back, a turn begins.
     fn begin_turn(&mut self, now: Timestamp, timeout: Timestamp) -> bool {
         let pause = Timestamp(timeout.0 / SLACK);
         let too_soon = self.began.is_some_and(|began| (began..began + pause).contains(&now));
@@ -440,7 +448,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
     // Functions for every core, on flows of any core.
 
     /// Returns the id and a copy of the state of a flow whose designated core is `core`. `None` if the flow
-    /// has no state, or cannot be read at this moment because the designated core is changing it.
+    /// has no state, or if there is no such core. Also `None` if the flow cannot be read at this moment
+    /// because the designated core is changing its entry or chain.
     #[inline]
     pub fn get(&self, core: usize, key: &K, hash: u32) -> Option<(StateId, V)> {
         let (flow, value) = self.all.get(core)?.table.get(key, hash)?;
@@ -476,7 +485,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
     }
 
     /// Returns the time at which this core, not another, last recorded with [`see`](Self::see) that it saw
-    /// the flow: the end of that [`TICK`], or zero if it never did.
+    /// the flow: the end of that [`TICK`], or zero if it never did. Before the first record for this flow,
+    /// the time may be of an earlier flow with the same index.
     #[inline]
     pub fn last_seen_here(&self, id: StateId) -> Timestamp {
         let seen = self.all.get(id.core()).and_then(|of| of.seen.get(self.me));

@@ -3,8 +3,8 @@
 //! A hash selects one bucket, which is one cache line with twelve tags of 8 bits and twelve links to
 //! entries. An entry is one cache line with the key and the data that is needed per packet (time,
 //! generation, reverse flow). Entries beyond twelve are on an overflow chain of bounded length, which links
-//! the entries themselves. So no entry ever moves, nothing is rehashed, a hit accesses two lines, and a
-//! miss one.
+//! the entries themselves. So no entry ever moves and nothing is rehashed. Usually a hit accesses two
+//! lines, and a miss one; longer chains and equal tags of other keys add lines.
 //!
 //! Entries are in one array, and the index of an entry is the index of the flow's id. Each entry can be
 //! used: the table is full only when it holds as many flows as its capacity.
@@ -54,7 +54,7 @@ const REMOVED: u32 = 1 << 31;
 #[repr(C, align(64))]
 struct Entry<K> {
     key: K,
-    /// The time at which the flow was last seen, in nanoseconds.
+    /// The time at which the flow was last seen, in nanoseconds, as in a [`Timestamp`].
     last: i64,
     /// The generation of the flow's id; 0 while the entry is free.
     generation: u32,
@@ -122,13 +122,13 @@ pub struct TableStats {
     pub held: usize,
     /// The number of calls of [`FlowTable::insert`] that failed.
     pub insert_failures: u64,
-    /// The number of flows that [`FlowTable::expire`] ended.
+    /// The number of flows that [`FlowTable::expire`] and [`FlowTable::expire_paced`] ended.
     pub expirations: u64,
 }
 
 impl<K: Key> FlowTable<K> {
     /// Makes a table for up to `capacity` flows. Address space is reserved now, and memory is allocated
-    /// when it is first accessed: about 76 bytes per flow for keys of five words. Fails if the capacity is
+    /// when it is first accessed: about 77 bytes per flow for keys of five words. Fails if the capacity is
     /// 0 or above [`MAX_CAPACITY`], or if the kernel refuses the address space.
     pub fn new(capacity: usize) -> Result<Self, TableError> {
         FlowTable::with_generations(capacity, u32::MAX)
@@ -165,8 +165,10 @@ impl<K: Key> FlowTable<K> {
         self
     }
 
-    /// Returns a generation above the generations of all ids so far. A new table that starts with it (see
-    /// [`with_generations_from`](Self::with_generations_from)) assigns no id that this table has assigned.
+    /// Returns a generation above the generations of all ids so far, or 0 if one of them has the highest
+    /// generation, `u32::MAX`. A new table that starts with it (see
+    /// [`with_generations_from`](Self::with_generations_from)) assigns no id that this table has assigned,
+    /// until generations repeat. A start at 0 counts as 1.
     pub fn next_generation(&self) -> u32 {
         self.highest_generation.max(self.first_generation.get() - 1).wrapping_add(1)
     }
@@ -199,7 +201,7 @@ impl<K: Key> FlowTable<K> {
 
     /// Looks up many flows and writes their ids to `ids`, `None` for flows that are not in the table. The
     /// elements of the three slices with one index belong to one look-up; elements beyond the shortest
-    /// slice are ignored. It is faster than single look-ups, because memory accesses overlap.
+    /// slice are ignored. A batch is faster than single look-ups, because memory accesses overlap.
     #[inline]
     pub fn lookup_batch<Q: Key>(&self, keys: &[Q], hashes: &[u32], ids: &mut [Option<FlowId>]) {
         let windows = keys.chunks(WINDOW).zip(hashes.chunks(WINDOW)).zip(ids.chunks_mut(WINDOW));
@@ -296,8 +298,8 @@ impl<K: Key> FlowTable<K> {
         self.current(id).map(|entry| Timestamp(entry.last))
     }
 
-    /// Records that the flow was seen at `now`. This is one store, cheap enough for each packet. Returns
-    /// `false` if the id is stale.
+    /// Records that the flow was seen at `now`. The record is one store, cheap enough for each packet.
+    /// Returns `false` if the id is stale.
     ///
     /// To keep a flow longer than the table's time-out, touch it with a time in the future.
     #[inline]
@@ -311,7 +313,8 @@ impl<K: Key> FlowTable<K> {
     }
 
     /// Records a time like [`touch`](Self::touch), but only if it is later than the recorded time. So a
-    /// flow that was touched with a time in the future keeps this time when its packets are seen.
+    /// flow that was touched with a time in the future keeps this time when its packets are seen. Returns
+    /// `false` if the id is stale.
     #[inline]
     pub fn touch_later(&mut self, id: FlowId, now: Timestamp) -> bool {
         let entry = self.current_mut(id);
@@ -322,7 +325,8 @@ impl<K: Key> FlowTable<K> {
         current
     }
 
-    /// Returns the flows that look-ups find with their keys, in the order of their indices.
+    /// Iterates over the flows in the table, each with its id and its key, in the order of their indices.
+    /// Flows that were removed but are still held are left out.
     pub fn iter(&self) -> impl Iterator<Item = (FlowId, &K)> {
         let entries = self.entries.iter().zip(self.holds.iter()).take(self.used as usize).zip(0..);
         entries.filter_map(|((entry, holds), index)| {
@@ -373,8 +377,8 @@ impl<K: Valued> FlowTable<K> {
     }
 }
 
-/// True if the words of two keys are equal. The loop has no branch per word and calls no function, as a
-/// comparison of slices would.
+/// True if the words of two keys are equal; of keys of different lengths, as many words as the shorter key
+/// has. Unlike a comparison of slices, the loop has no branch per word and calls no function.
 #[inline(always)]
 fn same<K: Key, Q: Key>(a: &K, b: &Q) -> bool {
     a.words().iter().zip(b.words()).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0

@@ -1,10 +1,10 @@
-//! Annotations: 48 bytes of scratch memory per packet, laid out as in Click, and the virtio-net fields of
-//! offloads.
+//! Annotations: 48 bytes of scratch memory per packet, laid out as in Click, the virtio-net fields of
+//! offloads, and the length of a parked payload.
 
-/// The annotations of a packet, in one cache line. The offsets of Click's annotations are those in its
-/// `packet_anno.hh`. Several annotations share bytes, in Click and here, so that a configuration can use
-/// only one of them at a time. Multi-byte numbers are stored in the machine's byte order, addresses in
-/// network order.
+/// The annotations of a packet, in one cache line. The offsets of Click's annotations are the offsets in
+/// its `packet_anno.hh`. Several annotations share bytes, in Click and here, so that a configuration can
+/// use only one of them at a time. Multi-byte numbers are stored in the machine's byte order, except for
+/// the VLAN tag; addresses are stored in network order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Annotations {
@@ -27,7 +27,7 @@ pub struct VirtioNet {
     /// same IPv4 identification.
     pub flags: u8,
     /// The kind of segments into which the packet is to be cut: 0 none, 1 TCP over IPv4, 3 UDP fragments, 4
-    /// TCP over IPv6, 5 UDP datagrams (USO).
+    /// TCP over IPv6, 5 UDP datagrams (USO). Bit 7 is [`ECN`](Self::ECN).
     pub gso_type: u8,
     /// The length of all headers (link, network and transport) in bytes.
     pub header_length: u16,
@@ -111,8 +111,8 @@ impl Annotations {
         self.bytes.get(offset).copied().unwrap_or(0)
     }
 
-    /// Sets the byte at `offset`. Does nothing outside the annotation area: offsets from a configuration
-    /// have been checked when it was read.
+    /// Sets the byte at `offset`. Does nothing outside the annotation area: elements check offsets when
+    /// they read their configuration.
     pub fn set_u8(&mut self, offset: usize, value: u8) {
         if let Some(byte) = self.bytes.get_mut(offset) {
             *byte = value;

@@ -86,8 +86,8 @@ impl Batch {
         self.length = length;
     }
 
-    /// Continues `sift` after the first rejected packet. `kept` packets before it were accepted, so it was
-    /// at index `kept`.
+    /// Continues `sift` after the first rejected packet. All `kept` packets before it were accepted, so the
+    /// rejected packet was at index `kept`.
     #[inline(never)]
     fn sift_rest<R>(
         &mut self,
@@ -142,7 +142,7 @@ impl Batch {
     }
 
     /// Replaces each packet, in order, by the packet that `replace` returns for it. If `replace` returns
-    /// `None`, it has disposed of the packet, and the batch becomes shorter.
+    /// `None`, no packet takes its place, and the batch becomes shorter.
     #[inline]
     pub fn replace_each(&mut self, mut replace: impl FnMut(Packet) -> Option<Packet>) {
         // The length is zero during the call: if `replace` panics, packets are leaked, but none is ever

@@ -11,10 +11,10 @@ use crate::packet::Packet;
 /// first packet off unchanged, or to make one large packet of all.
 ///
 /// ```
-/// use packet::{Chain, Pool};
+/// use packet::{PacketChain, Pool};
 ///
 /// let mut pool = Pool::new(64 << 20)?;
-/// let mut chain = Chain::new(pool.packet(b"head one").unwrap());
+/// let mut chain = PacketChain::new(pool.packet(b"head one").unwrap());
 /// assert!(chain.push(pool.packet(b"head, two").unwrap()).is_ok());
 /// let packet = chain.into_packet(5);
 /// assert_eq!(packet.chunks().collect::<Vec<_>>(), [&b"head one"[..], b" two"]);
@@ -55,7 +55,7 @@ impl PacketChain {
         self.packets as usize
     }
 
-    /// Returns the bytes in the first slot of the first packet, which contain its headers.
+    /// Returns the bytes in the first slot of the first packet, which usually contain its headers.
     #[inline]
     pub fn head(&self) -> &[u8] {
         self.first.data()

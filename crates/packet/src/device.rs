@@ -1,8 +1,8 @@
-//! Slots that a device reads and writes itself, without a copy (the UMEM of AF_XDP).
+//! Slots that a device reads and writes itself, without a copy (for example in the UMEM of AF_XDP).
 //!
-//! Each slot has one owner: the pool (the slot is free), a [`Packet`], or a device. An owner mark in the
-//! slot's metadata says which device. If the driver returns a slot that the device does not own, the pool
-//! refuses it, so that a slot never gets two owners.
+//! Each slot has one owner: the pool (the slot is free), a [`Packet`], a store, or a device. An owner mark
+//! in the slot's metadata says which device. If the driver returns a slot that the device does not own, the
+//! pool refuses it, so that a slot never gets two owners.
 //!
 //! The pool's owner takes back the slots that a device has filled or sent. For a *shared* device other
 //! threads do so, too, each with a [`Recipient`].
@@ -113,7 +113,7 @@ impl Pool {
     }
 
     /// Finds a free slot that devices can access, if the top of the free list is not one. Each call
-    /// examines up to `LOOKS` free slots and continues after the slot at which the last call ended.
+    /// examines up to [`LOOKS`] free slots and continues after the slot at which the last call ended.
     #[cold]
     fn find(&mut self) -> Option<u32> {
         // Slots that were returned lately may all lie outside the device's area, above slots in the free
@@ -209,7 +209,7 @@ pub struct Recipient {
 
 impl Recipient {
     /// Makes a packet from a slot that the device has filled, like [`Pool::take_back`]. `own` is the pool
-    /// of the calling thread; it is only asked if annotations are used and must be cleared.
+    /// of the calling thread; it only tells whether annotations are used and must be cleared.
     #[inline]
     pub fn take_back(&self, own: &Pool, slot: u32, start: usize, length: usize) -> Option<Packet> {
         take_back(&self.home, self.device, (slot, start, length), own.uses_annotations())

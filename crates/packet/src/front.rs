@@ -9,8 +9,9 @@ use crate::slot::{NO_OFFSET, SLOT_STRIDE};
 
 impl Pool {
     /// Makes a packet from the first `length` bytes of another packet, or fewer if its first slot has
-    /// fewer. Metadata and annotations are copied. The data starts at the same offset in the new slot, and
-    /// stripped bytes before the data are copied, too. Returns `None` if the pool is empty.
+    /// fewer. Metadata and, if elements use them, annotations are copied. The data starts at the same
+    /// offset in the new slot, and stripped bytes before the data are copied, too. Returns `None` if the
+    /// pool is empty.
     ///
     /// ```
     /// use packet::Pool;
@@ -47,14 +48,14 @@ impl Pool {
 
     /// Makes one packet of the first `taken` bytes of `front`, followed by `rest` without its first
     /// `left_out` bytes. The bytes of `front` are copied into the slot of `rest`, so that the other bytes
-    /// of `rest` do not move. Metadata, annotations and stripped bytes are those of `front`; the slots of
-    /// `front` are freed.
+    /// of `rest` do not move. Metadata, stripped bytes and, if elements use them, annotations come from
+    /// `front`. The slots of `front` are freed.
     ///
     /// # Errors
     ///
     /// Both packets, unchanged, in three cases: the first slot of `front` has fewer than `taken` bytes; the
     /// first slot of `rest` has fewer than `left_out` bytes; or the slot of `rest` has too little room
-    /// before the data.
+    /// before the data for these bytes and the stripped bytes of `front`.
     #[inline]
     pub fn join(
         &mut self,

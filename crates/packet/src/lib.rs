@@ -3,12 +3,12 @@
 //! A [`Packet`] is an owned handle of eight bytes: it can be moved, but not cloned. It points to one cache
 //! line of metadata in an array. The packet's bytes lie in a *slot* of a second array. Slots are an odd
 //! number of cache lines apart ([`SLOT_STRIDE`]), so that the first lines of neighbouring packets fall into
-//! different cache sets. A third array holds Click's annotations, and is accessed only in graphs that use
-//! them.
+//! different cache sets. A third array holds Click's annotations. Release builds access it for large
+//! packets, and in graphs that use annotations.
 //!
-//! A packet ends in one of three ways. It is sent, or dropped with a [`DropReason`] that the engine counts:
-//! its slot returns to its [`Pool`]. An element holds it until later. Or its handle is dropped by mistake:
-//! the slot still returns to the pool, the pool counts the packet as `leaked`, and debug builds panic.
+//! A packet ends when it is sent, or dropped with a [`DropReason`] that the engine counts. Its slot then
+//! returns to its [`Pool`] or [`Store`]. Until then elements may hold the packet. If a handle is dropped by
+//! mistake, the slot still returns, the pool counts the packet as `leaked`, and debug builds panic.
 //!
 //! A pool reserves all its memory at once and takes it into use in steps of 64 MiB. A packet longer than a
 //! slot (up to 256 KiB) is a list of slots.

@@ -1,5 +1,5 @@
 //! Lists of slots, linked by their metadata: the slots of a large packet or of a
-//! [`Chain`](crate::Chain), and slots on their way back to their pools.
+//! [`PacketChain`](crate::PacketChain), and slots on their way back to their pools.
 //!
 //! The slots of one list may belong to several pools, or be on loan from stores. When the list ends, each
 //! slot returns to its own pool or store.
@@ -20,7 +20,6 @@ pub(crate) struct ReturnList {
 }
 
 impl ReturnList {
-    /// Makes an empty list, without a pool.
     pub(crate) fn new() -> ReturnList {
         ReturnList { home: ptr::null(), first: NO_SLOT, last: NO_SLOT }
     }
@@ -41,8 +40,8 @@ impl ReturnList {
         self.first = meta.values.index;
     }
 
-    /// Returns the slots in the list to their pool, and empties the list. It must be called last: a list
-    /// that is dropped loses its slots.
+    /// Returns the slots in the list to their pool, and empties the list. Every list needs this call at its
+    /// end: a list that is dropped loses its slots.
     pub(crate) fn flush(&mut self) {
         if self.first != NO_SLOT {
             // SAFETY: a pool's shared part outlives its packets (see `Pool::drop`), and the list has some.

@@ -10,9 +10,9 @@ use crate::slot::{Base, NO_OFFSET, PacketKind, SLOT_STRIDE, Values};
 /// type, the input number and the packet type. Fields that are not set here keep their value in the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marks {
-    /// A mask for each half of [`Values`]: the bits of the packet's metadata that are kept. `put` has the
-    /// bits that are written instead. `starts` has a 1 in the lowest bit of each offset field to which the
-    /// start of the packet's data is added.
+    /// A mask for each of the two words of [`HALVES`]: the bits of the packet's metadata that are kept.
+    /// `put` has the bits that are written instead. `starts` has a 1 in the lowest bit of each offset field
+    /// to which the start of the packet's data is added.
     keep: [u64; 2],
     put: [u64; 2],
     starts: [u64; 2],
@@ -25,7 +25,7 @@ impl Default for Marks {
     }
 }
 
-/// The offsets in [`Values`] of the two halves of 8 bytes that marks can change: the fields `start` to
+/// The offsets in [`Values`] of the two words of 8 bytes that marks can change: the fields `start` to
 /// `mac`, and the fields `network` to `kind`.
 const HALVES: [usize; 2] = [std::mem::offset_of!(Values, start), std::mem::offset_of!(Values, network)];
 

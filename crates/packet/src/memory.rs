@@ -1,7 +1,8 @@
 //! The memory of a pool: three arrays (metadata, slots, annotations), and the stack of slots that other
 //! threads return.
 //!
-//! Pointer arithmetic is confined to this file; the rest of the crate works with indices of slots.
+//! Only this file computes the addresses of slots. The rest of the crate works with indices of slots, and
+//! with offsets in them.
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -144,12 +145,10 @@ impl SharedPool {
         unsafe { &*home }.meta(index)
     }
 
-    /// Returns the address of the metadata of slot `index`.
     pub(crate) fn meta(&self, index: u32) -> *mut Meta {
         self.slots.meta(index)
     }
 
-    /// Returns the address of the first byte of slot `index`.
     pub(crate) fn slot(&self, index: u32) -> NonNull<u8> {
         self.slots.slot(index)
     }
@@ -159,7 +158,6 @@ impl SharedPool {
         self.slots
     }
 
-    /// Returns the address of the annotations of slot `index`.
     pub(crate) fn annotations(&self, index: u32) -> *mut Annotations {
         self.slots.annotations(index)
     }
@@ -244,7 +242,6 @@ impl Meta {
         }
     }
 
-    /// True if another slot follows in the list.
     #[inline]
     pub(crate) fn has_next(&self) -> bool {
         self.next != NO_SLOT

@@ -60,8 +60,9 @@ impl Packet {
         self.meta().has_next()
     }
 
-    /// Returns the packet's bytes in its first slot: the whole packet, or the first part of a large packet,
-    /// with at least its headers.
+    /// Returns the packet's bytes in its first slot: the whole packet, or the first part of a large packet.
+    /// This part usually contains all headers
+    /// ([`DropReason::HeadersSplit`](crate::DropReason::HeadersSplit) if not).
     #[inline]
     pub fn data(&self) -> &[u8] {
         let meta = self.meta();
@@ -302,7 +303,7 @@ impl Packet {
     }
 
     /// Cuts the packet to its first `length` bytes; does nothing if it is not longer. Slots that are no
-    /// longer needed are returned to their pools.
+    /// longer needed are returned to their pools or stores.
     #[inline]
     pub fn truncate(&mut self, length: usize) {
         if length < self.len() {
@@ -386,7 +387,7 @@ impl Packet {
     }
 
     /// Returns the flow mark: a number by which elements downstream find the packet's flow without a
-    /// look-up. `None` if no element has set it.
+    /// look-up. `None` if it is not set.
     #[inline]
     pub fn flow_mark(&self) -> Option<NonZeroU64> {
         let meta = self.meta();
@@ -419,7 +420,7 @@ impl Packet {
         (offset != NO_OFFSET).then(|| offset as isize - meta.values.start as isize)
     }
 
-    /// Sets the offset in bytes of the header of `base` from the first byte of the data; it may be
+    /// Sets the offset in bytes of the header of `base` from the first byte of the data; the offset may be
     /// negative. `None`, or an offset outside the first slot, unsets it. `Base::Data` is ignored, because
     /// its offset is always 0.
     #[inline]
@@ -445,7 +446,7 @@ impl Packet {
 
     /// Sets the offsets in bytes of the network and transport headers from the first byte of the data.
     /// Unlike [`set_offset`](Self::set_offset), it checks nothing in release builds: both headers must
-    /// start inside the data in the first slot.
+    /// start inside the data in the first slot, or at its end.
     #[inline]
     pub fn set_headers(&mut self, network: usize, transport: usize) {
         let meta = self.meta_mut();
@@ -515,8 +516,8 @@ impl Packet {
         (start <= end).then_some((start as usize, end as usize))
     }
 
-    /// Returns Click's annotations of the packet. In a new packet they are all zero only if the pool clears
-    /// them ([`Pool::use_annotations`](crate::Pool::use_annotations)).
+    /// Returns Click's annotations of the packet. In a new packet they are certain to be zero only if the
+    /// pool clears them ([`Pool::use_annotations`](crate::Pool::use_annotations)).
     #[inline]
     pub fn annotations(&self) -> &Annotations {
         // SAFETY: the handle owns the annotations of its slot; they are initialised (zeroed) memory.
@@ -561,7 +562,7 @@ pub fn prefetch_line(address: *const u8) {
     let _ = address;
 }
 
-/// Handles a handle that is dropped by mistake: counts its packet as leaked, returns its slots, and panics
+/// Runs for a handle that is dropped by mistake: counts its packet as leaked, returns its slots, and panics
 /// in debug builds.
 impl Drop for Packet {
     #[cold]

@@ -86,7 +86,10 @@ pub struct Pool {
 
 impl Pool {
     /// Reserves address space for slots of `memory` bytes in total, and takes the first step of 64 MiB into
-    /// use. Pages are not accessed before they are needed.
+    /// use. Pages of slots are not accessed before they are needed.
+    ///
+    /// # Errors
+    /// If `memory` is less than one step, or if the operating system refuses the address space.
     pub fn new(memory: usize) -> Result<Pool, PoolError> {
         let least = STEP as usize * SLOT_STRIDE;
         if memory < least {
@@ -128,8 +131,8 @@ impl Pool {
         }
     }
 
-    /// True if fewer than an eighth of all slots are free. Elements that hold packets should then hold no
-    /// more packets, so that other packets still find slots.
+    /// True if fewer than an eighth of all slots, up to the limit, are free. Elements that hold packets
+    /// should then hold no more packets, so that other packets still find slots.
     #[inline]
     pub fn is_scarce(&self) -> bool {
         let (limit, used) = (self.home.limit() as usize, self.grown as usize - self.free.len());
@@ -170,9 +173,9 @@ impl Pool {
         self.free.len() >= LARGEST
     }
 
-    /// Moves the slots that other threads have returned to the free list. The owner need not call it: the
-    /// pool does so when its free list is empty. Calling it earlier gets the slots while they are still in
-    /// the cache.
+    /// Moves the slots that other threads have returned to the free list. The owner need not call this
+    /// function: the pool does so when its free list is empty. An earlier call gets the slots while they
+    /// are still in the cache.
     pub fn collect(&mut self) {
         let mut index = self.home.take_returned();
         while index != NO_SLOT {
@@ -224,7 +227,8 @@ impl Pool {
     /// Adds a copy of these bytes at the end of a packet, in further slots if its last slot is full. If the
     /// packet belongs to another pool or is on loan from a store, it is replaced by a copy in this pool.
     /// Returns `None`, and frees the packet, if the pool is empty or the packet would exceed
-    /// [`MAX_PACKET`].
+    /// [`MAX_PACKET`]. It does so, too, if the last slot belongs to another pool and one of the two pools
+    /// has no number.
     #[cold]
     pub fn append(&mut self, mut packet: Packet, mut bytes: &[u8]) -> Option<Packet> {
         if packet.len() + bytes.len() > MAX_PACKET {
@@ -273,9 +277,10 @@ impl Pool {
         Some(packet)
     }
 
-    /// Makes a packet with the same bytes, metadata and annotations in slots of this pool. The data starts
-    /// at the same offset in the new slot, and stripped bytes before the data are copied, too. Returns
-    /// `None` if the pool is empty; the original packet is unchanged in any case.
+    /// Makes a packet with the same bytes, metadata and, if elements use them, annotations in slots of this
+    /// pool. The data starts at the same offset in the new slot, and stripped bytes before the data are
+    /// copied, too. Returns `None` if the pool is empty or the packet is longer than [`MAX_PACKET`]; the
+    /// original packet is unchanged in any case.
     pub fn copy(&mut self, packet: &Packet) -> Option<Packet> {
         if packet.is_large() {
             return self.copy_large(packet);
@@ -357,7 +362,8 @@ impl Pool {
     }
 
     /// Frees all packets of a batch, and leaves the batch empty. Slots of another pool are returned
-    /// together, in one atomic operation.
+    /// together, in one atomic operation; packets of further pools between them, and large packets, need
+    /// more operations.
     #[inline]
     pub fn free_all(&mut self, batch: &mut Batch) {
         let mut returning = ReturnList::new();

@@ -23,19 +23,21 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The packet reached an element whose purpose is to end packets (Discard, Idle, TimedSink).
+    /// The packet reached an element whose purpose is to end packets (Discard, Idle, TimedSink), or a
+    /// script for packets ended with `exit`.
     Discard = "discard",
-    /// No rule or pattern of a classifier matched the packet.
+    /// The packet matched no rule or pattern of a classifier, or did not meet the condition of another
+    /// element.
     NoMatch = "no match",
     /// A rule or setting of a filter or switch denied the packet.
     Denied = "denied",
-    /// The element chose an output that does not exist or is not connected.
+    /// The element chose an output that does not exist or is not connected, or could choose no output.
     NoOutput = "no output",
     /// A routing table has no route for the packet's destination address.
     NoRoute = "no route",
-    /// A queue had its largest allowed number of packets.
+    /// A queue, or a list of packets that wait, had its largest allowed length.
     QueueFull = "queue full",
-    /// The worker that owns the packet's flow was too busy: the ring to this worker was full.
+    /// The worker to which the packet was to be handed over was too busy: the ring to this worker was full.
     WorkerBusy = "worker busy",
     /// A handler emptied or shortened a queue, or removed the state for which an element held the packet.
     Reset = "reset",
@@ -43,18 +45,19 @@ reasons! {
     NoBuffer = "no buffer",
     /// The IP time to live or hop limit does not allow another hop.
     TtlExpired = "TTL expired",
-    /// The packet ends before the end of the header that the element needs.
+    /// The packet is shorter than the header, or the number of bytes, that the element needs.
     TooShort = "too short",
-    /// The packet is longer than allowed: than a packet can be, or than an MTU if it must not be
-    /// fragmented.
+    /// The packet is longer than allowed: than a packet or a slot can be, than a configured length, or than
+    /// an MTU if it must not be fragmented.
     TooLong = "too long",
-    /// The IP header is not valid: wrong version, header length or total length.
+    /// The IP header is missing or not valid, for example because of a wrong version, header length or
+    /// total length.
     BadIpHeader = "bad IP header",
     /// The checksum of the IP header is wrong.
     BadIpChecksum = "bad IP checksum",
     /// The IP source address is on the element's list of bad addresses.
     BadSource = "bad source address",
-    /// A network header other than IPv4, such as ARP, is not valid.
+    /// A network header other than IP, such as ARP, is not valid.
     BadNetworkHeader = "bad network header",
     /// The transport header is not valid.
     BadTransportHeader = "bad transport header",
@@ -68,7 +71,8 @@ reasons! {
     Unsuitable = "unsuitable packet",
     /// The checksum of the transport protocol is wrong.
     BadTransportChecksum = "bad transport checksum",
-    /// The packet has no network or transport header annotation, which the element needs.
+    /// The packet has no network or transport header annotation, which the element needs, or ends before
+    /// the end of this header.
     NoHeader = "no header",
     /// The headers of a large packet extend beyond its first slot, where elements cannot read them.
     HeadersSplit = "headers beyond first slot",
@@ -89,27 +93,30 @@ reasons! {
     WriteError = "write error",
     /// The packet has another link type than the capture to which it was to be written.
     OtherLinkType = "another link type",
-    /// The packet is longer than the interface can send, and cannot be cut into segments.
+    /// The packet is longer than the interface can send, or than the MTU that the element was given, and
+    /// cannot be cut into segments.
     TooLarge = "too large for the interface",
-    /// A large packet stands for many segments, but is in a tunnel or of an unknown kind, so that it cannot
+    /// A large packet represents many segments, but is in a tunnel or of an unknown kind, so that it cannot
     /// be cut into them.
     UnknownSegments = "segments not understood",
     /// The interface is down or has been removed.
     InterfaceDown = "interface down",
     /// The send queue of the interface is full.
     SendQueueFull = "send queue full",
-    /// There is no peer, interface or active server to which the packet can be sent.
+    /// There is no peer, interface, active server or active output to which the packet can be sent.
     NotConnected = "not connected",
     /// An element still held the packet when the run ended.
     Stop = "stop",
-    /// The engine gave up passing the packet on: the graph has a loop without end, for example because it
+    /// The engine stopped passing the packet on: the graph has a loop without end, for example because it
     /// was misconfigured at run time.
     Loop = "loop",
-    /// A translator (NAT) has no mapping for the packet, and must not make one for packets of this input.
+    /// A translator (NAT) has no mapping for the packet, and makes none: packets of this input must not get
+    /// a mapping, or another mapping has the same addresses and ports.
     NoMapping = "no mapping",
     /// All ports or addresses from which a translator (NAT) may choose are in use.
     NoFreePort = "no free port",
-    /// A table has its largest allowed number of entries, and none of them may be evicted.
+    /// A table has its largest allowed number of entries, or gets no memory for another entry, and no entry
+    /// may be evicted.
     TableFull = "table full",
     /// An element reached the number of bytes that it may hold, and evicted this packet to hold others.
     MemoryLimit = "memory limit",
@@ -118,10 +125,10 @@ reasons! {
     /// Fragments of one datagram overlap, or contradict each other about its end.
     Overlap = "overlapping fragments",
     /// The packet's content is in another packet: an ACK in a later ACK, a segment in a large segment, a
-    /// fragment in the datagram that it belongs to. Also a duplicate, and the packet that
-    /// AggregateLast replaces by a later one.
+    /// fragment in the datagram that it belongs to. Also a duplicate, and a packet that AggregateLast
+    /// replaces by a later packet.
     Coalesced = "coalesced",
-    /// A large packet was replaced by the segments for which it stood.
+    /// A large packet was replaced by the segments that it represents.
     Segmented = "segmented",
     /// The packet is a slice that came back after its parked payload had expired.
     PayloadExpired = "payload expired",

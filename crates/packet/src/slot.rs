@@ -92,8 +92,8 @@ pub enum Base {
     Transport,
 }
 
-/// The metadata that describes a packet of one slot, in half a cache line. To restore a packet, it is
-/// enough to copy these values back.
+/// The metadata that describes a packet of one slot, in half a cache line. A store restores a packet
+/// without a flow mark by copying these values and the length.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Values {
@@ -109,8 +109,9 @@ pub(crate) struct Values {
     /// The offset in the slot of the first byte that has ever been part of the packet. Bytes from here to
     /// `start` are stripped bytes; earlier bytes are meaningless.
     pub(crate) own: u16,
-    /// The offset of the link header in the slot, or [`NO_OFFSET`]. This and the following two offsets
-    /// count from the start of the slot, so that stripping bytes from the packet does not change them.
+    /// The offset of the link header in the slot, or [`NO_OFFSET`]. This offset and the following two
+    /// (network and transport header) count from the start of the slot, so that stripping bytes does not
+    /// change them.
     pub(crate) mac: u16,
     pub(crate) network: u16,
     pub(crate) transport: u16,

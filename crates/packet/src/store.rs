@@ -1,10 +1,12 @@
 //! Stores of packets that are lent repeatedly, for elements that replay packets.
 //!
 //! A store keeps its packets in their slots and lends the slots, without copying the packets. Before a
-//! packet is lent again, only the bytes and annotations that elements can have written are restored.
+//! packet is lent again, its metadata are restored, and only the bytes and annotations that elements can
+//! have written.
 //!
 //! The *own bytes* of a packet are its stripped bytes and its data, in its first slot. They are saved and
-//! restored in *pieces* of 32 bytes, or as a whole if elements can write far into packets or hold them.
+//! restored in *pieces* of 32 bytes. If elements can write far into packets, they are saved and restored as
+//! a whole; if elements hold packets, they are saved as a whole, too.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -68,18 +70,18 @@ impl Restore {
 const PIECE: usize = 32;
 
 /// The largest number of bytes of each packet that are saved in pieces. If elements write further, or
-/// copies are needed, all bytes of the packets are saved instead.
+/// copies are needed, all bytes of the packets are saved as well.
 const HEADERS: usize = 128;
 
 /// The size of a cache line in bytes.
 const LINE: usize = 64;
 
-/// The number of packets between the packet that is lent and the packet whose data is prefetched meanwhile;
+/// The distance, in packets, from the packet that is lent to the packet whose data is prefetched meanwhile;
 /// large enough to hide the latency of memory.
 const AHEAD: usize = 24;
 
 /// The saved state of a packet, in one cache line. Lending a packet whose writes stay inside its first 32
-/// bytes reads nothing else of the store.
+/// own bytes reads nothing else of the store, except annotations if they are restored.
 #[repr(C, align(64))]
 struct Image {
     values: Values,
@@ -98,8 +100,8 @@ fn piece(own: &[u8], number: usize) -> [u8; PIECE] {
 }
 
 /// A store that owns packets and lends their slots. A packet on loan is an ordinary [`Packet`]; when it
-/// ends, its slot returns to the store. Large packets, and packets whose slot is still on loan, are lent as
-/// copies from the pool.
+/// ends, its slot returns to the store. Large packets are lent as copies from the pool. So are packets
+/// whose slot is still on loan, if the store has saved all their bytes.
 pub struct Store {
     /// The stored packets, all of one pool. While a slot is on loan, the handle here is a second handle to
     /// it, which is not used.
@@ -116,19 +118,20 @@ pub struct Store {
     behind: Vec<[u8; PIECE]>,
     /// All own bytes of all packets, one after the other; `None` if pieces are enough.
     bytes: Option<Vec<u8>>,
-    /// The offset in `bytes` of each packet's first byte.
+    /// The offset in `bytes` of each packet's first own byte; empty if there are no `bytes`.
     starts: Vec<usize>,
-    /// The saved annotations of each packet; only one entry as long as all packets have the same
+    /// The saved annotations of each packet; only one entry as long as all packets have the same bytes of
     /// annotations; empty if the pool does not use annotations.
     annotations: Vec<Annotations>,
-    /// The number of packets, from the first on, that have been lent at least once.
+    /// The number after the highest number of a packet that has been lent; 0 before the first loan.
     lent: usize,
     used: Used,
 }
 
 /// The ways in which the borrowers used the last packets that were lent a second time. Declarations allow
-/// more than elements usually do. The store prefetches a line only if the last borrowers accessed it,
-/// because a useless prefetch costs as much as waiting for a line.
+/// more than elements usually do. The store prefetches the line of an added header, or of written
+/// annotations, only if the last borrowers wrote it. A useless prefetch costs as much as waiting for a
+/// line.
 #[derive(Clone, Copy)]
 struct Used {
     /// True if the annotations of a packet were written.
@@ -253,7 +256,8 @@ impl Store {
             }
             next += lent;
             self.lent = self.lent.max(next);
-            // The slot at `next` is still on loan; a copy of its packet may allow the loop to continue.
+            // The slot at `next` is still on loan, or its packet is large; a copy may allow the loop to
+            // continue.
             if next < end && !batch.is_full() {
                 let Some(copy) = self.lend_copy(next, pool) else { break };
                 if let Err(copy) = batch.push(copy) {
@@ -265,8 +269,9 @@ impl Store {
         next - range.start.min(end)
     }
 
-    /// Lends slots from packet `start` on, up to `end` or the first slot that is still on loan. Returns the
-    /// number of packets lent, and the ways in which their previous borrowers used them.
+    /// Lends slots from packet `start` on. Ends at packet `end`, when the batch is full, or at the first
+    /// packet that is large or whose slot is still on loan. Returns the number of packets lent, and the
+    /// ways in which their previous borrowers used them.
     #[inline]
     fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> (usize, Used) {
         let range = (start, end, batch);
@@ -376,8 +381,8 @@ impl Store {
         self.annotations.get(number).or(self.annotations.first())
     }
 
-    /// Saves the annotations of the packet that was added last. The first packet with different annotations
-    /// makes the list grow to one entry per packet.
+    /// Saves the annotations of the packet that was added last. The first packet with different annotation
+    /// bytes makes the list grow to one entry per packet.
     fn keep_annotations(&mut self, annotations: &Annotations) {
         if let [first] = &self.annotations[..] {
             if first.bytes() == annotations.bytes() {
@@ -389,8 +394,8 @@ impl Store {
         self.annotations.push(annotations.clone());
     }
 
-    /// Lends slots from packet `start` up to `end` or the first slot that is still on loan. `prefetch` is
-    /// called for a packet `AHEAD` places later, with its number and values. `put_back` restores the packet
+    /// Lends slots like [`lend_slots`](Self::lend_slots). `prefetch` is called for the packet `AHEAD`
+    /// places later, or for the last packet, with its number and values. `put_back` restores the packet
     /// that is lent; it gets the packet's number and image, a pointer to its first own byte, and the packet
     /// itself.
     #[inline]
@@ -464,8 +469,8 @@ impl Store {
         self.restore.bytes > HEADERS && self.longest > HEADERS
     }
 
-    /// Returns the number of pieces in `behind` for each packet; 0 if whole packets are restored from
-    /// `bytes`.
+    /// Returns the number of pieces in `behind` for each packet; 0 if the piece in `front` is enough, or if
+    /// whole packets are restored from `bytes`.
     #[inline]
     fn pieces_behind(&self) -> usize {
         let end = match self.restore.bytes {
@@ -501,8 +506,8 @@ impl Store {
         self.put_annotations_back(number, packet);
     }
 
-    /// Returns the bytes of packet `number` as they were when the packet was put into the store: its data and
-    /// the stripped bytes ahead of them. Returns `None` if the store keeps only the first bytes of packets
+    /// Returns the own bytes of packet `number` as they were when the packet was put into the store.
+    /// Returns `None` if there is no such packet, or if the store keeps only the first bytes of packets
     /// ([`HEADERS`]).
     fn kept(&self, number: usize) -> Option<&[u8]> {
         let start = *self.starts.get(number)?;
@@ -511,8 +516,8 @@ impl Store {
         self.bytes.as_ref()?.get(start..start + length)
     }
 
-    /// Makes a copy of a large packet, or of a packet whose slot is still on loan. Returns `None` if the
-    /// packet's bytes are not saved or the pool is empty.
+    /// Makes a copy of a large packet, or of a packet whose slot is still on loan. Returns `None` if there
+    /// is no such packet, if its bytes are not saved, or if the pool is empty.
     #[cold]
     fn lend_copy(&mut self, number: usize, pool: &mut Pool) -> Option<Packet> {
         let stored = self.packets.get(number)?;

@@ -10,7 +10,7 @@ const EXPECTED_IPV4: &str = "an IP address; write four numbers from 0 to 255, su
 const EXPECTED_IPV6: &str = "an IPv6 address; write one such as 2001:db8::1";
 const EXPECTED_MAC: &str = "an Ethernet address; write six pairs such as 02:00:00:00:00:01";
 
-/// Returns the message that a text is not a prefix of at most `bits` bits; `example` is a right one.
+/// Returns the message that a text is not a prefix of at most `bits` bits. `example` is a valid prefix.
 fn no_prefix(text: &str, bits: u32, example: &str) -> String {
     let length = text.split_once('/').and_then(|(_, length)| length.parse::<u32>().ok());
     match length.is_some_and(|length| length > bits) {
@@ -43,8 +43,8 @@ impl ArgType for MacAddr {
     }
 }
 
-/// An IPv4 prefix. It is written `10.0.0.0/8`, `10/8`, `10.0.0.0/255.0.0.0`, or as an address alone, which
-/// means a prefix of 32 bits.
+/// An IPv4 prefix. It is written `10.0.0.0/8`, `10/8` or `10.0.0.0/255.0.0.0`, as the name of a prefix, or
+/// as an address alone, which means a prefix of 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ipv4Prefix {
     /// The address as it was written, host bits included.
@@ -117,7 +117,8 @@ impl ArgType for Ipv4Prefix {
     }
 }
 
-/// An IPv6 prefix. It is written `fe80::/10`, or as an address alone, which means a prefix of 128 bits.
+/// An IPv6 prefix. It is written `fe80::/10`, as the name of a prefix, or as an address alone, which means
+/// a prefix of 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ipv6Prefix {
     /// The address as it was written, host bits included.

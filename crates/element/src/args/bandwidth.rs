@@ -3,8 +3,8 @@
 use super::seconds::parse_decimal;
 use super::{ArgType, Scope, not_a};
 
-/// A rate in bytes per second. It is written in bits or bytes per second with a unit, such as `10Mbps` or
-/// `1.5 MBps`, or as a bare number of bytes per second.
+/// A rate in bytes per second, rounded down. It is written in bits or bytes per second with a unit, such as
+/// `10Mbps` or `1.5 MBps`, or as a bare number of bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bandwidth(pub u64);
 

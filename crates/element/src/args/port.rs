@@ -1,4 +1,4 @@
-//! TCP and UDP ports in arguments, written as a number or as a name.
+//! Ports of TCP, UDP and other protocols in arguments, written as a number or as a name.
 
 use super::{ArgType, Scope, not_a, out_of_range, parse_integer};
 

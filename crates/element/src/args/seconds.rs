@@ -20,8 +20,9 @@ pub fn read_seconds(text: &str) -> Result<Timestamp, String> {
     parse_seconds(text).ok_or_else(|| not_a(text, expected))
 }
 
-/// Parses a time span: a number of seconds, or a number and a unit (`ns`, `us`, `ms`, `s`, `m` or `min`,
-/// `h`, `d`). The result is exact to the nanosecond. `None` for other texts.
+/// Parses a time span: a number of seconds, or a number and a unit (`ns`, `us`, `ms`, `s`, `m`, `h` or `d`,
+/// or a longer form such as `min`). The result is rounded to the nanosecond; if the number has an exponent,
+/// it is as exact as a floating-point number. `None` for other texts.
 pub fn parse_seconds(text: &str) -> Option<Timestamp> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || "+-._eE".contains(c))).unwrap_or(text.len());

@@ -4,15 +4,16 @@ use packet::{Batch, DropReason, Packet};
 
 use super::Cx;
 
-/// The counts of packets that a device processes in the pool's memory, or that this element processes in
-/// place of elements that it replaces.
+/// The methods with which an element counts packets that did not pass the methods of its context. A device
+/// processes these packets in the pool's memory, or the element processes them in place of elements that it
+/// replaces.
 pub struct Accounts<'c, 'a> {
     cx: &'c mut Cx<'a>,
 }
 
 impl<'a> Cx<'a> {
-    /// Returns the counts that an element has to update itself: of packets that a device processes in the
-    /// pool's memory, or that the element processes in place of others.
+    /// Returns the methods with which an element counts packets itself: packets that a device processes in
+    /// the pool's memory, or that the element processes in place of other elements.
     #[inline]
     pub fn accounts(&mut self) -> Accounts<'_, 'a> {
         Accounts { cx: self }

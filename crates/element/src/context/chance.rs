@@ -17,8 +17,9 @@ impl Cx<'_> {
         self.core.hash_seed
     }
 
-    /// Returns a hash function for keys of flow tables with the seed [`hash_seed`](Self::hash_seed). Because
-    /// the seed is secret, an attacker cannot choose flows whose hashes collide.
+    /// Returns a hash function for keys of flow tables with the seed [`hash_seed`](Self::hash_seed). Unless
+    /// runs are repeatable, the seed is secret, so that an attacker cannot choose flows whose hashes
+    /// collide.
     pub fn key_hasher(&self) -> KeyHasher {
         KeyHasher::new(self.core.hash_seed)
     }

@@ -19,9 +19,9 @@ impl<'a> Cx<'a> {
 }
 
 impl FileEvents<'_, '_> {
-    /// Watches a file: [`Element::ready`](crate::Element::ready) runs with `token` as long as the operation
-    /// in `interest` is possible. If the element already watches a file with this token, the new file
-    /// replaces it.
+    /// Watches a file: [`Element::ready`](crate::Element::ready) runs with `token` again and again while
+    /// the operation in `interest` is possible. If the element already watches a file with this token, the
+    /// new file replaces it.
     ///
     /// # Errors
     /// If the process has no file descriptor left: the file is watched by a duplicate of its descriptor.
@@ -32,8 +32,9 @@ impl FileEvents<'_, '_> {
     }
 
     /// Makes [`Element::os_signal`](crate::Element::os_signal) run when the process receives the signal
-    /// `number`, in place of the signal's default action. If `on` is false, the signal has its default
-    /// action again.
+    /// `number`, in place of the signal's default action. If `on` is false, the element no longer gets the
+    /// signal. SIGINT and SIGTERM then end the run again; other signals are ignored, because their default
+    /// action is not restored.
     ///
     /// # Errors
     /// If the operating system does not allow to wait for the signal.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::{Call, Cx, Host, Signal};
 use crate::{ElementId, Facts};
 
-/// The graph from the point of view of one element, which all questions about ports and annotations are
-/// about.
+/// The graph from the point of view of one element. Questions about ports and annotations are about this
+/// element.
 #[derive(Clone, Copy)]
 pub struct GraphView<'c> {
     host: &'c dyn Host,
@@ -57,8 +57,8 @@ impl<'c> GraphView<'c> {
     }
 
     /// True if flow marks are in use at the element. An element that declares
-    /// [`Marks::Gives`](crate::effects::Marks) then has to mark the flows of packets; an element that
-    /// declares `Marks::Takes` may rely on the marks of incoming packets.
+    /// [`FlowMarks::Gives`](crate::effects::FlowMarks::Gives) then has to mark the flows of packets; an
+    /// element that declares `FlowMarks::Takes` may rely on the marks of incoming packets.
     pub fn uses_flow_marks(self) -> bool {
         self.facts.flow_marks.get(self.id).copied().unwrap_or(false)
     }
@@ -90,8 +90,8 @@ impl<'c> GraphView<'c> {
         found.into_iter().filter_map(|(id, service)| Some((id, service.downcast().ok()?))).collect()
     }
 
-    /// Returns the numbers of all elements to which packets that leave by an output may come. It searches
-    /// the whole graph: call it only during initialization.
+    /// Returns the numbers of all elements to which packets that leave by an output may come. The function
+    /// searches the whole graph: call it only during initialization.
     pub fn reached(self, output: usize) -> BTreeSet<ElementId> {
         self.host.reached(self.id, output)
     }

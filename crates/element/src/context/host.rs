@@ -89,8 +89,8 @@ pub struct PlannedCall {
     pub argument: usize,
 }
 
-/// A signal with which an element tells elements upstream that it has no room, or elements downstream that
-/// it has no packets, so that they need not push or pull (Click's notifiers).
+/// A signal of an element to elements upstream or downstream (Click's notifiers). Without room, elements
+/// upstream need not push to the element; without packets, elements downstream need not pull from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// A signal to elements downstream that pull from the element, directly or through other elements: it
@@ -135,7 +135,7 @@ pub enum Precision {
     /// Late by the delay with which a sleep of the worker ends. It is meant for timers that poll a device,
     /// which does not signal when it is ready, many times a millisecond.
     Coarse,
-    /// As late as [`Coarse`](Self::Coarse), and no reason to go on: a run that ends when nothing is left to
+    /// Late like [`Coarse`](Self::Coarse), and no reason to go on: a run that ends when nothing is left to
     /// do ends although the timer is set. It is meant for work that the end of a run does, too, such as
     /// writing a buffer to a file.
     Background,
@@ -208,17 +208,17 @@ pub trait Host {
     fn is_push(&self, element: ElementId, output: bool, port: usize) -> bool;
     /// Returns the service of a type that an element has published; `None` if it has published none.
     fn service(&self, element: ElementId, of: std::any::TypeId) -> Option<Arc<dyn Any + Send + Sync>>;
-    /// Returns the nearest elements that have published a service of a type, with their services, along
-    /// every path that packets can take from the element's outputs (or to its inputs, if `downstream` is
-    /// false).
+    /// Returns the nearest elements that have published a service of a type, with their services. The
+    /// search follows every path that packets can take from the element's outputs (or to its inputs, if
+    /// `downstream` is false).
     fn nearest(&self, element: ElementId, downstream: bool, of: std::any::TypeId) -> Vec<Nearby>;
 
     /// Returns the numbers of all elements to which packets that leave by an output may come.
     fn reached(&self, element: ElementId, output: usize) -> std::collections::BTreeSet<ElementId>;
 
-    /// Returns the state of a signal at a port: for each element from which the signal can come, its number
-    /// in the list of all elements that give this signal, and true if the signal is on. `None` if an element
-    /// on the path gives no such signal, so that it counts as always on.
+    /// Returns the state of a signal at a port. Each element from which the signal can come has an entry:
+    /// its number in the list of all elements that give this signal, and true if the signal is on. `None`
+    /// if an element on the path gives no such signal, so that it counts as always on.
     fn signal_sources(&self, element: ElementId, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>>;
     /// Returns a count of processor cycles, for meters. It differs from run to run.
     fn cycles(&self) -> u64;

@@ -30,8 +30,8 @@ impl Messages<'_, '_> {
         self.cx.host.print(OutputStream::Log(severity), format_args!("{name}: {text}\n"));
     }
 
-    /// Writes a message to the operator, like [`tell`](Self::tell), but without the element's name and class
-    /// in front: for messages whose text contains the name, as in Click.
+    /// Writes a message to the operator, like [`tell`](Self::tell), but without the element's name and
+    /// class before the text: for messages whose text contains the name, as in Click.
     pub fn remark(&mut self, severity: Severity, text: fmt::Arguments<'_>) {
         self.cx.host.print(OutputStream::Log(severity), format_args!("{text}\n"));
     }

@@ -20,9 +20,10 @@ impl<'a> Cx<'a> {
 }
 
 impl Stores<'_, '_> {
-    /// Adds the packets `range` of a store to a batch, on loan, and returns their number. They count as
-    /// made. The number is smaller than requested if a packet cannot be lent now, because it is still on
-    /// loan or there is no memory for a copy. This counts no drops, because a source can lend the packet
+    /// Adds the packets `range` of a store to a batch, on loan, and returns the number of packets added.
+    /// These packets count as made. The number is smaller than requested if the batch is full or the store
+    /// has fewer packets. It is also smaller if a packet cannot be lent now: it is large or still on loan,
+    /// and no copy of it can be made. No drops are counted then, because a source can lend the packet
     /// later.
     #[inline]
     pub fn lend_into(&mut self, store: &mut Store, range: Range<usize>, batch: &mut Batch) -> usize {
@@ -37,8 +38,9 @@ impl Stores<'_, '_> {
         Store::new(self.cx.core.facts.restore)
     }
 
-    /// Puts a packet into a store, where it counts as held. A packet that is itself on loan is copied, or
-    /// dropped if there is no memory for the copy.
+    /// Puts a packet into a store, where it counts as held. A packet that is itself on loan, or is of
+    /// another pool, is copied. The packet is dropped ([`DropReason::NoBuffer`]) if there is no memory for
+    /// the copy or for the store.
     pub fn keep(&mut self, store: &mut Store, packet: Packet) {
         if !store.insert(packet, &mut self.cx.core.pool) {
             self.cx.own().drop(DropReason::NoBuffer, 1);

@@ -22,8 +22,8 @@ impl Cx<'_> {
         self.host.worker()
     }
 
-    /// Hands each packet of a batch to this element's copy at the worker to which the packet belongs, where
-    /// it comes in by the input `input`. It counts as having come to that copy alone.
+    /// Hands each packet of a batch to this element's copy at the worker to which the packet belongs. The
+    /// packet comes in there by the input `input`, and counts as having come to that copy alone.
     ///
     /// The call is for elements to which packets of a flow come spread
     /// ([`Setup::is_spread`](crate::Setup::is_spread)), and for packets that belong to other workers:
@@ -33,8 +33,8 @@ impl Cx<'_> {
     }
 
     /// Hands a batch to this element's copy at another worker, because that copy has the state that is
-    /// needed to process the packets. They are pushed to its input `input`, and count as having come to that
-    /// copy alone.
+    /// needed to process the packets. The packets are pushed to its input `input`, and count as having come
+    /// to that copy alone.
     pub fn hand_over(&mut self, worker: usize, input: usize, batch: Batch) {
         self.send_over(input, Some(worker), batch);
     }
@@ -69,10 +69,10 @@ impl PacketOwners<'_> {
     }
 
     /// Returns a secret key of `length` bytes for the hash with which an interface spreads packets over its
-    /// queues. Each call returns another key. Returns `None` if the interface may use a public key, because
-    /// packets are assigned to workers by the public key too: under the trace clock, and if there is only
-    /// one worker. The hash need not be the same for both directions of a flow: the engine hands packets to
-    /// their worker from whatever queue they come.
+    /// queues. Each call returns another key. Returns `None` if the interface may use a public key: if
+    /// packets are assigned to workers by the public key too, as under the trace clock, and if there is
+    /// only one worker. The hash need not be the same for both directions of a flow: the engine hands
+    /// packets to their worker from whatever queue they come.
     pub fn interface_key(self, length: usize) -> Option<Vec<u8>> {
         let is_secret = self.host.worker().1 > 1 && self.steering_key() != rss::KEY;
         is_secret.then(|| rss::long_key_of(super::secret(), length))
@@ -90,9 +90,9 @@ impl PacketOwners<'_> {
         self.host.owner_of(self.id, packet)
     }
 
-    /// Returns the worker to which packets between two endpoints belong, in either direction. An endpoint is
-    /// an address and a port; for ICMP queries, one has the identifier in place of the port, and the other
-    /// has 0. If no other worker has a copy of this element, it is this worker.
+    /// Returns the worker to which packets between two endpoints belong, in either direction. An endpoint
+    /// is an address and a port; for ICMP queries, one endpoint has the identifier in place of the port,
+    /// and the other has 0. If no other worker has a copy of this element, it is this worker.
     #[inline]
     pub fn between(self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
         self.host.worker_between(self.id, a, b)

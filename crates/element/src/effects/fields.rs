@@ -30,7 +30,7 @@ pub enum Field {
     Payload,
     /// The time stamp of the packet.
     TimeStamp,
-    /// The packet type annotation: whether the packet arrived as unicast, multicast or broadcast.
+    /// The packet type annotation: the kind of destination or origin on the link layer, such as broadcast.
     Kind,
     /// The input port annotation: the number of the input or device that the packet came in by.
     InputPort,

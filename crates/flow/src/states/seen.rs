@@ -1,16 +1,17 @@
-//! The times at which one core has last seen each flow of another core, in ticks of [`TICK`].
+//! The times at which one core has last seen each flow of a designated core, in ticks of [`TICK`].
 
 use packet::Timestamp;
 
 use super::table::Cells;
 
-/// A stamp per entry of a core's table, written by one other core when it sees a packet of the flow. The
-/// stamp is the number of the tick plus one, 0 if the flow was never seen. A stamp is written at most once
-/// per [`TICK`], so the designated core, which reads it, rarely finds its copy of the cache line invalid.
+/// A stamp per entry of a designated core's table, written by one core (the designated core or another)
+/// when that core sees a packet of the flow. The stamp is the number of the tick plus one, or 0 if no flow
+/// of the entry was ever seen. A stamp stays when its entry is reused. It is written only once per tick, so
+/// the designated core, which reads it, rarely finds its copy of the cache line invalid.
 pub(super) struct Seen(Cells);
 
-/// The resolution of the times at which flows were seen: 67 ms. A core writes the stamp of a flow at most
-/// once in this time.
+/// The length of a tick, the resolution of the times at which flows were seen: 67 ms. A core writes the
+/// stamp of a flow once per tick.
 pub const TICK: Timestamp = Timestamp(1 << 26);
 
 impl Seen {
@@ -26,8 +27,8 @@ impl Seen {
         }
     }
 
-    /// Returns the end of the tick in which the flow was last seen, so at most one [`TICK`] too late; zero
-    /// if it was never seen.
+    /// Returns the end of the tick in which a flow of the entry was last seen, so at most one [`TICK`] too
+    /// late. Returns zero if no flow of the entry was ever seen.
     #[inline]
     pub(super) fn last(&self, index: u32) -> Timestamp {
         Timestamp((self.0.get_relaxed(index as usize) as i64).saturating_mul(TICK.0))

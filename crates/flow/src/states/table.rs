@@ -3,8 +3,8 @@
 //! All shared data are words that are read and written atomically, so nothing here is unsafe. Each entry is
 //! a sequence lock (fences as in Boehm, "Can Seqlocks Get Along with Programming Language Memory Models?",
 //! MSPC 2012): it has a version, which is odd while the entry is being written. A reader compares the
-//! version before and after it copies the entry. If the version is odd or has changed, the copy is
-//! inconsistent and the reader tries again.
+//! version before and after it copies the entry. If the version is odd or has changed, the copy may be
+//! inconsistent, and the reader tries again.
 //!
 //! A bucket is one cache line, as in a [`FlowTable`](crate::FlowTable): seven slots that point to entries,
 //! and the first entry of a chain for further entries. An entry never moves to another slot or index.
@@ -42,8 +42,8 @@ const BUCKET: usize = 8;
 /// The average fill level of the slots when the table is full, in percent. It determines the number of
 /// buckets.
 const LOAD_PERCENT: usize = 60;
-/// The largest number of entries on a bucket's chain; further inserts are refused. A reader follows no more
-/// entries than this. Chains are far shorter unless an attacker chooses keys with one hash.
+/// The largest number of entries on a bucket's chain; further inserts into the bucket are refused. A reader
+/// follows no more entries than this. Chains are far shorter unless an attacker chooses keys with one hash.
 const LONGEST_CHAIN: usize = 64;
 /// The number of times that a reader tries to copy an entry that is being written; then it finds nothing.
 /// The loom model uses 1, to limit the number of interleavings.
@@ -135,7 +135,6 @@ impl<K: Key, V: Plain> Table<K, V> {
         self.capacity
     }
 
-    /// Returns the number of words of a key of type `K`.
     fn key_words() -> usize {
         K::new_zeroed().words().len().min(MAX_WORDS)
     }
@@ -170,7 +169,7 @@ impl<K: Key, V: Plain> Table<K, V> {
     }
 
     /// Returns the id and the state of the flow with this key; `None` if it is not in the table, or cannot
-    /// be read at this moment because the writer is changing it.
+    /// be read at this moment because the writer is changing its entry or chain.
     #[inline]
     pub(super) fn get(&self, key: &K, hash: u32) -> Option<(FlowId, V)> {
         let bucket = self.bucket(hash);
@@ -199,8 +198,8 @@ impl<K: Key, V: Plain> Table<K, V> {
         None
     }
 
-    /// Returns a copy of an entry as it was at one moment; `None` if the entry was being written during all
-    /// [`ATTEMPTS`].
+    /// Returns a copy of an entry as it was at one moment; `None` if the entry was being written or changed
+    /// during each of [`ATTEMPTS`] attempts.
     #[inline]
     fn read(&self, index: u32) -> Option<Entry> {
         let start = index as usize * Self::stride();

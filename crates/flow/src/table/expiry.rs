@@ -17,7 +17,8 @@ use crate::key::Key;
 
 /// The largest number of turns of the hand per time-out; a turn examines all entries once. A turn begins no
 /// sooner than `timeout / SLACK` after the start of the previous turn. So the cost is bounded, however
-/// often [`FlowTable::expire`] is called, and a flow expires late by an eighth of the time-out.
+/// often [`FlowTable::expire`] is called. The pause makes a flow expire late by at most an eighth of the
+/// time-out.
 pub const SLACK: i64 = 8;
 
 /// The number of entries that are examined together: the buckets of all due flows are prefetched before the
@@ -35,7 +36,7 @@ pub(super) struct Turn {
 
 impl<K: Key> FlowTable<K> {
     /// Ends flows that were last seen at or before `now - timeout` and are not held. Calls `ended` with the
-    /// id and the key of each, and returns their number.
+    /// id and the key of each ended flow, and returns the number of these flows.
     ///
     /// A call examines at most `at_most` entries, and the next call continues at the next entry. A turn of
     /// the hand covers all entries up to the highest index ever used, so it takes that number divided by

@@ -45,8 +45,8 @@ impl<K: Key> FlowTable<K> {
         can_hold
     }
 
-    /// Ends one call of [`FlowTable::retain`]. When the last holder of a removed flow releases it, its id
-    /// becomes stale. Returns `false` if the id is stale or has no holder.
+    /// Ends one hold that [`FlowTable::retain`] began. When the last holder of a removed flow releases the
+    /// id, the id becomes stale. Returns `false` if the id is stale or has no holder.
     pub fn release(&mut self, id: FlowId) -> bool {
         if !self.is_current(id) || self.holds[id.index as usize] & !REMOVED == 0 {
             return false;

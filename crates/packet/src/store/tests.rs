@@ -24,7 +24,7 @@ fn annotations_are_those_that_were_stored_however_often_they_are_written() {
     let mut packet = pool.packet(b"packet").unwrap();
     packet.annotations_mut().set_u8(3, 7);
     assert!(store.insert(packet, &mut pool));
-    // Each number is how often one borrower writes to the annotations.
+    // Each number is the number of times that one borrower writes to the annotations.
     for writes in [1, 0, 2, 0, 0, 1] {
         let mut packet = lend(&mut store, 0, &mut pool).unwrap();
         assert_eq!(packet.annotations().u8(3), 7);
