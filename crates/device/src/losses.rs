@@ -5,7 +5,7 @@ use std::fmt::Arguments;
 
 use element::{Cx, DropReason, Timestamp};
 
-/// The shortest time between two messages about the same drop reason.
+/// The shortest time between two messages about the same drop reason, until the end of the run.
 const PAUSE: Timestamp = Timestamp(10_000_000_000);
 /// The largest number of drop reasons of an element. Further reasons are not reported.
 const MOST_REASONS: usize = 8;
@@ -21,7 +21,7 @@ pub(crate) struct Losses([Option<Loss>; MOST_REASONS]);
 struct Loss {
     why: DropReason,
     packets: u64,
-    /// The number of packets when a message last reported it, and the time of that message.
+    /// The value of `packets` in the last message about this reason, and the time of that message.
     told: u64,
     at: Timestamp,
 }

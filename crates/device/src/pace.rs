@@ -7,8 +7,8 @@ use element::{Cx, Signal, Timestamp};
 pub(crate) struct Pace {
     /// True if packets are sent with the time between them that their time stamps have (TIMING).
     timing: bool,
-    /// The time to add to a time stamp to get the time of sending. The first packet that is asked about
-    /// determines it.
+    /// With TIMING, the time to add to a time stamp to get the time of sending. The first call of `is_due`
+    /// determines it, so that the first packet is due at once.
     shift: Option<Timestamp>,
 }
 
@@ -17,7 +17,8 @@ impl Pace {
         Pace { timing, shift: None }
     }
 
-    /// Makes the next packet due at once, and counts the time for later packets from there.
+    /// Makes the packet of the next call of `is_due` due at once, and counts the time for later packets from
+    /// there (TIMING).
     pub(crate) fn restart(&mut self) {
         self.shift = None;
     }

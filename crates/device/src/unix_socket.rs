@@ -22,7 +22,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// at once, one of them gets the path, and the others get the error that it is in use.
 ///
 /// # Errors
-/// If `bind` fails. If another socket is in use at the path, the message names the path.
+/// If `bind` fails, the folder cannot be locked, or the file cannot be removed. If another socket is in use
+/// at the path, the message names the path.
 pub(crate) fn bind<T>(path: &str, mut bind: impl FnMut() -> io::Result<T>) -> Result<T, String> {
     let refused = match bind() {
         Err(error) if error.kind() == ErrorKind::AddrInUse => error,

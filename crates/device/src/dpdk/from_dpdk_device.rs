@@ -127,7 +127,7 @@ use crate::rss_key;
 
 const AGGREGATE: Field = Field::Annotation { offset: Annotations::AGGREGATE as u8, length: 4 };
 
-/// The class.
+/// The element class FromDPDKDevice.
 pub static CLASS: Class = Class {
     name: "FromDPDKDevice",
     ports: "0/1",

@@ -71,7 +71,7 @@ use super::{Refused, Wanted, read_wanted};
 use crate::interface::{Gone, LOOK_AGAIN, cannot};
 use crate::losses::Losses;
 
-/// The class.
+/// The element class ToDPDKDevice.
 pub static CLASS: Class = Class {
     name: "ToDPDKDevice",
     ports: "1/0",

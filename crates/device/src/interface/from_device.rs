@@ -94,7 +94,7 @@ use super::sys::{link, take_error};
 use super::{Gone, LOOK_AGAIN, Presence, cannot, check_method};
 use crate::encapsulation;
 
-/// The class.
+/// The element class FromDevice.
 pub static CLASS: Class = Class {
     name: "FromDevice",
     ports: "0/1-2",

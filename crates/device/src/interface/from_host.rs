@@ -47,7 +47,7 @@ use super::host::Wanted;
 use super::host_interface::HostInterface;
 use super::kernel_tun::KernelTun;
 
-/// The class.
+/// The element class FromHost.
 pub static CLASS: Class = Class {
     name: "FromHost",
     ports: "0/1",

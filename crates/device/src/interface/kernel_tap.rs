@@ -48,6 +48,6 @@ use element::{Class, manual};
 
 use super::kernel_tun::{DESCRIPTION, args};
 
-/// The class.
+/// The element class KernelTap.
 pub static CLASS: Class =
     Class { name: "KernelTap", manual: manual!("kernel_tap.rs"), args: &args("true"), ..DESCRIPTION };

@@ -64,7 +64,7 @@ use super::sys::news::News;
 use super::sys::tun::Tun;
 use super::{Gone, LOOK_AGAIN, cannot};
 
-/// The class.
+/// The element class KernelTun.
 pub static CLASS: Class =
     Class { name: "KernelTun", manual: manual!("kernel_tun.rs"), args: &args("false"), ..DESCRIPTION };
 

@@ -59,7 +59,7 @@ use super::sys::sender::Sender;
 use super::sys::take_error;
 use super::{Gone, cannot, check_method};
 
-/// The class.
+/// The element class ToDevice.
 pub static CLASS: Class = Class {
     name: "ToDevice",
     ports: "1/0-2",

@@ -33,7 +33,7 @@ use super::host::Transmitter;
 use super::host_interface::HostInterface;
 use super::sys::tun::Tun;
 
-/// The class.
+/// The element class ToHost.
 pub static CLASS: Class = Class {
     name: "ToHost",
     ports: "1/0",

@@ -44,7 +44,7 @@ use super::outgoing::{Line, Outgoing};
 use super::{Common, LONGEST_DATAGRAM, MOST_RECEIVED, effects, failed};
 use crate::reason;
 
-/// The class.
+/// The element class McastSocket.
 pub static CLASS: Class = Class {
     name: "McastSocket",
     ports: "0-1/0-1",

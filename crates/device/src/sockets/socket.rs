@@ -71,7 +71,7 @@ use super::{Common, LONGEST_DATAGRAM, MOST_RECEIVED, effects, failed};
 use crate::reason;
 use crate::unix_socket;
 
-/// The class.
+/// The element class Socket.
 pub static CLASS: Class = Class {
     name: "Socket",
     ports: "0-1/0-1",

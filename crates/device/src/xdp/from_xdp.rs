@@ -94,7 +94,7 @@ use crate::interface::{Gone, Presence, cannot};
 use crate::losses::Losses;
 use crate::rss_key;
 
-/// The class.
+/// The element class FromXDP.
 pub static CLASS: Class = Class {
     name: "FromXDP",
     ports: "0/1",

@@ -56,7 +56,7 @@ use super::{Offer, Wanted, copy_of, read_wanted};
 use crate::interface::out_link::OutLink;
 use crate::interface::{Gone, Presence};
 
-/// The class.
+/// The element class ToXDP.
 pub static CLASS: Class = Class {
     name: "ToXDP",
     ports: "1/0",
