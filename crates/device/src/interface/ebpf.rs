@@ -52,13 +52,13 @@ const LINK: i32 = 14;
 const TAG: i32 = 4;
 /// The largest number of VLAN tags that the program skips. Frames with more go to the first worker.
 const TAGS: usize = 2;
-/// The mask of an offset that is not constant. The kernel has to know an upper bound; this one is larger
-/// than the length of any frame.
+/// The mask of an offset that is not constant. The kernel has to know an upper bound; this one is larger than
+/// the offset of any transport header.
 const FURTHEST: i32 = 0x7fff;
 
 /// Returns an XDP program that redirects each frame to a socket in `map`. The steps of `program` choose the
 /// worker by the packet after the link header. The index in the map is the queue's number times `workers`,
-/// plus the worker. Frames that are not IP, or are too short, go to worker 0.
+/// plus the worker. Frames that are not IP, are too short, or have more than two VLAN tags go to worker 0.
 pub(super) fn redirecting(program: &Program, workers: u32, map: c_int) -> Vec<u64> {
     let workers = workers.max(1) as i32;
     choosing(
@@ -181,9 +181,9 @@ impl Code {
         self.add(BPF_ALU | MOV | BPF_K, X, 0, 0, 0);
     }
 
-    /// Writes the instructions that load 1, 2 or 4 bytes of the packet (`size`) into `A`, at the offset
-    /// `at` plus the value of the register `index` if it is given. They jump to the end if the packet is
-    /// too short.
+    /// Writes the instructions that load 1, 2 or 4 bytes of the packet (`size`) into `A`, at the offset `at`
+    /// plus the value of the register `index` if it is given. They jump to the end, with worker 0, if the
+    /// packet is too short.
     fn load(&mut self, size: u32, at: i32, index: Option<u8>) {
         let bytes = match size {
             BPF_B => 1,

@@ -1,11 +1,11 @@
 //! # FromDevice
 //! Receives packets from a network interface.
 //!
-//! The kernel's own network stack sees the packets as well, unless SNIFFER is false. It does nothing with
-//! them if the interface has no addresses. Packets get the time stamp of their reception and the packet
-//! type annotation that the kernel gives them. The MAC header annotation points to their start, and a VLAN
-//! tag that the device took out is put back. Packets that ToDevice sends to the same interface are not
-//! received here.
+//! The kernel's own network stack sees the packets as well, unless SNIFFER is false. If the interface has no
+//! addresses, the stack usually does nothing with them. Packets get the time stamp of their reception and the
+//! packet type annotation that the kernel gives them. The MAC header annotation points to their start, or the
+//! network header annotation, if the interface has no link header. A VLAN tag that the device took out is put
+//! back. Packets that ToDevice sends to the same interface are not received here, unless OUTBOUND is true.
 //!
 //! Local senders, and devices with offloads, deliver large segments and partial checksums. They are
 //! forwarded unchanged if no downstream element depends on them and each path ends at an element that can
@@ -27,8 +27,8 @@
 //! - `SNIFFER`: true if the kernel's network stack sees incoming packets as well. If false, the stack gets
 //!   nothing from the interface, including ARP, until the process ends, even by `kill -9`; needs Linux 6.6
 //!   or later.
-//! - `FORCE_IP`: true to emit IP packets only, with network and transport header annotations and the
-//!   destination annotation set; other packets go to output 1 or are dropped.
+//! - `FORCE_IP`: true to emit IP packets only, with network and transport header annotations and, for IPv4,
+//!   the destination annotation set; other packets go to output 1 or are dropped.
 //! - `METHOD`: `LINUX`; other methods of Click are accepted and mean the same.
 //! - `CAPTURE`: an older name for METHOD.
 //! - `BPF_FILTER`: not supported; a Classifier or IPClassifier downstream does the same.
@@ -44,8 +44,9 @@
 //! - `STEERING`: the distribution of packets to workers: `hash` keeps a flow, in both directions, on one
 //!   worker; `spray` spreads even a single connection: its segments go to random workers, except for
 //!   segments that open and close it. Without it, the engine's setting (`--steering`).
-//! - `GONE`: what happens when the interface is removed: `wait` for another interface of the name DEVNAME,
-//!   which is then opened with all these arguments, or `stop`: the run ends with an error.
+//! - `GONE`: what happens when the interface is removed: `wait` for another interface of the name DEVNAME or
+//!   of the removed interface's last name, which is then opened with all these arguments, or `stop`: the run
+//!   ends with an error.
 //! - `SHARED`: true if FromDevice and FromXDP of other Tidegate processes may receive from the interface as
 //!   well. Each FromDevice gets every packet, so that two processes that forward send each packet twice. If
 //!   false, the second process is refused. Processes of users other than root and this process's user do
@@ -310,7 +311,8 @@ impl FromDevice {
     /// Finds the interface and its link type, and claims it.
     ///
     /// # Errors
-    /// If there is no such interface, or another process has claimed it.
+    /// If there is no such interface, its type cannot be read, or (with SHARED false) another process has
+    /// claimed it.
     fn find(&mut self) -> Result<(), String> {
         let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
         self.index = link::index(&self.device).map_err(|error| failed("SIOCGIFINDEX", &error))?;
@@ -393,12 +395,12 @@ impl FromDevice {
         Ok(())
     }
 
-    /// Makes all copies receive: opens this copy's ring if it has none yet, and unblocks all sockets.
-    /// Called in the first turn of one copy.
+    /// Makes all copies receive: opens this copy's ring if it has none yet, and unblocks all sockets. Called
+    /// in the first turn of the copy that has `begins`.
     #[cold]
     fn begin(&mut self, cx: &mut Cx<'_>) {
         self.is_open = true;
-        // The element that this element replaces has not passed on a ring.
+        // There is no ring yet if this element replaces another element that has not passed on its ring.
         if self.ring.is_none()
             && self.state != Presence::Gone
             && let Err(error) = self.open(cx)
@@ -505,8 +507,8 @@ impl FromDevice {
         cx.warn(format_args!("{}: {text}", self.device));
     }
 
-    /// Checks the interface: follows a new name, reports whether it is up, and detects its removal. After a
-    /// removal, looks for another interface of the name.
+    /// Checks the interface: follows a new name, reports a change between up and down, and detects its
+    /// removal. After a removal, looks for another interface of the name.
     fn look(&mut self, cx: &mut Cx<'_>) {
         if self.state == Presence::Gone {
             return self.find_again(cx);
@@ -612,7 +614,7 @@ impl Element for FromDevice {
             self.begin(cx);
         }
         let looked = self.receive(cx, self.burst.unwrap_or(cx.burst()));
-        // This call also gives a block back to the kernel at once if all its packets have been read.
+        // `is_ready` also gives a block back to the kernel at once if all its packets have been read.
         if self.ring.as_mut().is_some_and(Ring::is_ready) {
             cx.schedule();
         }
@@ -685,7 +687,8 @@ impl Element for FromDevice {
             }
             self.earlier_drops += ring.lost();
         }
-        // The packets in the old ring were received with other settings, so they are dropped.
+        // The packets in the old ring were received with other settings or from another interface, so they
+        // are dropped.
         while let Some(frame) = ring.next() {
             let first = &frame.bytes[..frame.bytes.len().min(SHOWN)];
             if let Some(packet) = cx.packet(first) {

@@ -1,8 +1,10 @@
-//! Makes packets from frames that were received from an interface, for FromDevice and KernelTun.
+//! Makes packets from frames that were received from an interface, for FromDevice, KernelTun, KernelTap and
+//! FromHost.
 //!
-//! A sender may leave work to the receiving device: the segmentation of a large segment, and checksums. The
-//! work is done here unless all downstream elements can handle unfinished packets. A large segment then
-//! becomes frames of the size that its sender chose, and partial checksums are completed.
+//! A sender may leave work to the receiving device: the segmentation of a large segment, and checksums. If a
+//! downstream element cannot handle unfinished packets, the work is done here: a large segment becomes frames
+//! of the size that its sender chose, and partial checksums are completed. Work that interfaces do not take
+//! is always done here: SCTP checksums, and large UDP segments with complete checksums.
 
 use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, Target, Value};
 use element::{Base, Batch, Cx, DropReason, Effects, Packet, Timestamp};
@@ -17,8 +19,7 @@ use crate::losses::Losses;
 /// The length in bytes of the largest frame that interfaces take without cutting it: the longest IP packet
 /// and an Ethernet header.
 const LARGEST: usize = 65535 + 14;
-/// The largest number of frames that are made of a large segment. TCP's smallest segments (48 bytes) make
-/// fewer.
+/// The largest number of frames that are made of a large segment. TCP segments of 48 bytes make fewer.
 const MOST_SEGMENTS: usize = 2048;
 /// The number of bytes that are kept of a frame that is dropped, for elements and people that look at
 /// drops.
@@ -185,7 +186,8 @@ impl Incoming {
 
     /// Makes a packet of a frame, sets its annotations, and appends it to the batch. With `leaves`, an
     /// unfinished checksum or segmentation is left to an interface that the packet leaves by; otherwise a
-    /// partial checksum is completed.
+    /// partial checksum is completed. An SCTP checksum is completed in both cases. In a frame that the kernel
+    /// has cut, no checksum is completed.
     fn take_one(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>, leaves: bool) {
         let Some((mut packet, shift)) = self.packet(cx, received) else { return };
         packet.set_time(received.time);

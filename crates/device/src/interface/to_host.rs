@@ -1,7 +1,8 @@
 //! # ToHost
 //! Passes frames to the machine's own network stack, over the TAP interface of a FromHost.
 //!
-//! The machine takes only frames that are sent to the interface's Ethernet address.
+//! The machine takes only frames that are sent to the interface's Ethernet address or to a group or all
+//! hosts.
 //!
 //! ## Usage
 //! `ToHost(DEVNAME)`
@@ -11,7 +12,7 @@
 //!
 //! ## Handlers
 //! - `dev_name`: the name of the interface.
-//! - `drops`: frames that the machine did not take.
+//! - `drops`: frames that could not be written to the interface.
 //!
 //! ## Example
 //! ```click

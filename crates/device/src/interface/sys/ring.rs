@@ -78,8 +78,8 @@ pub(crate) struct Ring {
     blocks: usize,
     /// The index of the block that is read now or next.
     current: usize,
-    /// The number of packets in this block that have not been read, and the offset of the next packet in
-    /// the block. `None` while the block belongs to the kernel.
+    /// The number of packets in this block that have not been read, and the offset of the next packet in the
+    /// block. `None` if reading of the block has not begun.
     left: Option<(u32, usize)>,
     offloads: bool,
     /// True if all blocks were full, and no block since then had packets that are recent enough to be read.
