@@ -22,10 +22,10 @@ use crate::interface::sys::tun::Attached;
 
 /// The length in bytes of an Ethernet header with a VLAN tag, which the MTU does not include.
 const LINK_HEADER: usize = 18;
-/// The number of buffers in DPDK's own pool, per receive queue of the port, if NB_MBUF is not given. DPDK's
-/// own pool is for ports that cannot use the packet pool.
+/// The number of buffers in DPDK's own pool, per receive queue of the port, if NB_MBUF is 0 or not given.
+/// DPDK's own pool is for ports that cannot use the packet pool.
 const OWN_BUFFERS: u32 = 8192;
-/// The number of descriptors of a queue if NDESC is not given.
+/// The number of descriptors of a queue if NDESC is 0 or not given.
 const DESCRIPTORS: u16 = 1024;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -115,7 +115,7 @@ impl End {
         }
     }
 
-    /// True if the interface was removed. False if there is no interface to watch.
+    /// True if the interface was removed. False if no interface has to be watched.
     pub(super) fn is_gone(&self) -> bool {
         match self {
             End::None => false,
@@ -170,7 +170,8 @@ impl Ports {
     /// elements starts the port.
     ///
     /// # Errors
-    /// If there is no such port, or DPDK refuses a step; the message includes DPDK's output.
+    /// If DPDK does not run, there is no such port, or DPDK refuses a step; the message includes DPDK's
+    /// output.
     pub(super) fn receive(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Receiver, Refused> {
         let (receiver, joined) = self.open_receiver(cx, wanted).map_err(Refused::with_its_words)?;
         match joined {
@@ -204,7 +205,7 @@ impl Ports {
     /// elements starts the port.
     ///
     /// # Errors
-    /// If there is no such port, or DPDK refuses a step; the message includes DPDK's output.
+    /// As for [`receive`](Self::receive).
     pub(super) fn send(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Transmitter, Refused> {
         let (transmitter, joined) = self.open_transmitter(cx, wanted).map_err(Refused::with_its_words)?;
         match joined {

@@ -134,7 +134,7 @@ impl<T: Entry> Producer<T> {
         self.0.producer().store(self.0.own, Ordering::Release);
     }
 
-    /// Returns the number of submitted entries that the kernel has not taken yet.
+    /// Returns the number of written entries, submitted or not, that the kernel has not taken yet.
     pub(crate) fn pending(&mut self) -> u32 {
         self.0.seen = self.0.consumer().load(Ordering::Acquire);
         self.0.own.wrapping_sub(self.0.seen)
