@@ -110,8 +110,8 @@ impl Away {
 }
 
 impl Port {
-    /// True if the port's device was removed. The driver reports that, or the network interface that the
-    /// port uses is gone. The first call that finds it notifies all copies.
+    /// True if the port's device was removed. The driver reports that, or the network interface that the port
+    /// uses is gone. The first call that finds the removal marks the port for all copies.
     pub(super) fn is_gone(&self) -> bool {
         if self.is_lost.load(Ordering::Acquire) {
             return true;

@@ -87,7 +87,7 @@ pub(super) struct Port {
 
 /// The network interface of this machine that a port uses. Some drivers do not report that it was removed.
 pub(super) enum End {
-    /// No interface has to be watched: the port uses none, or its driver reports the removal.
+    /// The port uses no interface. Only its driver can report a removal.
     None,
     /// An interface that exists independently of the driver, by its index in the kernel.
     Interface(i32),
@@ -282,7 +282,7 @@ impl Ports {
     /// in the port's `shares`. Configures the port if this is the first copy that opens it.
     ///
     /// # Errors
-    /// If DPDK does not run, there is no such port, or it cannot be configured.
+    /// If DPDK does not run, there is no such port, it cannot be configured, or DPDK has no memory.
     fn open(&self, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<(Arc<Port>, Arc<Memory>, usize), Refused> {
         if !start::is_running() {
             return Err(Refused::Failed(
@@ -335,8 +335,8 @@ impl Ports {
     }
 
     /// Stops all ports, when the run is over and before any worker releases its memory: no port may still
-    /// have a worker's packets. First takes the packets out of ports that connect workers (`net_ring`).
-    /// Only the first call does something.
+    /// have a worker's packets. First takes the packets out of all receive queues, because ports that connect
+    /// workers (`net_ring`) may hold packets. Only the first call does something.
     pub(super) fn stop(&self, pool: &mut Pool, memory: &Arc<Memory>) {
         let running: Vec<_> =
             lock(&self.open).iter().filter(|port| port.runs.swap(false, Ordering::AcqRel)).cloned().collect();
@@ -409,8 +409,8 @@ impl Port {
             }
             missing += copies;
             let side = usize::from(wanted.sends);
-            // Without N_QUEUES, an element has one queue if QUEUE is given, and one queue per copy
-            // otherwise.
+            // Without N_QUEUES, an element has one queue if QUEUE is given, and one queue per copy otherwise,
+            // within MINQUEUES and MAXQUEUES.
             let usual = if wanted.queue.is_some() { 1 } else { copies as u16 };
             let queues =
                 wanted.queues.unwrap_or(usual.clamp(wanted.least, wanted.most.max(wanted.least))).max(1);
@@ -565,8 +565,8 @@ impl Port {
             port::set_mtu(self.number, mtu)
                 .map_err(|error| self.cannot(&format!("set an MTU of {mtu}"), error))?;
         }
-        // Many virtual ports do not support the setting and receive all frames anyway, so that the error is
-        // not reported.
+        // Many virtual ports do not support the setting (ENOTSUP) and receive all frames anyway, so that this
+        // error is not reported.
         let promiscuous = wanted().any(|wanted| wanted.promiscuous);
         if let Err(error) = port::set_promiscuous(self.number, promiscuous)
             && promiscuous
@@ -583,8 +583,9 @@ impl Port {
         Ok(())
     }
 
-    /// Sets a secret key, by which the port spreads packets over its queues, unless an element has RSS_KEY
-    /// own or the port has a single receive queue. If the port refuses the key, the user is warned.
+    /// Sets a secret key, by which the port spreads packets over its queues, if the engine gives one (with
+    /// several workers, under the real clock), the port can spread packets, its elements have several receive
+    /// queues, and none has RSS_KEY own. If the port refuses the key, the user is warned.
     fn hide_key(&self, cx: &mut Cx<'_>) {
         let receivers = self.shares.iter().filter(|share| !share.wanted.sends);
         let (mut queues, mut keeps) = (0, false);
@@ -642,7 +643,7 @@ impl Receiver {
         &self.port
     }
 
-    /// Returns a warning if the port's MTU allows frames that are longer than a slot.
+    /// Returns a warning if the port's MTU allows frames that are longer than a slot, and `None` otherwise.
     pub(super) fn remark(&self) -> Option<String> {
         let mtu = port::mtu(self.port.number).unwrap_or(0);
         let is_long = mtu + LINK_HEADER > SLOT_CAPACITY;
@@ -728,7 +729,7 @@ impl Transmitter {
         self.queue.waiting()
     }
 
-    /// Returns the number of packets that were copied before they were sent.
+    /// Returns the number of copies that were made of packets to be sent.
     pub(super) fn copied(&self) -> u64 {
         self.queue.copied
     }

@@ -7,8 +7,9 @@
 //! own copies.
 //!
 //! Packets are sent when BURST of them are waiting, and otherwise as soon as the worker has nothing else to
-//! do, or after TIMEOUT. While the port takes no packets, up to IQUEUE packets wait in the element. With a
-//! pull input, further packets wait upstream; with a push input, they are dropped.
+//! do, or after TIMEOUT. With a pull input, they are sent at the end of each turn. While the port takes no
+//! packets, up to IQUEUE packets wait in the element. With a pull input, further packets wait upstream; with
+//! a push input, they are dropped.
 //!
 //! Each worker sends to a queue of its own if the port has enough queues. A packet counts as sent when the
 //! port has taken it.
@@ -19,9 +20,9 @@
 //! ## Arguments
 //! - `PORT`: the port's number, its name (`net_tap0`) or its PCI address.
 //! - `QUEUE`: the first queue; with it, the element has one queue unless N_QUEUES is greater. Without it,
-//!   queues that no other element has.
-//! - `N_QUEUES`: the number of queues; -1 for one per worker.
-//! - `IQUEUE`: packets that wait in the element, a power of two.
+//!   queues that no other element has or, if there are none, shared queues.
+//! - `N_QUEUES`: the number of queues; -1 for one per worker, or a single queue with QUEUE.
+//! - `IQUEUE`: the largest number of packets that wait in the element, a power of two.
 //! - `BLOCKING`: true to retry for a while before packets are dropped.
 //! - `BURST`: packets to wait for before they are sent, and to pull per turn.
 //! - `TIMEOUT`: the time in milliseconds that packets may wait for others; 0 for no longer than needed,
@@ -40,7 +41,7 @@
 //! - `count`: packets sent.
 //! - `dropped`: packets that could not be sent.
 //! - `reset_counts`: sets both counts to zero.
-//! - `copied`: packets that were copied before they were sent.
+//! - `copied`: copies that were made of packets to be sent.
 //! - `hw_count`: packets that the port has sent.
 //! - `hw_bytes`: bytes that the port has sent.
 //! - `hw_errors`: packets that the port could not send.
@@ -182,8 +183,8 @@ struct ToDpdkDevice {
     bell: Option<Arc<EventFd>>,
     count: u64,
     dropped: u64,
-    /// The number of packets that were copied for queues that are closed now. The handler `copied` adds the
-    /// count of the open queue.
+    /// The number of copies of packets for queues that are closed now. The handler `copied` adds the count of
+    /// the open queue.
     copied: u64,
 }
 
@@ -324,7 +325,7 @@ impl ToDpdkDevice {
     }
 
     /// Sends the waiting packets if there are at least BURST of them. Otherwise sets a timer to send them
-    /// when TIMEOUT has passed.
+    /// when TIMEOUT has passed; no timer if TIMEOUT is negative.
     fn send(&mut self, cx: &mut Cx<'_>) {
         if self.waiting() >= self.burst {
             self.flush(cx);
@@ -389,7 +390,7 @@ impl Element for ToDpdkDevice {
         if cx.now() - self.looked > LOOK_AGAIN {
             self.look(cx);
         }
-        // The packets do not wait for further packets: all that can be pulled now have been pulled.
+        // Pulled packets are sent at the end of the turn, and do not wait for further packets.
         self.flush(cx);
         if self.waiting() > 0 {
             cx.set_coarse_timer(0, cx.now() + PAUSE);
