@@ -145,8 +145,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The largest number of records that are skipped one after the other before the turn ends. Without the
-/// limit, a long gap before START would delay other elements.
+/// The largest number of successive records that are skipped before the turn ends. Without the limit, a long
+/// gap before START would delay other elements.
 const MOST_SKIPPED: usize = 1024;
 
 struct FromDump {

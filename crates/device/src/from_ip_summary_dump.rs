@@ -1,12 +1,13 @@
 //! # FromIPSummaryDump
 //! Makes packets from the lines of an IP summary dump, as ToIPSummaryDump writes them.
 //!
-//! A packet has an IPv4 header, and a TCP, UDP or ICMP header if its protocol is one of these. Fields that
-//! the dump does not contain are zero, except for the time to live (100), lengths, and the fields that PROTO
-//! and FLOWID give. Packets are usually shorter than their headers say, and the extra length annotation is
-//! the number of missing bytes. The network and transport header, destination address, time stamp, paint,
-//! aggregate, extra packets and first time stamp annotations are set. Files may be compressed with gzip or
-//! zstd.
+//! A packet has an IPv4 header, and a TCP, UDP or ICMP header if its protocol is one of these. If the dump
+//! has Ethernet fields, an Ethernet header precedes them; with another Ethernet type than IPv4, nothing
+//! follows it. Fields that the dump does not contain are zero, except for the time to live (100), lengths,
+//! and the fields that PROTO and FLOWID give. Packets are usually shorter than their headers say, and the
+//! extra length annotation is the number of missing bytes. The annotations for the network and transport
+//! header, destination address, time stamp, paint, aggregate, extra packets and first time stamp are set.
+//! Files may be compressed with gzip or zstd.
 //!
 //! ## Usage
 //! `FromIPSummaryDump(FILENAME [, KEYWORDS])`
@@ -147,8 +148,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The largest number of lines without a packet that are read one after the other before the turn ends, so
-/// that other elements are not delayed.
+/// The largest number of successive lines without a packet that are read before the turn ends, so that other
+/// elements are not delayed.
 const MOST_SKIPPED: usize = 1024;
 
 /// The largest length of a line or record in bytes. Without a limit, a damaged file could fill the memory.

@@ -16,9 +16,9 @@
 //! - `FILENAME`: the capture.
 //! - `LOOPS`: the number of times that the packets are emitted; -1 for no end.
 //! - `STEERING`: the worker that gets a packet: `rss`, the worker that the packet's flow belongs to; `spray`,
-//!   the worker whose number is the packet's TCP checksum modulo the number of workers, or as with `rss` for
-//!   packets other than TCP, for fragments, and for segments that open or close connections; `turn`, all
-//!   workers in turn; `next`, the worker after the flow's worker, so that all packets have to be handed over.
+//!   the worker whose number is the packet's TCP checksum modulo the number of workers (as with `rss` for
+//!   other packets, fragments, and segments that open or close connections); `turn`, all workers in turn;
+//!   `next`, the worker after the flow's worker, so that all packets have to be handed over.
 //! - `RATE`: packets per second that arrive at all queues together; 0 for as many as can be taken.
 //! - `RING`: the largest number of packets that wait for each worker, with RATE.
 //! - `QUEUES`: the number of receive queues of each worker, over which flows are spread. The queues are

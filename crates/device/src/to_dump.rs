@@ -7,9 +7,9 @@
 //! by itself.
 //!
 //! All packets of a pcap file start with the same kind of header. Unless ENCAP or USE_ENCAP_FROM is given,
-//! the first packet determines the link type, and packets from captures or interfaces of another link type
-//! are left out. A packet that is left out is dropped (`another link type`) or, with an output, passed on. In
-//! both cases the run ends with an error that says how many packets were left out. Packets of several link
+//! the first packet determines the link type. Packets from captures or interfaces of another link type are
+//! then left out. A packet that is left out is dropped (`another link type`) or, with an output, passed on.
+//! In both cases the run ends with an error that says how many packets were left out. Packets of several link
 //! types need several files.
 //!
 //! On a live run, the file's header is written with the first packet, or at the start if ENCAP or
@@ -180,8 +180,8 @@ impl ToDump {
         if packet.link() == self.number { None } else { self.judge(packet) }
     }
 
-    /// Returns the packet's link type if it comes from a capture or interface of another link type than the
-    /// file's and neither ENCAP nor USE_ENCAP_FROM is given. Such a packet is left out.
+    /// Returns the packet's link type if the packet has to be left out: it comes from a capture or interface
+    /// of another link type than the file's. Never the case if ENCAP or USE_ENCAP_FROM is given.
     fn judge(&self, packet: &Packet) -> Option<LinkType> {
         let (own, link) = (self.link?, LinkType::from_number(packet.link()));
         // Ethernet is also the link type of packets that elements have made. Only a packet whose MAC header

@@ -7,8 +7,8 @@
 //! `ip_sum`, `ip_opt`, `ip_capture_len`; `sport`, `dport`; `tcp_seq`, `tcp_ack`, `tcp_off`, `tcp_flags`,
 //! `tcp_opt`, `tcp_ntopt`, `tcp_sack`, `tcp_window`, `tcp_urp`; `udp_len`; `icmp_type`, `icmp_code`,
 //! `icmp_type_name`, `icmp_code_name`, `icmp_flowid`, `icmp_seq`, `icmp_nextmtu`; `payload`, `payload_len`.
-//! Instead of underscores there may be spaces, with quotes around the name, and `ip_` can be left out. A
-//! packet that does not have a field gets `-`, in binary records zeros.
+//! Instead of underscores there may be spaces, with quotes around the name. `ip_` can be left out, except
+//! from `ip_capture_len`. A packet that does not have a field gets `-`, in binary records zeros.
 //!
 //! With an output, packets are passed on after their line was written; with a pull input and no output, the
 //! element pulls by itself. On a live run, lines are in the file within a second; when the run ends, also
@@ -24,8 +24,8 @@
 //! - `VERBOSE`: true to add the host and the time to these lines.
 //! - `BANNER`: a text for a line `!creator`.
 //! - `BINARY`: true to write binary records.
-//! - `MULTIPACKET`: true to write one line for each of the packets that a packet stands for (its extra
-//!   packets annotation plus one), unless `count` is one of the fields.
+//! - `MULTIPACKET`: true to write one line for each of the packets that a packet stands for: its extra
+//!   packets annotation plus one. Without effect if `count` is one of the fields.
 //! - `BAD_PACKETS`: true to write a line `!bad` before packets with bad headers.
 //! - `CAREFUL_TRUNC`: true to treat packets that are shorter than their IP header says as bad, too.
 //! - `EXTRA_LENGTH`: true to add the extra length annotation to lengths.

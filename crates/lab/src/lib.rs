@@ -113,8 +113,8 @@ impl Net {
     }
 
     /// Connects two namespaces by a virtual cable (a pair of veth interfaces). Each end is a namespace, the
-    /// name of the interface to make there, and its address with prefix length, or an empty string for no
-    /// address. When the call returns, both interfaces are up and packets pass.
+    /// name of the interface to make there, and the interface's address with prefix length. An empty string
+    /// means no address. When the call returns, both interfaces are up and packets pass.
     ///
     /// # Errors
     /// The error message of `ip`; or that an interface is not up within [`PATIENCE`].

@@ -34,9 +34,8 @@ fn bytes(n: usize) -> Vec<u8> {
     (0..n.div_ceil(8)).flat_map(|_| random.u64(..).to_le_bytes()).take(n).collect()
 }
 
-/// Sends `n` bytes over TCP from namespace `from` to an address in namespace `to`, and compares the bytes
-/// that arrive with the bytes that were sent. Runs `meanwhile` once, when a quarter of the bytes has
-/// arrived.
+/// Sends `n` bytes over TCP from namespace `from` to an address in namespace `to`. Compares the bytes that
+/// arrive with the bytes that were sent. Runs `meanwhile` once, when a quarter of the bytes has arrived.
 ///
 /// # Errors
 /// If the connection fails, if no data arrive for 20 seconds, or if other bytes arrive than were sent.

@@ -9,14 +9,13 @@
 //! follows the number. After a successful read, `DATA n` and n bytes follow.
 //!
 //! When another configuration replaces a running one, the listening socket and its clients go to the new
-//! element of the same name and address. So give the element a name. A new element with the same address
-//! and another name needs RETRIES of 1 or more, because the address is in use until the old element is
-//! closed.
+//! element of the same name and address. So give the element a name. A new element with the same address and
+//! another name needs RETRIES of 1 or more: the address is in use until the old element is closed.
 //!
-//! The handler `hotconfig` installs another configuration, if `tidegate click` was started with
-//! `--config-dir DIR`: its value is the name of a file below that folder, `WRITE hotconfig edge.click`. The
-//! text of a configuration gives the right to read and write files, so it is taken only from clients of a
-//! Unix socket, and only with `--allow-config`.
+//! The handler `hotconfig` installs another configuration, if `tidegate click` was started with `--config-dir
+//! DIR`: its value is the name of a file below that folder, `WRITE hotconfig edge.click`. The text of a
+//! configuration gives the right to read and write files. Therefore it is taken only from clients of a Unix
+//! socket, and only with `--allow-config`.
 //!
 //! The file of a Unix socket that a killed program has left is replaced. If another process or element has
 //! the socket open, the address counts as in use. If several programs start at once, one of them gets the
@@ -564,7 +563,6 @@ impl ControlSocket {
     }
 
     fn welcome(&mut self, cx: &mut Cx<'_>, stream: Stream, from: &str) {
-        // The connection that has been silent for longest is closed to make room.
         if self.connections.len() >= MOST_CONNECTIONS {
             let oldest = self.connections.iter().enumerate().min_by_key(|(_, c)| c.heard);
             if let Some((index, _)) = oldest {
@@ -675,8 +673,8 @@ impl Element for ControlSocket {
         }
         self.connections.clear();
         cx.files().unwatch(LISTENER);
-        // The file at the path belongs to this element as long as its socket is open, so it is removed
-        // first.
+        // The file at the path belongs to this element as long as its socket is open. Therefore the file is
+        // removed before the socket is closed.
         if self.listener.is_some()
             && let Address::Unix(path) = &self.address
         {

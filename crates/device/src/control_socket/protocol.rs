@@ -403,8 +403,8 @@ fn value_behind<'a>(line: &'a str, handler: &str) -> &'a str {
     behind_command.trim_start().strip_prefix(handler).unwrap_or_default().trim()
 }
 
-/// Replaces each byte that is not a printable ASCII character by `^X` or by an octal number, as Click does,
-/// so that the line contains no line ends.
+/// Replaces each byte that is not a printable ASCII character by `^X` or by an octal number, as Click does.
+/// So the result contains no line ends.
 fn printable(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for byte in line.bytes() {

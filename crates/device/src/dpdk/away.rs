@@ -3,7 +3,7 @@
 //! Each copy of an element leaves the removed port; the last copy removes the port from DPDK. From then on,
 //! each copy looks for the port at intervals. The first one makes DPDK probe for the device, and all copies
 //! open their queues as at the start. A copy that has left the port keeps its [`Memory`] until the port is
-//! removed from DPDK, because the port's driver may have slots of it until then.
+//! removed from DPDK: until then, the port's driver may have slots of it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

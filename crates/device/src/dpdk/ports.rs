@@ -386,9 +386,9 @@ fn there_are() -> String {
 }
 
 impl Port {
-    /// Assigns queues to each element that requires the port, in the order in which the elements were
-    /// built, and configures the port with all these queues. `number` is the port's number in DPDK, `all`
-    /// has the elements' requirements, and `buffers` is NB_MBUF or 0.
+    /// Configures the port with queues for all elements that require it. Assigns the queues in the order in
+    /// which the elements were built. `number` is the port's number in DPDK, `all` has the elements'
+    /// requirements, and `buffers` is NB_MBUF or 0.
     ///
     /// # Errors
     /// If the port has too few queues, two elements receive from one queue, or DPDK refuses.
@@ -583,9 +583,10 @@ impl Port {
         Ok(())
     }
 
-    /// Sets a secret key, by which the port spreads packets over its queues, if the engine gives one (with
-    /// several workers, under the real clock), the port can spread packets, its elements have several receive
-    /// queues, and none has RSS_KEY own. If the port refuses the key, the user is warned.
+    /// Sets a secret key, by which the port spreads packets over its queues. Does nothing if the engine gives
+    /// no key: with one worker, or under the trace clock. Does nothing either if the port cannot spread
+    /// packets, if its elements have a single receive queue, or with RSS_KEY own. If the port refuses the
+    /// key, the user is warned.
     fn hide_key(&self, cx: &mut Cx<'_>) {
         let receivers = self.shares.iter().filter(|share| !share.wanted.sends);
         let (mut queues, mut keeps) = (0, false);
@@ -650,9 +651,9 @@ impl Receiver {
         is_long.then(|| format!("frames of more than {SLOT_CAPACITY} bytes may be lost"))
     }
 
-    /// Receives at most `most` packets from all queues in turn, and calls `show` for each packet with the
-    /// hash that the port computed and the number of the queue. Returns the number of packets; `None` while
-    /// the port has not been started.
+    /// Receives at most `most` packets from all queues in turn. Calls `show` for each packet, with the hash
+    /// that the port computed and the number of the queue. Returns the number of packets; `None` while the
+    /// port has not been started.
     pub(super) fn receive(
         &mut self,
         cx: &mut Cx<'_>,

@@ -2,9 +2,8 @@
 //! Sends packets to a port of DPDK, directly from the packet pool.
 //!
 //! Packets must have a link header. The port reads them from the packet pool, and their slots return to the
-//! pool when they have been sent. Packets that do not lie in one slot of the pool of this element's worker
-//! are copied first, as are packets for cards that cannot reach the pool. The driver for AF_XDP makes its
-//! own copies.
+//! pool when they have been sent. Packets are copied first if they do not lie in one slot of the pool of this
+//! element's worker, or if the card cannot reach the pool. The driver for AF_XDP makes its own copies.
 //!
 //! Packets are sent when BURST of them are waiting, and otherwise as soon as the worker has nothing else to
 //! do, or after TIMEOUT. With a pull input, they are sent at the end of each turn. While the port takes no
@@ -217,8 +216,8 @@ impl ToDpdkDevice {
         cx.accounts().count_sent(sent);
     }
 
-    /// Checks whether the port's device was removed. If so, reports it, and then stops the run (GONE stop),
-    /// or drops waiting packets, leaves the port and sets a timer to look for it (GONE wait).
+    /// Checks whether the port's device was removed. If so, reports the removal. Then stops the run (GONE
+    /// stop), or drops waiting packets, leaves the port and sets a timer to look for it (GONE wait).
     #[cold]
     fn look(&mut self, cx: &mut Cx<'_>) {
         self.looked = cx.now();

@@ -82,7 +82,6 @@ impl Program {
         self.labels[label.0] = self.steps.len();
     }
 
-    /// Appends instructions.
     pub(crate) fn add(&mut self, steps: impl IntoIterator<Item = Step>) {
         self.steps.extend(steps);
     }

@@ -1,7 +1,6 @@
 //! Assembles a program of [`cbpf`](super::cbpf) steps as eBPF (bpf(2), RFC 9669), the kernel's newer
-//! language, so that XDP can run it on frames that an interface has just received. Each access to the
-//! packet is checked against the packet's end, because the kernel must be able to prove that the program is
-//! safe.
+//! language. XDP can run the result on frames that an interface has just received. Each access to the packet
+//! is checked against the packet's end, because the kernel must be able to prove that the program is safe.
 //!
 //! The program chooses a worker. The frame then goes to the worker's socket at the queue by which it was
 //! received.
@@ -146,8 +145,8 @@ impl Code {
             .collect()
     }
 
-    /// Writes the instructions that store the queue's number on the stack and make the register `PACKET`
-    /// point to the IP header, after the link header and VLAN tags.
+    /// Writes the instructions that store the queue's number on the stack, and that make the register
+    /// `PACKET` point to the IP header. They skip the link header and VLAN tags.
     fn find_packet(&mut self) {
         let word = BPF_LDX | BPF_MEM | BPF_W;
         self.add(word, PACKET, CONTEXT, DATA, 0);
@@ -181,7 +180,7 @@ impl Code {
         self.add(BPF_ALU | MOV | BPF_K, X, 0, 0, 0);
     }
 
-    /// Writes the instructions that load 1, 2 or 4 bytes of the packet (`size`) into `A`, at the offset `at`
+    /// Writes the instructions that load 1, 2 or 4 bytes of the packet (`size`) into `A`. The offset is `at`,
     /// plus the value of the register `index` if it is given. They jump to the end, with worker 0, if the
     /// packet is too short.
     fn load(&mut self, size: u32, at: i32, index: Option<u8>) {

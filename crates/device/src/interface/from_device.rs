@@ -11,8 +11,8 @@
 //! forwarded unchanged if no downstream element depends on them and each path ends at an element that can
 //! send them. Otherwise they become ordinary frames with complete checksums here.
 //!
-//! With several workers, each worker has a receive ring of its own, and the kernel chooses the ring of a
-//! packet by a program of Tidegate. The program finds the worker that the packet's flow belongs to or, with
+//! With several workers, each worker has a receive ring of its own. The kernel chooses the ring of a packet
+//! by a program of Tidegate. The program finds the worker that the packet's flow belongs to or, with
 //! spraying, gives TCP segments to any worker (STEERING).
 //!
 //! ## Usage
@@ -58,8 +58,8 @@
 //! ## Handlers
 //! - `count`: packets received.
 //! - `reset_counts`: sets the count to zero.
-//! - `kernel_drops`: packets that the kernel had no room for, or that had waited in a full ring for more
-//!   than a quarter of a second.
+//! - `kernel_drops`: packets that the kernel had no room for, that had waited in a full ring for more than a
+//!   quarter of a second, or that were left in the ring of a removed interface.
 //! - `encap`: the encapsulation of packets.
 //! - `active`: true if it receives.
 //!

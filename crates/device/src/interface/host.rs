@@ -50,8 +50,8 @@ pub(super) struct Wanted {
     pub(super) mtu: Option<u32>,
 }
 
-/// The number of times that an interface has been created. All workers share it, so that the first worker
-/// to open the interface creates it and the others attach a queue, also after it was removed.
+/// The number of times that an interface has been created. All workers share the number, so that the first
+/// worker to open the interface creates it, and the others attach a queue. That also holds after a removal.
 pub(super) type Made = Mutex<u32>;
 
 /// Opens a queue of the interface, and creates the interface if no other worker has done so. `time` counts

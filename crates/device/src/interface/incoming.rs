@@ -148,9 +148,9 @@ impl Incoming {
         self.scratch = scratch;
     }
 
-    /// Returns how a large segment is divided into frames. Returns `None` if it cannot be divided: the
-    /// frame has been cut, or its headers do not match the kind of segments and the position of the
-    /// checksum, as with segments inside a tunnel.
+    /// Returns how a large segment is divided into frames. Returns `None` if it cannot be divided: the frame
+    /// has been cut, it would become more than [`MOST_SEGMENTS`] frames, or its headers are not as declared,
+    /// as with segments inside a tunnel.
     fn segments(&self, received: &Received<'_>) -> Option<Segments> {
         let virtio = &received.virtio;
         if received.bytes.len() < received.length {
@@ -497,7 +497,7 @@ mod tests {
         // of segments.
         let tunnel = around(&[&[8, 0, 0, 0, 0, 0, 7, 0], &inner[..]].concat());
         let inside = VirtioNet { checksum_start: virtio.checksum_start + 50, header_length: 104, ..virtio };
-        // The same frame, declared as segments of UDP inside VXLAN.
+        // The frame `tunnel` again, declared as segments of UDP inside VXLAN.
         let inside_udp = VirtioNet { gso_type: VirtioNet::UDP, ..inside };
         let datagram = around(&[3; 3000]);
         let at = |gso_type, gso_size| VirtioNet { gso_type, gso_size, checksum_offset: 6, ..virtio };

@@ -6,7 +6,7 @@
 //! by ARP queries, which the configuration has to answer. The machine takes only frames that are sent to the
 //! interface's Ethernet address (ETHER) or to a group or all hosts.
 //!
-//! Large segments and partial checksums are forwarded unchanged if no downstream element depends on them
+//! Large segments and partial checksums are forwarded unchanged, if no downstream element depends on them,
 //! and each path ends at an element that can send them. Otherwise they become ordinary frames with complete
 //! checksums here.
 //!

@@ -2,13 +2,13 @@
 //! Exchanges IP packets with the machine's own network stack, over a TUN interface.
 //!
 //! The interface is created when the graph starts, with an address and a network, and is removed with the
-//! element. Packets that the machine sends to other addresses of the network come out of the element, and the
+//! element. Packets that the machine sends to other addresses of the network come out of the element. The
 //! machine receives the packets that go into the element. Packets from the machine that are not IP leave by
 //! output 1, or are dropped if there is no output 1; with TAP true, all packets leave by output 0.
 //!
-//! Large segments and partial checksums are forwarded unchanged if no downstream element depends on them
-//! and each path ends at an element that can send them. Otherwise they become ordinary packets with
-//! complete checksums here.
+//! Large segments and partial checksums are forwarded unchanged, if no downstream element depends on them,
+//! and each path ends at an element that can send them. Otherwise they become ordinary packets with complete
+//! checksums here.
 //!
 //! ## Usage
 //! `KernelTun(ADDR/MASK [, GATEWAY, KEYWORDS])`

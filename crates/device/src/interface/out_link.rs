@@ -17,8 +17,8 @@ use crate::reason;
 /// The first and the longest time to wait before the next attempt, while the interface takes nothing.
 const LEAST_PAUSE: Timestamp = Timestamp(20_000);
 const LONGEST_PAUSE: Timestamp = Timestamp(1_000_000);
-/// The time for which an interface may take nothing before its carrier is checked, and the time between two
-/// checks of a sender through the queueing discipline.
+/// The time for which an interface may take nothing before its carrier is checked; also the time between two
+/// calls of `is_connected` that check the carrier.
 const STUCK: Timestamp = Timestamp(100_000_000);
 /// The time after which the MTU is read again if a packet is too long for the MTU that is known.
 const LOOK: Timestamp = Timestamp(1_000_000_000);

@@ -25,8 +25,8 @@
 //! - `SET_ERROR_ANNO`: accepted because old versions of Click have it, without effect.
 //! - `IGNORE_QUEUE_OVERFLOWS`: accepted for the same reason; overflows are counted.
 //!
-//! Packets that were sent leave by output 0 if there is one, and packets that could not be sent leave by
-//! output 1 if there is one.
+//! Packets that were sent leave by output 0, and packets that could not be sent leave by output 1, if there
+//! are such outputs.
 //!
 //! ## Handlers
 //! - `debug`: the value of DEBUG.

@@ -1,13 +1,13 @@
 //! # Socket
 //! Sends its input packets over a TCP, UDP or Unix socket, and emits the packets that arrive there.
 //!
-//! Packets do not go from the input to the output. With `TCP` and `UNIX`, the element is a server, which
-//! waits at its address for one connection at a time, or a client, which connects when the graph starts.
-//! Their streams have no packet boundaries: packets are sent as bytes, and bytes that are read together
-//! become a packet. With `UDP` and `UNIX_DGRAM`, each packet is a datagram. A server sends to the sender of
-//! the last datagram that was not empty; a client sends to the address that it was given. The file of a Unix
-//! socket that a killed program has left is replaced; if another process or element has the socket open, the
-//! element fails.
+//! Packets do not go from the input to the output. With `TCP` and `UNIX`, the element is a server or a
+//! client. A server waits at its address for one connection at a time; a client connects when the graph
+//! starts. Their streams have no packet boundaries: packets are sent as bytes, and bytes that are read
+//! together become a packet. With `UDP` and `UNIX_DGRAM`, each packet is a datagram. A server sends to the
+//! sender of the last datagram that was not empty; a client sends to the address that it was given. The file
+//! of a Unix socket that a killed program has left is replaced; if another process or element has the socket
+//! open, the element fails.
 //!
 //! Pushed packets wait in the element while the socket takes nothing. When 4096 packets wait, the upstream
 //! element has to wait, too. If nothing can be sent for a second, further packets are dropped. With a pull
@@ -658,8 +658,8 @@ impl Element for Socket {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // The file at the path belongs to this element as long as its socket is open, so the file is removed
-        // before the socket is closed.
+        // The file at the path belongs to this element as long as its socket is open. Therefore the file is
+        // removed before the socket is closed.
         if let Some(path) = self.made.take() {
             let _ = std::fs::remove_file(path);
         }

@@ -7,17 +7,17 @@
 //! same interface shares the queues.
 //!
 //! Packets get the time of the turn in which they were read, and the MAC header annotation points to their
-//! start. Frames are received before the kernel segments them or completes their checksums. Therefore
-//! senders on the same machine should not leave the segmentation of large segments to the interface
-//! (`ethtool -K IF tso off gso off` at the other end of a virtual cable). Large segments would be lost,
-//! which `rx_dropped` counts and a message reports. Partial checksums of such senders are completed.
+//! start. Frames are received before the kernel segments them or completes their checksums. Therefore senders
+//! on the same machine should not leave the segmentation of large segments to the interface. At the other end
+//! of a virtual cable, `ethtool -K IF tso off gso off` achieves that. Large segments would be lost, which
+//! `rx_dropped` counts and a message reports. Partial checksums of such senders are completed.
 //!
-//! With several workers, worker k has the queues whose number modulo the number of workers is k, and the
-//! interface chooses the queue of a frame. If there are fewer queues than workers, or with QUEUE, all
-//! workers receive from each queue, and the program gives each worker the frames of its flows. With
-//! `--steering spray`, too, all workers receive from each queue; the program then gives TCP segments to
-//! random workers, except for segments that open or close connections. No frames are received until all
-//! workers have opened their queues.
+//! With several workers, worker k has the queues whose number modulo the number of workers is k. The
+//! interface chooses the queue of a frame. If there are fewer queues than workers, or with QUEUE, all workers
+//! receive from each queue; the program then gives each worker the frames of its flows. With `--steering
+//! spray`, too, all workers receive from each queue; the program then gives TCP segments to random workers,
+//! except for segments that open or close connections. No frames are received until all workers have opened
+//! their queues.
 //!
 //! ## Usage
 //! `FromXDP(DEVNAME [, QUEUE, KEYWORDS])`

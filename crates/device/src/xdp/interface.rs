@@ -279,10 +279,11 @@ impl State {
         Ok(())
     }
 
-    /// Sets a secret key, if the engine gives one (with several workers, under the real clock), no element
-    /// has RSS_KEY own, and the elements of this graph have all `queues` queues of the interface, at least
-    /// two. If other programs have some of the queues, the key stays, because it also spreads frames over
-    /// those. If the interface refuses the key, the user is warned.
+    /// Sets a secret key at the interface, of which the elements of this graph have `queues` queues. Does
+    /// nothing if the engine gives no key: with one worker, or under the trace clock. Does nothing either
+    /// with RSS_KEY own, with a single queue, or if the interface has further queues. Further queues may
+    /// belong to other programs, whose frames the key spreads as well. If the interface refuses the key, the
+    /// user is warned.
     fn hide_key(&mut self, cx: &mut Cx<'_>, device: &str, queues: usize) {
         let keeps = self.receivers.iter().any(|(_, wanted)| wanted.keeps_key);
         let are_all = || link::receive_queues(device).is_ok_and(|all| all as usize == queues);

@@ -1,5 +1,5 @@
-//! The receiving half of a queue of an interface. It is either the owner of the queue, whose pool the
-//! kernel receives into, or a guest, by which another worker receives from the same queue.
+//! The receiving half of a queue of an interface. The half is either the owner of the queue, whose pool the
+//! kernel receives into, or a guest. By a guest, another worker receives from the same queue.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -21,9 +21,9 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Creates the state of a queue with this number of `guests`. The kernel may have `share` slots of the
-    /// owner's pool for the queue, the owner's rings have `ring` entries, and `bell` wakes the owner.
-    /// Guests' rings are made so small that, even if all of them are full, a ring of slots remains for the
-    /// owner, unless there are too few slots for that.
+    /// owner's pool for the queue, the owner's rings have `ring` entries, and `bell` wakes the owner. Guests'
+    /// rings are made small: even if all of them are full, a ring of slots remains for the owner. If there
+    /// are too few slots for that, each guest's ring has [`LEAST_RING`] entries, or `ring` if that is less.
     pub(super) fn new(
         recipient: Recipient,
         bell: Arc<EventFd>,

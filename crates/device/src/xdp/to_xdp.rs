@@ -141,8 +141,8 @@ struct ToXdp {
     is_lost: bool,
     /// True while the timer `LOOK` is set. Further failures do not postpone the timer.
     is_looking: bool,
-    /// True from the time when the queue was closed because the interface was removed, until a queue of
-    /// another interface with its name has been opened.
+    /// True if the queue was closed because the interface was removed, and no queue of another interface with
+    /// its name has been opened since.
     is_closed: bool,
     pulls: u64,
     count: u64,
@@ -239,8 +239,8 @@ impl ToXdp {
     }
 
     /// Puts the packets of a batch into the send ring, without making the kernel send. Drops packets that are
-    /// shorter than a link header or longer than the interface carries, and packets for which there is no
-    /// room or no slot. All packets are dropped while the interface is down or this copy has no queue.
+    /// shorter than a link header or longer than the interface carries. Also drops packets for which there is
+    /// no room or no slot. All packets are dropped while the interface is down or this copy has no queue.
     fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         for packet in batch.drain() {
             let fits = self.link.carries(cx.now(), packet.len());

@@ -16,8 +16,8 @@ use packet::{BufferSpan, DeviceId, MAX_PACKET, Packet, Pool, SLOT_STRIDE};
 
 /// The largest number of packets per call that receives or sends; the shim's arrays have this length.
 pub(in crate::dpdk) const BURST: usize = 256;
-/// The number of free slots that DPDK is to have at each call that receives, in addition to a slot for each
-/// packet of the burst.
+/// The number of free slots that DPDK is to have at each call that receives, beyond a slot for each packet of
+/// the burst.
 const LEAST: usize = 256;
 /// Two numbers of free slots that DPDK has. If it has more than the first number, slots return to the pool
 /// until the second number is left.

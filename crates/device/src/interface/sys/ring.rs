@@ -5,11 +5,10 @@
 //! successive packets, and hands it over when it is full or a millisecond has passed. Tidegate reads the
 //! packets, and then gives the block back.
 //!
-//! If packets arrive faster than they are processed, all blocks are full. If packets then arrive more
-//! slowly, the kernel uses up each block that becomes free within a millisecond, and loses the packets that
-//! arrive until the next block is free. That would last for as long as the backlog is processed. Therefore,
-//! after all blocks were full, blocks whose packets have waited for more than a quarter of a second are
-//! skipped.
+//! If packets arrive faster than they are processed, all blocks are full. If packets then arrive more slowly,
+//! the kernel uses up each block that becomes free within a millisecond. It loses the packets that arrive
+//! until the next block is free. That would last for as long as the backlog is processed. Therefore, after
+//! all blocks were full, blocks whose packets have waited for more than a quarter of a second are skipped.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
