@@ -2,12 +2,12 @@
 //! Makes packets from the lines of an IP summary dump, as ToIPSummaryDump writes them.
 //!
 //! A packet has an IPv4 header, and a TCP, UDP or ICMP header if its protocol is one of these. If the dump
-//! has Ethernet fields, an Ethernet header precedes them; with another Ethernet type than IPv4, nothing
-//! follows it. Fields that the dump does not contain are zero, except for the time to live (100), lengths,
-//! and the fields that PROTO and FLOWID give. Packets are usually shorter than their headers say, and the
-//! extra length annotation is the number of missing bytes. The annotations for the network and transport
-//! header, destination address, time stamp, paint, aggregate, extra packets and first time stamp are set.
-//! Files may be compressed with gzip or zstd.
+//! has Ethernet fields, the packet starts with an Ethernet header; with another Ethernet type than IPv4, it
+//! has no IP header. Fields that the dump does not contain are zero, except for the time to live (100),
+//! lengths, and the fields that PROTO and FLOWID give. Packets are usually shorter than their headers say,
+//! and the extra length annotation is the number of missing bytes. The annotations for the network and
+//! transport header, destination address, time stamp, paint, aggregate, extra packets and first time stamp
+//! are set. Files may be compressed with gzip or zstd.
 //!
 //! ## Usage
 //! `FromIPSummaryDump(FILENAME [, KEYWORDS])`
@@ -223,8 +223,8 @@ impl FromIpSummaryDump {
     /// empty binary record.
     ///
     /// # Errors
-    /// If the file cannot be read, a line or record is longer than [`MOST_BYTES`], or a record is shorter
-    /// than its length field.
+    /// If the file cannot be read, a line or record is longer than [`MOST_BYTES`], or the length of a record
+    /// is less than 4, the bytes of the length itself.
     fn read_piece(&mut self) -> io::Result<bool> {
         let Some(dump) = &mut self.dump else { return Ok(false) };
         self.line.clear();

@@ -7,8 +7,8 @@ use element::{Cx, Signal, Timestamp};
 pub(crate) struct Pace {
     /// True if packets are sent with the time between them that their time stamps have (TIMING).
     timing: bool,
-    /// With TIMING, the time to add to a time stamp to get the time of sending. The first call of `is_due`
-    /// determines it, so that the first packet is due at once.
+    /// With TIMING, the time to add to a time stamp to get the time of sending. The first call of `is_due`,
+    /// also after `restart`, determines it, so that its packet is due at once.
     shift: Option<Timestamp>,
 }
 

@@ -5,7 +5,8 @@
 //! addresses, the stack usually does nothing with them. Packets get the time stamp of their reception and the
 //! packet type annotation that the kernel gives them. The MAC header annotation points to their start, or the
 //! network header annotation, if the interface has no link header. A VLAN tag that the device took out is put
-//! back. Packets that ToDevice sends to the same interface are not received here, unless OUTBOUND is true.
+//! back. Packets that ToDevice sends to the same interface are not received here, unless OUTBOUND is true and
+//! ToDevice sends them through the queueing discipline.
 //!
 //! Local senders, and devices with offloads, deliver large segments and partial checksums. They are
 //! forwarded unchanged if no downstream element depends on them and each path ends at an element that can

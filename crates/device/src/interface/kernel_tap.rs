@@ -4,7 +4,7 @@
 //! The interface is created when the graph starts, with an address and a network, and is removed with the
 //! element. The machine sends packets for the network to the element, but first asks for Ethernet addresses
 //! by ARP queries, which the configuration has to answer. The machine takes only frames that are sent to the
-//! interface's Ethernet address (ETHER) or to a group or all hosts.
+//! interface's Ethernet address (ETHER), to a group, or to all hosts.
 //!
 //! Large segments and partial checksums are forwarded unchanged, if no downstream element depends on them,
 //! and each path ends at an element that can send them. Otherwise they become ordinary frames with complete

@@ -1,7 +1,7 @@
 //! # ToHost
 //! Passes frames to the machine's own network stack, over the TAP interface of a FromHost.
 //!
-//! The machine takes only frames that are sent to the interface's Ethernet address or to a group or all
+//! The machine takes only frames that are sent to the interface's Ethernet address, to a group, or to all
 //! hosts.
 //!
 //! ## Usage

@@ -107,7 +107,8 @@ struct McastSocket {
     sockets: Option<Sockets>,
     outgoing: Outgoing,
     waits_to_write: bool,
-    /// The kind of the last reported error. The next error of this kind is not reported.
+    /// The kind of the last reported error. An error of this kind is not reported again until another kind
+    /// has been reported.
     told: Option<ErrorKind>,
     buffer: Vec<u8>,
 }

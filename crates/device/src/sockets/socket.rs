@@ -3,11 +3,11 @@
 //!
 //! Packets do not go from the input to the output. With `TCP` and `UNIX`, the element is a server or a
 //! client. A server waits at its address for one connection at a time; a client connects when the graph
-//! starts. Their streams have no packet boundaries: packets are sent as bytes, and bytes that are read
-//! together become a packet. With `UDP` and `UNIX_DGRAM`, each packet is a datagram. A server sends to the
-//! sender of the last datagram that was not empty; a client sends to the address that it was given. The file
-//! of a Unix socket that a killed program has left is replaced; if another process or element has the socket
-//! open, the element fails.
+//! starts. The streams have no packet boundaries: packets are sent as bytes, and bytes that are read together
+//! become a packet. With `UDP` and `UNIX_DGRAM`, each packet is a datagram. A server sends to the sender of
+//! the last datagram that was not empty; a client sends to the address that it was given. The file of a Unix
+//! socket that a killed program has left is replaced; if another process or element has the socket open, the
+//! element fails.
 //!
 //! Pushed packets wait in the element while the socket takes nothing. When 4096 packets wait, the upstream
 //! element has to wait, too. If nothing can be sent for a second, further packets are dropped. With a pull
