@@ -16,9 +16,9 @@ pub(crate) fn complete(frame: &mut [u8]) -> bool {
 /// Does what [`complete`] does, but without excluding frames by fixed offsets first: parses all headers.
 fn complete_closely(frame: &mut [u8]) -> bool {
     let before = |frame: &[u8], at: usize| -> Option<[u8; 2]> { frame.get(at..)?.first_chunk().copied() };
-    // The offset of the checksum depends on headers, which `start_checksum` parses. It gets a copy of the
-    // frame's first bytes, because it writes the sum of the pseudo header into them. Below, that sum is
-    // compared with the frame's checksum.
+    // The offset of the checksum depends on headers, which `start_checksum` parses. The function gets a copy
+    // of the frame's first bytes, because it writes the sum of the pseudo header into them. Below, that sum
+    // is compared with the frame's checksum.
     let mut head = [0; 128];
     let n = frame.len().min(head.len());
     head[..n].copy_from_slice(&frame[..n]);

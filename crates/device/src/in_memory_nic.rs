@@ -129,7 +129,7 @@ struct InMemoryNic {
     store: Option<Box<Store>>,
     /// For each queue of this worker, the index in `store` after its last packet.
     ends: Vec<usize>,
-    /// For each queue of this worker, the indices in `store` of the packets that have not been emitted in
+    /// For each queue of this worker, the indexes in `store` of the packets that have not been emitted in
     /// this round.
     left: Vec<Range<usize>>,
     /// The index of the queue that is polled in the next turn.
@@ -277,7 +277,8 @@ impl Element for InMemoryNic {
         let queues = self.left.len();
         let left = &mut self.left[self.polled];
         let end = left.end.min(left.start + most);
-        // Fewer packets are lent if packets of the last round are still downstream. They come back soon.
+        // Fewer packets are lent if packets of the last round are still downstream. Those packets come back
+        // soon.
         let lent = cx.stores().lend_into(store, left.start..end, &mut batch);
         left.start += lent;
         self.polled = if self.polled + 1 == queues { 0 } else { self.polled + 1 };

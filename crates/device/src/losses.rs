@@ -28,7 +28,7 @@ struct Loss {
 
 impl Losses {
     /// Counts dropped packets with their drop reason, and reports them if a message is due. `device` is the
-    /// name in messages. `text` says what is wrong with the first packet and what to do. It is `None` if
+    /// name in messages. `text` says what is wrong with the first packet and what to do. `text` is `None` if
     /// another message has reported the cause, for example that an interface is down.
     #[cold]
     pub(crate) fn count(

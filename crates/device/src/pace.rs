@@ -2,7 +2,7 @@
 
 use element::{Cx, Signal, Timestamp};
 
-/// The pace of a source. It holds packets back until their time under the trace clock or with TIMING;
+/// The pace of a source. Packets are held back until their time under the trace clock or with TIMING;
 /// otherwise all packets are due at once.
 pub(crate) struct Pace {
     /// True if packets are sent with the time between them that their time stamps have (TIMING).

@@ -3,7 +3,7 @@
 
 use element::{Batch, Cx};
 
-/// An element that writes packets to a file. It implements two methods and gets the others.
+/// An element that writes packets to a file. An element implements two of the methods and gets the others.
 pub(crate) trait Sink {
     /// Writes the packets of a batch. Packets that are not written are removed from the batch and dropped.
     /// Only a ToDump with an output leaves packets of another link type in the batch.

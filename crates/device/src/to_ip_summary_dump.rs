@@ -144,10 +144,10 @@ struct ToIpSummaryDump {
     extra_length: bool,
     passes_on: bool,
     file: Option<BufWriter<Box<dyn Write + Send>>>,
-    /// A buffer for the line of a packet or, in a binary file, for the message about a bad packet. It is
-    /// kept to reuse its memory.
+    /// A buffer for the line of a packet or, in a binary file, for the message about a bad packet. The buffer
+    /// is kept to reuse its memory.
     text: String,
-    /// A buffer for the binary record of a packet. It is kept to reuse its memory.
+    /// A buffer for the binary record of a packet. The buffer is kept to reuse its memory.
     record: Vec<u8>,
     timer: WriteTimer,
     fault: Option<String>,

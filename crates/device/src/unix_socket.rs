@@ -59,7 +59,7 @@ fn is_left_behind(path: &str) -> Result<bool, String> {
     if !fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
         return Ok(false);
     }
-    // Connecting a datagram socket tests for an owner. It never blocks, and makes no connection that a
+    // Connecting a datagram socket tests for an owner. The call never blocks, and makes no connection that a
     // server would have to accept. The kernel refuses it only if there is no owner; for an owner of another
     // socket type it returns an error of its own.
     match UnixDatagram::unbound().and_then(|probe| probe.connect(path)) {

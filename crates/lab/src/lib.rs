@@ -27,13 +27,13 @@ pub use program::RunningProgram;
 pub use stream::DatagramStream;
 pub use traffic::{download, exchange_datagrams, gets_no_echo_reply, gets_no_reply, hops, ping, transfer};
 
-/// The congestion control of TCP connections, unless an experiment chooses another. It is set explicitly,
-/// because the defaults of kernels differ and results depend on it. Only the connecting ends of [`transfer`]
-/// and [`download`] keep the kernel's default.
+/// The congestion control of TCP connections, unless an experiment chooses another. The lab sets it
+/// explicitly, because the defaults of kernels differ and results depend on it. Only the connecting ends of
+/// [`transfer`] and [`download`] keep the kernel's default.
 pub const CONTROL: &str = "cubic";
 
-/// The time limit of waits that have no shorter limit, such as the wait for a program's output. It is long
-/// enough for a busy machine.
+/// The time limit of waits that have no shorter limit, such as the wait for a program's output. The limit is
+/// long enough for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);

@@ -123,8 +123,8 @@ pub(crate) fn bound<T>(mut bind: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// The largest number of connections that wait to be accepted (listen(2)). It is larger than the number
-/// that any experiment opens at once, so that no connection has to retry.
+/// The largest number of connections that wait to be accepted (listen(2)). The number is larger than the
+/// number of connections that any experiment opens at once, so that no connection has to retry.
 const WAITING: i32 = 4096;
 
 /// Sets the congestion control of a TCP socket, and of connections that it accepts later.
@@ -256,8 +256,8 @@ fn echoes(from: &Namespace, to: Ipv4Addr, n: u16, limit: Duration) -> usize {
 
 /// Returns the routers on the path to an address, like `traceroute`: sends datagrams with a TTL of 1, 2 and
 /// so on up to `most`, and collects the source addresses of the ICMP errors. The list ends with the first
-/// "unreachable" error, which comes from the address itself if it is reached, because its port is closed. It
-/// ends early ahead of a hop that does not answer within 20 seconds.
+/// "unreachable" error, which comes from the address itself if it is reached, because its port is closed. The
+/// list ends early ahead of a hop that does not answer within 20 seconds.
 pub fn hops(from: &Namespace, to: Ipv4Addr, most: u32) -> Vec<Ipv4Addr> {
     let errors = from.enter(|| Socket::new(Domain::IPV4, Type::from(RAW), Some(Protocol::ICMPV4)));
     let mut errors = errors.expect("a process that may create namespaces may create raw sockets");

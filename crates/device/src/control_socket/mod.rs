@@ -438,8 +438,8 @@ fn passes(error: &io::Error) -> bool {
 }
 
 /// Returns the value of a handler of this element itself: `port` of a TCP socket, or `filename` of a Unix
-/// socket. Returns `None` for all other handlers. These two are answered here because the engine cannot call
-/// an element that is in the middle of a turn.
+/// socket. Returns `None` for all other handlers. The two handlers are answered here because the engine
+/// cannot call an element that is in the middle of a turn.
 fn own_value(address: &Address, port: Option<u16>, call: &Call, own: ElementId) -> Option<String> {
     match (address, call.handler.as_str()) {
         _ if call.element != Some(own) => None,

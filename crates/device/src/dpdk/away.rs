@@ -69,7 +69,7 @@ impl Away {
         if let Some(port) =
             ports.known(&self.port.info.name).filter(|port| port.is_lost.load(Ordering::Acquire))
         {
-            // Other copies have opened the port, and its device was removed again. This copy counts as one
+            // Other copies have opened the port, and its device was removed again. This copy counts as a copy
             // that has left.
             self.leave(cx, port);
             return Look::Away(self, None);

@@ -52,7 +52,8 @@ pub(super) struct Ports {
     buffers: AtomicU32,
 }
 
-/// A port that has been configured. It is started when all copies of its elements have set up their queues.
+/// A port that has been configured. The port is started when all copies of its elements have set up their
+/// queues.
 pub(super) struct Port {
     pub(super) number: u16,
     pub(super) info: port::Info,
@@ -91,8 +92,9 @@ pub(super) enum End {
     None,
     /// An interface that exists independently of the driver, by its index in the kernel.
     Interface(i32),
-    /// A TAP interface that the driver has created. It is watched by the driver's file descriptors, because
-    /// it may have been moved to another namespace. They are looked up when the port has been started.
+    /// A TAP interface that the driver has created. The interface is watched by the driver's file
+    /// descriptors, because it may have been moved to another namespace. The descriptors are looked up when
+    /// the port has been started.
     Tap(OnceLock<Attached>),
 }
 
@@ -634,8 +636,8 @@ pub(super) struct Receiver {
     port: Arc<Port>,
     memory: Arc<Memory>,
     queues: Vec<RxQueue>,
-    /// The index of the queue that is read first in the next turn. It advances by one each turn, so that no
-    /// queue starves.
+    /// The index of the queue that is read first in the next turn. The index advances by one each turn, so
+    /// that no queue starves.
     first: usize,
 }
 

@@ -332,7 +332,7 @@ impl ToDpdkDevice {
         let is_left = self.waiting() > 0;
         match self.timeout {
             _ if !is_left => {}
-            // The port did not take all packets. They are tried again soon, whatever TIMEOUT is.
+            // The port did not take all packets. The others are tried again soon, whatever TIMEOUT is.
             _ if self.waiting() >= self.burst => cx.set_coarse_timer(0, cx.now() + PAUSE),
             0 => cx.set_timer(0, cx.now()),
             1.. => cx.set_timer(0, cx.now() + Timestamp(self.timeout.saturating_mul(1_000_000))),

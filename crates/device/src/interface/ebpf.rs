@@ -146,7 +146,7 @@ impl Code {
     }
 
     /// Writes the instructions that store the queue's number on the stack, and that make the register
-    /// `PACKET` point to the IP header. They skip the link header and VLAN tags.
+    /// `PACKET` point to the IP header. The instructions skip the link header and VLAN tags.
     fn find_packet(&mut self) {
         let word = BPF_LDX | BPF_MEM | BPF_W;
         self.add(word, PACKET, CONTEXT, DATA, 0);
@@ -181,8 +181,8 @@ impl Code {
     }
 
     /// Writes the instructions that load 1, 2 or 4 bytes of the packet (`size`) into `A`. The offset is `at`,
-    /// plus the value of the register `index` if it is given. They jump to the end, with worker 0, if the
-    /// packet is too short.
+    /// plus the value of the register `index` if it is given. The instructions jump to the end, with worker
+    /// 0, if the packet is too short.
     fn load(&mut self, size: u32, at: i32, index: Option<u8>) {
         let bytes = match size {
             BPF_B => 1,

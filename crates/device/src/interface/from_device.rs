@@ -333,7 +333,7 @@ impl FromDevice {
     /// another copy has done so.
     ///
     /// # Errors
-    /// If the kernel refuses, with advice.
+    /// If the kernel refuses the barrier; the message contains advice.
     fn seclude(&self) -> Result<(), String> {
         let mut barrier = self.joint.barrier();
         if barrier.as_ref().is_none_or(|(index, _)| *index != self.index) {
@@ -521,8 +521,8 @@ impl FromDevice {
             cx.note(format_args!("{}: is called {name} now", self.device));
             self.device = name;
         }
-        // The kernel unbinds a socket whose interface was removed. This shows the removal even if another
-        // interface has the name and index now.
+        // The kernel unbinds a socket whose interface was removed. An unbound socket shows the removal even
+        // if another interface has the name and index now.
         let is_bound = self.ring.as_ref().is_none_or(|ring| ring.bound() == self.index);
         let state = if is_bound { Presence::of(&self.device, self.index) } else { Presence::Gone };
         if state == Presence::Gone {

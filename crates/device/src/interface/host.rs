@@ -51,7 +51,8 @@ pub(super) struct Wanted {
 }
 
 /// The number of times that an interface has been created. All workers share the number, so that the first
-/// worker to open the interface creates it, and the others attach a queue. That also holds after a removal.
+/// worker to open the interface creates it, and the others attach a queue. The workers do the same after a
+/// removal.
 pub(super) type Made = Mutex<u32>;
 
 /// Opens a queue of the interface, and creates the interface if no other worker has done so. `time` counts

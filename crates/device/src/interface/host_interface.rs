@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::sys::tun::Tun;
 
-/// An interface to which ToHost sends.
+/// A TAP interface that a FromHost has created, as ToHost elements find it.
 #[derive(Default)]
 pub(super) struct HostInterface {
     pub(super) name: String,

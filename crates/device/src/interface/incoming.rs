@@ -203,14 +203,14 @@ impl Incoming {
             && received.bytes.len() >= received.length
             && complete_sctp(&mut packet, self.link, virtio.checksum_start.into());
         if is_sctp {
-            // The checksum has been completed. It cannot be left to an interface, because a virtio-net
-            // header does not show that it is SCTP's.
+            // The checksum has been completed. An SCTP checksum cannot be left to an interface, because a
+            // virtio-net header does not show that the checksum is SCTP's.
         } else if leaves {
             packet.annotations_mut().virtio = virtio;
         } else if is_left && received.bytes.len() >= received.length {
             let start = usize::from(virtio.checksum_start);
             let checksum = completed(packet.chunks(), start);
-            // If the kernel's position of the checksum is outside the packet, nothing is set.
+            // If the offset of the checksum that the kernel reports is outside the packet, nothing is set.
             let _ = set_checksum(packet.data_mut(), start, virtio.checksum_offset.into(), checksum);
         }
         // A large segment is not cut at the snap length, because each segment that it becomes is short

@@ -68,7 +68,8 @@ use super::{Gone, LOOK_AGAIN, cannot};
 pub static CLASS: Class =
     Class { name: "KernelTun", manual: manual!("kernel_tun.rs"), args: &args("false"), ..DESCRIPTION };
 
-/// The declared arguments of KernelTun and KernelTap. They differ in the default of TAP, which is `tap`.
+/// The declared arguments of KernelTun and KernelTap. The classes differ in the default of TAP, which is
+/// `tap`.
 pub(super) const fn args(tap: &'static str) -> [ArgInfo; 11] {
     [
         ArgInfo::required("ADDR", "IP prefix"),
@@ -100,7 +101,8 @@ pub(super) const DESCRIPTION: Class = Class {
 
 /// The time until the next attempt, if the removed interface could not be created again.
 const PAUSE: Timestamp = Timestamp(1_000_000_000);
-/// The MTU that the kernel gives to a new interface, in bytes. It is only set if the argument differs.
+/// The MTU that the kernel gives to a new interface, in bytes. The MTU is only set if the argument MTU
+/// differs.
 const KERNELS_MTU: i32 = 1500;
 /// The smallest length of an IP header in bytes, and so the smallest MTU.
 const IP: i32 = 20;

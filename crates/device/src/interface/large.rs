@@ -6,9 +6,9 @@ use wire::LinkType;
 use wire::offload::{Segments, start_checksum};
 
 /// Makes the checksum of a large segment partial, so that the interface computes a checksum for each segment
-/// that it cuts. Sets the positions of the headers in the annotation `virtio`. If the segment cannot be
-/// divided, clears the annotation. Packets that are not large segments, or have a partial checksum already,
-/// are unchanged.
+/// that it cuts. Sets the length of the headers and the offsets of the checksum in the annotation `virtio`.
+/// If the segment cannot be divided, clears the annotation. Packets that are not large segments, or have a
+/// partial checksum already, are unchanged.
 #[inline]
 pub(super) fn leave_checksum(packet: &mut Packet, link: LinkType) {
     let virtio = packet.annotations().virtio;

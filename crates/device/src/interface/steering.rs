@@ -470,8 +470,8 @@ mod tests {
         fn anything_goes_somewhere(bytes in prop::collection::vec(any::<u8>(), 1..300), sprays: bool) {
             let steering = if sprays { Steering::Spray(0) } else { Steering::Hash };
             let joined = [2, 0, 1];
-            // A program that sprays ends with a random number, which the kernel of a real group takes
-            // modulo the number of sockets. Other results must be indices of sockets.
+            // A program that sprays ends with a random number, which the kernel of a real group takes modulo
+            // the number of sockets. Other results must be indexes of sockets.
             let place = Kernel::new(steering, &joined).place(&bytes);
             prop_assert!(sprays || place < joined.len());
         }

@@ -64,7 +64,8 @@ impl Outgoing {
         self.waiting.is_empty()
     }
 
-    /// Appends the packets of a batch. They are sent by [`work`](Self::work) or [`finish`](Self::finish).
+    /// Appends the packets of a batch. The packets are sent by [`work`](Self::work) or
+    /// [`finish`](Self::finish).
     pub(super) fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         self.waiting.extend(batch.drain());
         cx.recycle(batch);
@@ -194,7 +195,7 @@ impl Outgoing {
         self.losses.end(cx, LABEL);
     }
 
-    /// Drops all waiting packets with a reason. They are reported to the user, unless the run has ended.
+    /// Drops all waiting packets with a reason. The drops are reported to the user, unless the run has ended.
     pub(super) fn clear(&mut self, cx: &mut Cx<'_>, reason: DropReason) {
         self.cut(cx);
         if reason != DropReason::Stop && !self.waiting.is_empty() {

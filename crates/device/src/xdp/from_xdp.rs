@@ -217,12 +217,12 @@ struct FromXdp {
     /// The sockets of the queues that this copy owns, followed by its guest sockets at queues that other
     /// copies own.
     receivers: Vec<Receiver>,
-    /// The index of the receiver that is read first in the next turn. It advances by one each turn, so that
-    /// no receiver starves.
+    /// The index of the receiver that is read first in the next turn. The index advances by one each turn, so
+    /// that no receiver starves.
     first: usize,
     interface: Arc<Interface>,
-    /// A bell that wakes this copy; `None` unless copies share their queues. It rings when guest sockets
-    /// for this copy have been opened, and when guests have taken many slots of this copy's queues.
+    /// A bell that wakes this copy; `None` unless copies share their queues. The bell rings when guest
+    /// sockets for this copy have been opened, and when guests have taken many slots of this copy's queues.
     bell: Option<Arc<EventFd>>,
     /// True for the copy that reports events of the interface to the user. All copies notice the same
     /// events, and the other copies do not report them.
@@ -413,8 +413,8 @@ impl FromXdp {
             }
             self.wanted.device = name;
         }
-        // A socket whose interface was removed has a pending error, which can be read once. It shows the
-        // removal even if another interface has the removed interface's name and index now.
+        // A socket whose interface was removed has a pending error, which can be read once. The error shows
+        // the removal even if another interface has the removed interface's name and index now.
         let was_removed = self.receivers.iter().any(|receiver| take_error(receiver.socket()).is_some());
         let state = match was_removed || self.interface.is_being_left() {
             true => Presence::Gone,

@@ -305,8 +305,8 @@ unsafe impl Send for RxQueue {}
 pub(in crate::dpdk) enum Arrived<'a> {
     /// A packet in a slot of this worker's pool, without a copy.
     Slot(Packet),
-    /// The bytes of a packet that lies in other memory. They are valid during the call only, and have to be
-    /// copied.
+    /// The bytes of a packet that lies in other memory. The bytes are valid during the call only, and have to
+    /// be copied.
     Elsewhere(&'a [u8]),
 }
 
@@ -395,8 +395,8 @@ impl TxQueue {
         self.waiting.len()
     }
 
-    /// Appends a packet to the waiting packets. It is copied first if it does not lie in one slot of `pool`
-    /// or has too little headroom for DPDK.
+    /// Appends a packet to the waiting packets. The packet is copied first if it does not lie in one slot of
+    /// `pool` or has too little headroom for DPDK.
     ///
     /// # Errors
     /// The packet itself, if it needs a copy and there is no free slot or it is too long for a slot.

@@ -20,7 +20,7 @@ static STATE: Mutex<State> = Mutex::new(State::Never);
 enum State {
     Never,
     Runs,
-    /// DPDK has ended or has failed to start. It cannot be started again in this process.
+    /// DPDK has ended or has failed to start. DPDK cannot be started again in this process.
     Over,
 }
 

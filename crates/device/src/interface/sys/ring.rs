@@ -202,7 +202,7 @@ impl Ring {
         unsafe { &*self.block(number).add(block::STATUS).cast::<AtomicU32>() }
     }
 
-    /// True if the block with this index belongs to Tidegate. Larger indices wrap around.
+    /// True if the block with this index belongs to Tidegate. Larger indexes wrap around.
     fn is_ours(&self, number: usize) -> bool {
         // Acquire: what the kernel wrote into the block before is visible.
         self.status(number).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
