@@ -26,8 +26,8 @@ const NAMES: &[(&str, u16)] = &[
     ("SLL2", 276),
 ];
 
-/// Returns the link type with this name, or the link type with the number N for `#N`. Returns `None` if
-/// there is no such name or N is not a number.
+/// Returns the link type with this name, or the link type with the number N for `#N`. Returns `None` if there
+/// is no such name, or N is not a number from 0 to 65535.
 pub fn parse(name: &str) -> Option<LinkType> {
     let number = match name.strip_prefix('#') {
         Some(number) => number.parse().ok(),

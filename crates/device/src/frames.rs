@@ -5,8 +5,8 @@ use wire::offload::{completed, set_checksum, start_checksum};
 use wire::{LinkType, ether_type, ip_protocol, ipv6, vlan};
 
 /// Completes the checksum of an Ethernet frame with TCP or UDP if a local sender has left it to the
-/// interface. Returns true if it was completed. Only the checksum's value shows that it is partial: it is
-/// the sum of the pseudo header alone. A complete checksum can have this value by chance; completing it
+/// interface. Returns true if this changed the frame. Only the checksum's value shows that it is partial: it
+/// is the sum of the pseudo header alone. A complete checksum can have this value by chance; completing it
 /// again does not change it.
 #[inline]
 pub(crate) fn complete(frame: &mut [u8]) -> bool {
@@ -16,9 +16,9 @@ pub(crate) fn complete(frame: &mut [u8]) -> bool {
 /// Does what [`complete`] does, but without excluding frames by fixed offsets first: parses all headers.
 fn complete_closely(frame: &mut [u8]) -> bool {
     let before = |frame: &[u8], at: usize| -> Option<[u8; 2]> { frame.get(at..)?.first_chunk().copied() };
-    // The offset of the checksum depends on headers, which `start_checksum` parses. It works on a copy of
-    // the frame's first bytes, in which it writes the sum of the pseudo header, so that the sum can be
-    // compared with the frame's checksum.
+    // The offset of the checksum depends on headers, which `start_checksum` parses. The function gets a copy
+    // of the frame's first bytes, because it writes the sum of the pseudo header into them. Below, that sum
+    // is compared with the frame's checksum.
     let mut head = [0; 128];
     let n = frame.len().min(head.len());
     head[..n].copy_from_slice(&frame[..n]);
@@ -34,8 +34,8 @@ fn complete_closely(frame: &mut [u8]) -> bool {
     was && set_checksum(frame, start, offset, checksum).is_ok()
 }
 
-/// True if a frame may have a checksum of the pseudo header alone. False excludes nearly all frames, by
-/// fixed offsets only: frames that are neither TCP nor UDP over IP, and unfragmented IPv4 packets without
+/// True if a frame may have a checksum of the pseudo header alone. Returns false, from bytes at fixed offsets
+/// alone, for most frames: frames that are neither TCP nor UDP over IP, and unfragmented IPv4 packets without
 /// options whose checksum has another value.
 #[inline]
 fn may_be_partial(frame: &[u8]) -> bool {

@@ -1,17 +1,16 @@
 //! # FromDump
 //! Reads packets from a capture.
 //!
-//! The formats are pcap (micro- and nanoseconds, either byte order) and pcapng, also compressed with gzip
-//! or zstd. The file is read while the run goes on, so that it can have any size. Each packet gets the time
-//! stamp of its record. The MAC header annotation points to its start (or the network header annotation, if
-//! packets start with IP). The extra length annotation is the number of bytes that were on the wire but are
-//! not in the capture. A fault in the file ends the capture with a message, after the packets before the
-//! fault have been emitted. Zeros after compressed data, as tapes and disks leave them, are ignored; other
-//! bytes there are ignored with a warning.
+//! The formats are pcap (micro- and nanoseconds, either byte order) and pcapng, also compressed with gzip or
+//! zstd. The file is read while the run goes on, so that it can have any size. Each packet gets the time
+//! stamp of its record. The MAC header annotation points to the packet's start (or the network header
+//! annotation, if packets start with IP). The extra length annotation is the number of bytes that were on the
+//! wire but are not in the capture. A fault in the file ends the capture with a message, after the packets
+//! before the fault have been emitted. Zeros after compressed data, as tapes and disks leave them, are
+//! ignored; other bytes there are ignored with a warning.
 //!
-//! With a push output, the element emits as many packets per turn as the run's burst. Under the trace
-//! clock, these packets all have the same time stamp, and time advances with them. The output can also be a
-//! pull output.
+//! With a push output, the element emits at most BURST packets per turn. Under the trace clock, the packets
+//! of a turn all have the same time stamp, and time advances with them. The output can also be a pull output.
 //!
 //! ## Usage
 //! `FromDump(FILENAME [, TIMING, KEYWORDS])`
@@ -22,11 +21,11 @@
 //! - `STOP`: true to stop the driver at the end.
 //! - `ACTIVE`: true to read.
 //! - `SAMPLE`: the probability with which each packet is read rather than skipped.
-//! - `FORCE_IP`: true to emit IP packets only, with network and transport header annotations and the
-//!   destination annotation set; other packets go to output 1 or are dropped.
+//! - `FORCE_IP`: true to emit IP packets only, with network and transport header annotations and, for IPv4,
+//!   the destination annotation set; other packets go to output 1 or are dropped.
 //! - `START`, `END`: skip packets before START, stop at packets at or after END.
 //! - `START_AFTER`, `END_AFTER`: like `START` and `END`, relative to the first packet.
-//! - `INTERVAL`: the length of time to read, from START or the first packet on.
+//! - `INTERVAL`: the length of time to read, from START, START_AFTER or the first packet on.
 //! - `END_CALL`: the write handler to call at the end.
 //! - `BURST`: the largest number of packets per turn.
 //! - `FILEPOS`, `MMAP`, `PRELOAD`, `FORCE_LEN`: accepted for the sake of Click and FastClick, without effect.
@@ -69,7 +68,7 @@ use crate::force_ip::{mark_ip, marking_ip};
 use crate::pace::{Pace, begin};
 use crate::{encapsulation, probability};
 
-/// The class.
+/// The element class FromDump.
 pub static CLASS: Class = Class {
     name: "FromDump",
     aliases: &["FromTcpdump"],
@@ -146,8 +145,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The largest number of records that are skipped per turn. Without the limit, a long gap before START
-/// would delay other elements.
+/// The largest number of successive records that are skipped before the turn ends. Without the limit, a long
+/// gap before START would delay other elements.
 const MOST_SKIPPED: usize = 1024;
 
 struct FromDump {
@@ -213,8 +212,7 @@ impl Window {
 /// The result of reading the next packet into `next`.
 enum Ahead {
     Ready,
-    /// There is no packet yet, because the limit of skipped records has been reached. Another turn
-    /// continues.
+    /// There is no packet yet, because `MOST_SKIPPED` records have been skipped. Another turn continues.
     Skipped,
     /// There is no packet yet, because the packet pool is full.
     NoRoom,
@@ -231,7 +229,8 @@ impl FromDump {
     }
 
     /// Reads records until `next` holds a packet of the window, if it does not hold one already. Returns
-    /// `End` at the end of the file or window, or at a fault in the file, which is reported.
+    /// `End` at the end of the file or window, or at a fault in the file, which is reported. At the end of
+    /// the window, `next` may hold the first packet after it (END_CALL).
     fn read_ahead(&mut self, cx: &mut Cx<'_>) -> Ahead {
         if let Some(packet) = &self.next {
             return if self.window.is_over(packet.time()) { Ahead::End } else { Ahead::Ready };
@@ -297,7 +296,7 @@ impl FromDump {
         if let Some(warning) = self.reader.as_ref().and_then(Reader::warning) {
             cx.messages().remark(Severity::Warning, format_args!("{warning}"));
         }
-        // With STOP, or at the end of a window without END_CALL, the element becomes inactive.
+        // The element becomes inactive with STOP, and also without END_CALL if its window has an end.
         self.active &= !self.stop && (self.end_call.is_some() || !self.window.has_end());
         if self.stop {
             cx.stop();

@@ -1,11 +1,13 @@
 //! # FromIPSummaryDump
 //! Makes packets from the lines of an IP summary dump, as ToIPSummaryDump writes them.
 //!
-//! A packet has an IPv4 header, and a TCP, UDP or ICMP header if its protocol is one of these. Fields that
-//! the dump does not contain are zero, except for the time to live (100) and lengths. Packets are usually
-//! shorter than their headers say, and the extra length annotation is the number of missing bytes. The
-//! network and transport header, destination address, time stamp, paint, aggregate, extra packets and first
-//! time stamp annotations are set. Files may be compressed with gzip or zstd.
+//! A packet has an IPv4 header, and a TCP, UDP or ICMP header if its protocol is one of these. If the dump
+//! has Ethernet fields, the packet starts with an Ethernet header; with another Ethernet type than IPv4, it
+//! has no IP header. Fields that the dump does not contain are zero, except for the time to live (100),
+//! lengths, and the fields that PROTO and FLOWID give. Packets are usually shorter than their headers say,
+//! and the extra length annotation is the number of missing bytes. The annotations for the network and
+//! transport header, destination address, time stamp, paint, aggregate, extra packets and first time stamp
+//! are set. Files may be compressed with gzip or zstd.
 //!
 //! ## Usage
 //! `FromIPSummaryDump(FILENAME [, KEYWORDS])`
@@ -26,7 +28,7 @@
 //! - `FLOWID`, `DEFAULT_FLOWID`: source address and port, destination address and port, and optionally
 //!   protocol of packets whose line has none, until a line `!flowid` sets them.
 //! - `ALLOW_NONEXISTENT`: true to treat a missing file as an empty file.
-//! - `BURST`: packets per turn.
+//! - `BURST`: the largest number of packets per turn.
 //! - `MIGRATE`: accepted for FastClick's sake, without effect.
 //!
 //! ## Handlers
@@ -61,7 +63,7 @@ use wire::LinkType;
 use crate::pace::{Pace, begin};
 use crate::{probability, reason};
 
-/// The class.
+/// The element class FromIPSummaryDump.
 pub static CLASS: Class = Class {
     name: "FromIPSummaryDump",
     ports: "0/1",
@@ -146,8 +148,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The largest number of lines that are read per turn without finding a packet, so that other elements are
-/// not delayed.
+/// The largest number of successive lines without a packet that are read before the turn ends, so that other
+/// elements are not delayed.
 const MOST_SKIPPED: usize = 1024;
 
 /// The largest length of a line or record in bytes. Without a limit, a damaged file could fill the memory.
@@ -193,7 +195,7 @@ struct Copies {
 /// The result of looking for the next record that describes a packet.
 enum Next {
     Ready,
-    /// The limit of lines without a packet has been reached. Another turn continues.
+    /// `MOST_SKIPPED` lines without a packet have been read. Another turn continues.
     Later,
     End,
 }
@@ -216,11 +218,13 @@ impl FromIpSummaryDump {
         Ok(())
     }
 
-    /// Reads the next line or binary record into `line`. For a binary record, a further byte at its end is
-    /// 1 if the record is text. Returns false at the end of the file.
+    /// Reads the next line or binary record into `line`. For a binary record, a further byte at its end is 1
+    /// if the record is text. Returns false at the end of the file, even within a binary record, and at an
+    /// empty binary record.
     ///
     /// # Errors
-    /// If the file cannot be read, or a line or record is too long or too short.
+    /// If the file cannot be read, a line or record is longer than [`MOST_BYTES`], or the length of a record
+    /// is less than 4, the bytes of the length itself.
     fn read_piece(&mut self) -> io::Result<bool> {
         let Some(dump) = &mut self.dump else { return Ok(false) };
         self.line.clear();
@@ -253,8 +257,8 @@ impl FromIpSummaryDump {
         Ok(read == rest as usize && (rest > 0 || is_text))
     }
 
-    /// Reads lines or records until one describes a packet, if no packets of the last one are left. Reports
-    /// problems in lines; a fault in the file ends the dump.
+    /// Reads lines or records until one describes a packet, unless packets of the last record are still to be
+    /// made. Reports problems in lines; a fault in the file ends the dump.
     fn read_record(&mut self, cx: &mut Cx<'_>) -> Next {
         if self.copies.left > 0 {
             return Next::Ready;
@@ -384,8 +388,9 @@ impl FromIpSummaryDump {
 }
 
 impl Copies {
-    /// Returns the packets to make of a record: a single packet, or with `multipacket` as many as the
-    /// record describes. In that case the record's time is set ahead of the first packet.
+    /// Returns the packets to make of a record: a single packet, or with `multipacket` as many as the record
+    /// describes. If the record describes several and has a first time stamp, its time is set to one step
+    /// before that: `next` adds a step for each packet.
     fn of(record: &mut BuiltPacket, multipacket: bool) -> Copies {
         let info = &mut record.info;
         if !multipacket || info.extra_packets == 0 {
@@ -415,7 +420,7 @@ impl Copies {
         }
     }
 
-    /// Counts one packet as made, and sets the record's length and time for it.
+    /// Counts one packet as made. If the record is several packets, sets its length and time for this one.
     fn next(&mut self, record: &mut BuiltPacket) {
         self.left -= 1;
         if self.length == 0 {
@@ -428,7 +433,7 @@ impl Copies {
     }
 }
 
-/// The bytes of the first time stamp annotation in the annotations of a packet.
+/// The range of bytes of the first time stamp annotation in a packet's annotations.
 pub(crate) const FIRST: std::ops::Range<usize> =
     Annotations::FIRST_TIMESTAMP..Annotations::FIRST_TIMESTAMP + 8;
 

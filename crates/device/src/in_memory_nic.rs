@@ -1,12 +1,12 @@
 //! # InMemoryNic
-//! Emits the packets of a capture from memory, as an interface with one receive queue per worker does.
+//! Emits the packets of a capture from memory, as an interface with receive queues for each worker does.
 //!
 //! The capture is read once, before the run, and each packet is put into the receive queue of a worker.
 //! Every worker then takes its packets as fast as it can, or at a rate. Thus the speed of several workers
 //! can be measured without a packet generator as a bottleneck. Packets are lent, not copied: bytes that
 //! downstream elements changed are restored before the next round.
 //!
-//! With RATE, packets arrive even if they are not taken: up to RING packets wait in each queue, and further
+//! With RATE, packets arrive even if they are not taken: up to RING packets wait for each worker, and further
 //! packets are missed.
 //!
 //! ## Usage
@@ -15,12 +15,12 @@
 //! ## Arguments
 //! - `FILENAME`: the capture.
 //! - `LOOPS`: the number of times that the packets are emitted; -1 for no end.
-//! - `STEERING`: the worker that gets a packet: `rss`, the worker that the packet's flow belongs to;
-//!   `spray`, the worker whose number is the packet's TCP checksum modulo the number of workers, or as with
-//!   `rss` for packets other than TCP and for segments that open or close connections; `turn`, all workers
-//!   in turn; `next`, the worker after the flow's worker, so that all packets have to be handed over.
+//! - `STEERING`: the worker that gets a packet: `rss`, the worker that the packet's flow belongs to; `spray`,
+//!   the worker whose number is the packet's TCP checksum modulo the number of workers (as with `rss` for
+//!   other packets, fragments, and segments that open or close connections); `turn`, all workers in turn;
+//!   `next`, the worker after the flow's worker, so that all packets have to be handed over.
 //! - `RATE`: packets per second that arrive at all queues together; 0 for as many as can be taken.
-//! - `RING`: packets that wait in each queue, with RATE.
+//! - `RING`: the largest number of packets that wait for each worker, with RATE.
 //! - `QUEUES`: the number of receive queues of each worker, over which flows are spread. The queues are
 //!   polled in turn. With many queues, each burst has packets of few flows, so that packets of a flow are
 //!   closer together.
@@ -28,7 +28,7 @@
 //!
 //! ## Handlers
 //! - `count`: packets emitted.
-//! - `missed`: packets that arrived when a queue was full.
+//! - `missed`: packets that arrived while RING packets were waiting.
 //! - `packets`: the number of packets of one round, in the queues of this worker.
 //! - `rate`: the rate.
 //!
@@ -50,7 +50,7 @@ use element::{Base, Class, Cx, DropReason, Effects, Element, Handler, Packet, Ti
 use packet::{BATCH_CAPACITY, Store};
 use wire::{FromBytes, Layers, LinkType, ip_protocol, tcp};
 
-/// The class.
+/// The element class InMemoryNic.
 pub static CLASS: Class = Class {
     name: "InMemoryNic",
     ports: "0/1",
@@ -120,7 +120,7 @@ struct InMemoryNic {
     /// The number of rounds that are still to be emitted; negative for no end.
     loops: i64,
     steering: Steering,
-    /// The packets per second that arrive at the queues of all workers together; 0 for no limit.
+    /// The number of packets per second that arrive for all workers together; 0 for no limit.
     rate: u64,
     ring: u64,
     burst: Option<usize>,
@@ -129,7 +129,7 @@ struct InMemoryNic {
     store: Option<Box<Store>>,
     /// For each queue of this worker, the index in `store` after its last packet.
     ends: Vec<usize>,
-    /// For each queue of this worker, the indices in `store` of the packets that have not been emitted in
+    /// For each queue of this worker, the indexes in `store` of the packets that have not been emitted in
     /// this round.
     left: Vec<Range<usize>>,
     /// The index of the queue that is polled in the next turn.
@@ -144,11 +144,10 @@ struct InMemoryNic {
     part: u128,
 }
 
-/// The lowest bits of the hash have chosen the worker, so they are similar for all packets of this worker.
-/// The multiplication mixes all bits, and the high bits of the product choose the queue.
+/// Returns the index of the queue, among `queues` queues of a worker, to which a packet's flow belongs.
 fn queue_of(packet: &Packet, queues: usize) -> usize {
-    // The multiplication mixes the hash: the hash itself has chosen the worker, so that its high bits are
-    // similar for all packets of this worker.
+    // With STEERING rss, the lowest bits of the hash have chosen the worker, so they are similar for all its
+    // packets. The multiplication mixes the bits, and the high bits of the product choose the queue.
     let hash = steering::hash(packet).unwrap_or(0).wrapping_mul(0x9e37_79b1);
     ((u64::from(hash) * queues as u64) >> 32) as usize
 }
@@ -278,7 +277,8 @@ impl Element for InMemoryNic {
         let queues = self.left.len();
         let left = &mut self.left[self.polled];
         let end = left.end.min(left.start + most);
-        // Fewer packets are lent if packets of the last round are still downstream. They come back soon.
+        // Fewer packets are lent if packets of the last round are still downstream. Those packets come back
+        // soon.
         let lent = cx.stores().lend_into(store, left.start..end, &mut batch);
         left.start += lent;
         self.polled = if self.polled + 1 == queues { 0 } else { self.polled + 1 };

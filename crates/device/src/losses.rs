@@ -5,7 +5,7 @@ use std::fmt::Arguments;
 
 use element::{Cx, DropReason, Timestamp};
 
-/// The shortest time between two messages about the same drop reason.
+/// The shortest time between two messages about the same drop reason, until the end of the run.
 const PAUSE: Timestamp = Timestamp(10_000_000_000);
 /// The largest number of drop reasons of an element. Further reasons are not reported.
 const MOST_REASONS: usize = 8;
@@ -21,14 +21,14 @@ pub(crate) struct Losses([Option<Loss>; MOST_REASONS]);
 struct Loss {
     why: DropReason,
     packets: u64,
-    /// The number of packets when a message last reported it, and the time of that message.
+    /// The value of `packets` in the last message about this reason, and the time of that message.
     told: u64,
     at: Timestamp,
 }
 
 impl Losses {
     /// Counts dropped packets with their drop reason, and reports them if a message is due. `device` is the
-    /// name in messages. `text` says what is wrong with the first packet and what to do. It is `None` if
+    /// name in messages. `text` says what is wrong with the first packet and what to do. `text` is `None` if
     /// another message has reported the cause, for example that an interface is down.
     #[cold]
     pub(crate) fn count(

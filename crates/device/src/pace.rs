@@ -2,13 +2,13 @@
 
 use element::{Cx, Signal, Timestamp};
 
-/// The pace of a source. It holds packets back until their time under the trace clock or with TIMING;
+/// The pace of a source. Packets are held back until their time under the trace clock or with TIMING;
 /// otherwise all packets are due at once.
 pub(crate) struct Pace {
     /// True if packets are sent with the time between them that their time stamps have (TIMING).
     timing: bool,
-    /// The time to add to a time stamp to get the time of sending. The first packet that is asked about
-    /// determines it.
+    /// With TIMING, the time to add to a time stamp to get the time of sending. The first call of `is_due`,
+    /// also after `restart`, determines it, so that its packet is due at once.
     shift: Option<Timestamp>,
 }
 
@@ -17,7 +17,8 @@ impl Pace {
         Pace { timing, shift: None }
     }
 
-    /// Makes the next packet due at once, and counts the time for later packets from there.
+    /// Makes the packet of the next call of `is_due` due at once, and counts the time for later packets from
+    /// there (TIMING).
     pub(crate) fn restart(&mut self) {
         self.shift = None;
     }

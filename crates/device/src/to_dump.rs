@@ -2,14 +2,15 @@
 //! Writes packets to a capture.
 //!
 //! The file is a pcap file in little-endian order, so that the same packets give the same bytes on any
-//! machine. Packets without a time stamp get the current time. With an output, packets are passed on after
-//! they were written; with a pull input and no output, the element pulls by itself.
+//! machine. Packets without a time stamp are written with the current time, unless FORCE_TS is true. With an
+//! output, packets are passed on after they were written; with a pull input and no output, the element pulls
+//! by itself.
 //!
-//! All packets of a pcap file start with the same kind of header. Unless ENCAP is given, the first packet
-//! determines the link type, and packets from captures or interfaces of another link type are left out. A
-//! packet that is left out is dropped (`another link type`) or, with an output, passed on. In both cases
-//! the run ends with an error that says how many packets were left out. Packets of several link types need
-//! several files.
+//! All packets of a pcap file start with the same kind of header. Unless ENCAP or USE_ENCAP_FROM is given,
+//! the first packet determines the link type. Packets from captures or interfaces of another link type are
+//! then left out. A packet that is left out is dropped (`another link type`) or, with an output, passed on.
+//! In both cases the run ends with an error that says how many packets were left out. Packets of several link
+//! types need several files.
 //!
 //! On a live run, the file's header is written with the first packet, or at the start if ENCAP or
 //! USE_ENCAP_FROM is given; packets are in the file within a second. When the run ends, also by SIGINT or
@@ -65,7 +66,7 @@ use wire::LinkType;
 use crate::sink::Sink;
 use crate::{encapsulation, reason};
 
-/// The class.
+/// The element class ToDump.
 pub static CLASS: Class = Class {
     name: "ToDump",
     aliases: &["ToTcpdump"],
@@ -145,7 +146,7 @@ struct ToDump {
     burst: usize,
     force_time: bool,
     passes_on: bool,
-    /// The open file, until the first packet or ENCAP has determined the link type. Then `writer` takes it.
+    /// The open file, until the link type is known and `writer` begins the file with its header.
     file: Option<Stream>,
     /// The write buffer, allocated at the start, until `writer` takes it.
     buffer: Vec<u8>,
@@ -164,7 +165,8 @@ struct ToDump {
 }
 
 impl ToDump {
-    /// Writes the file's header with this link type, and creates the writer of packets.
+    /// Creates the writer of packets, with the file's header in its buffer. `link` is the link type in the
+    /// header.
     fn begin(&mut self, link: LinkType) {
         let options = WriterOptions { nanoseconds: self.nanoseconds, snap_length: self.snap_length, link };
         (self.link, self.number) = (Some(link), link.number());
@@ -178,8 +180,8 @@ impl ToDump {
         if packet.link() == self.number { None } else { self.judge(packet) }
     }
 
-    /// Returns the packet's link type if it comes from a capture or interface of another link type than the
-    /// file's and ENCAP is not given. Such a packet is left out.
+    /// Returns the packet's link type if the packet has to be left out: it comes from a capture or interface
+    /// of another link type than the file's. Never the case if ENCAP or USE_ENCAP_FROM is given.
     fn judge(&self, packet: &Packet) -> Option<LinkType> {
         let (own, link) = (self.link?, LinkType::from_number(packet.link()));
         // Ethernet is also the link type of packets that elements have made. Only a packet whose MAC header
@@ -210,7 +212,7 @@ impl ToDump {
     }
 
     /// Writes the buffered packets to the file while the run continues. The first error is reported to the
-    /// user at once and kept as the fault of the run.
+    /// user at once, and the run ends as failed.
     fn write_out(&mut self, cx: &mut Cx<'_>) {
         if let Err(error) = self.flush()
             && self.fault.is_none()

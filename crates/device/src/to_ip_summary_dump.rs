@@ -3,12 +3,12 @@
 //!
 //! Fields are `timestamp`, `ts_sec`, `ts_usec`, `ts_usec1`, `first_timestamp`, `count`, `link`, `paint`,
 //! `direction`, `aggregate`, `wire_len`, `thread`; `eth_src`, `eth_dst`, `eth_type`; `ip_src`, `ip_dst`,
-//! `ip_frag`, `ip_fragoff`, `ip_len`, `ip_proto`, `ip_hl`, `ip_id`, `ip_tos`, `ip_dscp`, `ip_ecn`,
-//! `ip_ttl`, `ip_sum`, `ip_opt`, `ip_capture_len`; `sport`, `dport`; `tcp_seq`, `tcp_ack`, `tcp_off`,
-//! `tcp_flags`, `tcp_opt`, `tcp_ntopt`, `tcp_sack`, `tcp_window`, `tcp_urp`; `udp_len`; `icmp_type`,
-//! `icmp_code`, `icmp_type_name`, `icmp_code_name`, `icmp_flowid`, `icmp_seq`, `icmp_nextmtu`; `payload`,
-//! `payload_len`. Instead of underscores there may be spaces, with quotes around the name, and `ip_` can be
-//! left out. A packet that does not have a field gets `-`.
+//! `ip_frag`, `ip_fragoff`, `ip_len`, `ip_proto`, `ip_hl`, `ip_id`, `ip_tos`, `ip_dscp`, `ip_ecn`, `ip_ttl`,
+//! `ip_sum`, `ip_opt`, `ip_capture_len`; `sport`, `dport`; `tcp_seq`, `tcp_ack`, `tcp_off`, `tcp_flags`,
+//! `tcp_opt`, `tcp_ntopt`, `tcp_sack`, `tcp_window`, `tcp_urp`; `udp_len`; `icmp_type`, `icmp_code`,
+//! `icmp_type_name`, `icmp_code_name`, `icmp_flowid`, `icmp_seq`, `icmp_nextmtu`; `payload`, `payload_len`.
+//! Instead of underscores there may be spaces, with quotes around the name. `ip_` can be left out, except
+//! from `ip_capture_len`. A packet that does not have a field gets `-`, in binary records zeros.
 //!
 //! With an output, packets are passed on after their line was written; with a pull input and no output, the
 //! element pulls by itself. On a live run, lines are in the file within a second; when the run ends, also
@@ -24,8 +24,8 @@
 //! - `VERBOSE`: true to add the host and the time to these lines.
 //! - `BANNER`: a text for a line `!creator`.
 //! - `BINARY`: true to write binary records.
-//! - `MULTIPACKET`: true to describe a packet that represents several packets that many times, unless
-//!   `count` is one of the fields.
+//! - `MULTIPACKET`: true to write one line for each of the packets that a packet stands for: its extra
+//!   packets annotation plus one. Without effect if `count` is one of the fields.
 //! - `BAD_PACKETS`: true to write a line `!bad` before packets with bad headers.
 //! - `CAREFUL_TRUNC`: true to treat packets that are shorter than their IP header says as bad, too.
 //! - `EXTRA_LENGTH`: true to add the extra length annotation to lengths.
@@ -58,7 +58,7 @@ use crate::from_ip_summary_dump::FIRST;
 use crate::reason;
 use crate::sink::Sink;
 
-/// The class.
+/// The element class ToIPSummaryDump.
 pub static CLASS: Class = Class {
     name: "ToIPSummaryDump",
     ports: "1/0-1",
@@ -144,10 +144,10 @@ struct ToIpSummaryDump {
     extra_length: bool,
     passes_on: bool,
     file: Option<BufWriter<Box<dyn Write + Send>>>,
-    /// A buffer for the line of a packet or, in a binary file, for the message about a bad packet. It is
-    /// kept to reuse its memory.
+    /// A buffer for the line of a packet or, in a binary file, for the message about a bad packet. The buffer
+    /// is kept to reuse its memory.
     text: String,
-    /// A buffer for the binary record of a packet. It is kept to reuse its memory.
+    /// A buffer for the binary record of a packet. The buffer is kept to reuse its memory.
     record: Vec<u8>,
     timer: WriteTimer,
     fault: Option<String>,

@@ -22,7 +22,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// at once, one of them gets the path, and the others get the error that it is in use.
 ///
 /// # Errors
-/// If `bind` fails. If another socket is in use at the path, the message names the path.
+/// If `bind` fails, the folder cannot be locked, or the file cannot be removed. If another socket is in use
+/// at the path, the message names the path.
 pub(crate) fn bind<T>(path: &str, mut bind: impl FnMut() -> io::Result<T>) -> Result<T, String> {
     let refused = match bind() {
         Err(error) if error.kind() == ErrorKind::AddrInUse => error,
@@ -58,7 +59,7 @@ fn is_left_behind(path: &str) -> Result<bool, String> {
     if !fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
         return Ok(false);
     }
-    // Connecting a datagram socket tests for an owner. It never blocks, and makes no connection that a
+    // Connecting a datagram socket tests for an owner. The call never blocks, and makes no connection that a
     // server would have to accept. The kernel refuses it only if there is no owner; for an owner of another
     // socket type it returns an error of its own.
     match UnixDatagram::unbound().and_then(|probe| probe.connect(path)) {

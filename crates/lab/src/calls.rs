@@ -33,18 +33,18 @@ pub struct Calls {
     pub connections: usize,
 }
 
-/// The results for one kind of request.
+/// The results for one kind of request. Requests of the first quarter of the experiment do not count.
 #[derive(Clone, Debug, Default)]
 pub struct Answered {
-    /// For each answered call the time from the arrival of the request to the answer, in ascending order.
+    /// For each answered call, the time from the arrival of the request to the answer, in ascending order.
     pub times: Vec<Duration>,
     /// The number of calls that had no answer 20 seconds after the end of the experiment.
     pub unanswered: usize,
 }
 
 impl Answered {
-    /// Returns the time within which the fraction `part` (0 to 1) of the answered calls had its answer;
-    /// `None` if no call was answered.
+    /// Returns the shortest time within which at least the fraction `part` (0 to 1) of the answered calls had
+    /// their answers. Returns `None` if no call was answered.
     pub fn percentile(&self, part: f64) -> Option<Duration> {
         let rank = (part * self.times.len() as f64).ceil() as usize;
         self.times.get(rank.clamp(1, self.times.len().max(1)) - 1).copied()
@@ -57,7 +57,7 @@ impl Answered {
 /// first quarter of the time, in which connections increase their rate, are not counted.
 ///
 /// # Errors
-/// If a connection cannot be opened, or is closed by the other side.
+/// If a port cannot be listened on, or a connection cannot be opened, fails, or is closed too early.
 pub fn calls(
     from: &Namespace,
     to: &Namespace,
@@ -114,7 +114,7 @@ fn call(streams: Vec<TcpStream>, calls: &Calls, time: Duration, seed: u64) -> Re
         callers.push(Caller { stream, open: VecDeque::new(), unwritten: 0 });
     }
     let mut random = fastrand::Rng::with_seed(seed);
-    // Returns a random time between two arrivals of a Poisson process.
+    // `pause` returns a random time between two arrivals of a Poisson process.
     let mut pause = || Duration::from_secs_f64(-(1.0 - random.f64()).ln() / calls.per_second);
     let mut chosen = fastrand::Rng::with_seed(seed + 1);
     let (data, mut buffer) = (vec![0; CHUNK], vec![0; CHUNK]);
@@ -241,8 +241,8 @@ fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<Option<usize>> {
     }
 }
 
-/// Waits until a stream is ready for one of its events, at most for `time`. Returns the indexes of the
-/// ready streams with their events; the list is empty if the time is over.
+/// Waits until a stream is ready for one of its events, at most for `time`. Returns the indexes of the ready
+/// streams with their events; the list is empty if the time is over or a signal arrives.
 fn wait<'s>(
     streams: impl Iterator<Item = (&'s TcpStream, PollFlags)>,
     time: Duration,

@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::traffic::{SILENCE, accept, control, joined, listen};
 use crate::{CONTROL, Namespace};
 
-/// The number of bytes in one read or write.
+/// The largest number of bytes in one read or write.
 const CHUNK: usize = 128 << 10;
 
 /// The TCP connections of an experiment, which send at the same time.
@@ -40,18 +40,18 @@ impl Connections<'_> {
 /// The measurements at the receiver of one connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Received {
-    /// The data that arrived, in bits per second.
+    /// The rate of the data that arrived, in bits per second.
     pub rate: f64,
     /// The part of one processor (0 to 1) that the receiving thread used.
     pub busy: f64,
 }
 
-/// Sends over one TCP connection from namespace `from` to an address in namespace `to`, as fast as
-/// possible. The measurement takes `time`, and begins when the connection has run for a quarter of `time`.
-/// Returns the data that arrived, in bits per second.
+/// Sends over one TCP connection from namespace `from` to an address in namespace `to`, as fast as possible.
+/// The measurement begins when the connection has run for a quarter of `time`, and ends with the first data
+/// that arrive `time` later. Returns the rate of the data that arrived, in bits per second.
 ///
 /// # Errors
-/// If the connection cannot be opened, or if no data arrive for eight seconds.
+/// If the connection cannot be opened, ends early, or receives no data for eight seconds.
 pub fn flow(from: &Namespace, to: &Namespace, address: SocketAddr, time: Duration) -> Result<f64> {
     let received = flows(from, to, address, &Connections::new(1), time)?;
     Ok(received.iter().map(|one| one.rate).sum())

@@ -2,8 +2,8 @@
 //! between them, and programs and connections in the namespaces.
 //!
 //! A [`Net`] holds the namespaces of one test. Their names are unique on the machine, and they are deleted
-//! when the [`Net`] is dropped, also after a panic. Each wait has a time limit. The crate needs root
-//! privileges and `ip` (iproute2).
+//! when the [`Net`] is dropped, also after a panic. Waits for interfaces, traffic and the output of programs
+//! have time limits. The crate needs root privileges and `ip` (iproute2).
 
 mod calls;
 mod flows;
@@ -27,16 +27,19 @@ pub use program::RunningProgram;
 pub use stream::DatagramStream;
 pub use traffic::{download, exchange_datagrams, gets_no_echo_reply, gets_no_reply, hops, ping, transfer};
 
-/// The congestion control of TCP connections, unless an experiment chooses another. It is set explicitly,
-/// because the defaults of kernels differ and results depend on it.
+/// The congestion control of TCP connections, unless an experiment chooses another. The lab sets it
+/// explicitly, because the defaults of kernels differ and results depend on it. Only the connecting ends of
+/// [`transfer`] and [`download`] keep the kernel's default.
 pub const CONTROL: &str = "cubic";
 
-/// The time limit of each operation that has no shorter limit; it is long enough for a busy machine.
+/// The time limit of waits that have no shorter limit, such as the wait for a program's output. The limit is
+/// long enough for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// The network namespaces of a test and the cables between them. Dropping it deletes them.
+/// The network namespaces of a test and the cables between them. When the `Net` is dropped, the namespaces
+/// and the cables are deleted.
 #[derive(Debug)]
 pub struct Net {
     prefix: String,
@@ -49,7 +52,7 @@ pub struct Namespace {
     name: String,
 }
 
-/// The packet counters of an interface since it was made (`/proc/net/dev`, proc_net(5)).
+/// The packet counters of an interface since the interface was made (`/proc/net/dev`, proc_net(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCounts {
     /// The number of packets that the interface received.
@@ -67,11 +70,12 @@ pub fn has_control(control: &str) -> bool {
 }
 
 impl Net {
-    /// Makes a net without namespaces that tests can use. It checks that namespaces are possible by making
-    /// one.
+    /// Makes a net for a test, which adds namespaces by [`space`](Self::space). To check that namespaces are
+    /// possible, makes a first one, which tests do not use.
     ///
     /// # Errors
-    /// If this machine does not support network namespaces, or the user has no permission to make them.
+    /// If this machine does not support network namespaces, the user has no permission to make them, or `ip`
+    /// is not installed.
     pub fn new() -> Result<Net> {
         let prefix = format!("tg{}x{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let mut net = Net { prefix, spaces: Vec::new() };
@@ -81,13 +85,14 @@ impl Net {
         }
     }
 
-    /// Makes a net like [`new`](Self::new). Where namespaces are not possible, prints that the test is
-    /// skipped and returns `None`.
+    /// Makes a net like [`new`](Self::new). If that fails, prints that the test is skipped, with the error,
+    /// and returns `None`.
     pub fn or_skip() -> Option<Net> {
         Net::new().inspect_err(|error| println!("skipped: {error}")).ok()
     }
 
-    /// Makes a namespace. Its name on the machine is `name` with a unique prefix.
+    /// Makes a namespace, whose interfaces have no IPv6. The name of the namespace on the machine is `name`
+    /// with a unique prefix.
     ///
     /// # Errors
     /// The error message of `ip`.
@@ -96,8 +101,8 @@ impl Net {
         output_of(Command::new("ip").args(["netns", "add", &space.name]))?;
         self.spaces.push(space.clone());
         space.ip("link set lo up")?;
-        // Without IPv6, interfaces send nothing unasked. ARP repeats a request up to 20 times, because a
-        // busy machine may not answer at once.
+        // Without IPv6, interfaces send nothing unasked. ARP sends up to 20 requests, because a busy machine
+        // may not answer at once.
         let settings = [("ipv6/conf/default/disable_ipv6", "1"), ("ipv4/neigh/default/mcast_solicit", "20")];
         space.enter(|| {
             for (name, value) in settings {
@@ -108,20 +113,20 @@ impl Net {
     }
 
     /// Connects two namespaces by a virtual cable (a pair of veth interfaces). Each end is a namespace, the
-    /// name of the interface to make there, and its address with prefix length, or an empty string for no
-    /// address. When the call returns, both interfaces are up and packets pass.
+    /// name of the interface to make there, and the interface's address with prefix length. An empty string
+    /// means no address. When the call returns, both interfaces are up and packets pass.
     ///
     /// # Errors
-    /// The error message of `ip`.
+    /// The error message of `ip`; or that an interface is not up within [`PATIENCE`].
     pub fn cable(&self, ends: [(&Namespace, &str, &str); 2]) -> Result<()> {
         self.cable_of(ends, "")
     }
 
     /// Connects two namespaces like [`cable`](Self::cable), by interfaces with `queues` receive queues and
-    /// `queues` transmit queues.
+    /// `queues` transmit queues each.
     ///
     /// # Errors
-    /// The error message of `ip`.
+    /// The errors of [`cable`](Self::cable).
     pub fn wide_cable(&self, ends: [(&Namespace, &str, &str); 2], queues: usize) -> Result<()> {
         self.cable_of(ends, &format!(" numrxqueues {queues} numtxqueues {queues}"))
     }
@@ -199,7 +204,7 @@ impl Namespace {
     /// Returns the packet counters of an interface of the namespace.
     ///
     /// # Errors
-    /// If the namespace has no interface with this name.
+    /// If the namespace has no interface with this name, or its counters cannot be read.
     pub fn counts(&self, interface: &str) -> Result<InterfaceCounts> {
         let table = self.enter(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
         counts(&table, interface)
@@ -210,7 +215,8 @@ impl Namespace {
     /// belong to the namespace, also when they are used elsewhere later.
     ///
     /// # Panics
-    /// If the namespace does not exist, or if `work` panics.
+    /// If this process cannot enter the namespace, for example because the namespace was deleted, or if
+    /// `work` panics.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let inside = || {
             let file = File::open(format!("/var/run/netns/{}", self.name)).expect("a namespace has a file");
@@ -225,7 +231,8 @@ impl Namespace {
     /// Starts a program in the namespace and returns at once.
     ///
     /// # Errors
-    /// If the program cannot be started.
+    /// If `ip`, which starts the program, cannot be started. If the program is not installed, this call
+    /// succeeds, and `ip` ends with an error message.
     pub fn spawn(&self, program: &str, arguments: &[&str]) -> Result<RunningProgram> {
         RunningProgram::new(self.command(program).args(arguments))
     }
@@ -234,8 +241,8 @@ impl Namespace {
     /// which shows that it is ready.
     ///
     /// # Errors
-    /// If the program cannot be started, ends, or writes no line within [`PATIENCE`]. The error then
-    /// contains its output on standard error.
+    /// If the program cannot be started, ends, or writes no line within [`PATIENCE`]. If it was started, the
+    /// error contains its output on standard error.
     pub fn start(&self, program: &str, arguments: &[&str]) -> Result<RunningProgram> {
         let mut running = self.spawn(program, arguments)?;
         running.wait_for_output()?;

@@ -24,9 +24,9 @@ pub fn is_in_kernel() -> bool {
 
 /// Starts Open vSwitch in a namespace, with one bridge named `bridge` that forwards by learning MAC
 /// addresses. The interfaces in `ports` become its ports, numbered from 1 in their order. `datapath` is
-/// `netdev` for the datapath in user space, which needs only packet sockets from the kernel, or `system`
-/// for the kernel's datapath. The database and all sockets are in `folder`, which must not be used for
-/// anything else. The bridge ends when the returned programs are dropped.
+/// `netdev` for the datapath in user space, which needs no kernel module, or `system` for the kernel's
+/// datapath. The database and all sockets are in `folder`, which must exist and be empty. The bridge ends
+/// when the returned programs are dropped.
 ///
 /// # Errors
 /// The error message of the first program that fails.
@@ -47,7 +47,7 @@ pub fn bridge(
     ]);
     let server = RunningProgram::new(&mut server)?;
     let remote = format!("unix:{socket}");
-    // `ovs-vsctl` repeats its attempts until the database server is ready.
+    // With `--retry`, `ovs-vsctl` repeats its attempts until the database server is ready.
     let vsctl = |arguments: &str| {
         let database = format!("--db={remote}");
         let arguments = arguments.split(' ');
@@ -65,7 +65,7 @@ pub fn bridge(
 }
 
 /// Replaces the flows (OpenFlow rules) of a bridge by the flows in a file, one per line (ovs-ofctl(8)). The
-/// rule by which a new bridge forwards is removed, too. `folder` is the folder of the bridge.
+/// rule by which a new bridge forwards is removed, too. `folder` has the bridge's sockets, as in [`bridge`].
 ///
 /// # Errors
 /// The error message of `ovs-ofctl`, such as an error in a flow.

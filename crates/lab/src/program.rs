@@ -20,7 +20,8 @@ pub struct RunningProgram {
 }
 
 impl RunningProgram {
-    /// Starts a command, and threads that read its standard output and standard error.
+    /// Starts a command, and threads that read its standard output and standard error. A thread ends at the
+    /// end of its stream, or at the first line that is not UTF-8.
     ///
     /// # Errors
     /// If the command cannot be started.
@@ -51,8 +52,8 @@ impl RunningProgram {
     /// warnings, do not count.
     ///
     /// # Errors
-    /// If the program ends, or writes no line within [`PATIENCE`]. The error contains its output on
-    /// standard error.
+    /// If both streams end, as they do with the program, or no line comes within [`PATIENCE`]. The error
+    /// contains the output on standard error.
     pub fn wait_for_output(&mut self) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         while self.said[0].is_empty() {
@@ -61,11 +62,12 @@ impl RunningProgram {
         Ok(())
     }
 
-    /// Waits for a further line on either stream that contains `text`, and returns the line.
+    /// Waits for a line on either stream that contains `text` and that no earlier call has read. Returns the
+    /// line.
     ///
     /// # Errors
-    /// If the program ends, or writes no such line within [`PATIENCE`]. The error contains all output so
-    /// far.
+    /// If both streams end, as they do with the program, or no such line comes within [`PATIENCE`]. The error
+    /// contains all output so far.
     pub fn wait_for(&mut self, text: &str) -> Result<String> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -87,8 +89,8 @@ impl RunningProgram {
         }
     }
 
-    /// Returns the next line of standard output or standard error, and adds it to `said`. Fails if the
-    /// program ends or the time `until` passes.
+    /// Returns the next line of standard output or standard error, and adds it to `said`. Fails if both
+    /// streams have ended, or at the time `until`.
     fn next_line(&mut self, until: Instant) -> Result<String> {
         let left = until.saturating_duration_since(Instant::now());
         match self.lines.recv_timeout(left) {
@@ -126,7 +128,7 @@ impl RunningProgram {
         assert!(sent.is_ok(), "{name}: {sent:?}");
     }
 
-    /// Waits until the program ends. Returns true if its exit status is success, and its standard output
+    /// Waits until the program ends. Returns true if its exit status is success, and all its standard output
     /// and standard error.
     ///
     /// # Panics
@@ -151,7 +153,7 @@ impl RunningProgram {
     /// Sends the program a TERM signal, waits until it ends, and returns the same as [`end`](Self::end).
     ///
     /// # Panics
-    /// If the program does not end within [`PATIENCE`].
+    /// If the program does not end within [`PATIENCE`], or had ended and been reaped before.
     pub fn stop(self) -> (bool, [String; 2]) {
         self.signal("TERM");
         self.end()

@@ -16,9 +16,9 @@ use crate::{Namespace, PATIENCE};
 /// The number of datagrams that are sent per second, unless the receiver is slower.
 const RATE: f64 = 5_000.0;
 
-/// The largest number of datagrams that are sent but have not arrived. A ring or a socket of the tested
-/// program holds as many while the program gets no processor time, as can happen on a busy machine. So no
-/// datagram is lost for this reason.
+/// The largest number of datagrams that may be sent after the last one that arrived. A ring or a socket of
+/// the tested program can hold as many. So none is lost only because the program gets no processor time, as
+/// can happen on a busy machine.
 const AHEAD: u32 = 200;
 
 /// A running stream of numbered datagrams: 5,000 per second, or as many as the receiver takes. A thread
@@ -44,6 +44,9 @@ struct Progress {
 impl DatagramStream {
     /// Starts a stream from namespace `from` to an address in namespace `to`. The datagrams have `flows`
     /// source ports in turn, so they form as many flows.
+    ///
+    /// # Panics
+    /// If `address` cannot be bound in `to`.
     pub fn start(from: &Namespace, to: &Namespace, address: SocketAddr, flows: usize) -> DatagramStream {
         DatagramStream::new(from, to, address, flows, Some(0))
     }
@@ -95,9 +98,9 @@ impl DatagramStream {
         }
     }
 
-    /// Ends the stream. Returns three counts: the datagrams that arrived; the datagrams that are missing
-    /// between the first and the last that arrived of their flow; and the datagrams that arrived again
-    /// after they had arrived before.
+    /// Ends the stream. Returns three counts: the datagrams that arrived, duplicates included; the datagrams
+    /// that are missing between the first and the last that arrived of their flow; and the datagrams that
+    /// arrived again after they had arrived before.
     pub fn stop(self) -> [usize; 3] {
         self.progress.has_ended.store(true, Ordering::Relaxed);
         let results = (self.sender.join(), self.receiver.join());
@@ -115,9 +118,9 @@ impl DatagramStream {
     }
 }
 
-/// Sends datagrams until the stream ends, at most [`AHEAD`] more than have arrived. `taken` is the number
-/// of the first datagram that the receiver certainly takes; datagrams before it may be lost and are not
-/// waited for. With `None`, it is the number that is next when the first datagram arrives.
+/// Sends datagrams until the stream ends, at most [`AHEAD`] after the last one that arrived. `taken` is the
+/// number of the first datagram that the path certainly carries; the sender does not wait for datagrams
+/// before it. With `None`, it is the number that is next when the sender notices the first arrival.
 fn send(sockets: &[UdpSocket], address: SocketAddr, progress: &Progress, mut taken: Option<u32>) {
     let mut last = Instant::now();
     let mut due = 0.0;
@@ -128,8 +131,8 @@ fn send(sockets: &[UdpSocket], address: SocketAddr, progress: &Progress, mut tak
         if reached > 0 && taken.is_none() {
             taken = Some(number);
         }
-        // Datagrams that were not sent in time are left out, because sending them in a burst could overload
-        // the receiver.
+        // Datagrams that are due but over the limit are never sent, because sending them later in a burst
+        // could overload the receiver.
         due =
             due.min(taken.map_or(AHEAD, |taken| (reached.max(taken) + AHEAD).saturating_sub(number)).into());
         while due >= 1.0 {

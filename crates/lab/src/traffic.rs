@@ -1,5 +1,5 @@
-//! TCP transfers, UDP datagrams and ICMP echo requests between two namespaces, which check that packets
-//! arrive unchanged.
+//! TCP transfers, UDP datagrams and ICMP echo requests between two namespaces, to check that packets arrive
+//! unchanged; and the list of routers on a path.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -15,8 +15,8 @@ use crate::{CONTROL, Namespace, PATIENCE};
 /// seconds, TCP's pauses between retransmissions double each time; this time is longer than such a pause.
 pub(crate) const STANDSTILL: Duration = Duration::from_secs(20);
 
-/// The time without received data after which a connection has failed, in tests that only check if packets
-/// pass at all.
+/// The time limit for opening a connection in `calls` and `flows`, and the time without
+/// progress after which a flow has failed.
 pub(crate) const SILENCE: Duration = Duration::from_secs(8);
 
 /// The time to wait for an answer that is expected.
@@ -28,15 +28,14 @@ const LISTEN: Duration = Duration::from_secs(2);
 /// The type of raw sockets (`SOCK_RAW`, socket(2)), which receive packets with their IP header.
 const RAW: i32 = 3;
 
-/// Returns `n` pseudo-random bytes, always the same for one `n`.
+/// Returns `n` pseudo-random bytes: the same bytes in each call with the same `n`.
 fn bytes(n: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(n as u64);
     (0..n.div_ceil(8)).flat_map(|_| random.u64(..).to_le_bytes()).take(n).collect()
 }
 
-/// Sends `n` bytes over TCP from namespace `from` to an address in namespace `to`, and compares the bytes
-/// that arrive with the bytes that were sent. Runs `meanwhile` once, when a quarter of the bytes has
-/// arrived.
+/// Sends `n` bytes over TCP from namespace `from` to an address in namespace `to`. Compares the bytes that
+/// arrive with the bytes that were sent. Runs `meanwhile` once, when a quarter of the bytes has arrived.
 ///
 /// # Errors
 /// If the connection fails, if no data arrive for 20 seconds, or if other bytes arrive than were sent.
@@ -124,8 +123,8 @@ pub(crate) fn bound<T>(mut bind: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// The largest number of connections that wait to be accepted (listen(2)). It is larger than the number
-/// that any experiment opens at once, so that no connection has to retry.
+/// The largest number of connections that wait to be accepted (listen(2)). The number is larger than the
+/// number of connections that any experiment opens at once, so that no connection has to retry.
 const WAITING: i32 = 4096;
 
 /// Sets the congestion control of a TCP socket, and of connections that it accepts later.
@@ -134,7 +133,7 @@ pub(crate) fn control(socket: &Socket, control: &str) -> Result<()> {
     socket.set_tcp_congestion(control.as_bytes()).map_err(told)
 }
 
-/// Opens a TCP connection with the congestion control [`CONTROL`].
+/// Opens a TCP connection with the congestion control [`CONTROL`], within [`SILENCE`].
 pub(crate) fn connect(address: SocketAddr) -> Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     control(&socket, CONTROL)?;
@@ -173,12 +172,17 @@ pub(crate) fn accept(listener: &TcpListener, is_given_up: impl Fn() -> bool) -> 
 }
 
 /// Sends datagrams with these payload lengths from `from` to an address in `to`, one after the other; the
-/// other side sends each back. Returns the number of datagrams that came back unchanged.
+/// other side sends each back. Returns the number of datagrams that came back unchanged, each within 20
+/// seconds.
+///
+/// # Panics
+/// If `address` cannot be bound in `to`.
 pub fn exchange_datagrams(from: &Namespace, to: &Namespace, address: SocketAddr, lengths: &[usize]) -> usize {
     exchange(from, to, address, lengths, ANSWER)
 }
 
-/// True if no datagram comes back within 2 seconds after a datagram with this payload length was sent.
+/// True if a datagram with this payload length does not come back unchanged: in 2 seconds it does not reach
+/// `to`, or in further 2 seconds its reply does not reach `from`.
 pub fn gets_no_reply(from: &Namespace, to: &Namespace, address: SocketAddr, length: usize) -> bool {
     exchange(from, to, address, &[length], LISTEN) == 0
 }
@@ -211,13 +215,14 @@ fn exchange(
     lengths.iter().filter(|&&length| arrive(length).unwrap_or(false)).count()
 }
 
-/// Sends `n` ICMP echo requests to an address, one after the other, and returns the number of valid
-/// replies.
+/// Sends `n` ICMP echo requests to an address, one after the other, and returns the number of valid replies.
+/// A reply is valid if it has the data of its request and a right checksum.
 pub fn ping(from: &Namespace, to: Ipv4Addr, n: u16) -> usize {
     echoes(from, to, n, ANSWER)
 }
 
-/// True if an address does not answer an ICMP echo request within 2 seconds.
+/// True if an ICMP echo request to an address gets no valid reply: none arrives within 2 seconds, or the
+/// request cannot be sent.
 pub fn gets_no_echo_reply(from: &Namespace, to: Ipv4Addr) -> bool {
     echoes(from, to, 1, LISTEN) == 0
 }
@@ -250,8 +255,9 @@ fn echoes(from: &Namespace, to: Ipv4Addr, n: u16, limit: Duration) -> usize {
 }
 
 /// Returns the routers on the path to an address, like `traceroute`: sends datagrams with a TTL of 1, 2 and
-/// so on up to `most`, and collects the source addresses of the ICMP errors. If the address is reached, it
-/// is the last source, because its port is unreachable. The list ends early at a hop that does not answer.
+/// so on up to `most`, and collects the source addresses of the ICMP errors. The list ends with the first
+/// "unreachable" error, which comes from the address itself if it is reached, because its port is closed. The
+/// list ends early ahead of a hop that does not answer within 20 seconds.
 pub fn hops(from: &Namespace, to: Ipv4Addr, most: u32) -> Vec<Ipv4Addr> {
     let errors = from.enter(|| Socket::new(Domain::IPV4, Type::from(RAW), Some(Protocol::ICMPV4)));
     let mut errors = errors.expect("a process that may create namespaces may create raw sockets");
@@ -264,8 +270,8 @@ pub fn hops(from: &Namespace, to: Ipv4Addr, most: u32) -> Vec<Ipv4Addr> {
         if sender.set_ttl(ttl).is_err() || sender.send_to(&[0; 32], (to, port)).is_err() {
             break;
         }
-        // The message has an IP header without options, the ICMP header, and the headers of the datagram
-        // that caused it. The datagram's port tells which datagram this was.
+        // The message has an IP header without options, the ICMP header, and the headers of the datagram that
+        // caused it. The destination port of the datagram shows which datagram it was.
         let answer = loop {
             let Ok(n) = errors.read(&mut buffer) else { return found };
             let Some(icmp) = buffer[..n].get(20..) else { continue };

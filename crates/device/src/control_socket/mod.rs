@@ -9,14 +9,13 @@
 //! follows the number. After a successful read, `DATA n` and n bytes follow.
 //!
 //! When another configuration replaces a running one, the listening socket and its clients go to the new
-//! element of the same name and address. So give the element a name. A new element with the same address
-//! and another name needs RETRIES of 1 or more, because the address is in use until the old element is
-//! closed.
+//! element of the same name and address. So give the element a name. A new element with the same address and
+//! another name needs RETRIES of 1 or more: the address is in use until the old element is closed.
 //!
-//! The handler `hotconfig` installs another configuration, if `tidegate click` was started with
-//! `--config-dir DIR`: its value is the name of a file below that folder, `WRITE hotconfig edge.click`. The
-//! text of a configuration gives the right to read and write files, so it is taken only from clients of a
-//! Unix socket, and only with `--allow-config`.
+//! The handler `hotconfig` installs another configuration, if `tidegate click` was started with `--config-dir
+//! DIR`: its value is the name of a file below that folder, `WRITE hotconfig edge.click`. The text of a
+//! configuration gives the right to read and write files. Therefore it is taken only from clients of a Unix
+//! socket, and only with `--allow-config`.
 //!
 //! The file of a Unix socket that a killed program has left is replaced. If another process or element has
 //! the socket open, the address counts as in use. If several programs start at once, one of them gets the
@@ -47,8 +46,8 @@
 //!   place of the handler `H` of the element `E`.
 //! - `LOCALHOST`: if true, a TCP socket listens only on the loopback address.
 //! - `VERBOSE`: if true, connections are reported.
-//! - `RETRIES`: the number of further attempts, one per second, if the address is in use. After the last
-//!   attempt, the run ends as failed.
+//! - `RETRIES`: the number of further attempts, one per second, if the address is in use or cannot be bound
+//!   for another reason. If the last attempt fails, the run ends as failed.
 //! - `RETRY_WARNINGS`: if true, each failure is reported.
 //! - `FILES`: the folder below which clients can make handlers write files. Without it, clients cannot
 //!   write files.
@@ -88,7 +87,7 @@ use protocol::{Handlers, Session};
 use crate::reason;
 use crate::unix_socket;
 
-/// The class.
+/// The element class ControlSocket.
 pub static CLASS: Class = Class {
     name: "ControlSocket",
     ports: "0/0",
@@ -227,8 +226,7 @@ struct Clients {
 }
 
 impl Clients {
-    /// Closes the sockets, if no element of the new configuration has the same address, and removes the
-    /// file of a Unix socket.
+    /// Closes the sockets and removes the file of a Unix socket, because the new element has another address.
     fn end(self) {
         if let (Some(_), Address::Unix(path)) = (&self.listener, &self.address) {
             let _ = std::fs::remove_file(path);
@@ -248,8 +246,8 @@ struct ControlSocket {
     retry_warnings: bool,
     /// The folder below which clients can make handlers write files (FILES), as the configuration names it.
     folder: Option<String>,
-    /// The rights of clients, which each of their handler calls carries: the files that may be written, and
-    /// if the client came by a Unix socket.
+    /// The rights of clients, which each of their writes carries: the files that may be written, and if the
+    /// client came by a Unix socket.
     rights: Rights,
     /// True if the element that this element replaces has the same address. The address may then be in use
     /// until that element passes its listening socket on.
@@ -259,7 +257,7 @@ struct ControlSocket {
     port: Option<u16>,
     connections: Vec<Connection>,
     next_token: u32,
-    /// A count of turns: it increases with each turn of any connection.
+    /// A counter that increases with each new connection and with each turn of a connection.
     heard: u64,
     /// The error for which this element stopped the driver. [`close`](Element::close) returns it, so that
     /// the run counts as failed.
@@ -361,7 +359,8 @@ impl Connection {
         true
     }
 
-    /// Sends output until the connection takes no more. Returns false if the connection is lost.
+    /// Sends output until all is sent or the connection takes no more. Returns false if the connection is
+    /// lost.
     fn send(&mut self) -> bool {
         let mut sent = 0;
         let open = loop {
@@ -438,9 +437,9 @@ fn passes(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
 
-/// Returns the value of a handler of this element itself, `port` or `filename`; `None` for all other
-/// handlers. These two are answered here because the engine cannot call an element that is in the middle of
-/// a turn.
+/// Returns the value of a handler of this element itself: `port` of a TCP socket, or `filename` of a Unix
+/// socket. Returns `None` for all other handlers. The two handlers are answered here because the engine
+/// cannot call an element that is in the middle of a turn.
 fn own_value(address: &Address, port: Option<u16>, call: &Call, own: ElementId) -> Option<String> {
     match (address, call.handler.as_str()) {
         _ if call.element != Some(own) => None,
@@ -456,7 +455,7 @@ fn is_same_address([kind, address]: &[String; 2], other: &[String]) -> bool {
 }
 
 impl ControlSocket {
-    /// Returns the value of a handler.
+    /// Returns the value of `port` or `filename`; an error if this type of socket does not have it.
     fn own_value(&self, cx: &Cx<'_>, name: &str) -> Result<String, String> {
         let call = Call::new(Some(cx.id()), name, "");
         let value = own_value(&self.address, self.port, &call, cx.id());
@@ -494,11 +493,12 @@ impl ControlSocket {
         Ok(())
     }
 
-    /// Opens the listening socket, or takes the given connection. If the address is in use, sets a timer
-    /// for another attempt as RETRIES allows.
+    /// Opens the listening socket, or takes the given connection. If the address cannot be bound, sets a
+    /// timer for another attempt as RETRIES allows. While the replaced element may have the address, a first
+    /// failure does not count.
     ///
     /// # Errors
-    /// If there is no attempt left.
+    /// If there is no attempt left, the given connection cannot be used, or the socket cannot be watched.
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if let Address::Given(file) = self.address {
             let stream = given(file).map_err(|error| format!("SOCKET {file}: {}", reason(&error)))?;
@@ -539,8 +539,8 @@ impl ControlSocket {
 
     fn accept(&mut self, cx: &mut Cx<'_>) {
         while let Some(listener) = &self.listener {
-            // A client needs two file descriptors, one of them for the engine to watch. If the second
-            // cannot be had, the client is not accepted and stays in the queue.
+            // A client needs two file descriptors, one of them for the engine to watch. If the second cannot
+            // be opened, the client is not accepted and stays in the queue.
             let second = listener.file().try_clone_to_owned();
             match second.and_then(|second| listener.accept().map(|accepted| (accepted, second))) {
                 Ok(((stream, from), second)) => {
@@ -563,7 +563,6 @@ impl ControlSocket {
     }
 
     fn welcome(&mut self, cx: &mut Cx<'_>, stream: Stream, from: &str) {
-        // The connection that has been silent for longest is closed to make room.
         if self.connections.len() >= MOST_CONNECTIONS {
             let oldest = self.connections.iter().enumerate().min_by_key(|(_, c)| c.heard);
             if let Some((index, _)) = oldest {
@@ -606,8 +605,8 @@ impl ControlSocket {
         // If the client has not taken earlier replies, no more of its commands are read.
         let mut open = !connection.session.output.is_empty() || connection.receive();
         open &= connection.send();
-        // Commands that have arrived are executed one burst of replies after the other, as long as the
-        // client takes the replies.
+        // Commands that have arrived are executed, each time until about 1 MiB of replies is waiting, as long
+        // as the client takes the replies.
         let mut more = true;
         while open && more && connection.session.output.is_empty() {
             more = connection.session.execute(&mut Reach {
@@ -674,8 +673,8 @@ impl Element for ControlSocket {
         }
         self.connections.clear();
         cx.files().unwatch(LISTENER);
-        // The file at the path belongs to this element as long as its socket is open, so it is removed
-        // first.
+        // The file at the path belongs to this element as long as its socket is open. Therefore the file is
+        // removed before the socket is closed.
         if self.listener.is_some()
             && let Address::Unix(path) = &self.address
         {

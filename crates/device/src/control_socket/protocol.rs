@@ -1,6 +1,6 @@
 //! The server's side of Click's control protocol, version 1.3. A [`Session`] takes the bytes that a client
-//! sends, executes commands, and produces numbered replies and data. It knows no sockets; `mod.rs` has
-//! them.
+//! sends, executes commands, and produces numbered replies and data. A session knows no sockets: `mod.rs`
+//! reads and writes them.
 
 use element::args::parse_integer;
 use element::{Call, ElementId};
@@ -8,8 +8,8 @@ use element::{Call, ElementId};
 /// The line that the server sends first on each connection: the name and the version of the protocol.
 pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
-/// The longest line, and the most data of a command, in bytes. A client that sends more gets an error and
-/// is disconnected, because the commands after the excess could not be recognized.
+/// The numbers of bytes without a line end, and of data for a command, above which the client gets an error
+/// and is disconnected: the commands after the excess could not be recognized.
 const MOST_LINE: usize = 1 << 20;
 const MOST_DATA: usize = 16 << 20;
 /// The number of unsent bytes at which no further command is executed until the client has taken its
@@ -130,7 +130,8 @@ impl Session {
     }
 
     /// Takes the next line out of the input, without its end: CR, LF, or CR and LF. Returns `None` if no
-    /// whole line has arrived. After the client has closed its side, the remaining bytes are a line, too.
+    /// whole line has arrived, or the line is too long. After the client has closed its side, the remaining
+    /// bytes are a line, too.
     fn take_line(&mut self) -> Option<Vec<u8>> {
         // The line before ended with a CR, so an LF here belongs to it.
         if std::mem::take(&mut self.after_return) {
@@ -308,7 +309,7 @@ impl Session {
     }
 
     /// Makes the next `length` bytes of the input the data of a command. Appends an error if `length` is no
-    /// number or too large.
+    /// number or too large; if it is too large, the connection is closed.
     fn wait_for(&mut self, verb: Verb, command: &str, name: &str, length: &str) {
         match parse_integer(length).map(usize::try_from) {
             Ok(Ok(n)) if n <= MOST_DATA => self.waiting = Some((verb, name.to_string(), Rest::Bytes(n))),
@@ -385,8 +386,8 @@ impl Session {
 }
 
 /// True if the words of a client's first line are an HTTP request, or the header `Host` that each request
-/// has. No command of this protocol looks like a request, except `GET`, which exists in both: an HTTP
-/// request has a version as its third and last word.
+/// has. An HTTP request has three words, the last of which is a version. READ, WRITE and SET with such a
+/// value are taken for commands; `GET`, which exists in both protocols, is taken for a request.
 fn is_http(words: &[&str]) -> bool {
     let first = words.first().copied().unwrap_or_default().to_ascii_uppercase();
     let is_command = matches!(first.as_str(), "READ" | "WRITE" | "SET");
@@ -402,8 +403,8 @@ fn value_behind<'a>(line: &'a str, handler: &str) -> &'a str {
     behind_command.trim_start().strip_prefix(handler).unwrap_or_default().trim()
 }
 
-/// Replaces each byte that is not a printable ASCII character by `^X` or by an octal number, as Click does,
-/// so that the line contains no line ends.
+/// Replaces each byte that is not a printable ASCII character by `^X` or by an octal number, as Click does.
+/// So the result contains no line ends.
 fn printable(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for byte in line.bytes() {

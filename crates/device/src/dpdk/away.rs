@@ -3,7 +3,7 @@
 //! Each copy of an element leaves the removed port; the last copy removes the port from DPDK. From then on,
 //! each copy looks for the port at intervals. The first one makes DPDK probe for the device, and all copies
 //! open their queues as at the start. A copy that has left the port keeps its [`Memory`] until the port is
-//! removed from DPDK, because the port's driver may have slots of it until then.
+//! removed from DPDK: until then, the port's driver may have slots of it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -69,7 +69,7 @@ impl Away {
         if let Some(port) =
             ports.known(&self.port.info.name).filter(|port| port.is_lost.load(Ordering::Acquire))
         {
-            // Other copies have opened the port, and its device was removed again. This copy counts as one
+            // Other copies have opened the port, and its device was removed again. This copy counts as a copy
             // that has left.
             self.leave(cx, port);
             return Look::Away(self, None);
@@ -110,8 +110,8 @@ impl Away {
 }
 
 impl Port {
-    /// True if the port's device was removed. The driver reports that, or the network interface that the
-    /// port uses is gone. The first call that finds it notifies all copies.
+    /// True if the port's device was removed. The driver reports that, or the network interface that the port
+    /// uses is gone. The first call that finds the removal marks the port for all copies.
     pub(super) fn is_gone(&self) -> bool {
         if self.is_lost.load(Ordering::Acquire) {
             return true;

@@ -46,7 +46,7 @@ use element::{Class, Effects, Element, Handler, manual};
 
 use super::ports::Ports;
 
-/// The class.
+/// The element class DPDKInfo.
 pub static CLASS: Class = Class {
     name: "DPDKInfo",
     ports: "0/0",

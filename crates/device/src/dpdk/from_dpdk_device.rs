@@ -1,5 +1,5 @@
 //! # FromDPDKDevice
-//! Receives packets from a port of DPDK, without a copy.
+//! Receives packets from a port of DPDK, without a copy if the driver can.
 //!
 //! The port's driver writes frames into the packet pool. Frames are copied in three cases: if the driver
 //! cannot write there (the driver for AF_XDP, and cards that cannot reach the pool); if they lie in several
@@ -22,15 +22,15 @@
 //!
 //! ## Arguments
 //! - `PORT`: the port's number, its name (`net_tap0`) or its PCI address.
-//! - `QUEUE`: the first queue; with it, the element has one queue unless N_QUEUES is greater. Without it,
-//!   queues that no other element has.
+//! - `QUEUE`: the first queue; with it, the element has one queue unless N_QUEUES or MINQUEUES is greater.
+//!   Without it, queues that no other element has.
 //! - `PROMISC`: true to receive frames for other hosts as well.
 //! - `VLAN_FILTER`: accepted, must be false; a Classifier does it.
 //! - `VLAN_STRIP`: accepted, must be false; StripEtherVLANHeader does it.
 //! - `VLAN_EXTEND`: accepted, must be false.
 //! - `LRO`: accepted, must be false.
 //! - `JUMBO`: accepted, must be false: frames have at most 2112 bytes.
-//! - `N_QUEUES`: the number of queues; -1 for one per worker.
+//! - `N_QUEUES`: the number of queues; -1 for one per worker, or a single queue with QUEUE.
 //! - `MINQUEUES`: the smallest number of queues, unless N_QUEUES is given.
 //! - `MAXQUEUES`: the largest number of queues, unless N_QUEUES is given.
 //! - `MAXTHREADS`: accepted; `--threads` and StaticThreadSched determine the workers.
@@ -95,8 +95,8 @@
 //! - `tx_errors`: packets that the port could not send.
 //! - `xstats`: the driver's additional counters: all, or the counter whose name is given.
 //! - `queue_count`: packets that wait in each queue, or in the queue that is given.
-//! - `queue_packets`: packets that have arrived at the queue that is given.
-//! - `queue_bytes`: bytes that have arrived at the queue that is given.
+//! - `queue_packets`: packets that have arrived at the queue that is given, or at queue 0.
+//! - `queue_bytes`: bytes that have arrived at the queue that is given, or at queue 0.
 //! - `max_rss`: sets the number of queues that packets are spread over.
 //! - `rss_reta`: the queue of each value of the hash.
 //! - `rss_reta_size`: the number of values of the hash that `rss_reta` distinguishes.
@@ -127,7 +127,7 @@ use crate::rss_key;
 
 const AGGREGATE: Field = Field::Annotation { offset: Annotations::AGGREGATE as u8, length: 4 };
 
-/// The class.
+/// The element class FromDPDKDevice.
 pub static CLASS: Class = Class {
     name: "FromDPDKDevice",
     ports: "0/1",
@@ -443,8 +443,8 @@ impl Element for FromDpdkDevice {
 }
 
 impl FromDpdkDevice {
-    /// Returns the value of a read handler of the port, or the value that FastClick shows if the element has
-    /// no port, because ALLOW_NONEXISTENT is true.
+    /// Returns the value of a read handler of the port, or `without`, the value that FastClick shows, if the
+    /// element has no port: the port did not exist (ALLOW_NONEXISTENT true) or was removed.
     fn of_port(
         &self,
         without: &str,

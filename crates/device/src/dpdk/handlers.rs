@@ -14,11 +14,11 @@ use super::sys::{port, start};
 /// The value of a read handler; an error is a text for the user.
 type Answer = Result<String, String>;
 
-/// The read handlers of a port. Those that have a parameter get it as `param`: the number of a queue, or the
+/// The read handlers of a port. Handlers with a parameter get it as `param`: the number of a queue, or the
 /// name of a counter.
 ///
 /// # Errors
-/// If there is no such queue or counter, or DPDK reports an error.
+/// If there is no such queue or counter, or DPDK reports an error for which the handler has no value.
 impl Port {
     pub(super) fn device(&self) -> Answer {
         Ok(self.number.to_string())

@@ -1,5 +1,5 @@
-//! Elements that receive from and send to ports of DPDK. Drivers write received frames into slots of the
-//! packet pool, and send packets from there.
+//! Elements that receive from and send to ports of DPDK. Drivers that can do so write received frames into
+//! slots of the packet pool, and send packets from there.
 //!
 //! - [`from_dpdk_device`], [`to_dpdk_device`], [`dpdk_info`]: the elements
 //! - `ports`: the ports of a graph, from their configuration to their end, and the queues of elements
@@ -43,7 +43,7 @@ use wire::ethernet::MacAddr;
 /// True if the program has been built with the feature `dpdk`.
 pub const IS_BUILT: bool = cfg!(feature = "dpdk");
 
-/// A guard of the running DPDK: dropping it closes all ports and ends DPDK.
+/// A guard of the running DPDK. When the guard is dropped, all ports are closed and DPDK ends.
 #[derive(Debug)]
 pub struct RunningDpdk(());
 
@@ -100,7 +100,8 @@ fn read_wanted(args: &mut Args<'_>, sends: bool) -> Wanted {
     let (queue, queues) = (number(args, "QUEUE"), number(args, "N_QUEUES"));
     let descriptors = args.value::<u16>("NDESC");
     for name in ["MAXTHREADS", "VERBOSE"] {
-        // Accepted without effect: `--threads` and StaticThreadSched determine the threads.
+        // Accepted without effect: `--threads` and StaticThreadSched determine the threads, and nothing is
+        // written.
         args.value::<i64>(name);
     }
     if port.is_empty() {

@@ -22,10 +22,10 @@ use crate::interface::sys::tun::Attached;
 
 /// The length in bytes of an Ethernet header with a VLAN tag, which the MTU does not include.
 const LINK_HEADER: usize = 18;
-/// The number of buffers in DPDK's own pool, per receive queue of the port, if NB_MBUF is not given. DPDK's
-/// own pool is for ports that cannot use the packet pool.
+/// The number of buffers in DPDK's own pool, per receive queue of the port, if NB_MBUF is 0 or not given.
+/// DPDK's own pool is for ports that cannot use the packet pool.
 const OWN_BUFFERS: u32 = 8192;
-/// The number of descriptors of a queue if NDESC is not given.
+/// The number of descriptors of a queue if NDESC is 0 or not given.
 const DESCRIPTORS: u16 = 1024;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -52,7 +52,8 @@ pub(super) struct Ports {
     buffers: AtomicU32,
 }
 
-/// A port that has been configured. It is started when all copies of its elements have set up their queues.
+/// A port that has been configured. The port is started when all copies of its elements have set up their
+/// queues.
 pub(super) struct Port {
     pub(super) number: u16,
     pub(super) info: port::Info,
@@ -87,12 +88,13 @@ pub(super) struct Port {
 
 /// The network interface of this machine that a port uses. Some drivers do not report that it was removed.
 pub(super) enum End {
-    /// No interface has to be watched: the port uses none, or its driver reports the removal.
+    /// The port uses no interface. Only its driver can report a removal.
     None,
     /// An interface that exists independently of the driver, by its index in the kernel.
     Interface(i32),
-    /// A TAP interface that the driver has created. It is watched by the driver's file descriptors, because
-    /// it may have been moved to another namespace. They are looked up when the port has been started.
+    /// A TAP interface that the driver has created. The interface is watched by the driver's file
+    /// descriptors, because it may have been moved to another namespace. The descriptors are looked up when
+    /// the port has been started.
     Tap(OnceLock<Attached>),
 }
 
@@ -115,7 +117,7 @@ impl End {
         }
     }
 
-    /// True if the interface was removed. False if there is no interface to watch.
+    /// True if the interface was removed. False if no interface has to be watched.
     pub(super) fn is_gone(&self) -> bool {
         match self {
             End::None => false,
@@ -170,7 +172,8 @@ impl Ports {
     /// elements starts the port.
     ///
     /// # Errors
-    /// If there is no such port, or DPDK refuses a step; the message includes DPDK's output.
+    /// If DPDK does not run, there is no such port, or DPDK refuses a step; the message includes DPDK's
+    /// output.
     pub(super) fn receive(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Receiver, Refused> {
         let (receiver, joined) = self.open_receiver(cx, wanted).map_err(Refused::with_its_words)?;
         match joined {
@@ -204,7 +207,7 @@ impl Ports {
     /// elements starts the port.
     ///
     /// # Errors
-    /// If there is no such port, or DPDK refuses a step; the message includes DPDK's output.
+    /// As for [`receive`](Self::receive).
     pub(super) fn send(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Transmitter, Refused> {
         let (transmitter, joined) = self.open_transmitter(cx, wanted).map_err(Refused::with_its_words)?;
         match joined {
@@ -281,7 +284,7 @@ impl Ports {
     /// in the port's `shares`. Configures the port if this is the first copy that opens it.
     ///
     /// # Errors
-    /// If DPDK does not run, there is no such port, or it cannot be configured.
+    /// If DPDK does not run, there is no such port, it cannot be configured, or DPDK has no memory.
     fn open(&self, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<(Arc<Port>, Arc<Memory>, usize), Refused> {
         if !start::is_running() {
             return Err(Refused::Failed(
@@ -334,8 +337,8 @@ impl Ports {
     }
 
     /// Stops all ports, when the run is over and before any worker releases its memory: no port may still
-    /// have a worker's packets. First takes the packets out of ports that connect workers (`net_ring`).
-    /// Only the first call does something.
+    /// have a worker's packets. First takes the packets out of all receive queues, because ports that connect
+    /// workers (`net_ring`) may hold packets. Only the first call does something.
     pub(super) fn stop(&self, pool: &mut Pool, memory: &Arc<Memory>) {
         let running: Vec<_> =
             lock(&self.open).iter().filter(|port| port.runs.swap(false, Ordering::AcqRel)).cloned().collect();
@@ -385,9 +388,9 @@ fn there_are() -> String {
 }
 
 impl Port {
-    /// Assigns queues to each element that requires the port, in the order in which the elements were
-    /// built, and configures the port with all these queues. `number` is the port's number in DPDK, `all`
-    /// has the elements' requirements, and `buffers` is NB_MBUF or 0.
+    /// Configures the port with queues for all elements that require it. Assigns the queues in the order in
+    /// which the elements were built. `number` is the port's number in DPDK, `all` has the elements'
+    /// requirements, and `buffers` is NB_MBUF or 0.
     ///
     /// # Errors
     /// If the port has too few queues, two elements receive from one queue, or DPDK refuses.
@@ -408,8 +411,8 @@ impl Port {
             }
             missing += copies;
             let side = usize::from(wanted.sends);
-            // Without N_QUEUES, an element has one queue if QUEUE is given, and one queue per copy
-            // otherwise.
+            // Without N_QUEUES, an element has one queue if QUEUE is given, and one queue per copy otherwise,
+            // within MINQUEUES and MAXQUEUES.
             let usual = if wanted.queue.is_some() { 1 } else { copies as u16 };
             let queues =
                 wanted.queues.unwrap_or(usual.clamp(wanted.least, wanted.most.max(wanted.least))).max(1);
@@ -564,8 +567,8 @@ impl Port {
             port::set_mtu(self.number, mtu)
                 .map_err(|error| self.cannot(&format!("set an MTU of {mtu}"), error))?;
         }
-        // Many virtual ports do not support the setting and receive all frames anyway, so that the error is
-        // not reported.
+        // Many virtual ports do not support the setting (ENOTSUP) and receive all frames anyway, so that this
+        // error is not reported.
         let promiscuous = wanted().any(|wanted| wanted.promiscuous);
         if let Err(error) = port::set_promiscuous(self.number, promiscuous)
             && promiscuous
@@ -582,8 +585,10 @@ impl Port {
         Ok(())
     }
 
-    /// Sets a secret key, by which the port spreads packets over its queues, unless an element has RSS_KEY
-    /// own or the port has a single receive queue. If the port refuses the key, the user is warned.
+    /// Sets a secret key, by which the port spreads packets over its queues. Does nothing if the engine gives
+    /// no key: with one worker, or under the trace clock. Does nothing either if the port cannot spread
+    /// packets, if its elements have a single receive queue, or with RSS_KEY own. If the port refuses the
+    /// key, the user is warned.
     fn hide_key(&self, cx: &mut Cx<'_>) {
         let receivers = self.shares.iter().filter(|share| !share.wanted.sends);
         let (mut queues, mut keeps) = (0, false);
@@ -631,8 +636,8 @@ pub(super) struct Receiver {
     port: Arc<Port>,
     memory: Arc<Memory>,
     queues: Vec<RxQueue>,
-    /// The index of the queue that is read first in the next turn. It advances by one each turn, so that no
-    /// queue starves.
+    /// The index of the queue that is read first in the next turn. The index advances by one each turn, so
+    /// that no queue starves.
     first: usize,
 }
 
@@ -641,16 +646,16 @@ impl Receiver {
         &self.port
     }
 
-    /// Returns a warning if the port's MTU allows frames that are longer than a slot.
+    /// Returns a warning if the port's MTU allows frames that are longer than a slot, and `None` otherwise.
     pub(super) fn remark(&self) -> Option<String> {
         let mtu = port::mtu(self.port.number).unwrap_or(0);
         let is_long = mtu + LINK_HEADER > SLOT_CAPACITY;
         is_long.then(|| format!("frames of more than {SLOT_CAPACITY} bytes may be lost"))
     }
 
-    /// Receives at most `most` packets from all queues in turn, and calls `show` for each packet with the
-    /// hash that the port computed and the number of the queue. Returns the number of packets; `None` while
-    /// the port has not been started.
+    /// Receives at most `most` packets from all queues in turn. Calls `show` for each packet, with the hash
+    /// that the port computed and the number of the queue. Returns the number of packets; `None` while the
+    /// port has not been started.
     pub(super) fn receive(
         &mut self,
         cx: &mut Cx<'_>,
@@ -727,7 +732,7 @@ impl Transmitter {
         self.queue.waiting()
     }
 
-    /// Returns the number of packets that were copied before they were sent.
+    /// Returns the number of copies that were made of packets to be sent.
     pub(super) fn copied(&self) -> u64 {
         self.queue.copied
     }

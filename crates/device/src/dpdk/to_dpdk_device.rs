@@ -2,13 +2,13 @@
 //! Sends packets to a port of DPDK, directly from the packet pool.
 //!
 //! Packets must have a link header. The port reads them from the packet pool, and their slots return to the
-//! pool when they have been sent. Packets that do not lie in one slot of the pool of this element's worker
-//! are copied first, as are packets for cards that cannot reach the pool. The driver for AF_XDP makes its
-//! own copies.
+//! pool when they have been sent. Packets are copied first if they do not lie in one slot of the pool of this
+//! element's worker, or if the card cannot reach the pool. The driver for AF_XDP makes its own copies.
 //!
 //! Packets are sent when BURST of them are waiting, and otherwise as soon as the worker has nothing else to
-//! do, or after TIMEOUT. While the port takes no packets, up to IQUEUE packets wait in the element. With a
-//! pull input, further packets wait upstream; with a push input, they are dropped.
+//! do, or after TIMEOUT. With a pull input, they are sent at the end of each turn. While the port takes no
+//! packets, up to IQUEUE packets wait in the element. With a pull input, further packets wait upstream; with
+//! a push input, they are dropped.
 //!
 //! Each worker sends to a queue of its own if the port has enough queues. A packet counts as sent when the
 //! port has taken it.
@@ -19,9 +19,9 @@
 //! ## Arguments
 //! - `PORT`: the port's number, its name (`net_tap0`) or its PCI address.
 //! - `QUEUE`: the first queue; with it, the element has one queue unless N_QUEUES is greater. Without it,
-//!   queues that no other element has.
-//! - `N_QUEUES`: the number of queues; -1 for one per worker.
-//! - `IQUEUE`: packets that wait in the element, a power of two.
+//!   queues that no other element has or, if there are none, shared queues.
+//! - `N_QUEUES`: the number of queues; -1 for one per worker, or a single queue with QUEUE.
+//! - `IQUEUE`: the largest number of packets that wait in the element, a power of two.
 //! - `BLOCKING`: true to retry for a while before packets are dropped.
 //! - `BURST`: packets to wait for before they are sent, and to pull per turn.
 //! - `TIMEOUT`: the time in milliseconds that packets may wait for others; 0 for no longer than needed,
@@ -40,7 +40,7 @@
 //! - `count`: packets sent.
 //! - `dropped`: packets that could not be sent.
 //! - `reset_counts`: sets both counts to zero.
-//! - `copied`: packets that were copied before they were sent.
+//! - `copied`: copies that were made of packets to be sent.
 //! - `hw_count`: packets that the port has sent.
 //! - `hw_bytes`: bytes that the port has sent.
 //! - `hw_errors`: packets that the port could not send.
@@ -71,7 +71,7 @@ use super::{Refused, Wanted, read_wanted};
 use crate::interface::{Gone, LOOK_AGAIN, cannot};
 use crate::losses::Losses;
 
-/// The class.
+/// The element class ToDPDKDevice.
 pub static CLASS: Class = Class {
     name: "ToDPDKDevice",
     ports: "1/0",
@@ -182,8 +182,8 @@ struct ToDpdkDevice {
     bell: Option<Arc<EventFd>>,
     count: u64,
     dropped: u64,
-    /// The number of packets that were copied for queues that are closed now. The handler `copied` adds the
-    /// count of the open queue.
+    /// The number of copies of packets for queues that are closed now. The handler `copied` adds the count of
+    /// the open queue.
     copied: u64,
 }
 
@@ -216,8 +216,8 @@ impl ToDpdkDevice {
         cx.accounts().count_sent(sent);
     }
 
-    /// Checks whether the port's device was removed. If so, reports it, and then stops the run (GONE stop),
-    /// or drops waiting packets, leaves the port and sets a timer to look for it (GONE wait).
+    /// Checks whether the port's device was removed. If so, reports the removal. Then stops the run (GONE
+    /// stop), or drops waiting packets, leaves the port and sets a timer to look for it (GONE wait).
     #[cold]
     fn look(&mut self, cx: &mut Cx<'_>) {
         self.looked = cx.now();
@@ -324,7 +324,7 @@ impl ToDpdkDevice {
     }
 
     /// Sends the waiting packets if there are at least BURST of them. Otherwise sets a timer to send them
-    /// when TIMEOUT has passed.
+    /// when TIMEOUT has passed; no timer if TIMEOUT is negative.
     fn send(&mut self, cx: &mut Cx<'_>) {
         if self.waiting() >= self.burst {
             self.flush(cx);
@@ -332,7 +332,7 @@ impl ToDpdkDevice {
         let is_left = self.waiting() > 0;
         match self.timeout {
             _ if !is_left => {}
-            // The port did not take all packets. They are tried again soon, whatever TIMEOUT is.
+            // The port did not take all packets. The others are tried again soon, whatever TIMEOUT is.
             _ if self.waiting() >= self.burst => cx.set_coarse_timer(0, cx.now() + PAUSE),
             0 => cx.set_timer(0, cx.now()),
             1.. => cx.set_timer(0, cx.now() + Timestamp(self.timeout.saturating_mul(1_000_000))),
@@ -389,7 +389,7 @@ impl Element for ToDpdkDevice {
         if cx.now() - self.looked > LOOK_AGAIN {
             self.look(cx);
         }
-        // The packets do not wait for further packets: all that can be pulled now have been pulled.
+        // Pulled packets are sent at the end of the turn, and do not wait for further packets.
         self.flush(cx);
         if self.waiting() > 0 {
             cx.set_coarse_timer(0, cx.now() + PAUSE);

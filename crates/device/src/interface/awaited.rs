@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The registration of an element that waits for the interface with this name. Dropping it ends the
-/// registration.
+/// The registration of an element that waits for the interface with this name. The registration ends when
+/// this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Awaited(String);
 

@@ -82,15 +82,14 @@ impl Program {
         self.labels[label.0] = self.steps.len();
     }
 
-    /// Appends instructions.
     pub(crate) fn add(&mut self, steps: impl IntoIterator<Item = Step>) {
         self.steps.extend(steps);
     }
 
     /// Returns the program in the form in which the kernel takes it.
     pub(crate) fn assemble(&self) -> Vec<sock_filter> {
-        // A conditional jump reaches only 255 instructions, so each is assembled as two: a condition that
-        // skips the second, and an unconditional jump, which reaches any distance.
+        // A conditional jump reaches only 255 instructions, so each is assembled as two: a condition that, if
+        // it does not hold, skips the second, and an unconditional jump, which reaches any distance.
         let mut starts = Vec::with_capacity(self.steps.len() + 1);
         let mut next = 0;
         for step in &self.steps {
@@ -150,7 +149,7 @@ impl Step {
             Step::OrX => filter(BPF_ALU | BPF_OR | BPF_X, 0),
             Step::AddX => filter(BPF_ALU | BPF_ADD | BPF_X, 0),
             Step::ReturnThis(value) => filter(BPF_RET | BPF_K, value),
-            // `Return`. Jumps are assembled by `assemble`.
+            // Only `Return` comes here: `assemble` assembles the jumps itself.
             _ => filter(BPF_RET | BPF_A, 0),
         }
     }

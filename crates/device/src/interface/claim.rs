@@ -21,16 +21,16 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, soc
 
 use super::sys::peer;
 
-/// A claim: only this process receives from the interface with this index. It ends when all its elements
-/// have dropped it.
+/// A claim: only this process receives from the interface with this index. The claim ends when all elements
+/// that share it have dropped it.
 #[derive(Debug)]
 pub(crate) struct Claim {
     index: c_int,
     _socket: UnixListener,
 }
 
-/// The claims of this process. Several elements of a configuration may receive from an interface, and so
-/// may the configuration that replaces it, so that they share a claim.
+/// The claims of this process. Several elements of a configuration, and elements of the configuration that
+/// replaces it, may receive from one interface. They share a claim.
 static CLAIMS: Mutex<Vec<Weak<Claim>>> = Mutex::new(Vec::new());
 
 impl Claim {
@@ -38,7 +38,7 @@ impl Claim {
     /// Returns `None` if the system does not allow a claim: the element then receives without it.
     ///
     /// # Errors
-    /// If another process has a claim on the interface.
+    /// If another process of root or of this process's user has a claim on the interface.
     pub(crate) fn of(device: &str, index: c_int) -> Result<Option<Arc<Claim>>, String> {
         match Claim::new(index) {
             Ok(claim) => Ok(Some(claim)),

@@ -1,7 +1,6 @@
 //! Assembles a program of [`cbpf`](super::cbpf) steps as eBPF (bpf(2), RFC 9669), the kernel's newer
-//! language, so that XDP can run it on frames that an interface has just received. Each access to the
-//! packet is checked against the packet's end, because the kernel must be able to prove that the program is
-//! safe.
+//! language. XDP can run the result on frames that an interface has just received. Each access to the packet
+//! is checked against the packet's end, because the kernel must be able to prove that the program is safe.
 //!
 //! The program chooses a worker. The frame then goes to the worker's socket at the queue by which it was
 //! received.
@@ -52,13 +51,13 @@ const LINK: i32 = 14;
 const TAG: i32 = 4;
 /// The largest number of VLAN tags that the program skips. Frames with more go to the first worker.
 const TAGS: usize = 2;
-/// The mask of an offset that is not constant. The kernel has to know an upper bound; this one is larger
-/// than the length of any frame.
+/// The mask of an offset that is not constant. The kernel has to know an upper bound; this one is larger than
+/// the offset of any transport header.
 const FURTHEST: i32 = 0x7fff;
 
 /// Returns an XDP program that redirects each frame to a socket in `map`. The steps of `program` choose the
 /// worker by the packet after the link header. The index in the map is the queue's number times `workers`,
-/// plus the worker. Frames that are not IP, or are too short, go to worker 0.
+/// plus the worker. Frames that are not IP, are too short, or have more than two VLAN tags go to worker 0.
 pub(super) fn redirecting(program: &Program, workers: u32, map: c_int) -> Vec<u64> {
     let workers = workers.max(1) as i32;
     choosing(
@@ -146,8 +145,8 @@ impl Code {
             .collect()
     }
 
-    /// Writes the instructions that store the queue's number on the stack and make the register `PACKET`
-    /// point to the IP header, after the link header and VLAN tags.
+    /// Writes the instructions that store the queue's number on the stack, and that make the register
+    /// `PACKET` point to the IP header. The instructions skip the link header and VLAN tags.
     fn find_packet(&mut self) {
         let word = BPF_LDX | BPF_MEM | BPF_W;
         self.add(word, PACKET, CONTEXT, DATA, 0);
@@ -181,9 +180,9 @@ impl Code {
         self.add(BPF_ALU | MOV | BPF_K, X, 0, 0, 0);
     }
 
-    /// Writes the instructions that load 1, 2 or 4 bytes of the packet (`size`) into `A`, at the offset
-    /// `at` plus the value of the register `index` if it is given. They jump to the end if the packet is
-    /// too short.
+    /// Writes the instructions that load 1, 2 or 4 bytes of the packet (`size`) into `A`. The offset is `at`,
+    /// plus the value of the register `index` if it is given. The instructions jump to the end, with worker
+    /// 0, if the packet is too short.
     fn load(&mut self, size: u32, at: i32, index: Option<u8>) {
         let bytes = match size {
             BPF_B => 1,

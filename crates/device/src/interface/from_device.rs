@@ -1,18 +1,19 @@
 //! # FromDevice
 //! Receives packets from a network interface.
 //!
-//! The kernel's own network stack sees the packets as well, unless SNIFFER is false. It does nothing with
-//! them if the interface has no addresses. Packets get the time stamp of their reception and the packet
-//! type annotation that the kernel gives them. The MAC header annotation points to their start, and a VLAN
-//! tag that the device took out is put back. Packets that ToDevice sends to the same interface are not
-//! received here.
+//! The kernel's own network stack sees the packets as well, unless SNIFFER is false. If the interface has no
+//! addresses, the stack usually does nothing with them. Packets get the time stamp of their reception and the
+//! packet type annotation that the kernel gives them. The MAC header annotation points to their start, or the
+//! network header annotation, if the interface has no link header. A VLAN tag that the device took out is put
+//! back. Packets that ToDevice sends to the same interface are not received here, unless OUTBOUND is true and
+//! ToDevice sends them through the queueing discipline.
 //!
 //! Local senders, and devices with offloads, deliver large segments and partial checksums. They are
 //! forwarded unchanged if no downstream element depends on them and each path ends at an element that can
 //! send them. Otherwise they become ordinary frames with complete checksums here.
 //!
-//! With several workers, each worker has a receive ring of its own, and the kernel chooses the ring of a
-//! packet by a program of Tidegate. The program finds the worker that the packet's flow belongs to or, with
+//! With several workers, each worker has a receive ring of its own. The kernel chooses the ring of a packet
+//! by a program of Tidegate. The program finds the worker that the packet's flow belongs to or, with
 //! spraying, gives TCP segments to any worker (STEERING).
 //!
 //! ## Usage
@@ -27,8 +28,8 @@
 //! - `SNIFFER`: true if the kernel's network stack sees incoming packets as well. If false, the stack gets
 //!   nothing from the interface, including ARP, until the process ends, even by `kill -9`; needs Linux 6.6
 //!   or later.
-//! - `FORCE_IP`: true to emit IP packets only, with network and transport header annotations and the
-//!   destination annotation set; other packets go to output 1 or are dropped.
+//! - `FORCE_IP`: true to emit IP packets only, with network and transport header annotations and, for IPv4,
+//!   the destination annotation set; other packets go to output 1 or are dropped.
 //! - `METHOD`: `LINUX`; other methods of Click are accepted and mean the same.
 //! - `CAPTURE`: an older name for METHOD.
 //! - `BPF_FILTER`: not supported; a Classifier or IPClassifier downstream does the same.
@@ -44,8 +45,9 @@
 //! - `STEERING`: the distribution of packets to workers: `hash` keeps a flow, in both directions, on one
 //!   worker; `spray` spreads even a single connection: its segments go to random workers, except for
 //!   segments that open and close it. Without it, the engine's setting (`--steering`).
-//! - `GONE`: what happens when the interface is removed: `wait` for another interface of the name DEVNAME,
-//!   which is then opened with all these arguments, or `stop`: the run ends with an error.
+//! - `GONE`: what happens when the interface is removed: `wait` for another interface of the name DEVNAME or
+//!   of the removed interface's last name, which is then opened with all these arguments, or `stop`: the run
+//!   ends with an error.
 //! - `SHARED`: true if FromDevice and FromXDP of other Tidegate processes may receive from the interface as
 //!   well. Each FromDevice gets every packet, so that two processes that forward send each packet twice. If
 //!   false, the second process is refused. Processes of users other than root and this process's user do
@@ -57,8 +59,8 @@
 //! ## Handlers
 //! - `count`: packets received.
 //! - `reset_counts`: sets the count to zero.
-//! - `kernel_drops`: packets that the kernel had no room for, or that had waited in a full ring for more
-//!   than a quarter of a second.
+//! - `kernel_drops`: packets that the kernel had no room for, that had waited in a full ring for more than a
+//!   quarter of a second, or that were left in the ring of a removed interface.
 //! - `encap`: the encapsulation of packets.
 //! - `active`: true if it receives.
 //!
@@ -94,7 +96,7 @@ use super::sys::{link, take_error};
 use super::{Gone, LOOK_AGAIN, Presence, cannot, check_method};
 use crate::encapsulation;
 
-/// The class.
+/// The element class FromDevice.
 pub static CLASS: Class = Class {
     name: "FromDevice",
     ports: "0/1-2",
@@ -310,7 +312,8 @@ impl FromDevice {
     /// Finds the interface and its link type, and claims it.
     ///
     /// # Errors
-    /// If there is no such interface, or another process has claimed it.
+    /// If there is no such interface, its type cannot be read, or (with SHARED false) another process has
+    /// claimed it.
     fn find(&mut self) -> Result<(), String> {
         let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
         self.index = link::index(&self.device).map_err(|error| failed("SIOCGIFINDEX", &error))?;
@@ -330,7 +333,7 @@ impl FromDevice {
     /// another copy has done so.
     ///
     /// # Errors
-    /// If the kernel refuses, with advice.
+    /// If the kernel refuses the barrier; the message contains advice.
     fn seclude(&self) -> Result<(), String> {
         let mut barrier = self.joint.barrier();
         if barrier.as_ref().is_none_or(|(index, _)| *index != self.index) {
@@ -393,12 +396,12 @@ impl FromDevice {
         Ok(())
     }
 
-    /// Makes all copies receive: opens this copy's ring if it has none yet, and unblocks all sockets.
-    /// Called in the first turn of one copy.
+    /// Makes all copies receive: opens this copy's ring if it has none yet, and unblocks all sockets. Called
+    /// in the first turn of the copy that has `begins`.
     #[cold]
     fn begin(&mut self, cx: &mut Cx<'_>) {
         self.is_open = true;
-        // The element that this element replaces has not passed on a ring.
+        // There is no ring yet if this element replaces another element that has not passed on its ring.
         if self.ring.is_none()
             && self.state != Presence::Gone
             && let Err(error) = self.open(cx)
@@ -505,8 +508,8 @@ impl FromDevice {
         cx.warn(format_args!("{}: {text}", self.device));
     }
 
-    /// Checks the interface: follows a new name, reports whether it is up, and detects its removal. After a
-    /// removal, looks for another interface of the name.
+    /// Checks the interface: follows a new name, reports a change between up and down, and detects its
+    /// removal. After a removal, looks for another interface of the name.
     fn look(&mut self, cx: &mut Cx<'_>) {
         if self.state == Presence::Gone {
             return self.find_again(cx);
@@ -518,8 +521,8 @@ impl FromDevice {
             cx.note(format_args!("{}: is called {name} now", self.device));
             self.device = name;
         }
-        // The kernel unbinds a socket whose interface was removed. This shows the removal even if another
-        // interface has the name and index now.
+        // The kernel unbinds a socket whose interface was removed. An unbound socket shows the removal even
+        // if another interface has the name and index now.
         let is_bound = self.ring.as_ref().is_none_or(|ring| ring.bound() == self.index);
         let state = if is_bound { Presence::of(&self.device, self.index) } else { Presence::Gone };
         if state == Presence::Gone {
@@ -612,7 +615,7 @@ impl Element for FromDevice {
             self.begin(cx);
         }
         let looked = self.receive(cx, self.burst.unwrap_or(cx.burst()));
-        // This call also gives a block back to the kernel at once if all its packets have been read.
+        // `is_ready` also gives a block back to the kernel at once if all its packets have been read.
         if self.ring.as_mut().is_some_and(Ring::is_ready) {
             cx.schedule();
         }
@@ -685,7 +688,8 @@ impl Element for FromDevice {
             }
             self.earlier_drops += ring.lost();
         }
-        // The packets in the old ring were received with other settings, so they are dropped.
+        // The packets in the old ring were received with other settings or from another interface, so they
+        // are dropped.
         while let Some(frame) = ring.next() {
             let first = &frame.bytes[..frame.bytes.len().min(SHOWN)];
             if let Some(packet) = cx.packet(first) {

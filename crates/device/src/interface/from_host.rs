@@ -1,10 +1,10 @@
 //! # FromHost
 //! Receives the packets that the machine's own network stack sends to a TAP interface.
 //!
-//! The interface is created when the graph starts, and is removed with the element. ToHost sends to the
-//! same interface. Before the machine sends anything else, it asks for Ethernet addresses by ARP queries,
-//! which the configuration has to answer. The header annotations of IP packets and the destination
-//! annotation are set. KernelTap combines both elements.
+//! The interface is created when the graph starts, and is removed with the element. ToHost sends to the same
+//! interface. Before the machine sends IPv4 packets to an address, it asks for the Ethernet address by ARP
+//! queries, which the configuration has to answer. The header annotations of IP packets are set, and for IPv4
+//! the destination annotation. KernelTap combines both elements.
 //!
 //! ## Usage
 //! `FromHost(DEVNAME [, DST, KEYWORDS])`
@@ -47,7 +47,7 @@ use super::host::Wanted;
 use super::host_interface::HostInterface;
 use super::kernel_tun::KernelTun;
 
-/// The class.
+/// The element class FromHost.
 pub static CLASS: Class = Class {
     name: "FromHost",
     ports: "0/1",

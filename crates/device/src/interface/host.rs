@@ -33,7 +33,7 @@ pub(super) const RECEIVE: u32 = 0;
 /// The token of the file by which the kernel reports that interfaces were added or removed.
 pub(super) const NEWS: u32 = 1;
 
-/// The properties that an interface is created with: name, type, addresses and MTU.
+/// The properties that an interface is created with: name, type, addresses, default route and MTU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
     /// The interface's name; empty if the kernel is to choose one.
@@ -50,8 +50,9 @@ pub(super) struct Wanted {
     pub(super) mtu: Option<u32>,
 }
 
-/// The number of times that an interface has been created. All workers share it, so that the first worker
-/// to open the interface creates it and the others attach a queue, also after it was removed.
+/// The number of times that an interface has been created. All workers share the number, so that the first
+/// worker to open the interface creates it, and the others attach a queue. The workers do the same after a
+/// removal.
 pub(super) type Made = Mutex<u32>;
 
 /// Opens a queue of the interface, and creates the interface if no other worker has done so. `time` counts
@@ -77,7 +78,6 @@ pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made, time: u32) -> 
     }
     let tun =
         Tun::open(&name, wanted.tap, workers > 1).map_err(|(step, error)| cannot(shown, step, &error))?;
-    // The worker that creates the interface sets it up.
     if !is_made {
         settle(cx, wanted, &tun.name)?;
     }
@@ -116,8 +116,8 @@ pub(super) fn settle(cx: &mut Cx<'_>, wanted: &Wanted, name: &str) -> Result<(),
     Ok(())
 }
 
-/// True if another process has the interface open. A queue for Tidegate would then get only a part of the
-/// packets.
+/// True if the interface is up and has a carrier: for a TUN or TAP interface, another process then has it
+/// open. A queue for Tidegate would get only a part of the packets.
 fn is_in_use(name: &str) -> bool {
     link::is_up(name).unwrap_or(false) && link::has_carrier(name).unwrap_or(false)
 }
@@ -192,7 +192,7 @@ impl Receiver {
         if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) {
             return;
         }
-        // The file still exists, but the interface does not.
+        // With these errors, the file is open, but the interface does not exist any more.
         self.is_gone = matches!(error.raw_os_error(), Some(libc::EBADFD | libc::EIO | libc::ENODEV));
         if self.is_gone {
             return cx.files().unwatch(RECEIVE);
@@ -227,8 +227,9 @@ impl Transmitter {
         Transmitter { mtu, ..Transmitter::default() }
     }
 
-    /// Writes packets to the interface, and drops packets that it does not take. With `tap`, packets start
-    /// with their Ethernet header; otherwise they are made to start with their IP header.
+    /// Writes packets to the interface. Packets that it does not take, that are longer than the MTU, or that
+    /// lack their header are dropped. With `tap`, packets start with their Ethernet header; otherwise they
+    /// are made to start with their IP header.
     pub(super) fn send(&mut self, cx: &mut Cx<'_>, tun: &Arc<Tun>, tap: bool, mut batch: Batch) {
         let mut sent = cx.batch();
         for mut packet in batch.drain() {
@@ -262,7 +263,7 @@ impl Transmitter {
         } else {
             bare(packet).err()
         };
-        // No upstream element sets the annotation, so its value has no meaning.
+        // If no upstream element leaves work to an interface, the annotation has no meaning.
         let virtio = match self.offloads {
             true => {
                 leave_checksum(packet, if tap { LinkType::Ethernet } else { LinkType::RawIp });
@@ -317,7 +318,7 @@ fn link_header(frame: &[u8]) -> usize {
     length
 }
 
-/// Removes all bytes before the packet's network header, which must be an IP header.
+/// Makes the packet start with its network header, which must be an IP header.
 ///
 /// # Errors
 /// The drop reason and its text, if there is no such header; the packet may then only be dropped.

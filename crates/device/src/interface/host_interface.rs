@@ -5,18 +5,18 @@ use std::sync::{Arc, Mutex};
 
 use super::sys::tun::Tun;
 
-/// An interface to which ToHost sends.
+/// A TAP interface that a FromHost has created, as ToHost elements find it.
 #[derive(Default)]
 pub(super) struct HostInterface {
     pub(super) name: String,
     /// The interface's file, while it is open.
     tun: Mutex<Option<Arc<Tun>>>,
-    /// The number of times that the file has changed.
+    /// The number of calls of `set`, by which ToHost notices another file.
     pub(super) changes: AtomicU32,
 }
 
 impl HostInterface {
-    /// Makes the interface with this name, which is not open.
+    /// Makes the value for the interface with this name, without an open file.
     pub(super) fn new(name: &str) -> HostInterface {
         HostInterface { name: name.into(), ..HostInterface::default() }
     }

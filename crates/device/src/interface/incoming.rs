@@ -1,8 +1,10 @@
-//! Makes packets from frames that were received from an interface, for FromDevice and KernelTun.
+//! Makes packets from frames that were received from an interface, for FromDevice, KernelTun, KernelTap and
+//! FromHost.
 //!
-//! A sender may leave work to the receiving device: the segmentation of a large segment, and checksums. The
-//! work is done here unless all downstream elements can handle unfinished packets. A large segment then
-//! becomes frames of the size that its sender chose, and partial checksums are completed.
+//! A sender may leave work to the receiving device: the segmentation of a large segment, and checksums. If a
+//! downstream element cannot handle unfinished packets, the work is done here: a large segment becomes frames
+//! of the size that its sender chose, and partial checksums are completed. Work that interfaces do not take
+//! is always done here: SCTP checksums, and large UDP segments with complete checksums.
 
 use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, Target, Value};
 use element::{Base, Batch, Cx, DropReason, Effects, Packet, Timestamp};
@@ -17,8 +19,7 @@ use crate::losses::Losses;
 /// The length in bytes of the largest frame that interfaces take without cutting it: the longest IP packet
 /// and an Ethernet header.
 const LARGEST: usize = 65535 + 14;
-/// The largest number of frames that are made of a large segment. TCP's smallest segments (48 bytes) make
-/// fewer.
+/// The largest number of frames that are made of a large segment. TCP segments of 48 bytes make fewer.
 const MOST_SEGMENTS: usize = 2048;
 /// The number of bytes that are kept of a frame that is dropped, for elements and people that look at
 /// drops.
@@ -147,9 +148,9 @@ impl Incoming {
         self.scratch = scratch;
     }
 
-    /// Returns how a large segment is divided into frames. Returns `None` if it cannot be divided: the
-    /// frame has been cut, or its headers do not match the kind of segments and the position of the
-    /// checksum, as with segments inside a tunnel.
+    /// Returns how a large segment is divided into frames. Returns `None` if it cannot be divided: the frame
+    /// has been cut, it would become more than [`MOST_SEGMENTS`] frames, or its headers are not as declared,
+    /// as with segments inside a tunnel.
     fn segments(&self, received: &Received<'_>) -> Option<Segments> {
         let virtio = &received.virtio;
         if received.bytes.len() < received.length {
@@ -185,7 +186,8 @@ impl Incoming {
 
     /// Makes a packet of a frame, sets its annotations, and appends it to the batch. With `leaves`, an
     /// unfinished checksum or segmentation is left to an interface that the packet leaves by; otherwise a
-    /// partial checksum is completed.
+    /// partial checksum is completed. An SCTP checksum is completed in both cases. In a frame that the kernel
+    /// has cut, no checksum is completed.
     fn take_one(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>, leaves: bool) {
         let Some((mut packet, shift)) = self.packet(cx, received) else { return };
         packet.set_time(received.time);
@@ -201,14 +203,14 @@ impl Incoming {
             && received.bytes.len() >= received.length
             && complete_sctp(&mut packet, self.link, virtio.checksum_start.into());
         if is_sctp {
-            // The checksum has been completed. It cannot be left to an interface, because a virtio-net
-            // header does not show that it is SCTP's.
+            // The checksum has been completed. An SCTP checksum cannot be left to an interface, because a
+            // virtio-net header does not show that the checksum is SCTP's.
         } else if leaves {
             packet.annotations_mut().virtio = virtio;
         } else if is_left && received.bytes.len() >= received.length {
             let start = usize::from(virtio.checksum_start);
             let checksum = completed(packet.chunks(), start);
-            // If the kernel's position of the checksum is outside the packet, nothing is set.
+            // If the offset of the checksum that the kernel reports is outside the packet, nothing is set.
             let _ = set_checksum(packet.data_mut(), start, virtio.checksum_offset.into(), checksum);
         }
         // A large segment is not cut at the snap length, because each segment that it becomes is short
@@ -495,7 +497,7 @@ mod tests {
         // of segments.
         let tunnel = around(&[&[8, 0, 0, 0, 0, 0, 7, 0], &inner[..]].concat());
         let inside = VirtioNet { checksum_start: virtio.checksum_start + 50, header_length: 104, ..virtio };
-        // The same frame, declared as segments of UDP inside VXLAN.
+        // The frame `tunnel` again, declared as segments of UDP inside VXLAN.
         let inside_udp = VirtioNet { gso_type: VirtioNet::UDP, ..inside };
         let datagram = around(&[3; 3000]);
         let at = |gso_type, gso_size| VirtioNet { gso_type, gso_size, checksum_offset: 6, ..virtio };

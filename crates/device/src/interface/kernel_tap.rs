@@ -3,10 +3,10 @@
 //!
 //! The interface is created when the graph starts, with an address and a network, and is removed with the
 //! element. The machine sends packets for the network to the element, but first asks for Ethernet addresses
-//! by ARP queries, which the configuration has to answer. The machine takes only frames that are sent to
-//! the interface's Ethernet address (ETHER).
+//! by ARP queries, which the configuration has to answer. The machine takes only frames that are sent to the
+//! interface's Ethernet address (ETHER), to a group, or to all hosts.
 //!
-//! Large segments and partial checksums are forwarded unchanged if no downstream element depends on them
+//! Large segments and partial checksums are forwarded unchanged, if no downstream element depends on them,
 //! and each path ends at an element that can send them. Otherwise they become ordinary frames with complete
 //! checksums here.
 //!
@@ -30,7 +30,7 @@
 //!
 //! ## Handlers
 //! - `dev_name`: the name of the interface.
-//! - `selected_calls`: turns in which there was something to read.
+//! - `selected_calls`: turns in which the interface was read.
 //! - `packets`: packets read.
 //!
 //! ## Example
@@ -48,6 +48,6 @@ use element::{Class, manual};
 
 use super::kernel_tun::{DESCRIPTION, args};
 
-/// The class.
+/// The element class KernelTap.
 pub static CLASS: Class =
     Class { name: "KernelTap", manual: manual!("kernel_tap.rs"), args: &args("true"), ..DESCRIPTION };

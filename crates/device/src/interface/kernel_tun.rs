@@ -2,13 +2,13 @@
 //! Exchanges IP packets with the machine's own network stack, over a TUN interface.
 //!
 //! The interface is created when the graph starts, with an address and a network, and is removed with the
-//! element. Packets that the machine sends to other addresses of the network come out of the element, and
-//! the machine receives the packets that go into the element. Packets from the machine that are not IP
-//! leave by output 1, or are dropped if there is no output 1.
+//! element. Packets that the machine sends to other addresses of the network come out of the element. The
+//! machine receives the packets that go into the element. Packets from the machine that are not IP leave by
+//! output 1, or are dropped if there is no output 1; with TAP true, all packets leave by output 0.
 //!
-//! Large segments and partial checksums are forwarded unchanged if no downstream element depends on them
-//! and each path ends at an element that can send them. Otherwise they become ordinary packets with
-//! complete checksums here.
+//! Large segments and partial checksums are forwarded unchanged, if no downstream element depends on them,
+//! and each path ends at an element that can send them. Otherwise they become ordinary packets with complete
+//! checksums here.
 //!
 //! ## Usage
 //! `KernelTun(ADDR/MASK [, GATEWAY, KEYWORDS])`
@@ -30,7 +30,7 @@
 //!
 //! ## Handlers
 //! - `dev_name`: the name of the interface.
-//! - `selected_calls`: turns in which there was something to read.
+//! - `selected_calls`: turns in which the interface was read.
 //! - `packets`: packets read.
 //!
 //! ## Example
@@ -64,11 +64,12 @@ use super::sys::news::News;
 use super::sys::tun::Tun;
 use super::{Gone, LOOK_AGAIN, cannot};
 
-/// The class.
+/// The element class KernelTun.
 pub static CLASS: Class =
     Class { name: "KernelTun", manual: manual!("kernel_tun.rs"), args: &args("false"), ..DESCRIPTION };
 
-/// The declared arguments of KernelTun and KernelTap. They differ in the default of TAP, which is `tap`.
+/// The declared arguments of KernelTun and KernelTap. The classes differ in the default of TAP, which is
+/// `tap`.
 pub(super) const fn args(tap: &'static str) -> [ArgInfo; 11] {
     [
         ArgInfo::required("ADDR", "IP prefix"),
@@ -100,7 +101,8 @@ pub(super) const DESCRIPTION: Class = Class {
 
 /// The time until the next attempt, if the removed interface could not be created again.
 const PAUSE: Timestamp = Timestamp(1_000_000_000);
-/// The MTU that the kernel gives to a new interface, in bytes. It is only set if the argument differs.
+/// The MTU that the kernel gives to a new interface, in bytes. The MTU is only set if the argument MTU
+/// differs.
 const KERNELS_MTU: i32 = 1500;
 /// The smallest length of an IP header in bytes, and so the smallest MTU.
 const IP: i32 = 20;

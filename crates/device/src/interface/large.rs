@@ -1,13 +1,14 @@
-//! Prepares a large segment with a complete checksum, as elements make them, for an interface. Interfaces
-//! expect a partial checksum in a large segment, as local senders leave it.
+//! Prepares large segments that elements have made for an interface. Such segments have complete checksums,
+//! but interfaces expect partial checksums in large segments, as local senders leave them.
 
 use packet::{Packet, VirtioNet};
 use wire::LinkType;
 use wire::offload::{Segments, start_checksum};
 
-/// Makes the checksum of a large segment partial, so that the interface computes a checksum for each
-/// segment that it cuts. Sets the positions of the headers in the annotation `virtio`. Other packets are
-/// unchanged.
+/// Makes the checksum of a large segment partial, so that the interface computes a checksum for each segment
+/// that it cuts. Sets the length of the headers and the offsets of the checksum in the annotation `virtio`.
+/// If the segment cannot be divided, clears the annotation. Packets that are not large segments, or have a
+/// partial checksum already, are unchanged.
 #[inline]
 pub(super) fn leave_checksum(packet: &mut Packet, link: LinkType) {
     let virtio = packet.annotations().virtio;

@@ -2,7 +2,8 @@
 //!
 //! - [`from_device`], [`to_device`]: frames from and to an interface, by packet sockets
 //! - [`kernel_tun`], [`kernel_tap`], [`from_host`], [`to_host`]: packets from and to the machine's own
-//!   network stack; `host`: their common parts
+//!   network stack; `host`: their common parts; `host_interface`: the interface that FromHost shares with
+//!   ToHost
 //! - `incoming`: makes packets from received frames, and finishes checksums and segmentation if necessary;
 //!   `large`: prepares large segments for sending
 //! - `out_link`: the state of an interface to which an element sends
@@ -90,7 +91,7 @@ impl Presence {
     }
 }
 
-/// The time between two searches for an interface with the name of a removed interface.
+/// The shortest time between two searches for an interface with the name of a removed interface.
 pub(crate) const LOOK_AGAIN: Timestamp = Timestamp(100_000_000);
 
 /// The argument GONE: what happens when an interface is removed.

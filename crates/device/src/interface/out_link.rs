@@ -17,7 +17,8 @@ use crate::reason;
 /// The first and the longest time to wait before the next attempt, while the interface takes nothing.
 const LEAST_PAUSE: Timestamp = Timestamp(20_000);
 const LONGEST_PAUSE: Timestamp = Timestamp(1_000_000);
-/// The time for which an interface may take nothing before its carrier is checked.
+/// The time for which an interface may take nothing before its carrier is checked; also the time between two
+/// calls of `is_connected` that check the carrier.
 const STUCK: Timestamp = Timestamp(100_000_000);
 /// The time after which the MTU is read again if a packet is too long for the MTU that is known.
 const LOOK: Timestamp = Timestamp(1_000_000_000);
@@ -58,8 +59,8 @@ pub(crate) struct OutLink {
     pub(crate) is_down: bool,
     /// The time since which the interface has taken nothing; `None` if it takes packets.
     stuck: Option<Timestamp>,
-    /// The error number of the last reported failure. It is not reported again until the interface has
-    /// sent.
+    /// The error number of the last reported failure. The same number is not reported again, unless the
+    /// interface was down and has sent since then.
     told: Option<i32>,
     /// True if the interface had a carrier at the last check, and the time of that check.
     is_connected: bool,
@@ -106,7 +107,7 @@ impl OutLink {
     /// that waits for an interface of this name (GONE wait); it then continues to wait.
     ///
     /// # Errors
-    /// If there is no interface of the name, or its messages cannot be watched.
+    /// If there is no interface of the name, or the messages cannot be watched.
     pub(crate) fn find_first(&mut self, cx: &mut Cx<'_>, token: u32) -> Result<Option<c_int>, String> {
         // Opened ahead of the search, so that no change after the search is missed.
         self.news = News::open().ok();
@@ -153,8 +154,8 @@ impl OutLink {
     }
 
     /// Looks for another interface of the name after a removal, and returns its index. Returns `None` if
-    /// there is none, or if the last search was less than [`LOOK_AGAIN`] ago. Reports the removal and the
-    /// return once each; with GONE stop, stops the run.
+    /// there is none, if the last search was less than [`LOOK_AGAIN`] ago, or with GONE stop. Reports the
+    /// removal and the return once each; with GONE stop, stops the run.
     #[cold]
     pub(crate) fn find_again(&mut self, cx: &mut Cx<'_>) -> Option<c_int> {
         if cx.now() - self.looked_again < LOOK_AGAIN {
@@ -275,9 +276,9 @@ impl OutLink {
         false
     }
 
-    /// True if the interface had a carrier when it was last checked, at most a tenth of a second ago.
-    /// Senders through the queueing discipline need this: without a carrier, the queueing discipline takes
-    /// all packets and sends none.
+    /// True if the interface had a carrier, or was down, when it was last checked, at most a tenth of a
+    /// second ago. Senders through the queueing discipline need this: without a carrier, the queueing
+    /// discipline takes all packets and sends none.
     pub(crate) fn is_connected(&mut self, cx: &mut Cx<'_>) -> bool {
         if cx.now() - self.asked > STUCK {
             self.asked = cx.now();
@@ -299,7 +300,7 @@ impl OutLink {
         self.say(cx, format_args!("has no carrier: the other end is not connected"));
     }
 
-    /// True if the interface has a carrier, or if its driver does not know.
+    /// True if the interface has a carrier, or if this cannot be found out.
     pub(crate) fn has_carrier(&self) -> bool {
         link::has_carrier(&self.device).unwrap_or(true)
     }

@@ -32,9 +32,9 @@ pub(crate) enum Steering {
     /// Each packet goes to the worker that its flow belongs to; both directions of a connection have the
     /// same worker.
     Hash,
-    /// TCP segments go to a random worker, except for segments that open or close connections; those and
-    /// all other packets go as with `Hash`. The number is how many workers get the segments of a
-    /// connection: those from the flow's worker on; 0 for all workers.
+    /// Unfragmented TCP segments go to a random worker, except for segments that open or close connections.
+    /// The excepted segments and all other packets go as with `Hash`. The number is the number of workers
+    /// that get the segments of a connection: the flow's worker and the workers after it; 0 for all workers.
     Spray(usize),
 }
 
@@ -143,10 +143,11 @@ impl Steering {
         writer.finish();
     }
 
-    /// Writes the steps that examine the transport header. Before them, A holds the protocol and X the
-    /// length of the IP header in bytes. The steps end the program for a sprayed segment, or jump to
-    /// `has_ports` with the sorted ports in the cell `PORTS`, or jump to `rest` for a protocol without
-    /// ports.
+    /// Writes the steps that examine the transport header. Before them, A holds the protocol and X the length
+    /// of the IP header in bytes. The steps end the program for a segment that is sprayed over all workers.
+    /// Otherwise they jump to `has_ports` with the sorted ports in the cell `PORTS`, or to `rest` for a
+    /// protocol without ports. For a segment that is sprayed over some workers, the distance of the chosen
+    /// worker is in the cell `FURTHER`.
     fn write_transport(self, writer: &mut Writer<'_>, has_ports: Label, rest: Label) {
         let program = &mut writer.program;
         let [tcp, ports, sorted] = [(); 3].map(|()| program.label());
@@ -157,7 +158,8 @@ impl Steering {
         if let Steering::Spray(cores) = self {
             program.add([Step::ByteAt(13), Step::JumpIfAny((SYN | FIN | RST).into(), ports)]);
             match cores {
-                // Any number will do: the kernel takes the result modulo the number of workers.
+                // Any number will do: the kernel, or for XDP the end of the program, takes the result modulo
+                // the number of workers.
                 0 => program.add([Step::Random, Step::Return]),
                 // The chosen worker is at a random distance, less than `cores`, after the flow's worker.
                 cores => program.add([Step::Random, Step::Modulo(cores as u32), Step::Store(FURTHER)]),
@@ -190,7 +192,7 @@ impl Steering {
     }
 }
 
-/// A program that is being written, and what its steps depend on apart from the packet's protocols.
+/// A program that is being written, and the values from which its steps are made.
 struct Writer<'a> {
     program: Program,
     /// The workers in the order of the kernel's sockets.
@@ -281,7 +283,7 @@ mod tests {
     use super::*;
     use crate::interface::sys::{bpf, fanout};
 
-    /// A random key, as in runs under the real clock.
+    /// A key that is made from a seed, in place of the public key.
     static KEY: LazyLock<ToeplitzKey> = LazyLock::new(|| key_of(7));
 
     fn rss(workers: usize) -> Rss {
@@ -331,8 +333,8 @@ mod tests {
             }
         }
 
-        /// Returns the program for 1 to 9 workers, loaded at the first call. Returns `None`, with a
-        /// message, if this process may not load programs.
+        /// Returns the loaded program for `workers` workers (1 to 9). The first call loads the programs for
+        /// all these numbers. Returns `None` if this process may not load programs.
         fn of(sprays: bool, workers: usize) -> Option<&'static Driver> {
             static ALL: LazyLock<[Vec<Option<Driver>>; 2]> = LazyLock::new(|| {
                 let of = |steering| (1..=9).map(|workers| Driver::or_skip(steering, workers)).collect();
@@ -468,8 +470,8 @@ mod tests {
         fn anything_goes_somewhere(bytes in prop::collection::vec(any::<u8>(), 1..300), sprays: bool) {
             let steering = if sprays { Steering::Spray(0) } else { Steering::Hash };
             let joined = [2, 0, 1];
-            // A program that sprays ends with a random number, which the kernel of a real group takes
-            // modulo the number of sockets. Other results must be indices of sockets.
+            // A program that sprays ends with a random number, which the kernel of a real group takes modulo
+            // the number of sockets. Other results must be indexes of sockets.
             let place = Kernel::new(steering, &joined).place(&bytes);
             prop_assert!(sprays || place < joined.len());
         }

@@ -5,28 +5,28 @@
 //! while the interface takes nothing, a burst waits in the element, and further packets wait upstream. With
 //! a push input, packets are dropped while the interface takes nothing.
 //!
-//! Large segments and partial checksums that FromDevice or KernelTap have forwarded are sent unchanged. If
-//! such packets may arrive, all packets pass through the interface's queueing discipline. Otherwise they go
-//! to the interface directly, and programs that watch the interface (FromDevice with OUTBOUND, tcpdump) do
-//! not see them.
+//! Large segments and partial checksums that FromDevice or KernelTap have forwarded are sent unchanged, if
+//! the element has no outputs. If such packets may arrive, all packets pass through the interface's queueing
+//! discipline. Otherwise they go to the interface directly, and programs that watch the interface (FromDevice
+//! with OUTBOUND, tcpdump) do not see them.
 //!
 //! ## Usage
 //! `ToDevice(DEVNAME [, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `DEVNAME`: the interface.
-//! - `BURST`: packets to pull per turn.
+//! - `BURST`: the largest number of packets to pull per turn.
 //! - `METHOD`: `LINUX`; other methods of Click are accepted and mean the same.
 //! - `DEBUG`: true to report when the interface takes nothing.
 //! - `QDISC_BYPASS`: true to send packets to the interface directly, if that is possible.
 //! - `GONE`: what happens when the interface is removed: `wait` for another interface of its name, while
-//!   packets are dropped, or `stop`: the run ends with an error. The removal is noticed when there is
-//!   something to send.
+//!   packets are dropped or leave by output 1, or `stop`: the run ends with an error. The removal is noticed
+//!   by the kernel's messages or, without them, when there is something to send.
 //! - `SET_ERROR_ANNO`: accepted because old versions of Click have it, without effect.
 //! - `IGNORE_QUEUE_OVERFLOWS`: accepted for the same reason; overflows are counted.
 //!
-//! Packets that were sent leave by output 0 if there is one, and packets that could not be sent leave by
-//! output 1 if there is one.
+//! Packets that were sent leave by output 0, and packets that could not be sent leave by output 1, if there
+//! are such outputs.
 //!
 //! ## Handlers
 //! - `debug`: the value of DEBUG.
@@ -59,7 +59,7 @@ use super::sys::sender::Sender;
 use super::sys::take_error;
 use super::{Gone, cannot, check_method};
 
-/// The class.
+/// The element class ToDevice.
 pub static CLASS: Class = Class {
     name: "ToDevice",
     ports: "1/0-2",
@@ -167,8 +167,8 @@ impl ToDevice {
         }
     }
 
-    /// Opens another interface that has the name of the removed interface. Returns false if there is none
-    /// or it cannot be opened.
+    /// Opens another interface that has the name of the removed interface. Returns false if
+    /// [`OutLink::find_again`] finds none, or the interface cannot be opened.
     #[cold]
     fn open_again(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(index) = self.link.find_again(cx) else { return false };
@@ -227,7 +227,7 @@ impl ToDevice {
                 _ => DropReason::WriteError,
             };
             match why {
-                // This concerns a single packet; the interface itself works.
+                // This failure concerns a single packet; the interface itself works.
                 DropReason::TooLarge => {
                     // The kernel refuses the length, so the MTU has become smaller since it was read.
                     self.link.look(cx.now());
@@ -253,7 +253,7 @@ impl ToDevice {
         Flushed::All
     }
 
-    /// Drops all waiting packets, or emits them at output 1, because the interface is down.
+    /// Drops all waiting packets, or emits them at output 1, because the interface is down or was removed.
     #[cold]
     fn fail_all(&mut self, cx: &mut Cx<'_>) {
         while let Some(packet) = self.waiting.pop_front() {

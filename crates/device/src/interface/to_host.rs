@@ -1,7 +1,8 @@
 //! # ToHost
 //! Passes frames to the machine's own network stack, over the TAP interface of a FromHost.
 //!
-//! The machine takes only frames that are sent to the interface's Ethernet address.
+//! The machine takes only frames that are sent to the interface's Ethernet address, to a group, or to all
+//! hosts.
 //!
 //! ## Usage
 //! `ToHost(DEVNAME)`
@@ -11,7 +12,7 @@
 //!
 //! ## Handlers
 //! - `dev_name`: the name of the interface.
-//! - `drops`: frames that the machine did not take.
+//! - `drops`: frames that could not be written to the interface.
 //!
 //! ## Example
 //! ```click
@@ -33,7 +34,7 @@ use super::host::Transmitter;
 use super::host_interface::HostInterface;
 use super::sys::tun::Tun;
 
-/// The class.
+/// The element class ToHost.
 pub static CLASS: Class = Class {
     name: "ToHost",
     ports: "1/0",

@@ -14,7 +14,7 @@
 //! - `MCASTPORT`: the port of the group.
 //! - `SOURCEIP`: the address to send from; the element sends and listens on the interface with this
 //!   address. Otherwise the system's routes choose the interface.
-//! - `SOURCEPORT`: the port to send from.
+//! - `SOURCEPORT`: the port to send from, if SOURCEIP is given.
 //! - `LOOP`: true if programs on this machine receive the packets as well.
 //! - `SNAPLEN`: the largest number of bytes of a received packet; longer packets are cut.
 //! - `TIMESTAMP`: true to set the time stamp of received packets to the current time.
@@ -44,7 +44,7 @@ use super::outgoing::{Line, Outgoing};
 use super::{Common, LONGEST_DATAGRAM, MOST_RECEIVED, effects, failed};
 use crate::reason;
 
-/// The class.
+/// The element class McastSocket.
 pub static CLASS: Class = Class {
     name: "McastSocket",
     ports: "0-1/0-1",
@@ -107,7 +107,8 @@ struct McastSocket {
     sockets: Option<Sockets>,
     outgoing: Outgoing,
     waits_to_write: bool,
-    /// The kind of the last reported error. Further errors of this kind are not reported.
+    /// The kind of the last reported error. An error of this kind is not reported again until another kind
+    /// has been reported.
     told: Option<ErrorKind>,
     buffer: Vec<u8>,
 }

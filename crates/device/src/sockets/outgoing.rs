@@ -12,13 +12,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::losses::Losses;
 
-/// The number of packets that may wait. If more packets are pushed, the push waits for the socket.
+/// The number of packets that may wait. If more packets have been pushed, the push waits for the socket.
 const MOST_WAITING: usize = 4096;
 /// The longest time that a push waits without a byte being sent. Then packets beyond the limit are dropped,
 /// without waiting, until a byte is sent again.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The largest number of memory areas (`IoSlice`) per system call. A datagram is sent by one call, and the
-/// largest packet consists of this number of slots.
+/// largest packet consists of at most this number of slots.
 const MOST_PIECES: usize = 128;
 
 /// The name under which lost packets are reported to the user.
@@ -64,7 +64,8 @@ impl Outgoing {
         self.waiting.is_empty()
     }
 
-    /// Appends the packets of a batch. They are sent by [`work`](Self::work) or [`finish`](Self::finish).
+    /// Appends the packets of a batch. The packets are sent by [`work`](Self::work) or
+    /// [`finish`](Self::finish).
     pub(super) fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         self.waiting.extend(batch.drain());
         cx.recycle(batch);
@@ -157,8 +158,8 @@ impl Outgoing {
         fault
     }
 
-    /// Sends waiting packets at the end of a run. Gives up if nothing can be sent for [`PATIENCE`] or after
-    /// two attempts without progress.
+    /// Sends waiting packets at the end of a run. Gives up if nothing can be sent for [`PATIENCE`], after two
+    /// attempts without progress, or at an error of a stream.
     pub(super) fn finish<L: Line>(&mut self, cx: &mut Cx<'_>, line: &L) {
         let mut in_vain = 0;
         while in_vain < 2 {
@@ -194,7 +195,7 @@ impl Outgoing {
         self.losses.end(cx, LABEL);
     }
 
-    /// Drops all waiting packets with a reason. They are reported to the user, unless the run has ended.
+    /// Drops all waiting packets with a reason. The drops are reported to the user, unless the run has ended.
     pub(super) fn clear(&mut self, cx: &mut Cx<'_>, reason: DropReason) {
         self.cut(cx);
         if reason != DropReason::Stop && !self.waiting.is_empty() {

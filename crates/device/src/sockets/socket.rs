@@ -1,17 +1,17 @@
 //! # Socket
 //! Sends its input packets over a TCP, UDP or Unix socket, and emits the packets that arrive there.
 //!
-//! Packets do not go from the input to the output. With `TCP` and `UNIX`, the element is a server, which
-//! waits at its address for one connection at a time, or a client, which connects when the graph starts.
-//! Their streams have no packet boundaries: packets are sent as bytes, and bytes that are read together
+//! Packets do not go from the input to the output. With `TCP` and `UNIX`, the element is a server or a
+//! client. A server waits at its address for one connection at a time; a client connects when the graph
+//! starts. The streams have no packet boundaries: packets are sent as bytes, and bytes that are read together
 //! become a packet. With `UDP` and `UNIX_DGRAM`, each packet is a datagram. A server sends to the sender of
-//! the last datagram; a client sends to the address that it was given. The file of a Unix socket that a
-//! killed program has left is replaced; if another process or element has the socket open, the element
-//! fails.
+//! the last datagram that was not empty; a client sends to the address that it was given. The file of a Unix
+//! socket that a killed program has left is replaced; if another process or element has the socket open, the
+//! element fails.
 //!
 //! Pushed packets wait in the element while the socket takes nothing. When 4096 packets wait, the upstream
-//! element has to wait, too, for at most a second; then further packets are dropped. With a pull input, the
-//! element pulls as the socket takes packets, and while there is a connection.
+//! element has to wait, too. If nothing can be sent for a second, further packets are dropped. With a pull
+//! input, the element pulls as the socket takes packets, and only while there is a connection.
 //!
 //! ## Usage
 //! `Socket(TCP, ADDR, PORT [, LOCAL_ADDR, LOCAL_PORT, KEYWORDS])`, also with `UDP`;
@@ -28,8 +28,8 @@
 //! - `FILENAME`: the path of a Unix socket; a zero byte at the start (`"\<00>name"`) makes it an abstract
 //!   name.
 //! - `LOCAL_FILENAME`: the path of the client itself.
-//! - `CLIENT`: if true, the element is a client. If not given, it is a client without an output, and with
-//!   local addresses.
+//! - `CLIENT`: if true, the element is a client. If not given, it is a client if it has no output or a local
+//!   address.
 //! - `SNAPLEN`: the most bytes of a packet that arrives. A longer datagram is cut; on a stream, longer data
 //!   become several packets.
 //! - `TIMESTAMP`: if true, packets that arrive get the current time as their time stamp.
@@ -71,7 +71,7 @@ use super::{Common, LONGEST_DATAGRAM, MOST_RECEIVED, effects, failed};
 use crate::reason;
 use crate::unix_socket;
 
-/// The class.
+/// The element class Socket.
 pub static CLASS: Class = Class {
     name: "Socket",
     ports: "0-1/0-1",
@@ -157,7 +157,7 @@ const LISTENER: u32 = 0;
 const CONNECTION: u32 = 1;
 /// The number of connections that may wait for `accept` while another connection is served, as in Click.
 const BACKLOG: i32 = 2;
-/// The longest time for connecting to a server; and the time in seconds until the next attempt after
+/// The longest time for connecting to a server over TCP; and the time in seconds until the next attempt after
 /// `accept` has failed.
 const CONNECT: Duration = Duration::from_secs(10);
 const PAUSE: i64 = 1;
@@ -430,7 +430,8 @@ impl Socket {
         }
     }
 
-    /// Accepts the next connection, unless there is one already. If that fails, tries again after a second.
+    /// Accepts the next connection, unless there is one already. If the system cannot accept, tries again
+    /// after a second; if the client has gone, does nothing.
     fn accept(&mut self, cx: &mut Cx<'_>) {
         let Some(listener) = self.listener.as_ref().filter(|_| self.connection.is_none()) else { return };
         let (socket, from) = match listener.accept() {
@@ -657,8 +658,8 @@ impl Element for Socket {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // The file at the path belongs to this element as long as its socket is open, so it is removed
-        // first.
+        // The file at the path belongs to this element as long as its socket is open. Therefore the file is
+        // removed before the socket is closed.
         if let Some(path) = self.made.take() {
             let _ = std::fs::remove_file(path);
         }

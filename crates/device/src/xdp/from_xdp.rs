@@ -1,23 +1,23 @@
 //! # FromXDP
-//! Receives packets from a network interface by AF_XDP, without a copy.
+//! Receives packets from a network interface by AF_XDP, without a copy if the driver can.
 //!
-//! A small program at the interface (XDP) hands received frames to Tidegate, so that the kernel's own
-//! network stack does not get them. If the driver can, it writes frames directly into the packet pool;
-//! otherwise the kernel copies them there. The program is removed when the process ends. A ToXDP with the
+//! A small program at the interface (XDP) hands received frames to Tidegate, so that the kernel's own network
+//! stack does not get them. If the driver can, it writes frames directly into the packet pool; otherwise the
+//! kernel copies them there. The program is removed when the element or the process ends. A ToXDP with the
 //! same interface shares the queues.
 //!
 //! Packets get the time of the turn in which they were read, and the MAC header annotation points to their
-//! start. Frames are received before the kernel segments them or completes their checksums. Therefore
-//! senders on the same machine should not leave the segmentation of large segments to the interface
-//! (`ethtool -K IF tso off gso off` at the other end of a virtual cable). Large segments would be lost,
-//! which `rx_dropped` counts and a message reports. Partial checksums of such senders are completed.
+//! start. Frames are received before the kernel segments them or completes their checksums. Therefore senders
+//! on the same machine should not leave the segmentation of large segments to the interface. At the other end
+//! of a virtual cable, `ethtool -K IF tso off gso off` achieves that. Large segments would be lost, which
+//! `rx_dropped` counts and a message reports. Partial checksums of such senders are completed.
 //!
-//! With several workers, worker k has the queues whose number modulo the number of workers is k, and the
-//! interface chooses the queue of a frame. If there are fewer queues than workers, or with QUEUE, all
-//! workers receive from each queue, and the program gives each worker the frames of its flows. With
-//! `--steering spray`, too, all workers receive from each queue; the program then gives TCP segments to
-//! random workers, except for segments that open or close connections. No frames are received until all
-//! workers have opened their queues.
+//! With several workers, worker k has the queues whose number modulo the number of workers is k. The
+//! interface chooses the queue of a frame. If there are fewer queues than workers, or with QUEUE, all workers
+//! receive from each queue; the program then gives each worker the frames of its flows. With `--steering
+//! spray`, too, all workers receive from each queue; the program then gives TCP segments to random workers,
+//! except for segments that open or close connections. No frames are received until all workers have opened
+//! their queues.
 //!
 //! ## Usage
 //! `FromXDP(DEVNAME [, QUEUE, KEYWORDS])`
@@ -31,7 +31,8 @@
 //!   `copy` the same as `skb`.
 //! - `BURST`: the largest number of packets per turn.
 //! - `PROMISC`: true to receive frames for other hosts as well.
-//! - `RING`: the number of packets that each ring shared with the kernel has room for, a power of two.
+//! - `RING`: the number of packets that each ring shared with the kernel has room for, a power of two. Rings
+//!   by which a worker receives from another worker's queue may be smaller.
 //! - `GONE`: what happens when the interface is removed: `wait` for another interface of its name, whose
 //!   queues are then opened with all these arguments, or `stop`: the run ends with an error.
 //! - `SHARED`: true if FromDevice and FromXDP of other Tidegate processes may receive from the interface as
@@ -94,7 +95,7 @@ use crate::interface::{Gone, Presence, cannot};
 use crate::losses::Losses;
 use crate::rss_key;
 
-/// The class.
+/// The element class FromXDP.
 pub static CLASS: Class = Class {
     name: "FromXDP",
     ports: "0/1",
@@ -185,8 +186,8 @@ const REFILL_PAUSE: Timestamp = Timestamp(1_000_000);
 /// The token of the bell among the watched files. The token of a receiver's socket is the receiver's index
 /// in `receivers`.
 const BELL: u32 = u32::MAX;
-/// The length in bytes of the largest link header, an Ethernet header with a VLAN tag. The MTU does not
-/// include the link header.
+/// The length in bytes of the longest link header that is expected: an Ethernet header with a VLAN tag. The
+/// MTU does not include the link header.
 const LINK_HEADER: usize = 18;
 
 /// The progress of a copy from the removal of its interface to the opening of another interface of the same
@@ -216,18 +217,18 @@ struct FromXdp {
     /// The sockets of the queues that this copy owns, followed by its guest sockets at queues that other
     /// copies own.
     receivers: Vec<Receiver>,
-    /// The index of the receiver that is read first in the next turn. It advances by one each turn, so that
-    /// no receiver starves.
+    /// The index of the receiver that is read first in the next turn. The index advances by one each turn, so
+    /// that no receiver starves.
     first: usize,
     interface: Arc<Interface>,
-    /// A bell that wakes this copy; `None` unless copies share their queues. It rings when guest sockets
-    /// for this copy have been opened, and when guests have taken many slots of this copy's queues.
+    /// A bell that wakes this copy; `None` unless copies share their queues. The bell rings when guest
+    /// sockets for this copy have been opened, and when guests have taken many slots of this copy's queues.
     bell: Option<Arc<EventFd>>,
     /// True for the copy that reports events of the interface to the user. All copies notice the same
     /// events, and the other copies do not report them.
     speaks: bool,
-    /// A packet socket that keeps the interface in promiscuous mode and in all multicast groups until it is
-    /// closed.
+    /// A packet socket that keeps the interface in promiscuous mode (PROMISC) or in all multicast groups,
+    /// until the socket is closed.
     membership: Option<OwnedFd>,
     /// The interface's index in the kernel. If the interface is removed, another interface of the same name
     /// gets another index.
@@ -263,8 +264,8 @@ impl FromXdp {
     /// program. The last copy to do so attaches the program.
     ///
     /// # Errors
-    /// If there is no such Ethernet interface, another process has claimed it, or the kernel refuses a
-    /// queue.
+    /// If there is no such Ethernet interface, another process has claimed it, or the kernel refuses a queue
+    /// or the program.
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let device = self.wanted.device.clone();
         self.index = link::index(&device).map_err(|error| cannot(&device, "SIOCGIFINDEX", &error))?;
@@ -299,8 +300,8 @@ impl FromXdp {
         Ok(())
     }
 
-    /// Does the work that one copy does for all: sets promiscuous mode and joins all multicast groups, and
-    /// warns if the MTU allows frames that are longer than a slot.
+    /// Does the work that one copy does for all: sets promiscuous mode (PROMISC) or joins all multicast
+    /// groups, and warns if the MTU allows frames that are longer than a slot.
     fn greet(&mut self, cx: &mut Cx<'_>) {
         let joined = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).and_then(|socket| {
             fanout::join_groups(socket.as_fd(), self.index, self.promiscuous)?;
@@ -356,7 +357,7 @@ impl FromXdp {
     }
 
     /// Looks for another interface that has the configured or the last name of the removed interface, and
-    /// opens it. If that fails, this copy goes through the stages again, and so do all others.
+    /// opens it. If opening fails, this copy and all others go through the stages again.
     #[cold]
     fn find_again(&mut self, cx: &mut Cx<'_>) {
         let names = [self.name.clone(), self.wanted.device.clone()];
@@ -400,8 +401,8 @@ impl FromXdp {
         close_all(cx.pool(), std::mem::take(&mut self.receivers), transmitters);
     }
 
-    /// Checks an interface that was not removed at the last check: follows a new name, reports whether it
-    /// is up, reports frames that are too long, and detects its removal.
+    /// Checks an interface that was not removed at the last check: follows a new name, reports a change
+    /// between up and down, reports frames that are too long, and detects its removal.
     fn look_after(&mut self, cx: &mut Cx<'_>) {
         // The user may have renamed the interface.
         if let Ok(name) = link::name_of(self.index)
@@ -412,8 +413,8 @@ impl FromXdp {
             }
             self.wanted.device = name;
         }
-        // A socket whose interface was removed has a pending error, which can be read once. It shows the
-        // removal even if another interface has the removed interface's name and index now.
+        // A socket whose interface was removed has a pending error, which can be read once. The error shows
+        // the removal even if another interface has the removed interface's name and index now.
         let was_removed = self.receivers.iter().any(|receiver| take_error(receiver.socket()).is_some());
         let state = match was_removed || self.interface.is_being_left() {
             true => Presence::Gone,
@@ -488,7 +489,7 @@ impl FromXdp {
         self.receivers.iter().map(Receiver::counts).fold(self.counts, Counts::add)
     }
 
-    /// True if each copy receives from all queues of the interface: with `--steering spray`, or if there
+    /// True if each copy receives from all queues that the element uses: with `--steering spray`, or if there
     /// are fewer queues than copies. False with one copy.
     fn shares(&self, copies: usize) -> bool {
         let queues = match self.wanted.queue {

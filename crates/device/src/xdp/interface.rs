@@ -103,7 +103,8 @@ impl Interface {
     /// Registers an element that will receive, with its arguments; each copy may call this.
     ///
     /// # Errors
-    /// If its MODE differs from the MODE of another element of the interface: they share one program.
+    /// If the element's MODE differs from the MODE of another element of the interface: both share one
+    /// program.
     pub(super) fn expect(&self, element: ElementId, wanted: &Wanted) -> Result<(), String> {
         let mut state = lock(&self.state);
         if state.receivers.iter().any(|(_, other)| other.mode != wanted.mode) {
@@ -178,8 +179,9 @@ impl Interface {
         lock(&self.state).detach();
     }
 
-    /// Registers that the interface was removed and that a copy of an element has closed its guest sockets.
-    /// Returns the number of the round, for [`is_over`](Self::is_over).
+    /// Registers that the interface was removed or could not be opened, and that a copy of an element has
+    /// closed its guest sockets. Detaches the program. Returns the number of the round, for
+    /// [`is_over`](Self::is_over).
     pub(super) fn leave(&self) -> u32 {
         let mut state = lock(&self.state);
         state.detach();
@@ -277,9 +279,11 @@ impl State {
         Ok(())
     }
 
-    /// Sets a secret key, if the elements of this graph have all `queues` queues of the interface and none
-    /// wants RSS_KEY own. If other programs have some of the queues, the key stays, because it also spreads
-    /// frames over those. If the interface refuses the key, the user is warned.
+    /// Sets a secret key at the interface, of which the elements of this graph have `queues` queues. Does
+    /// nothing if the engine gives no key: with one worker, or under the trace clock. Does nothing either
+    /// with RSS_KEY own, with a single queue, or if the interface has further queues. Further queues may
+    /// belong to other programs, whose frames the key spreads as well. If the interface refuses the key, the
+    /// user is warned.
     fn hide_key(&mut self, cx: &mut Cx<'_>, device: &str, queues: usize) {
         let keeps = self.receivers.iter().any(|(_, wanted)| wanted.keeps_key);
         let are_all = || link::receive_queues(device).is_ok_and(|all| all as usize == queues);

@@ -26,8 +26,8 @@ pub(super) struct SecretKey {
 
 impl SecretKey {
     /// Sets a secret key at the interface `device`. `make` gets the length of the interface's own key in
-    /// bytes and returns a key of that length, or `None` if no secret key is wanted. Then the interface
-    /// stays unchanged, and the result is `None`.
+    /// bytes, and returns a key of that length. If `make` returns `None`, no secret key is wanted: the
+    /// interface stays unchanged, and the result is `None`.
     ///
     /// # Errors
     /// If the interface cannot report its hash, or if it refuses the key.

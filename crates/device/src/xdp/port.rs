@@ -88,8 +88,8 @@ impl Transmitter {
     /// one slot of `pool` is copied into one.
     ///
     /// # Errors
-    /// The packet itself, if the ring is full, or if the packet needs a copy and there is no free slot or
-    /// it is too long for a slot.
+    /// The packet itself, if the ring is full; or if the packet needs a copy and is too long for a slot, or
+    /// there is no free slot.
     pub(super) fn put(&mut self, pool: &mut Pool, packet: Packet) -> Result<(), Packet> {
         if self.room(1) == 0 {
             return Err(packet);
@@ -174,9 +174,9 @@ const RELEASE: Duration = Duration::from_secs(1);
 /// The number of free slots per queue below which the user is warned that bursts may use them up.
 const FEW: u32 = 512;
 
-/// Returns the number of the pool's slots that the kernel may have for each queue, if this worker has
-/// `elements` elements that receive, with `queues` queues each. All queues together get three quarters of
-/// the device area; the last quarter is left for packets that are being processed.
+/// Returns the number of the pool's slots that the kernel may have for each queue. This worker has `elements`
+/// elements that receive, with `queues` queues each. All queues together get three quarters of the device
+/// area; the last quarter is left for packets that are being processed.
 fn share(pool: &Pool, elements: usize, queues: usize) -> u32 {
     let slots = pool.device_area().1 / packet::SLOT_STRIDE;
     (slots / 4 * 3 / (elements * queues).max(1)) as u32

@@ -1,5 +1,5 @@
-//! The receiving half of a queue of an interface. It is either the owner of the queue, whose pool the
-//! kernel receives into, or a guest, by which another worker receives from the same queue.
+//! The receiving half of a queue of an interface. The half is either the owner of the queue, whose pool the
+//! kernel receives into, or a guest. By a guest, another worker receives from the same queue.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -205,8 +205,8 @@ impl Receiver {
         }
     }
 
-    /// True if the kernel has dropped packets for another reason than a lack of free slots: the packets
-    /// were longer than a slot.
+    /// True if the kernel has dropped more packets than a lack of free slots explains: some were longer than
+    /// a slot.
     pub(super) fn drops_long_packets(&self) -> bool {
         socket::statistics(self.socket())
             .is_some_and(|counted| counted.rx_dropped > counted.rx_fill_ring_empty_descs)
@@ -231,7 +231,7 @@ impl Owner {
             let now = shared.taken.look();
             self.given = self.given.saturating_sub(now.wrapping_sub(self.seen));
             self.seen = now;
-            // Takes slots out of the cache of slots that guests have released: they are more likely to be
+            // Moves the slots that guests have returned to the pool's free list: they are more likely to be
             // in the CPU's cache than slots that have been free for long.
             pool.collect();
         }

@@ -21,9 +21,9 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Creates the state of a queue with this number of `guests`. The kernel may have `share` slots of the
-    /// owner's pool for the queue, the owner's rings have `ring` entries, and `bell` wakes the owner.
-    /// Guests' rings are made so small that, even if all of them are full, a ring of slots remains for the
-    /// owner, unless there are too few slots for that.
+    /// owner's pool for the queue, the owner's rings have `ring` entries, and `bell` wakes the owner. Guests'
+    /// rings are made small: even if all of them are full, a ring of slots remains for the owner. If there
+    /// are too few slots for that, each guest's ring has [`LEAST_RING`] entries, or `ring` if that is less.
     pub(super) fn new(
         recipient: Recipient,
         bell: Arc<EventFd>,
@@ -52,13 +52,13 @@ fn round_down(number: u32) -> u32 {
     1 << number.max(1).ilog2()
 }
 
-/// A counter of the slots that guests have taken. It wakes the owner when many slots have been taken,
-/// because only the owner gives the kernel other slots.
+/// A counter of the slots that guests have taken. The counter wakes the owner when many slots have been
+/// taken, because only the owner gives the kernel other slots.
 #[derive(Debug)]
 pub(super) struct Taken {
     /// The number of slots that guests have taken so far, modulo 2^32.
     count: AtomicU32,
-    /// True if the bell has rung since the owner last looked. It is then not rung again.
+    /// True if the bell has rung since the owner last looked. The bell is then not rung again.
     has_rung: AtomicBool,
     /// The bell rings each time `count` passes a multiple of this number, which is a power of two.
     step: u32,

@@ -1,10 +1,10 @@
 //! # ToXDP
 //! Sends packets to a network interface by AF_XDP, directly from the packet pool.
 //!
-//! Packets must have a link header. The interface reads them from the packet pool, and their slots return
-//! to the pool when they have been sent. Packets that do not lie in one slot of the pool of this element's
-//! worker are copied first. With a pull input, the element pulls as the interface takes packets. With a
-//! push input, packets are dropped while the interface takes none.
+//! Packets must have a link header. The interface reads them from the packet pool, and their slots return to
+//! the pool when they have been sent. Packets that do not lie in one slot of the pool of this element's
+//! worker are copied first. With a pull input, the element pulls as the interface takes packets. With a push
+//! input, packets are dropped while the send ring is full.
 //!
 //! A FromXDP with the same interface shares its queues. With several workers, each worker sends by a queue
 //! of its own: a queue of its FromXDP, or the queue with the worker's number. A worker without a queue
@@ -19,7 +19,7 @@
 //! - `QUEUE`: the only queue to send by.
 //! - `MODE`: `auto`, `native` or `skb`, as with FromXDP; it has an effect only if no FromXDP has this
 //!   interface.
-//! - `BURST`: packets to pull per turn.
+//! - `BURST`: the largest number of packets to pull per turn.
 //! - `RING`: the number of packets that the send ring has room for, a power of two; with a FromXDP for the
 //!   interface, its RING applies.
 //! - `GONE`: what happens when the interface is removed: `wait` for another interface of its name, while
@@ -56,7 +56,7 @@ use super::{Offer, Wanted, copy_of, read_wanted};
 use crate::interface::out_link::OutLink;
 use crate::interface::{Gone, Presence};
 
-/// The class.
+/// The element class ToXDP.
 pub static CLASS: Class = Class {
     name: "ToXDP",
     ports: "1/0",
@@ -141,8 +141,8 @@ struct ToXdp {
     is_lost: bool,
     /// True while the timer `LOOK` is set. Further failures do not postpone the timer.
     is_looking: bool,
-    /// True from the time when the queue was closed because the interface was removed, until a queue of
-    /// another interface with its name has been opened.
+    /// True if the queue was closed because the interface was removed, and no queue of another interface with
+    /// its name has been opened since.
     is_closed: bool,
     pulls: u64,
     count: u64,
@@ -238,9 +238,9 @@ impl ToXdp {
         cx.drop(packet, why);
     }
 
-    /// Puts the packets of a batch into the send ring, without making the kernel send. Drops packets that
-    /// are shorter than a link header or longer than the interface carries, and packets for which there is
-    /// no room or no slot. All packets are dropped while the interface is down.
+    /// Puts the packets of a batch into the send ring, without making the kernel send. Drops packets that are
+    /// shorter than a link header or longer than the interface carries. Also drops packets for which there is
+    /// no room or no slot. All packets are dropped while the interface is down or this copy has no queue.
     fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         for packet in batch.drain() {
             let fits = self.link.carries(cx.now(), packet.len());
@@ -328,9 +328,9 @@ impl ToXdp {
         cx.accounts().count_dropped(packets, DropReason::InterfaceDown);
     }
 
-    /// Checks an interface that was down or removed. If it is up, the ring is sent; if it was removed, the
-    /// queue is closed and another interface of its name is sought; if it is still down, another check is
-    /// scheduled.
+    /// Checks an interface that was down or removed. If it is up and has a carrier, the ring is sent; if it
+    /// was removed, the queue is closed and another interface of its name is sought; otherwise another check
+    /// is scheduled.
     fn look(&mut self, cx: &mut Cx<'_>) {
         if self.is_closed {
             return self.open_again(cx);

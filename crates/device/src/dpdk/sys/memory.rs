@@ -16,8 +16,8 @@ use packet::{BufferSpan, DeviceId, MAX_PACKET, Packet, Pool, SLOT_STRIDE};
 
 /// The largest number of packets per call that receives or sends; the shim's arrays have this length.
 pub(in crate::dpdk) const BURST: usize = 256;
-/// The number of free slots that DPDK has at each call that receives, in addition to a slot for each packet
-/// of the burst.
+/// The number of free slots that DPDK is to have at each call that receives, beyond a slot for each packet of
+/// the burst.
 const LEAST: usize = 256;
 /// Two numbers of free slots that DPDK has. If it has more than the first number, slots return to the pool
 /// until the second number is left.
@@ -74,7 +74,8 @@ unsafe extern "C" {
 
 /// The memory of all DPDK ports that one worker uses: the device area of the worker's pool, and the C part
 /// with a header for each slot. The C part stays until the process ends, because drivers may keep headers
-/// until their ports are closed. The next pool at the same address in memory uses the C part again.
+/// until their ports are closed. The next pool at the same address in memory uses the C part again, if DPDK
+/// has returned all headers.
 pub(in crate::dpdk) struct Memory {
     headers: NonNull<Headers>,
     device: DeviceId,
@@ -304,8 +305,8 @@ unsafe impl Send for RxQueue {}
 pub(in crate::dpdk) enum Arrived<'a> {
     /// A packet in a slot of this worker's pool, without a copy.
     Slot(Packet),
-    /// The bytes of a packet that lies in other memory. They are valid during the call only, and have to be
-    /// copied.
+    /// The bytes of a packet that lies in other memory. The bytes are valid during the call only, and have to
+    /// be copied.
     Elsewhere(&'a [u8]),
 }
 
@@ -373,7 +374,8 @@ pub(in crate::dpdk) struct TxQueue {
     own: Option<Arc<OwnPool>>,
     /// The packets that the port has not taken yet, in order: their slots, which are marked as DPDK's.
     waiting: VecDeque<BufferSpan>,
-    /// The number of packets that were copied before they were sent.
+    /// The number of copies that were made of packets to be sent. A packet is copied up to twice: into a
+    /// slot, and into a buffer of `own`.
     pub(in crate::dpdk) copied: u64,
 }
 
@@ -393,8 +395,8 @@ impl TxQueue {
         self.waiting.len()
     }
 
-    /// Appends a packet to the waiting packets. It is copied first if it does not lie in one slot of `pool`
-    /// or has too little headroom for DPDK.
+    /// Appends a packet to the waiting packets. The packet is copied first if it does not lie in one slot of
+    /// `pool` or has too little headroom for DPDK.
     ///
     /// # Errors
     /// The packet itself, if it needs a copy and there is no free slot or it is too long for a slot.
@@ -432,7 +434,7 @@ impl TxQueue {
     }
 
     /// Sends up to 64 of the first waiting packets by one call of the driver. Returns the number that the
-    /// port took, and true if it took all of the call.
+    /// port took, and true if it took all packets of the call.
     fn send(&mut self, pool: &mut Pool) -> (usize, bool) {
         const AT_ONCE: usize = 64;
         let headers = self.memory.its(pool);
@@ -483,8 +485,8 @@ impl TxQueue {
         (self.memory.base + span.slot as usize * SLOT_STRIDE + usize::from(span.start)) as *const u8
     }
 
-    /// Takes the first packet out of the queue of packets that the port has not accepted yet, and returns it
-    /// to the engine; `None` if the queue is empty.
+    /// Takes the first packet out of the packets that the port has not taken yet, and returns it to the
+    /// caller; `None` if no packet waits.
     pub(in crate::dpdk) fn take_back(&mut self, pool: &mut Pool) -> Option<Packet> {
         let span = self.waiting.pop_front()?;
         pool.take_back(self.memory.device, span.slot, span.start.into(), span.length.into())

@@ -65,7 +65,7 @@ pub(in crate::dpdk) struct Info {
     pub(in crate::dpdk) most_tx: u16,
     pub(in crate::dpdk) reta_size: u16,
     /// The length in bytes of the key of the hash by which the port spreads packets over queues; `None` if
-    /// the port cannot spread packets.
+    /// the port cannot spread packets. 40 if the driver does not report the length.
     pub(in crate::dpdk) key_length: Option<u8>,
     /// The index in the kernel of the network interface that the port uses, if there is one.
     pub(in crate::dpdk) interface: Option<i32>,
@@ -179,8 +179,9 @@ fn text(chars: &[c_char]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Configures a port with `rx` receive queues and `tx` send queues. With `mtu` 0 the port keeps its MTU.
-/// With `spreads`, the port spreads packets over its receive queues by a hash.
+/// Configures a port with `rx` receive queues and `tx` send queues. With `mtu` 0, DPDK chooses the MTU (1500,
+/// or less if the port supports less). With `spreads`, the port spreads packets over several receive queues
+/// by a hash, if it can.
 ///
 /// # Errors
 /// DPDK's error number, which is negative; other functions of this module return it as well.
@@ -188,8 +189,8 @@ pub(in crate::dpdk) fn configure(port: u16, rx: u16, tx: u16, mtu: u16, spreads:
     checked(tg_port_configure(port, rx, tx, mtu.into(), spreads.into())).map(drop)
 }
 
-/// Returns numbers of descriptors per receive queue and per send queue that the port supports: those
-/// nearest to `rx` and `tx`. For 0, it is the number that the driver recommends.
+/// Returns numbers of descriptors per receive queue and per send queue that the port supports: the numbers
+/// nearest to `rx` and `tx`. Returns `rx` and `tx` if the driver does not report its limits.
 pub(in crate::dpdk) fn descriptors(port: u16, mut rx: u16, mut tx: u16) -> (u16, u16) {
     // SAFETY: the pointers are to two numbers, which live through the call.
     unsafe { tg_port_descriptors(port, &raw mut rx, &raw mut tx) };

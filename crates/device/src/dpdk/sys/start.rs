@@ -20,7 +20,7 @@ static STATE: Mutex<State> = Mutex::new(State::Never);
 enum State {
     Never,
     Runs,
-    /// DPDK has ended or has failed to start. It cannot be started again in this process.
+    /// DPDK has ended or has failed to start. DPDK cannot be started again in this process.
     Over,
 }
 
@@ -49,11 +49,12 @@ pub(in crate::dpdk) fn said() -> String {
     String::from_utf8_lossy(&text).trim().to_string()
 }
 
-/// Starts DPDK with the given arguments, of which the first is the program's name. With `quiet`, DPDK
-/// writes nothing to standard output or error, and its output is kept for [`said`].
+/// Starts DPDK with the given arguments, of which the first is the program's name. With `quiet`, DPDK writes
+/// nothing to standard output while it starts, and its messages are kept for [`said`] instead of written to
+/// standard error.
 ///
 /// # Errors
-/// If DPDK was started before, or cannot be started.
+/// If DPDK was started before, an argument has a zero byte, or DPDK cannot be started.
 pub(in crate::dpdk) fn start(arguments: &[String], quiet: bool) -> Result<(), String> {
     let mut state = state();
     if *state != State::Never {

@@ -50,8 +50,8 @@ pub(crate) fn set6(name: &str, address: Ipv6Addr, prefix: u8) -> io::Result<()> 
     checked(result).map(drop)
 }
 
-/// Sets the machine's default route to a gateway. The kernel removes the route with the interface by which
-/// the gateway is reached.
+/// Adds a default route by a gateway to the machine's routes. The kernel removes the route with the interface
+/// by which the gateway is reached.
 pub(crate) fn set_default_route(gateway: Ipv4Addr) -> io::Result<()> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
     // SAFETY: the structure is plain data and one pointer, for which all zeros are a valid value.

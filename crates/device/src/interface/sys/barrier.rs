@@ -1,9 +1,9 @@
 //! A barrier at an interface: the machine's own network stack gets none of the packets that the interface
 //! receives, but packet sockets do.
 //!
-//! A program of the traffic control (TCX, Linux 6.6 and later) drops all packets. It runs after packet
-//! sockets have got them, and before everything else. The kernel removes it when the process ends, whereas
-//! firewall rules would stay.
+//! A program of the traffic control (TCX, Linux 6.6 and later) drops all packets. The program runs after
+//! packet sockets have got the packets, and before the rest of the network stack. The kernel removes the
+//! program when the process ends, whereas firewall rules would stay.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,7 +18,7 @@ const DROP_ALL: [u64; 2] = [step(MOVE, 0, 0, 0, 2), step(EXIT, 0, 0, 0, 0)];
 /// let packets pass.
 const BEFORE: u32 = 1 << 3;
 
-/// A barrier at an interface. Dropping it removes the barrier.
+/// A barrier at an interface. When this value is dropped, the barrier is removed.
 #[derive(Debug)]
 pub(crate) struct Barrier {
     _link: OwnedFd,

@@ -95,8 +95,9 @@ pub(crate) fn load(kind: u32, instructions: &[u64]) -> io::Result<OwnedFd> {
     unsafe { own(bpf(PROGRAM_LOAD, &load)) }
 }
 
-/// Attaches a program to the interface with the index `index`. It runs on each packet that the interface
-/// receives until the returned file descriptor is closed, also by the death of the process.
+/// Attaches a program to the interface with the index `index`, at the point `attach`. The program runs on
+/// each packet that the interface receives until the returned file descriptor is closed, also by the death of
+/// the process.
 pub(crate) fn link(program: BorrowedFd<'_>, index: c_int, attach: u32, flags: u32) -> io::Result<OwnedFd> {
     let create = LinkCreate { program: program.as_raw_fd() as u32, interface: index as u32, attach, flags };
     // SAFETY: the attribute belongs to the command and has no pointers. The command returns a new

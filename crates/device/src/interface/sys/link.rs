@@ -98,7 +98,7 @@ pub(crate) fn is_up(name: &str) -> io::Result<bool> {
 /// second late.)
 ///
 /// # Errors
-/// If the driver does not know.
+/// If the driver does not know, or there is no such interface.
 pub(crate) fn has_carrier(name: &str) -> io::Result<bool> {
     // The words of `struct ethtool_value` (`linux/ethtool.h`): command and answer.
     let mut value = [ETHTOOL_GLINK, 0u32];

@@ -29,7 +29,8 @@ pub(crate) fn checked(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Opens a new socket, with the flag that closes it in programs that this process starts (close-on-exec).
+/// Opens a new socket, whose operations do not block. The socket is closed in programs that this process
+/// starts (close-on-exec).
 pub(crate) fn socket(family: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
     // SAFETY: the call has no pointers; the descriptor that it returns has no other owner.
     unsafe {
@@ -89,7 +90,7 @@ pub(crate) fn option<T: Plain>(socket: BorrowedFd<'_>, level: c_int, name: c_int
     Ok(unsafe { value.assume_init() })
 }
 
-/// Takes the pending error out of a socket; `None` if there is none.
+/// Takes the pending error out of a socket; `None` if there is none, or it cannot be read.
 pub(crate) fn take_error(socket: BorrowedFd<'_>) -> Option<io::Error> {
     let number = option::<c_int>(socket, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
     (number != 0).then(|| io::Error::from_raw_os_error(number))

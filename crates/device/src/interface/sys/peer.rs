@@ -8,7 +8,7 @@ use super::{Plain, option};
 // SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for libc::ucred {}
 
-/// Returns the number of the user as whom this process runs.
+/// Returns the number of the user as whom this process runs (the effective user).
 pub(crate) fn own_user() -> u32 {
     // SAFETY: the call has no pointers, and it cannot fail.
     unsafe { libc::geteuid() }

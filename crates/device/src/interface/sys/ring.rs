@@ -5,11 +5,10 @@
 //! successive packets, and hands it over when it is full or a millisecond has passed. Tidegate reads the
 //! packets, and then gives the block back.
 //!
-//! If packets arrive faster than they are processed, all blocks are full. If packets then arrive more
-//! slowly, the kernel uses up each block that becomes free within a millisecond, and loses the packets that
-//! arrive until the next block is free. That would last for as long as the backlog is processed. Therefore,
-//! after all blocks were full, blocks whose packets have waited for more than a quarter of a second are
-//! skipped.
+//! If packets arrive faster than they are processed, all blocks are full. If packets then arrive more slowly,
+//! the kernel uses up each block that becomes free within a millisecond. It loses the packets that arrive
+//! until the next block is free. That would last for as long as the backlog is processed. Therefore, after
+//! all blocks were full, blocks whose packets have waited for more than a quarter of a second are skipped.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -78,8 +77,8 @@ pub(crate) struct Ring {
     blocks: usize,
     /// The index of the block that is read now or next.
     current: usize,
-    /// The number of packets in this block that have not been read, and the offset of the next packet in
-    /// the block. `None` while the block belongs to the kernel.
+    /// The number of packets in this block that have not been read, and the offset of the next packet in the
+    /// block. `None` if reading of the block has not begun.
     left: Option<(u32, usize)>,
     offloads: bool,
     /// True if all blocks were full, and no block since then had packets that are recent enough to be read.
@@ -203,7 +202,7 @@ impl Ring {
         unsafe { &*self.block(number).add(block::STATUS).cast::<AtomicU32>() }
     }
 
-    /// True if the block with this index belongs to Tidegate. Larger indices wrap around.
+    /// True if the block with this index belongs to Tidegate. Larger indexes wrap around.
     fn is_ours(&self, number: usize) -> bool {
         // Acquire: what the kernel wrote into the block before is visible.
         self.status(number).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0

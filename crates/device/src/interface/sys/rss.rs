@@ -36,7 +36,8 @@ impl Hash {
 /// Reads the hash of the interface with this name.
 ///
 /// # Errors
-/// If the kernel refuses the request; `EOPNOTSUPP` if the hash has no key or is not Toeplitz'.
+/// If the kernel refuses the request; `EOPNOTSUPP` if the hash has no key, is not Toeplitz', or has a key or
+/// table of more than the accepted size.
 pub(crate) fn get(name: &str) -> io::Result<Hash> {
     let unsupported = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
     // A request without room for table and key returns their sizes.
@@ -59,8 +60,8 @@ pub(crate) fn get(name: &str) -> io::Result<Hash> {
     Ok(Hash { entries, key })
 }
 
-/// Sets the key of an interface's hash. It must be as long as the key before; the hash function and the
-/// table stay.
+/// Sets the key of an interface's hash. The key must be as long as the interface's present key. The hash
+/// function and the table stay.
 ///
 /// # Errors
 /// If the kernel refuses the request; `EOPNOTSUPP` if the interface reports success but keeps another key.

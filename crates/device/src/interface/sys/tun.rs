@@ -24,9 +24,10 @@ pub(crate) struct Tun {
 
 impl Tun {
     /// Creates an interface, or attaches a queue to an interface that exists. If `wanted` is empty, the
-    /// kernel chooses the name. `tap` selects TAP, whose packets have Ethernet headers, in place of TUN.
-    /// With `queues`, the interface can have several queues. The kernel removes the interface when its last
-    /// queue is closed. On an error, returns the name of the step that failed and the reason.
+    /// kernel chooses the name. `tap` selects TAP, whose packets have Ethernet headers, in place of TUN. With
+    /// `queues`, the interface can have several queues. The kernel removes the interface when its last queue
+    /// is closed, unless another program has made it persistent. On an error, returns the name of the step
+    /// that failed and the reason.
     pub(crate) fn open(wanted: &str, tap: bool, queues: bool) -> Result<Tun, (&'static str, io::Error)> {
         let step = |what: &'static str| move |error| (what, error);
         let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
@@ -95,8 +96,8 @@ impl Tun {
         pieces[0] = IoSlice::new(&header);
         let mut used = 1;
         for chunk in chunks {
-            // A packet of the largest size needs fewer memory areas. An error is returned, because sending
-            // a part of a packet would be wrong.
+            // This does not happen: a packet of the largest size has fewer memory areas. An error is better
+            // than sending a part of a packet.
             let piece = pieces.get_mut(used).ok_or_else(|| io::Error::from_raw_os_error(libc::EMSGSIZE))?;
             *piece = IoSlice::new(chunk);
             used += 1;

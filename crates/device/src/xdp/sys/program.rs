@@ -83,8 +83,8 @@ pub(crate) struct Program {
 
 impl Program {
     /// Loads the program into the kernel; [`attach`](Self::attach) makes it run. With `shared`, each queue
-    /// has a socket for each of the given number of workers, and the program chooses the worker by the
-    /// steering and the key. On an error, returns the name of the step that failed and the reason.
+    /// has a socket for each of the given number of workers. The program chooses the worker by the steering
+    /// and the key. On an error, returns the name of the step that failed and the reason.
     pub(crate) fn load(
         shared: Option<(Steering, usize, ToeplitzKey)>,
     ) -> Result<Program, (&'static str, io::Error)> {
@@ -103,7 +103,7 @@ impl Program {
     }
 
     /// Redirects all frames of a queue to one socket, for whichever worker they are.
-    /// [`serve_worker`](Self::serve_worker) replaces it for one worker.
+    /// [`serve_worker`](Self::serve_worker) then replaces the socket for one worker.
     pub(crate) fn serve(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         (0..self.of_queue as usize).try_for_each(|worker| self.serve_worker(queue, worker, socket))
     }

@@ -1,6 +1,6 @@
 //! A ring of an AF_XDP socket (af_xdp.rst), which the kernel and one thread of Tidegate share. The producer
-//! writes entries and advances its index; the consumer reads entries and advances its own index. Indices
-//! wrap around at 2^32. The number of entries of a ring is a power of two.
+//! writes entries and advances its index; the consumer reads entries and advances its own index. Indexes wrap
+//! around at 2^32. The number of entries of a ring is a power of two.
 
 use std::io;
 use std::marker::PhantomData;
@@ -20,7 +20,7 @@ unsafe impl Entry for u64 {}
 // SAFETY: the type consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Entry for xdp_desc {}
 
-/// The memory of a ring, which the kernel shares, and the offsets of its two indices and its entries.
+/// The memory of a ring, which the kernel shares, and the offsets of its two indexes and its entries.
 struct Shared<T> {
     map: NonNull<u8>,
     length: usize,
@@ -134,7 +134,7 @@ impl<T: Entry> Producer<T> {
         self.0.producer().store(self.0.own, Ordering::Release);
     }
 
-    /// Returns the number of submitted entries that the kernel has not taken yet.
+    /// Returns the number of written entries, submitted or not, that the kernel has not taken yet.
     pub(crate) fn pending(&mut self) -> u32 {
         self.0.seen = self.0.consumer().load(Ordering::Acquire);
         self.0.own.wrapping_sub(self.0.seen)
@@ -209,7 +209,7 @@ mod tests {
         let mut consumer = Consumer::<u64>::map(file.as_fd(), 0, places, 4).unwrap();
         assert!(!producer.needs_wakeup() && !consumer.is_ready());
         let (mut next_in, mut next_out) = (0u64, 0u64);
-        // Repeat until the indices have passed the end of the ring many times.
+        // Repeat until the indexes have passed the end of the ring many times.
         for round in 0..50 {
             while producer.put(next_in) {
                 next_in += 1;

@@ -127,7 +127,7 @@ fn bind_to(socket: BorrowedFd<'_>, index: c_int, queue: u32, (flags, owner): (u1
 }
 
 /// True if the kernel copies received packets into the slots, because the driver cannot write there or MODE
-/// forbids it.
+/// forbids it. Also true if the kernel does not report this.
 pub(crate) fn is_copied(socket: BorrowedFd<'_>) -> bool {
     let options = option::<xdp_options>(socket, libc::SOL_XDP, libc::XDP_OPTIONS);
     options.map_or(true, |options| options.flags & libc::XDP_OPTIONS_ZEROCOPY == 0)
