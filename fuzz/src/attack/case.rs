@@ -20,7 +20,6 @@ use super::programs::{Effort, Proof, Read, Synthesized, every_program, prove, re
 /// A configuration and the packets that run through it.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
-    /// The configuration as a graph of elements.
     pub(super) network: Network,
     /// For each source of the configuration, its packets in order of time.
     pub(super) given: Vec<Arc<Vec<Given>>>,
@@ -71,7 +70,7 @@ pub(super) struct Finding {
 /// The result of checking a case.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// The number of programs in the two forms: that which would run, and that with every program.
+    /// The number of programs in the two forms: the form that would run, and the form with every program.
     pub(super) programs: [usize; 2],
     /// The number of elements that programs bypass in the form with every program.
     pub(super) passed: usize,

@@ -144,7 +144,6 @@ pub(super) enum Aspect {
 /// A difference between two runs in one aspect.
 #[derive(Clone, Debug)]
 pub(super) struct Difference {
-    /// The aspect.
     pub(super) aspect: Aspect,
     /// The values in both runs, as text.
     pub(super) what: String,
