@@ -296,7 +296,6 @@ fn flow(came: &Came, given: &[Arc<Vec<Given>>]) -> Option<String> {
     Some(format!("{:?} {tuple:?} {last:?}", bytes.get(12..14)))
 }
 
-/// Formats bytes as hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     program::hex::digits(bytes)
 }

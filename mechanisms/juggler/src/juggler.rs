@@ -309,8 +309,8 @@ impl Juggler {
     }
 
     /// Verifies the transport checksum of a segment, or completes it if that was left to a device. Returns
-    /// the checksum of the segment's data; `None` if it is not known or not needed. An error if the
-    /// checksum is wrong.
+    /// the checksum of the segment's data; `None` if it is not known or not needed. Returns [`Damaged`] if
+    /// the checksum is wrong.
     #[inline]
     fn data(&self, packet: &mut Packet, segment: &WholeSegment) -> Result<Option<Sum>, Damaged> {
         let is_large = self.is_asked && is_large_segment(packet);

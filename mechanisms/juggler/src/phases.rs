@@ -82,15 +82,15 @@ impl FlushReason {
 /// The phase of a flow, as in the paper. The initial phase is missing, because the flow then has no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowPhase {
-    /// Nothing was flushed yet. The next sequence number is an estimate, which decreases if an earlier
-    /// segment arrives.
+    /// Nothing was flushed since the next sequence number was learned. The number is an estimate, which
+    /// decreases if an earlier segment arrives.
     BuildUp,
     /// Segments wait, to be merged or for missing segments.
     ActiveMerging,
     /// No segments wait.
     PostMerging,
-    /// A missing segment did not arrive before a time-out or the limit of memory; its retransmission ends
-    /// the phase.
+    /// A missing segment did not arrive before a time-out expired or the limit of memory was reached. The
+    /// retransmission of this segment ends the phase.
     LossRecovery,
 }
 

@@ -4,9 +4,9 @@
 //! ESP by destination and SPI (RFC 4301, section 4.1). The key also contains two VLAN identifiers: those of
 //! the outer and the inner tag.
 //!
-//! Two kinds of packets may belong to such a flow, but do not show to which: fragments, and packets with
-//! more IPv6 extension headers than the parser walks over ([`wire::ipv6`]). Their key is the *pair key* of
-//! their addresses, which stands for all packets from the one host to the other ([`FlowKind::Pair`]). All
+//! Two kinds of packets may belong to such a flow, but do not show which flow it is: fragments, and packets
+//! with more IPv6 extension headers than the parser walks over ([`wire::ipv6`]). Their key is the *pair key*
+//! of their addresses, which stands for all packets from the one host to the other ([`FlowKind::Pair`]). All
 //! other packets have no key.
 
 use classify::filter::HeaderSlices;

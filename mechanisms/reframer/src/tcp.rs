@@ -9,9 +9,10 @@
 //!
 //! **ACKs.** An ACK is dropped only if the next packet of the burst is an ACK that carries all of its
 //! information and more. Both must be without data and have the same flags, sequence number, TOS and
-//! options. The later ACK must have a higher acknowledgment number and time stamps that are not older. So
-//! duplicate ACKs and window updates, which repeat an acknowledgment number, are kept, and so are ACKs with
-//! SACK blocks. The checksums of both ACKs must be right, so that a damaged ACK replaces nothing.
+//! options, except time stamps. The later ACK must have a higher acknowledgment number and time stamps that
+//! are not older. So duplicate ACKs and window updates, which repeat an acknowledgment number, are kept, and
+//! so are ACKs with SACK blocks. The checksums of both ACKs must be right, so that a damaged ACK replaces
+//! nothing.
 
 use element::Packet;
 use wire::checksum::tcp_packet_valid;

@@ -38,7 +38,7 @@ pub(crate) enum Inside {
 }
 
 /// Starts a walk over the headers of a packet. `l3` is the offset of its outermost IP header, if known.
-/// `None` if the link header is not known.
+/// `None` if the link type is not known, or the IP header was stripped.
 fn walk(packet: &Packet, l3: Option<usize>) -> Option<Walk<'_>> {
     let (data, length) = (packet.data(), packet.len());
     match (l3, packet.offset(Base::Network)) {
