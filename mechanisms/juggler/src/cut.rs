@@ -37,8 +37,8 @@ pub(crate) fn complete(packet: &mut Packet) {
 }
 
 impl Cutter {
-    /// Cuts a large segment, and passes the resulting segments in order to `each`, with complete checksums
-    /// and with the annotations of the large segment, without its virtio header. The large segment is
+    /// Cuts a large segment, and passes the resulting segments in order to `each`. They have complete
+    /// checksums and the annotations of the large segment, without its virtio header. The large segment is
     /// dropped with reason `Segmented`, or with `UnknownSegments` if its headers cannot be parsed. A segment
     /// for which the pool has no slot is left out.
     pub(crate) fn cut(&mut self, cx: &mut Cx<'_>, packet: Packet, mut each: impl FnMut(&mut Cx<'_>, Packet)) {

@@ -54,9 +54,9 @@ impl Evicted {
     }
 
     /// Removes and returns the saved numbers of a flow that is opened again with a segment of sequence
-    /// number `start`. A number is `None` if the flow has no entry, was evicted `REPAIR_TIME` ago or longer,
-    /// or if the number is more than `RETRANSMISSION_WINDOW` from `start`: it then belongs to another
-    /// connection.
+    /// number `start`. All are `None` if the flow has no entry or was evicted `REPAIR_TIME` ago or longer. A
+    /// number that is more than `RETRANSMISSION_WINDOW` from `start` belongs to another connection and is
+    /// `None`, too.
     pub(crate) fn take(&mut self, key: &SegmentFlow, start: u32, now: Timestamp) -> Expected {
         let former =
             self.place(key).and_then(|place| place.iter_mut().find(|former| former.key.is_same(key)));

@@ -3,34 +3,35 @@
 //!
 //! The element is placed upstream of a receiver. Segments that arrive too early wait for the missing
 //! segments ahead of them, for at most OFO_TIMEOUT. Segments in sequence wait for more segments to be merged
-//! with, for at most INSEQ_TIMEOUT since the first of them arrived or their flow last flushed segments,
-//! whichever was later. Segments that a flag asks to be delivered, and segments that cannot be part of a
-//! larger one, wait only for their turn. Segments that start before the end of the flushed data pass at
-//! once, because they are probably retransmissions. Segments without data pass at once, after segments in
-//! sequence.
+//! with, for at most INSEQ_TIMEOUT. This time starts when the first of them arrives or when their flow last
+//! flushed segments, whichever is later. Segments that a flag asks to be delivered, and segments that cannot
+//! be part of a larger one, wait only for their turn. Segments that start before the end of the flushed data
+//! pass at once, because they are probably retransmissions. Segments without data pass at once, after
+//! segments in sequence.
 //!
-//! Merging is exact: a large segment that is cut again gives the same packets byte for byte. So segments are
-//! merged only if their headers differ in nothing but the fields that cutting restores, their checksums are
-//! right (CHECKSUM), and the data of all of them except the last one is of equal size. IPv4 segments of
-//! equal identification are merged only if CONSTANT_ID is true. IPv6 extension headers have to be equal.
-//! IPv6 segments with destination options, with a fragment header that holds the whole packet, or with more
-//! than 8 bytes of extension headers and VLAN tags, are not merged. A large segment is a valid packet of up
-//! to 64 KiB with correct checksums. It goes to the machine (KernelTap, ToHost, ToDevice) as it is, and
-//! elements on the way count it as one packet. If an element downstream reads lengths, payload or fields
-//! that differ between segments, or sends packets to outputs that large segments do not fit, segments leave
-//! one by one, in order.
+//! Merging is exact: a large segment that is cut again gives the same packets byte for byte. So the headers
+//! of merged segments differ in nothing but the fields that cutting restores, and their checksums are right
+//! (CHECKSUM). The data of all of them except the last one is of equal size. IPv4 segments of equal
+//! identification are merged only if CONSTANT_ID is true. IPv6 extension headers have to be equal. IPv6
+//! segments with destination options or with a fragment header that holds the whole packet are not merged,
+//! nor are segments with more than 8 bytes of extension headers and VLAN tags. A large segment is a valid
+//! packet of up to 64 KiB with correct checksums. It goes to the machine (KernelTap, ToHost, ToDevice) as it
+//! is, and elements on the way count it as one packet. If an element downstream reads lengths, payload or
+//! fields that differ between segments, or sends packets to outputs that large segments do not fit, segments
+//! leave one by one, in order.
 //!
 //! Each worker keeps up to FLOWS flows, identified by addresses, ports and VLANs, over IPv4 and IPv6. The
 //! sequence number of a flow whose opening was not seen is learned until its first segments leave. If there
-//! is no room, a flow is evicted and its waiting segments leave. The order of eviction is: a TCP flow with a
-//! lost segment or without waiting segments that has released nothing for a second, a UDP flow, a flow
-//! without waiting segments, a flow whose segments wait in sequence, a flow whose segments wait after a gap,
-//! and last a flow of which a segment has been lost. A new UDP flow evicts no TCP flow that waits or has
-//! lost a segment within the last second; without room, its datagrams pass. A SYN evicts no flow. No packets
-//! are dropped for lack of room in these tables. Fragments, other protocols, UDP without the argument UDP,
-//! and segments with wrong checksums pass. TCP is found after hop-by-hop and destination options of IPv6,
-//! routing headers whose last stop is reached and fragment headers that hold the whole packet, up to 16
-//! headers of 256 bytes in all; packets with other extension headers pass.
+//! is no room, a flow is evicted and its waiting segments leave. TCP flows that have released nothing for a
+//! second are evicted first, if they have lost a segment or no segments wait. UDP flows follow, then flows
+//! without waiting segments, flows whose segments wait in sequence, and flows whose segments wait after a
+//! gap. Flows of which a segment has been lost are evicted last. A new UDP flow evicts no TCP flow that
+//! waits or has lost a segment within the last second; without room, its datagrams pass. A SYN evicts no
+//! flow. No packets are dropped for lack of room in these tables. Fragments, other protocols, UDP without
+//! the argument UDP, and segments with wrong checksums pass. TCP is found after these extension headers of
+//! IPv6: hop-by-hop and destination options, routing headers whose last stop is reached, and fragment
+//! headers that hold the whole packet. There may be up to 16 of them, of 256 bytes in all. Packets with
+//! other extension headers pass.
 //!
 //! ## Usage
 //! `Juggler([KEYWORDS])`
@@ -253,8 +254,8 @@ struct Juggler {
     scratch: Option<Box<Scratch>>,
     cutter: Cutter,
     statistics: Statistics,
-    /// The number of segments of the current batch that were forwarded at once because each was the next
-    /// one, or because there was no memory. They are counted together at the end of the batch.
+    /// The number of segments of the current batch that were forwarded at once: each was the next one, or
+    /// there was no memory. They are counted together at the end of the batch.
     in_sequence: u64,
     /// `merges` is true if large segments may leave, `is_asked` if packets with unfinished offloads may
     /// arrive, and `leaves_checksums` if checksums may be left to a device.

@@ -10,8 +10,8 @@
 //! - A flow is in exactly one list, which decides when it is evicted. Its waiting segments are sorted by
 //!   sequence number, and adjacent segments that can be merged form one run.
 //! - No segment waits after a gap for longer than OFO_TIMEOUT. No segment in sequence waits for longer than
-//!   INSEQ_TIMEOUT after the first segment in sequence arrived or the flow last flushed segments, whichever
-//!   was later. The duration of the running task is added to both, and 1 us if a timer is late.
+//!   INSEQ_TIMEOUT; this time starts when the first one arrives or when the flow last flushed segments,
+//!   whichever is later. The duration of the running task is added to both, and 1 us if a timer is late.
 //! - A packet of merged segments that is cut again gives the packets that arrived, byte for byte.
 //! - Memory is bounded by FLOWS and QUEUE. If a limit is reached, packets leave early; none is dropped.
 //!

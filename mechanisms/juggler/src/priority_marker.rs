@@ -174,7 +174,7 @@ struct Connections {
 }
 
 impl Connections {
-    /// Returns the number of bytes that an ACK is the first to acknowledge; 0 for the first ACK of a
+    /// Returns the number of bytes that an ACK is the first to acknowledge. It is 0 for the first ACK of a
     /// connection and after a jump of more than [`LARGEST_WINDOW`]. `None` if the packet is no ACK or is an
     /// RST, or there is no room for its connection.
     fn hear(&mut self, packet: &Packet, now: Timestamp) -> Option<u32> {

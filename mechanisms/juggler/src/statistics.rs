@@ -9,8 +9,8 @@ use crate::queue::SegmentRun;
 /// The counts of one instance of Juggler.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Statistics {
-    /// The number of TCP segments, and of datagrams with UDP true, that arrived (index 0), and the number of
-    /// packets made of them that left (index 1).
+    /// The number of TCP segments that arrived (index 0), and the number of packets made of them that left
+    /// (index 1). With UDP true, both include datagrams.
     pub(crate) segments: [u64; 2],
     /// The number of segments in the packets that left: the numerator of the handler `merged`.
     pub(crate) released: u64,

@@ -9,11 +9,11 @@
 //!
 //! The flow of two kinds of packets is not known: fragments, and IPv6 packets with more than 16 extension
 //! headers or 256 bytes of them. Such a packet waits for DELAY. All packets that arrive from the same source
-//! address to the same destination address in the same VLANs wait with it and leave with it, in order of
-//! arrival, even packets that MAX_BURST, BYPASS, ELEPHANTS or SLO would release sooner. So fragments keep
-//! their place in their flow, in any order of arrival, and no packet overtakes a fragment. Packets between
-//! other hosts are not affected. An IPv6 fragment that is the whole packet (RFC 6946) counts as an
-//! unfragmented packet of its flow.
+//! address to the same destination address in the same VLANs wait with it. They leave with it, in order of
+//! arrival, even if MAX_BURST, BYPASS, ELEPHANTS or SLO would release them sooner. So fragments keep their
+//! place in their flow, in any order of arrival, and no packet overtakes a fragment. Packets between other
+//! hosts are not affected. An IPv6 fragment that is the whole packet (RFC 6946) counts as an unfragmented
+//! packet of its flow.
 //!
 //! Flows expire after ten seconds without packets, or sooner if there is no room for new flows.
 //!
@@ -41,8 +41,8 @@
 //! - `CAPACITY`: the maximum number of flows at a time, in about 110 bytes each. Packets of further flows
 //!   pass at once, and are counted as `overflows`.
 //! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet pool.
-//!   A flow also leaves early when 65,536 packets, and four times as many packets as are held, have arrived
-//!   since its first packet among flows of equal delay.
+//!   A flow also leaves early when many packets of flows of equal delay have arrived since its first packet:
+//!   65,536, and four times as many as are held.
 //!
 //! ## Handlers
 //! - `delay`, `max_burst`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the arguments.

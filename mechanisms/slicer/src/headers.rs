@@ -121,8 +121,8 @@ impl Headers {
 
     /// True if a packet for which [`find`](Self::find) returns `None` has the mark and may be a sliced
     /// packet or contain one. This concerns TCP and UDP packets that are fragments or claim to be longer
-    /// than they are, protocols that carry other packets ([`carries_others`]), and packets whose contents
-    /// cannot be seen.
+    /// than they are. It also concerns protocols that carry other packets ([`carries_others`]) and packets
+    /// whose contents cannot be seen.
     #[cold]
     pub fn is_doubtful(data: &[u8], l3: usize, length: usize) -> bool {
         let ip = data.get(l3..).unwrap_or_default();

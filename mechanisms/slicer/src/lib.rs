@@ -19,7 +19,7 @@
 //!   program ends, and is used once. Only ICMP errors quote the start of a payload, too.
 //! - Packets that cannot be parked pass whole, except packets that come from outside with a valid token.
 //! - A packet that returns with the mark but without a valid token does not leave if it may be a sliced
-//!   packet, neither plain nor inside of a tunnel.
+//!   packet. This holds inside of tunnels, too.
 //! - No token that can be found in a packet leaves: its payload replaces it, or the packet is dropped and
 //!   counted. The exception is an ICMP error with extensions after its quotation, which passes and is
 //!   counted.
