@@ -38,7 +38,7 @@ pub(super) enum Mode {
 /// shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Label {
-    /// The synthesized form that differs from the original.
+    /// The synthesized form that differs from the original; `WouldRun` if the original itself panics.
     pub(super) mode: Mode,
     /// The aspect of the run that differs.
     pub(super) aspect: Aspect,
@@ -56,7 +56,8 @@ impl std::fmt::Display for Label {
     }
 }
 
-/// A difference between the runs of a configuration and of its synthesized form.
+/// A difference between the runs of a configuration and of its synthesized form, or a panic of the
+/// configuration.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
     /// The kind of failure.
