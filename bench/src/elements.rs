@@ -61,7 +61,7 @@ fn measure(
         samples.iter().map(chain).flat_map(|chain| starts.map(|start| (chain.clone(), start)))
     {
         let mut worker = runner::worker(PROBE, FRAME, start, &chain)?;
-        // Elements that stop the driver or pass no packets are left out.
+        // A combination with which the element stops the driver is left out.
         if runner::drive(&mut worker, 4 * PROBE).is_ok() {
             // The integer quotient ignores a few packets that the element still holds, so that they do not
             // decide the choice.

@@ -1,4 +1,4 @@
-//! The packets that are replayed to a chain: their kinds, and the source of them.
+//! The packets that are replayed to a chain: their kinds, and the source element that supplies them.
 
 use element::class::{ArgInfo, Notes};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal};

@@ -17,7 +17,8 @@ use crate::source;
 /// The first 24 bytes of an IPv4 packet: the header without options, and the ports.
 pub(crate) type Start24 = [u8; 24];
 
-/// Generates `count` headers, each of which matches a rule drawn at random.
+/// Generates `count` headers, each of which matches a rule drawn at random, unless the rule contradicts
+/// itself.
 pub(crate) fn headers(conditions: &[Condition], count: usize) -> Vec<Start24> {
     let mut random = Rng::with_seed(2);
     (0..count).map(|_| header(&conditions[random.usize(..conditions.len())], &mut random)).collect()

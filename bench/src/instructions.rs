@@ -13,8 +13,8 @@ use crate::synthesis::{Form, Traffic, form_of};
 use crate::translation::NAT;
 
 /// Drives `packets` packets through a benchmark's chain, any other chain, or the floor, without measuring
-/// time. It is used to count instructions and to profile. `in_memory` is the number of packets in memory;
-/// by default it is small.
+/// time, to count instructions and to profile. Short-lived flows send all of their packets instead.
+/// `in_memory` is the number of packets in memory; by default it is small.
 ///
 /// # Errors
 /// If there is no such benchmark, or the chain is invalid or stops.

@@ -89,7 +89,7 @@ pub struct Settings {
     pub soak: Duration,
     /// The number of entries of the tables of `soak`; None for the default of each class.
     pub capacity: Option<u64>,
-    /// The listener that is notified of each measurement.
+    /// The listener that is notified of the measurements of `soak`.
     pub progress: Progress,
 }
 
@@ -115,7 +115,7 @@ impl fmt::Debug for Progress {
 }
 
 impl Settings {
-    /// The usual amount, with which a benchmark takes a few seconds.
+    /// The usual amount, with which most benchmarks take a few seconds.
     pub const USUAL: Settings = Settings {
         repeats: 11,
         packets: 100_000,
@@ -160,9 +160,10 @@ pub struct Row {
     /// The median cost in nanoseconds per packet (or per `unit`). It includes the floor unless
     /// `excludes_floor`.
     pub ns_per_packet: f64,
-    /// The median cost of the floor in the same run, in nanoseconds.
+    /// The median cost of the floor in the same run, in nanoseconds. Benchmarks without a floor put another
+    /// cost in its place, such as the cost with one worker.
     pub floor_ns: f64,
-    /// The quartiles of the cost of the floor, in nanoseconds. If they are far apart, the machine was busy.
+    /// The quartiles of `floor_ns`. If they are far apart, the machine was busy.
     pub floor_quartiles_ns: [f64; 2],
     /// The median ratio of the cost and the floor of neighbouring runs.
     pub ratio: f64,
@@ -191,7 +192,8 @@ pub struct Row {
     /// Jain's index of the rates of flows: 1 if all are equal, 1/n if one of n flows gets everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jain: Option<f64>,
-    /// The gigabits of data per second over one TCP connection: from left to right, and from right to left.
+    /// The gigabits of data per second over one TCP connection: first from left to right, and then from
+    /// right to left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gbps: Option<[f64; 2]>,
     /// Three values: the gigabits of data per second over all TCP connections together; and, of a thousand

@@ -3,8 +3,8 @@
 //! there is none.
 //!
 //! Traffic comes in trains: 64 flows send 8 packets each, one packet in turn, so that neighbouring packets
-//! are never of the same flow. Then 64 other flows follow. So each 512 packets contain all packets that can
-//! be grouped.
+//! are hardly ever of the same flow. Then 64 other flows follow. So each train of 512 packets contains all
+//! packets that can be grouped.
 //!
 //! For each packet, the chain reads several cache lines of the packet's flow, one after the other. The
 //! address of each line is only known from the previous line, as with the look-ups of several functions.
@@ -132,7 +132,8 @@ static STATE: Class = Class {
         let (flows, lines): (usize, usize) = (args.required("FLOWS"), args.required("LINES"));
         let runs = args.required("RUNS");
         args.finish()?;
-        // A line has the index of the flow's line in the next table, which is a different index.
+        // A line has the index of the flow's line in the next table, which is another index for nearly all
+        // flows.
         let next = |place: usize| ((place as u64).wrapping_mul(0x9e37_79b9) % flows.max(1) as u64) as u32;
         let table = || (0..flows).map(|place| Line { next: next(place), packets: 0 }).collect();
         Ok(Box::new(PerFlow { tables: (0..lines).map(|_| table()).collect(), runs, last: u32::MAX }))

@@ -4,7 +4,8 @@ use crate::runner::measure_flows;
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// Measures meters by rate, whose limits are so high that all packets pass, and meters that colour packets.
+/// Measures meters by rate, and meters that colour packets. Packets of all outputs are discarded, because
+/// the packets of the replay may exceed the limits.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let meters = [
         ("Meter", "m :: Meter(4000000); m[0], m[1] => Discard, Discard"),

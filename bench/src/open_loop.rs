@@ -85,7 +85,8 @@ impl OpenLoop {
         Ok(())
     }
 
-    /// Returns the latencies that a meter has recorded in the last run. An error if it has seen no packet.
+    /// Returns the latencies that a meter has recorded in the last run; an error if the meter has seen no
+    /// packet.
     pub(crate) fn latencies(&mut self, meter: &str) -> Result<Latencies, String> {
         let text = self.read(meter, "all")?;
         let figures: Vec<f64> = text.split(' ').filter_map(|figure| figure.parse().ok()).collect();

@@ -1,5 +1,5 @@
-//! The origin of a result: program, command, machine, load and inputs. It allows to reproduce a figure, and
-//! to distinguish it from figures of other machines or builds.
+//! The origin of a result: program, command, machine, load and inputs. The origin of a figure makes it
+//! possible to reproduce it, and to distinguish it from figures of other machines or builds.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -58,7 +58,7 @@ pub struct Machine {
     pub memory_kib: u64,
     /// The name and version of the kernel.
     pub kernel: String,
-    /// The governor of the clock frequency; None if the machine has none, as virtual machines.
+    /// The governor of the clock frequency; None if the machine has no governor, as most virtual machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub governor: Option<String>,
     /// True if the machine is a virtual machine.

@@ -26,8 +26,8 @@ impl engine::Sink for Silence {
     fn flush(&mut self) {}
 }
 
-/// Creates a worker with an endless replay of `packets` packets of as many flows, followed by `chain`. The
-/// worker is initialized and can be driven.
+/// Creates a worker with an endless replay of `packets` packets of at most as many flows, followed by
+/// `chain`. The worker is initialized and can be driven.
 pub(crate) fn worker(packets: usize, frame: usize, start: Start, chain: &str) -> Result<Worker, String> {
     worker_with(packets, (packets, 1), frame, start, chain)
 }
@@ -43,7 +43,8 @@ pub(crate) fn worker_with(
     worker_of(&frames(packets, (flows, slf), frame, start), start, chain)
 }
 
-/// Returns the source of `packets` packets of `flows` flows in runs of `slf` packets.
+/// Returns the text of a source element that supplies `packets` packets of `flows` flows in runs of `slf`
+/// packets.
 pub(crate) fn frames(packets: usize, (flows, slf): (usize, usize), frame: usize, start: Start) -> String {
     let kind = match start {
         Start::Frame | Start::Ethernet | Start::Ip => 0,
@@ -128,7 +129,7 @@ pub(crate) fn registry() -> Registry {
 }
 
 /// Drives a worker until its element `replay` has emitted at least `packets` further packets. Returns the
-/// nanoseconds per packet. An error if the configuration stops.
+/// nanoseconds per packet; an error if the configuration stops or has no element `replay`.
 pub(crate) fn drive(worker: &mut Worker, packets: usize) -> Result<f64, String> {
     drive_by(worker, packets, 256)
 }

@@ -1,4 +1,4 @@
-//! An element that keeps the first round of packets from a chain.
+//! An element that drops the first round of packets, so that the chain downstream does not get them.
 
 use element::class::ArgInfo;
 use element::effects::{Case, Counting, Filter, Predicate, Target};

@@ -47,8 +47,9 @@ pub(crate) fn in_runs(number: usize, slf: usize) -> usize {
     number / slf.max(1)
 }
 
-/// Returns packet `number` as a UDP frame of `length` bytes, of one of `flows` flows. Neighbouring packets
-/// belong to different flows, in an order without a pattern that a prefetcher could detect.
+/// Returns packet `number` as a UDP frame of `length` bytes (at least of its headers), of one of `flows`
+/// flows. If there are many flows, neighbouring packets belong to different flows, in an order without a
+/// pattern that a prefetcher could detect.
 pub(crate) fn frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
     let flow = flow(number, flows);
     let length = length.max(HEADERS);
@@ -100,7 +101,8 @@ pub(crate) fn write_runs(
     write_frames(file, (0..packets).map(|number| frame(in_runs(number, slf), flows, length)))
 }
 
-/// Writes a capture of these frames, one per nanosecond.
+/// Writes a capture of these frames, one per nanosecond. The capture's time stamps are rounded down to
+/// microseconds.
 pub(crate) fn write_frames(file: &File, frames: impl Iterator<Item = Vec<u8>>) -> std::io::Result<()> {
     let mut writer = Writer::new(file, WriterOptions::default());
     for (time, frame) in (0..).zip(frames) {
@@ -109,8 +111,9 @@ pub(crate) fn write_frames(file: &File, frames: impl Iterator<Item = Vec<u8>>) -
     writer.flush()
 }
 
-/// Returns a frame of at least `length` bytes that starts with an IPv4 header and ports. Total length and
-/// checksums are set. A TCP frame is a segment of an open connection, with ACK and PSH.
+/// Returns an Ethernet frame of at least `length` bytes, whose IPv4 header and ports are `start`. Total
+/// length, IP checksum and TCP checksum are set. A TCP frame is a segment of an open connection, with ACK
+/// and PSH.
 pub(crate) fn frame_of(start: &[u8; 24], length: usize) -> Vec<u8> {
     let mut bytes = frame(0, 1, length.max(HEADERS + 12));
     bytes[14..38].copy_from_slice(start);

@@ -37,7 +37,8 @@ const BURST: u64 = 32;
 /// The times for which packets were held, and the processor time that this took.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Holding {
-    /// The median and the 99th percentile of the hold time in wall-clock time, in microseconds.
+    /// The median and the 99th percentile of the hold time in wall-clock time, in microseconds. For a
+    /// RatedSource, the times between packets; for `sleep`, the times slept.
     pub wall_us: [f64; 2],
     /// The median and the 99th percentile of the hold time in processor time of the worker, in
     /// microseconds. Only with a busy source, because otherwise the worker sleeps.

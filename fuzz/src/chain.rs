@@ -9,8 +9,9 @@ use wire::{checksum, ipv4};
 /// The maximum number of packets that are cut from one input.
 const MOST_PACKETS: usize = 64;
 
-/// The path of packets through a router, with a sink at each side output, so that every packet is accounted
-/// for. `%` is replaced by the number of the exchange of packets. Sink 0 receives the routed packets.
+/// The path of packets through a router, with a sink or a Discard at each side output, so that every packet
+/// is accounted for. `%` is replaced by the number of the exchange of packets. Sink 0 receives the routed
+/// packets.
 const CHAIN: &str = "
     TestSource(%, 0) -> all :: Counter -> c :: Classifier(12/0800, 12/0806 20/0001, 12/86dd, -);
     c[0] -> Strip(14) -> ip :: CheckIPHeader(INTERFACES 10.0.0.1/24 192.168.0.1/16)

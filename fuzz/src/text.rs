@@ -81,8 +81,8 @@ pub fn arguments(data: &[u8]) {
     assert_eq!(again, quoted);
 }
 
-/// Parses any text as each type of argument. Checks that a parsed value, when printed, parses to the same
-/// value.
+/// Parses any text as each type of argument. Checks that a parsed value of a type that can be printed, when
+/// printed, parses to the same value.
 pub fn argument_types(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     let mut setup = Setup::new(None);
@@ -176,8 +176,8 @@ pub fn patterns(data: &[u8]) {
 
 /// Compiles filter expressions, separated by commas, and evaluates them on the bytes after the first zero
 /// byte of the input. The first of these bytes is the length of the link layer, which follows; the rest is
-/// an IP packet. Each expression, its declared condition and the compiled list have to agree, for the
-/// packet cut to each length.
+/// an IP packet. Each expression, its declared condition and the compiled list have to agree, for the packet
+/// cut to each length up to 128.
 pub fn filters(data: &[u8]) {
     let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
     let text = String::from_utf8_lossy(&data[..end]);
@@ -212,7 +212,8 @@ pub fn filters(data: &[u8]) {
 /// The registry with all classes of the product and of tests.
 static REGISTRY: LazyLock<Registry> = LazyLock::new(testkit::registry);
 
-/// Makes a plan of any text and configures its elements, as `tidegate check` does. No file is opened.
+/// Makes a plan of any text and configures its elements, as `tidegate check` does. No captures or interfaces
+/// are opened; only files of rules and of service names may be read.
 pub fn configuration(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut sources = Sources::new();

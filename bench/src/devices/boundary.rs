@@ -158,8 +158,8 @@ fn measure(
     })
 }
 
-/// A boundary at which latency is measured by probes: whole packets that cross together with a load of
-/// other packets. There are so few probes that they add no load (NFSlicer, Section V).
+/// A boundary at which latency is measured by probes: whole packets that cross together with a load of other
+/// packets. There are so few probes that they add hardly any load (NFSlicer, Section V).
 pub(crate) struct Probing {
     program: Program,
     folder: tempfile::TempDir,

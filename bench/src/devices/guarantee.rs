@@ -66,7 +66,8 @@ impl Guarantee {
         let time = Duration::from_secs(1) + Self::INTERVAL * (before + after) as u32;
         let address = |port| SocketAddr::from((RIGHT, port));
         thread::scope(|scope| {
-            // The seven other connections start before the guaranteed connection and end after it.
+            // The seven other connections send for twice the time, so that they end after the guaranteed
+            // connection.
             let others =
                 scope.spawn(|| lab::flows(&line.left, &line.right, address(other), &OTHERS, 2 * time));
             let one = scope.spawn(|| lab::flow(&line.left, &line.right, address(PORT), time));

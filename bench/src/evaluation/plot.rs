@@ -270,8 +270,8 @@ impl Panel {
     }
 
     /// Returns the horizontal shifts of points in pixels, by the index of the series and the unshifted x in
-    /// pixels. If several series have points at the same x and at least one of them has quartiles, all are
-    /// shifted, so that the bars are side by side.
+    /// pixels. Measured series with points at the same x are shifted if at least one of these points has
+    /// quartiles, so that the bars are side by side.
     fn shifts(&self, place: impl Fn(f64) -> i32) -> BTreeMap<(usize, i32), i32> {
         let mut at: BTreeMap<i32, (Vec<usize>, bool)> = BTreeMap::new();
         for (series, number) in self.series.iter().zip(0..) {

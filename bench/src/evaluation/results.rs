@@ -1,8 +1,9 @@
 //! The results of an evaluation, in a folder. Each figure has NAME.csv (all values), NAME.svg (the plots)
 //! and NAME.json (the conclusion and its origin); evaluation.md describes all of them.
 //!
-//! A figure is complete if its NAME.json exists and was written by the same program with the same amount of
-//! measurement. So an interrupted evaluation continues at the first incomplete figure.
+//! A figure is complete if its NAME.json was written by the same program with the same amount of
+//! measurement, while the machine was not busy. So an interrupted evaluation continues at the first
+//! incomplete figure.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};

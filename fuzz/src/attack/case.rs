@@ -20,7 +20,6 @@ use super::programs::{Effort, Proof, Read, Synthesized, every_program, prove, re
 /// A configuration and the packets that run through it.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
-    /// The configuration as a graph of elements.
     pub(super) network: Network,
     /// For each source of the configuration, its packets in order of time.
     pub(super) given: Vec<Arc<Vec<Given>>>,
@@ -39,7 +38,7 @@ pub(super) enum Mode {
 /// shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Label {
-    /// The synthesized form that differs from the original.
+    /// The synthesized form that differs from the original; `WouldRun` if the original itself panics.
     pub(super) mode: Mode,
     /// The aspect of the run that differs.
     pub(super) aspect: Aspect,
@@ -57,7 +56,8 @@ impl std::fmt::Display for Label {
     }
 }
 
-/// A difference between the runs of a configuration and of its synthesized form.
+/// A difference between the runs of a configuration and of its synthesized form, or a panic of the
+/// configuration.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
     /// The kind of failure.
@@ -71,7 +71,7 @@ pub(super) struct Finding {
 /// The result of checking a case.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// The number of programs in the two forms: that which would run, and that with every program.
+    /// The number of programs in the two forms: the form that would run, and the form with every program.
     pub(super) programs: [usize; 2],
     /// The number of elements that programs bypass in the form with every program.
     pub(super) passed: usize,

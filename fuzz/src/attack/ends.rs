@@ -21,7 +21,6 @@ pub(super) struct Given {
     pub(super) due: Timestamp,
     /// The time stamp that the packet has; different for each packet.
     pub(super) time: Timestamp,
-    /// The bytes.
     pub(super) bytes: Vec<u8>,
     /// The packet type, such as broadcast.
     pub(super) kind: PacketKind,
@@ -34,13 +33,13 @@ pub(super) struct Given {
 pub(super) struct Came {
     /// The time stamp of the packet.
     pub(super) time: Timestamp,
-    /// The bytes.
     pub(super) bytes: Vec<u8>,
     /// The annotation bytes that the sink observes: all of them, or only the bytes of the extra length.
     pub(super) annotations: Vec<u8>,
 }
 
-/// The packets of one run: for each source, those to send, and for each sink, those that have arrived.
+/// The packets of one run: for each source, the packets to send, and for each sink, the packets that have
+/// arrived.
 #[derive(Default)]
 struct Exchange {
     given: Vec<Arc<Vec<Given>>>,
@@ -72,8 +71,8 @@ impl Traffic {
         self.number
     }
 
-    /// Returns the packets that have arrived, by number of the sink, in order of arrival. Sinks with higher
-    /// numbers than all that received packets are missing.
+    /// Returns the packets that have arrived, by number of the sink, in order of arrival. Sinks numbered
+    /// above the last sink that received packets are missing.
     pub(super) fn collect(self) -> Vec<Vec<Came>> {
         exchanges()
             .get_mut(&self.number)

@@ -66,13 +66,12 @@ pub struct Outcome {
     pub chains: u64,
     /// The number of configurations of which at least one program can be made.
     pub with_program: u64,
-    /// The number of configurations for which a program was to be proven, so that it would run.
+    /// The number of configurations for which the proof of a program was tried. Only proven programs would
+    /// run.
     pub would_run: u64,
-    /// The number of configurations, among those with a program to be proven, with at least one proven
-    /// program.
+    /// The number of configurations, among those with a tried proof, with at least one proven program.
     pub proven: u64,
-    /// By reason, the number of configurations, among those with a program to be proven, without a proven
-    /// program.
+    /// By reason, the number of configurations, among those with a tried proof, without a proven program.
     pub not_proven: BTreeMap<String, u64>,
     /// The number of configurations with an element that keeps state.
     pub stateful: u64,

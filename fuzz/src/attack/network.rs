@@ -22,7 +22,6 @@ pub(super) enum Next {
 /// An element with its connections to other elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {
-    /// The element.
     pub(super) element: Element,
     /// The target of each output, by the number of the output.
     pub(super) to: Vec<Next>,

@@ -144,7 +144,6 @@ pub(super) enum Aspect {
 /// A difference between two runs in one aspect.
 #[derive(Clone, Debug)]
 pub(super) struct Difference {
-    /// The aspect.
     pub(super) aspect: Aspect,
     /// The values in both runs, as text.
     pub(super) what: String,
@@ -297,7 +296,6 @@ fn flow(came: &Came, given: &[Arc<Vec<Given>>]) -> Option<String> {
     Some(format!("{:?} {tuple:?} {last:?}", bytes.get(12..14)))
 }
 
-/// Formats bytes as hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     program::hex::digits(bytes)
 }

@@ -320,12 +320,13 @@ fn lie(r: &mut fastrand::Rng, frame: &mut [u8]) -> bool {
             set(16, 0);
             set(17, r.u8(..60));
         }
-        // A byte of the TCP header with the data offset.
+        // The byte of the TCP header that has the data offset.
         7 => set(46, r.u8(..)),
         8 => set(38, r.u8(..2)),
         9 => set(39, r.u8(..)),
         10 => set(20, r.u8(..)),
-        // A byte of the checksum of TCP, UDP or ICMP.
+        // A byte of the checksum, if the protocol is the one of the offset: ICMP (36), UDP (40) or TCP (50
+        // and 51).
         _ => {
             let place = pick(r, &[36, 40, 50, 51]);
             set(place, r.u8(..));

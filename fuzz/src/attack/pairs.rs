@@ -29,9 +29,9 @@ pub(super) enum Derivation {
     Padded,
     /// An element got other arguments, or was replaced by another one.
     Changed,
-    /// An element was removed.
+    /// An element was removed, unless a source would then lead to no element.
     Removed,
-    /// An element and its only successor changed places.
+    /// An element and its only successor changed places, if there is only one and it has one output.
     Exchanged,
     /// A random element was added.
     Longer,
@@ -67,8 +67,8 @@ enum Said {
     Same,
     Different,
     Undecided,
-    /// No verdict: a chain is invalid or depends on random numbers, or the chains have different numbers of
-    /// sources.
+    /// No verdict: a chain is invalid, cannot be run or depends on random numbers, or the chains have
+    /// different numbers of sources.
     NoVerdict,
 }
 

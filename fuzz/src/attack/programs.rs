@@ -88,7 +88,6 @@ pub(super) enum Proof {
 
 /// A configuration with programs inserted.
 pub(super) struct Synthesized {
-    /// The configuration as a graph.
     pub(super) graph: Graph,
     /// The number of inserted programs.
     pub(super) programs: usize,
@@ -129,9 +128,9 @@ fn insert_programs(read: &Read, synthesis: &Synthesis) -> Synthesized {
 }
 
 /// Returns the configuration that `run --synthesize=all` would run: with all programs that are proven, each
-/// separately and within its share of the time. If no program is proven, the result has the reason. In
-/// configurations with an odd number of elements, programs measure at run time if they pay off, as with
-/// `run --synthesize`.
+/// separately and within its share of the time. If no program is proven, the result has the reason for the
+/// last program. In configurations with an odd number of elements, programs measure at run time if they pay
+/// off, as with `run --synthesize`.
 pub(super) fn would_run(read: &Read, effort: Effort) -> Synthesized {
     let mut all = compose(read, &PathLimits { least: Some(1), ..PathLimits::default() });
     for region in &mut all.regions {

@@ -30,16 +30,17 @@ pub(crate) fn complete(packet: &mut Packet) {
     let virtio = packet.annotations().virtio;
     let start = usize::from(virtio.checksum_start);
     let checksum = completed(packet.chunks(), start);
-    // If the checksum field lies outside of the packet, the request was invalid and nothing is written.
+    // If the checksum field lies outside of the packet's first slot, the request is invalid and nothing is
+    // written.
     let _ = set_checksum(packet.data_mut(), start, virtio.checksum_offset.into(), checksum);
     packet.annotations_mut().virtio.flags &= !VirtioNet::NEEDS_CHECKSUM;
 }
 
 impl Cutter {
-    /// Cuts a large segment, and passes the resulting segments in order to `each`, with complete checksums
-    /// and with the annotations of the large segment. The large segment is dropped with reason `Segmented`,
-    /// or with `UnknownSegments` if its headers cannot be parsed. A segment for which the pool has no slot
-    /// is left out.
+    /// Cuts a large segment, and passes the resulting segments in order to `each`. They have complete
+    /// checksums and the annotations of the large segment, without its virtio header. The large segment is
+    /// dropped with reason `Segmented`, or with `UnknownSegments` if its headers cannot be parsed. A segment
+    /// for which the pool has no slot is left out.
     pub(crate) fn cut(&mut self, cx: &mut Cx<'_>, packet: Packet, mut each: impl FnMut(&mut Cx<'_>, Packet)) {
         let virtio = packet.annotations().virtio;
         let size = usize::from(virtio.gso_size);

@@ -90,7 +90,7 @@ impl DelayQueue {
     }
 
     /// Sets the timer for the time at which the next packet leaves, if any. A timer that is set for an
-    /// earlier time stays: when it runs, it sets the next timer.
+    /// earlier time stays: when it runs, the element calls this function again.
     pub(crate) fn arm(&mut self, cx: &mut Cx<'_>) {
         if let Some(leaves) = self.next()
             && self.armed.is_none_or(|armed| leaves < armed)
@@ -100,7 +100,8 @@ impl DelayQueue {
         }
     }
 
-    /// Clears the timer. Must be called when the timer has run, so that [`arm`](Self::arm) sets it again.
+    /// Clears the timer. Must also be called when the timer has run, so that [`arm`](Self::arm) sets it
+    /// again.
     pub(crate) fn disarm(&mut self, cx: &mut Cx<'_>) {
         cx.clear_timer(0);
         self.armed = None;

@@ -28,8 +28,8 @@ pub(crate) struct Evicted {
 }
 
 impl Evicted {
-    /// Creates a table with room for `WAYS`² as many flows as the flow table has, within the limits of its
-    /// size.
+    /// Creates a table with room for at least `WAYS`² times the flows of the flow table, within the limits
+    /// of its size.
     pub(crate) fn new(flows: usize) -> Evicted {
         let none = EvictedFlow {
             key: SegmentFlow::NONE,
@@ -54,8 +54,9 @@ impl Evicted {
     }
 
     /// Removes and returns the saved numbers of a flow that is opened again with a segment of sequence
-    /// number `start`. Numbers are left out if the flow was evicted too long ago, or if they are far from
-    /// `start`, because they then belong to another connection.
+    /// number `start`. All are `None` if the flow has no entry or was evicted `REPAIR_TIME` ago or longer. A
+    /// number that is more than `RETRANSMISSION_WINDOW` from `start` belongs to another connection and is
+    /// `None`, too.
     pub(crate) fn take(&mut self, key: &SegmentFlow, start: u32, now: Timestamp) -> Expected {
         let former =
             self.place(key).and_then(|place| place.iter_mut().find(|former| former.key.is_same(key)));

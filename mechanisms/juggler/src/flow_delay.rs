@@ -1,11 +1,11 @@
 //! # FlowDelay
 //! Delays each flow by a time of its own, like a wide-area network whose hosts are at different distances.
 //!
-//! The delay of a flow lies between DELAY - SPREAD and DELAY + SPREAD, uniformly distributed, and never
-//! changes. It follows from a hash of addresses, protocol and ports, so the element keeps no state of
-//! flows. The two directions of a connection are two flows. Packets of one flow keep their order; packets
-//! of different flows do not. Fragments and IP packets without ports are hashed by addresses and protocol.
-//! Packets that are not IP are delayed by DELAY.
+//! The delay of a flow lies between DELAY - SPREAD and DELAY + SPREAD, uniformly distributed, and stays the
+//! same for the whole run. It follows from a hash of addresses, protocol and ports, so the element keeps no
+//! state of flows. The two directions of a connection are two flows. Packets of one flow keep their order;
+//! packets of different flows do not. Fragments and IP packets without ports are hashed by addresses and
+//! protocol. Packets that are not IP are delayed by DELAY.
 //!
 //! Packets leave exactly when their delay has passed under the trace clock, otherwise after the running
 //! task. At the end of a run all packets leave. Each worker has a network of its own, in which a flow has

@@ -4,14 +4,15 @@
 //! | phase | list | state |
 //! | --- | --- | --- |
 //! | initial | none | none: the flow has no entry |
-//! | build-up | active, or gap | an estimate of `seq_next`, which may decrease until the batch is over |
+//! | build-up | active, or gap | an estimate of `seq_next`, which may decrease until the first flush |
 //! | active merging | active, or gap | `seq_next`; segments wait for missing segments, or to be merged |
 //! | post merging | inactive | `seq_next`; no segments wait |
-//! | loss recovery | loss recovery | `lost_seq`, the first missing byte; the flow is evicted last |
+//! | loss recovery | loss recovery | `lost_seq`, the first missing byte |
 //!
-//! Here `seq_next` is the next expected sequence number. Flows of datagrams have a list of their own. The
-//! paper has a single list of active flows and evicts the flow that has been in it for longest, often a flow
-//! that waits after a gap. Here flows without a gap are evicted before flows with a gap.
+//! Here `seq_next` is the next expected sequence number. Flows of datagrams have a list of their own. Flows
+//! in loss recovery are evicted last, unless they have flushed nothing for `REPAIR_TIME`. The paper has a
+//! single list of active flows and evicts the flow that has been in it for longest, often a flow that waits
+//! after a gap. Here flows without a gap are evicted before flows with a gap.
 //!
 //! Flushed segments are put into [`Flows::released`], in the order in which they are to leave. Time is a
 //! parameter (`now`); the module reads no clock. No time-out is checked per packet: flows that may be due
@@ -37,14 +38,15 @@ use crate::sequence::{Expected, REPAIR_TIME, RETRANSMISSION_WINDOW, is_before};
 pub struct Limits {
     /// The maximum number of flows at a time.
     pub flows: usize,
-    /// The time for which segments in sequence wait for more segments (`inseq_timeout`). It counts from the
-    /// last flush of the flow or from the arrival of the first waiting segment, whichever is later.
+    /// The time for which segments in sequence wait for more segments (`inseq_timeout`). The time counts
+    /// from the last flush of the flow or from the first arrival among these segments, whichever is later.
     pub in_sequence: Timestamp,
     /// The time for which segments wait for missing segments ahead of them (`ofo_timeout`).
     pub out_of_order: Timestamp,
     /// The maximum number of packet slots of a flow's waiting segments; beyond it, all of them are flushed.
     pub slots: u32,
-    /// True if segments are merged. If false, segments in sequence do not wait.
+    /// True if segments are merged. If false, segments in sequence do not wait; in build-up they wait for
+    /// the end of the batch.
     pub merges: bool,
 }
 
@@ -55,7 +57,7 @@ const WINDOW: u32 = 1 << 30;
 /// The number of consecutive segments unrelated to `next` after which `next` is learned again.
 const MAX_UNRELATED: u8 = 64;
 
-/// A SYN that ends less than this many bytes before `next` counts as a retransmission.
+/// After build-up, a SYN that ends less than this many bytes before `next` counts as a retransmission.
 const AGAIN: u32 = 1 << 16;
 
 /// The state of a flow: its phase, its place in a list, and its waiting segments.
@@ -67,7 +69,8 @@ struct Flow {
     /// The indices of the previous and the next flow in the flow's list; `NONE` at the ends.
     before: u32,
     behind: u32,
-    /// The next expected sequence number: the end of the data that has been flushed (`seq_next`).
+    /// The next expected sequence number (`seq_next`): the end of the data that has been flushed; in
+    /// build-up, an estimate.
     next: u32,
     /// The first missing byte; valid in loss recovery (`lost_seq`).
     lost: u32,
@@ -103,7 +106,8 @@ pub struct Counts {
 
 /// The flows of one worker, with their waiting segments.
 pub struct Flows {
-    /// The limits. [`set_limits`](Self::set_limits) changes all of them except the number of flows.
+    /// The limits. [`set_limits`](Self::set_limits) changes them; the number of flows has to stay, because
+    /// the table keeps its size.
     pub limits: Limits,
     table: FlowTable<SegmentFlow>,
     flows: Vec<Flow>,
@@ -113,7 +117,7 @@ pub struct Flows {
     due: BinaryHeap<Reverse<(Timestamp, Wait, u32)>>,
     ready: Vec<u32>,
     held: usize,
-    /// The runs that have been flushed, with reasons, in order of leaving. The owner empties it.
+    /// The runs that have been flushed, with reasons, in order of leaving. The owner empties this list.
     pub released: Vec<(SegmentRun, FlushReason)>,
     /// The counts, which the owner may reset.
     pub counts: Counts,
@@ -149,7 +153,8 @@ impl Flows {
         self.lists[list as usize].2
     }
 
-    /// Looks up these flows together, so that cache misses overlap. Unknown flows are `None` in `ids`.
+    /// Looks up the flows of `keys` together, so that cache misses overlap. Unknown flows are `None` in
+    /// `ids`.
     #[inline]
     pub fn look_up(&self, keys: &[SegmentFlow], hashes: &[u32], ids: &mut [Option<FlowId>]) {
         self.table.lookup_batch(keys, hashes, ids);
@@ -166,9 +171,9 @@ impl Flows {
     }
 
     /// Opens a flow and returns its index; evicts another flow if the table is full. `start` is the next
-    /// sequence number: an estimate that the batch corrects if `learns` is true, otherwise final. Returns
-    /// `None` for a datagram if only flows with waiting TCP segments could be evicted, and for any packet
-    /// without memory.
+    /// sequence number: if `learns`, an estimate that may decrease until the first flush, otherwise final.
+    /// Returns `None` if there is no memory, or if the table is full and a datagram may evict none of its
+    /// flows.
     pub fn open(
         &mut self,
         key: &SegmentFlow,
@@ -234,7 +239,8 @@ impl Flows {
 
     /// Returns the list whose first flow is to be evicted: loss recovery or inactive, if that flow has
     /// flushed nothing for [`REPAIR_TIME`], so that its loss is not repaired any more; otherwise the first
-    /// list with flows. A datagram evicts no flow from `Active` and `Gap`; `None` if there is no other.
+    /// list with flows. For a datagram, only `Datagrams` and `Inactive` are tried then; `None` if both are
+    /// empty.
     fn list_to_evict_from(&self, is_tcp: bool, now: Timestamp) -> Option<EvictionList> {
         let is_old = |list: &EvictionList| {
             let first = self.flows.get(self.lists[*list as usize].0 as usize);
@@ -249,7 +255,8 @@ impl Flows {
             .or_else(|| lists.iter().find(has_flows).copied())
     }
 
-    /// Evicts a flow: flushes its segments and saves the numbers by which its reordering is measured.
+    /// Evicts a flow: flushes its segments and, for TCP, saves the numbers by which its reordering is
+    /// measured.
     fn evict(&mut self, index: u32, now: Timestamp) {
         let key = self.close(index, FlushReason::Evicted);
         let flow = &self.flows[index as usize];
@@ -273,7 +280,8 @@ impl Flows {
         }
     }
 
-    /// Opens a flow from a SYN, which says that the next sequence number is `next`.
+    /// Opens a flow from a SYN, which says that the next sequence number is `next`. Does nothing if there is
+    /// no memory.
     pub fn open_connection(&mut self, key: &SegmentFlow, hash: u32, next: u32, merges: bool, now: Timestamp) {
         if let Some(index) = self.open(key, hash, next, false, merges, now) {
             self.flows[index as usize].expected[0] = Some(next);
@@ -407,9 +415,10 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// Takes a segment that starts before `next`, and releases it at once. Retransmissions, however many,
-    /// do not restart the flow: later segments would be held as if data were missing. In loss recovery, the
-    /// segment with the first missing byte ends the recovery. Segments far before `next` are unrelated.
+    /// Takes a segment that starts before `next`, and releases it at once. Retransmissions, however many, do
+    /// not restart the flow: otherwise later segments would be held as if data were missing. In loss
+    /// recovery, the segment with the first missing byte ends the recovery. Segments more than
+    /// `RETRANSMISSION_WINDOW` before `next` are unrelated.
     #[cold]
     fn take_retransmission(&mut self, index: u32, run: SegmentRun, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -433,9 +442,9 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// Takes a segment that is unrelated to the flushed data: it is forged, or of a connection whose
-    /// opening was not seen. Releases it at once; after `MAX_UNRELATED` segments in a row, the flow's
-    /// number is learned again.
+    /// Takes a segment that is unrelated to the flushed data: it is forged, or of a connection whose opening
+    /// was not seen. Releases the segment at once; after `MAX_UNRELATED` such segments in a row, `next` is
+    /// learned again.
     #[cold]
     fn take_unrelated(&mut self, index: u32, run: SegmentRun, reason: FlushReason, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -450,8 +459,9 @@ impl Flows {
         self.add(index, run, now);
     }
 
-    /// Takes a SYN, whose sequence number restarts the flow. Waiting segments of the new connection (in
-    /// build-up, after the SYN) stay; others are flushed.
+    /// Takes a SYN, whose sequence number restarts the flow, unless the SYN is a retransmission: it then
+    /// only leaves. Waiting segments of the new connection (in build-up, after the SYN) stay; others are
+    /// flushed.
     #[cold]
     fn restart(&mut self, index: u32, run: SegmentRun, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -475,7 +485,8 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// Flushes segments that need not wait, and schedules the time-outs of the remaining segments.
+    /// Flushes segments that need not wait, except in build-up, and schedules the time-outs of the remaining
+    /// segments.
     #[inline]
     fn settle(&mut self, index: u32, now: Timestamp) {
         // During build-up, segments may still arrive that belong ahead of the queue.
@@ -485,7 +496,8 @@ impl Flows {
         self.rest(index, now);
     }
 
-    /// Flushes runs at the front that are in sequence and cannot grow any more.
+    /// Flushes runs at the front that are in sequence and need not wait: they are urgent, cannot grow, or
+    /// are not merged.
     #[inline]
     fn release_complete(&mut self, index: u32, now: Timestamp) {
         loop {
@@ -574,7 +586,8 @@ impl Flows {
         self.released.push((run, reason));
     }
 
-    /// Schedules the time-outs of waiting segments, and moves the flow to the list of its phase and gap.
+    /// Schedules the time-outs of waiting segments, and moves the flow to the list of its phase and gap. A
+    /// flow in active merging without waiting segments turns to post merging.
     #[inline]
     fn rest(&mut self, index: u32, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -627,14 +640,14 @@ impl Flows {
         }
     }
 
-    /// Does what [`rest`](Self::rest) does, but does not mark the flow as ready, because the batch is over.
+    /// Does what [`rest`](Self::rest) does, but puts all time-outs into `due` and none into `ready`, because
+    /// the batch is over.
     fn rest_later(&mut self, index: u32) {
         let was = std::mem::replace(&mut self.flows[index as usize].is_ready, true);
         self.rest(index, Timestamp(i64::MIN));
         self.flows[index as usize].is_ready = was;
     }
 
-    /// Flushes the segments in sequence, with the reason `InSequenceTimeout`.
     fn let_in_sequence_go(&mut self, index: u32, now: Timestamp) {
         self.release_in_sequence(index, FlushReason::InSequenceTimeout, now);
     }
@@ -658,7 +671,8 @@ impl Flows {
         self.rest_later(index);
     }
 
-    /// Returns the time at which [`finish`](Self::finish) must be called next; `None` if nothing waits.
+    /// Returns the earliest time in `due`, at which [`finish`](Self::finish) must be called; `None` if `due`
+    /// is empty. The segments of that time may have left already.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.due.peek().map(|Reverse((at, _, _))| *at)
     }
@@ -690,7 +704,8 @@ impl Flows {
         // A flow stays in the list of gaps until `rest` checks whether it still has one.
         let list =
             if flow.is_tcp { phase.list(flow.list == EvictionList::Gap) } else { EvictionList::Datagrams };
-        // The first datagram flow of the list, the next to be evicted, has been inactive for longest.
+        // A datagram flow moves to the end of the list whenever it gets its first waiting datagram, so flows
+        // without new datagrams are evicted first.
         if list != flow.list || !flow.is_tcp && was == FlowPhase::PostMerging {
             self.move_to(index, list);
         }
@@ -768,13 +783,13 @@ impl Flow {
         self.queue.len() > 1 || self.queue.front().is_some_and(|front| is_before(self.next, front.start))
     }
 
-    /// Returns the time from which the wait of the run `front`, which is in sequence, counts.
+    /// Returns the time from which the wait of the run `front` counts, if that run is in sequence.
     #[inline]
     fn waits_from(&self, front: &SegmentRun) -> Timestamp {
         self.flushed.max(front.since)
     }
 
-    /// True if the first run, which is in sequence, has waited for the time-out `in_sequence`.
+    /// True if the first run has waited for the time-out `in_sequence`, whether it is in sequence or not.
     #[inline]
     fn is_due(&self, in_sequence: Timestamp, now: Timestamp) -> bool {
         self.queue.front().is_some_and(|front| self.waits_from(front) + in_sequence <= now)

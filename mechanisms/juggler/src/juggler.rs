@@ -2,33 +2,36 @@
 //! Puts TCP back in order and merges segments, although the network has reordered them.
 //!
 //! The element is placed upstream of a receiver. Segments that arrive too early wait for the missing
-//! segments ahead of them, for at most OFO_TIMEOUT. Segments in sequence wait for more segments to be
-//! merged with, for at most INSEQ_TIMEOUT since the first of them arrived or their flow last flushed
-//! segments, whichever was later. Segments that a flag asks to be delivered, and segments that cannot be
-//! part of a larger one, wait only for their turn. Segments before the flushed data pass at once, because
-//! they are retransmissions. Segments without data pass at once, after segments in sequence.
+//! segments ahead of them, for at most OFO_TIMEOUT. Segments in sequence wait for more segments to be merged
+//! with, for at most INSEQ_TIMEOUT. This time starts when the first of them arrives or when their flow last
+//! flushed segments, whichever is later. Segments that a flag asks to be delivered, and segments that cannot
+//! be part of a larger one, wait only for their turn. Segments that start before the end of the flushed data
+//! pass at once, because they are probably retransmissions. Segments without data pass at once, after
+//! segments in sequence.
 //!
-//! Merging is exact: a large segment that is cut again gives the same packets byte for byte. So segments
-//! are merged only if their headers differ in nothing but the fields that cutting restores, their checksums
-//! are right, and the data of all of them except the last one is of equal size. IPv4 segments whose
-//! identification does not count up are merged if CONSTANT_ID is true. IPv6 extension headers have to be
-//! equal. Segments with destination options, with a fragment header that holds the whole packet, or with
-//! more than 8 bytes of extension headers and VLAN tags, are not merged. A large segment is a valid packet
-//! of up to 64 KiB with correct checksums. It goes to the machine (KernelTap, ToHost, ToDevice) as it is,
-//! and elements on the way count it as one packet. If an element downstream reads lengths, payload or
-//! fields that differ between segments, or sends packets to outputs that large segments do not fit,
-//! segments leave one by one, in order.
+//! Merging is exact: a large segment that is cut again gives the same packets byte for byte. So the headers
+//! of merged segments differ in nothing but the fields that cutting restores, and their checksums are right
+//! (CHECKSUM). The data of all of them except the last one is of equal size. IPv4 segments of equal
+//! identification are merged only if CONSTANT_ID is true. IPv6 extension headers have to be equal. IPv6
+//! segments with destination options or with a fragment header that holds the whole packet are not merged,
+//! nor are segments with more than 8 bytes of extension headers and VLAN tags. A large segment is a valid
+//! packet of up to 64 KiB with correct checksums. It goes to the machine (KernelTap, ToHost, ToDevice) as it
+//! is, and elements on the way count it as one packet. If an element downstream reads lengths, payload or
+//! fields that differ between segments, or sends packets to outputs that large segments do not fit, segments
+//! leave one by one, in order.
 //!
 //! Each worker keeps up to FLOWS flows, identified by addresses, ports and VLANs, over IPv4 and IPv6. The
-//! sequence number of a flow whose opening was not seen is learned until the end of the first batch. If
-//! there is no room, a flow is evicted and its waiting segments leave. The order of eviction is: a flow
-//! that has been silent for a second, a UDP flow, a flow without waiting segments, a flow whose segments
-//! wait in sequence, a flow whose segments wait after a gap, and last a flow of which a segment has been
-//! lost. A new UDP flow evicts no flow with waiting TCP segments; its datagrams pass. No packets are
-//! dropped for lack of room. Fragments, other protocols and segments with wrong checksums pass. TCP is
-//! found after hop-by-hop and destination options of IPv6, routing headers whose last stop is reached and
-//! fragment headers that hold the whole packet, up to 16 headers of 256 bytes in all; packets with other
-//! extension headers pass.
+//! sequence number of a flow whose opening was not seen is learned until its first segments leave. If there
+//! is no room, a flow is evicted and its waiting segments leave. TCP flows that have released nothing for a
+//! second are evicted first, if they have lost a segment or no segments wait. UDP flows follow, then flows
+//! without waiting segments, flows whose segments wait in sequence, and flows whose segments wait after a
+//! gap. Flows of which a segment has been lost are evicted last. A new UDP flow evicts no TCP flow that
+//! waits or has lost a segment within the last second; without room, its datagrams pass. A SYN evicts no
+//! flow. No packets are dropped for lack of room in these tables. Fragments, other protocols, UDP without
+//! the argument UDP, and segments with wrong checksums pass. TCP is found after these extension headers of
+//! IPv6: hop-by-hop and destination options, routing headers whose last stop is reached, and fragment
+//! headers that hold the whole packet. There may be up to 16 of them, of 256 bytes in all. Packets with
+//! other extension headers pass.
 //!
 //! ## Usage
 //! `Juggler([KEYWORDS])`
@@ -49,8 +52,8 @@
 //! - `NO_MERGE`: flows that are put in order but not merged, as a filter in the language of IPFilter, or
 //!   `none`; the filter is applied to the first packet of each flow.
 //! - `CHECKSUM`: true to verify transport checksums. If false, checksums are taken to be right, for
-//!   interfaces that have verified them; otherwise damaged segments become part of large segments with
-//!   correct checksums. Verification is most of the cost of merging.
+//!   interfaces that have verified them; from other interfaces, damaged segments become part of large
+//!   segments with correct checksums. Verification is most of the cost of merging.
 //! - `CONSTANT_ID`: true to merge IPv4 segments, too, that have DF set and equal identifications, which
 //!   have no meaning then (RFC 6864). Elements cut such large segments into the packets that arrived;
 //!   interfaces and the machine, if they cut them, count the identification up.
@@ -59,30 +62,31 @@
 //!
 //! ## Handlers
 //! - `flows`, `line_rate`, `merge`, `udp`, `no_merge`, `checksum`, `constant_id`, `queue`: the arguments.
-//! - `inseq_timeout`, `ofo_timeout`: the time-outs.
-//! - `segments_in`, `segments_out`: the number of segments and datagrams of flows that arrived, and the
-//!   number of packets of flows that left.
+//! - `inseq_timeout`, `ofo_timeout`: the time-outs, which can be changed.
+//! - `segments_in`, `segments_out`: the number of TCP segments (and datagrams, if UDP is true) that arrived,
+//!   and the number of packets made of them that left.
 //! - `merged`: the mean number of segments per packet that left.
 //! - `sizes`: the number of packets that left, by the number of their segments: lines with the lower bound
 //!   of a class and the number of packets.
-//! - `passed`: the number of packets of no flow.
+//! - `passed`: the number of other packets: fragments, other protocols, UDP if it is not merged.
 //! - `damaged`: the number of segments with a wrong checksum.
 //! - `flushes`: the number of flushes for each reason.
 //! - `timeouts`: the number of flushes because of a time-out.
 //! - `evictions`: the number of evicted flows, by list; here `active` counts only flows without a gap.
 //! - `datagrams`: the number of UDP flows.
 //! - `inactive`: the number of TCP flows without waiting segments.
-//! - `active`: the number of TCP flows with waiting segments.
+//! - `active`: the number of TCP flows with waiting segments, except flows in `loss_recovery`.
 //! - `gap`: the number of these flows that wait after a gap.
-//! - `loss_recovery`: the number of TCP flows whose OFO_TIMEOUT has expired, and which still miss a
-//!   segment.
-//! - `lengths`: the distribution of the lengths of the lists at the ends of batches: lines with the list,
-//!   an upper bound and the number of batches below it.
+//! - `loss_recovery`: the number of TCP flows that still miss a segment after OFO_TIMEOUT has expired or
+//!   QUEUE was exceeded.
+//! - `lengths`: the distribution of the lengths of the lists, taken after each batch and timer: lines with
+//!   the list, a power of two, and the number of lengths from half of it to below it.
 //! - `reordered_in`, `reordered_out`: the number of segments that arrived, and that left, after a later one
 //!   (RFC 4737, type-P-reordered), even if their flow was evicted in between and opened again within a
 //!   second.
-//! - `hold_times`: the distribution of the times for which segments were held, counted from the first of
-//!   the segments that left together: lines with an upper bound and the number of segments below it.
+//! - `hold_times`: the distribution of the times for which segments were held, counted from the first of the
+//!   segments that left together: lines with a power of two, and the number of segments with times from half
+//!   of it to below it.
 //! - `held`: the number of packets that wait.
 //! - `flush`: flushes all packets and removes all flows.
 //! - `reset`: sets all counts to zero.
@@ -173,7 +177,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }
 }
 
-/// The delay after which a timer counts as late: 10 us.
+/// The maximum delay of a timer that does not count as late: 10 us.
 const LATE: Timestamp = Timestamp(10_000);
 /// The length of a cache line in bytes.
 const LINE: usize = 64;
@@ -181,18 +185,18 @@ const LINE: usize = 64;
 /// because memory serves a limited number of requests at a time.
 const AHEAD: usize = 3;
 
-/// The number of slots in the small hash table that finds the distinct flows of a batch; a power of two.
+/// The number of entries in the small hash table that finds the distinct flows of a batch; a power of two.
 const PLACES: usize = 64;
 
-/// The result of the look-up of a batch: a segment per packet, and each distinct flow of the batch once.
+/// The result of the look-up of a batch: a segment per packet, and the distinct flows of the batch.
 struct Scratch {
     segments: [Option<WholeSegment>; BATCH_CAPACITY],
-    /// For each packet, the index of its flow in `keys`, `hashes` and `ids`.
+    /// For each packet with a segment, the index of its flow in `keys`, `hashes` and `ids`.
     flows: [u8; BATCH_CAPACITY],
     keys: [SegmentFlow; BATCH_CAPACITY],
     hashes: [u32; BATCH_CAPACITY],
     ids: [Option<FlowId>; BATCH_CAPACITY],
-    /// The number of distinct flows in the batch.
+    /// The number of flows in `keys`.
     count: usize,
     /// The small hash table: for each value of [`SegmentFlow::place`], the index of the flow that was added
     /// last. An entry may be left over from an earlier batch.
@@ -212,8 +216,8 @@ impl Scratch {
         })
     }
 
-    /// Notes the segment of the packet at index `at`, and its flow, unless the flow is already in the
-    /// batch. A collision only adds a flow twice.
+    /// Notes the segment of the packet at index `at`, and its flow if the flow is new in the batch. After a
+    /// collision in `places`, a flow is added again.
     #[inline(always)]
     fn note(&mut self, at: usize, segment: WholeSegment, key: SegmentFlow, hasher: &KeyHasher) {
         self.segments[at] = Some(segment);
@@ -250,15 +254,15 @@ struct Juggler {
     scratch: Option<Box<Scratch>>,
     cutter: Cutter,
     statistics: Statistics,
-    /// The number of segments of the current batch that were forwarded at once because each was the next
-    /// one. They are counted together at the end of the batch.
+    /// The number of segments of the current batch that were forwarded at once: each was the next one, or
+    /// there was no memory. They are counted together at the end of the batch.
     in_sequence: u64,
     /// `merges` is true if large segments may leave, `is_asked` if packets with unfinished offloads may
     /// arrive, and `leaves_checksums` if checksums may be left to a device.
     merges: bool,
     is_asked: bool,
     leaves_checksums: bool,
-    /// True if any element reads annotations: then they must be equal in merged segments.
+    /// True if any element reads annotations: the bytes that are read must be equal in merged segments.
     compares: bool,
     /// True if the timer was late and has been set again; the next time it is not postponed.
     is_second_look: bool,
@@ -285,8 +289,8 @@ impl Juggler {
         }
     }
 
-    /// Finds the segments of all packets of a batch and looks up each distinct flow once. All look-ups are
-    /// made together, so that cache misses overlap.
+    /// Finds the segments of all packets of a batch and looks up their distinct flows. All look-ups are made
+    /// together, so that cache misses overlap.
     #[inline]
     fn look_up(&self, batch: &Batch, scratch: &mut Scratch) {
         scratch.count = 0;
@@ -306,8 +310,8 @@ impl Juggler {
     }
 
     /// Verifies the transport checksum of a segment, or completes it if that was left to a device. Returns
-    /// the checksum of the segment's data; `None` if it is not known or not needed. An error if the
-    /// checksum is wrong.
+    /// the checksum of the segment's data; `None` if it is not known or not needed. Returns [`Damaged`] if
+    /// the checksum is wrong.
     #[inline]
     fn data(&self, packet: &mut Packet, segment: &WholeSegment) -> Result<Option<Sum>, Damaged> {
         let is_large = self.is_asked && is_large_segment(packet);
@@ -329,7 +333,8 @@ impl Juggler {
     }
 
     /// Takes a segment of a flow: opens the flow if necessary, and holds or forwards the packet. Segments
-    /// that leave because of it are appended to `flows.released`.
+    /// that leave because of it are appended to `flows.released`, or to `out` if the packet is forwarded
+    /// after them.
     #[inline]
     fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, mut packet: Packet, known: Known<'_>) {
         let Known { segment, key, hash, seen, now } = known;
@@ -391,8 +396,9 @@ impl Juggler {
         add(cx, out, packet);
     }
 
-    /// Opens a flow for a segment with data or a SYN, and returns its index. `None` if the packet is to be
-    /// forwarded at once: after a SYN, for segments without data, and if there is no room.
+    /// Opens a flow for a segment with data or a SYN. Returns the index of the flow, in which the packet may
+    /// wait; `None` if the packet is to be forwarded at once: a SYN, an RST, a segment without data, or a
+    /// segment for whose flow there is no room or memory.
     fn open(
         &mut self,
         packet: &Packet,
@@ -417,7 +423,8 @@ impl Juggler {
         self.flows.open(key, hash, segment.sequence, segment.is_tcp, merges, now)
     }
 
-    /// Returns a hash of the annotations that any element reads. Packets with equal hashes may be merged.
+    /// Returns a hash of the annotation bytes that any element reads. Packets with equal hashes may be
+    /// merged.
     fn mark(&self, cx: &Cx<'_>, packet: &Packet) -> u64 {
         let bytes = packet.annotations().bytes().iter().zip(&cx.graph().facts().annotations_read);
         // The hash function is FNV-1a.
@@ -459,8 +466,8 @@ impl Juggler {
         self.scratch = Some(scratch);
     }
 
-    /// Takes a batch with large segments although no large segments may leave: cuts them first, and takes
-    /// the resulting segments.
+    /// Takes a batch with large segments if no large segments may leave: cuts them first, and takes the
+    /// resulting segments.
     #[cold]
     fn take_cut(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, out: &mut Batch) {
         let mut cutter = std::mem::take(&mut self.cutter);
@@ -483,8 +490,9 @@ impl Juggler {
         self.cutter = cutter;
     }
 
-    /// Moves the released segments to `out`, as large packets where a run can form one, otherwise one by
-    /// one. Packets of a large segment but one count as dropped with the reason `Coalesced`.
+    /// Moves the released segments to `out`: a run as a large packet if it can form one and merging is
+    /// allowed, otherwise one by one. Packets of a large segment but one count as dropped with the reason
+    /// `Coalesced`.
     #[inline]
     fn let_go(&mut self, cx: &mut Cx<'_>, out: &mut Batch) {
         let now = cx.now();
@@ -508,8 +516,8 @@ impl Juggler {
         self.flows.released = released;
     }
 
-    /// Does the work at the end of a batch or when the timer runs: flushes segments that are due, counts
-    /// the lengths of the lists and sets the timer.
+    /// Does the work at the end of a batch, a timer or a flush: flushes segments that are due, counts the
+    /// lengths of the lists and sets the timer.
     fn finish(&mut self, cx: &mut Cx<'_>, out: &mut Batch) {
         self.flows.finish(cx.now());
         self.let_go(cx, out);
@@ -553,7 +561,7 @@ impl Juggler {
     }
 }
 
-/// Prefetches the first slot of a packet, except its first cache line, which comes with the headers.
+/// Prefetches a packet's bytes in its first slot, except the first 64, which come with the headers.
 #[inline]
 fn ask_for_data(packet: &Packet) {
     let (lines, rest) = packet.data().as_chunks::<LINE>();
@@ -786,7 +794,7 @@ impl Juggler {
         self.statistics.flushes[reason as usize]
     }
 
-    /// Applies changed time-outs to the flows that wait already.
+    /// Applies changed time-outs, also to segments that wait already.
     fn renew_limits(&mut self, cx: &mut Cx<'_>) {
         self.flows.set_limits(self.settings.limits(self.merges));
         self.arm(cx);

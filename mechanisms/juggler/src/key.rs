@@ -14,7 +14,7 @@ use zerocopy::FromZeros;
 pub const WRITTEN: u16 = 80;
 /// The offset in a TCP header of the end of the checksum, the last field that merging changes.
 const CHECKSUM_END: u16 = 18;
-/// The bit offset of protocol and IP version in the last word of a key.
+/// The offset in bits of protocol and IP version in the last word of a key.
 const KIND: u32 = 56;
 /// The length of an Ethernet header in bytes, without tags.
 const ETHERNET: usize = 14;
@@ -50,8 +50,8 @@ impl SegmentFlow {
         self.0[4] >> KIND & 1 != 0
     }
 
-    /// Returns an index below `places`, a power of two, for small tables of flows. It is a cheap hash that
-    /// spreads the flows of a batch.
+    /// Returns an index below `places`, a power of two, for small tables of flows. The index is a cheap hash
+    /// that spreads the flows of a batch.
     #[inline]
     pub fn place(&self, places: usize) -> usize {
         // An odd number whose multiples differ in their upper bits (Knuth, The Art of Computer Programming,
@@ -79,7 +79,7 @@ impl SegmentFlow {
 }
 
 /// Returns the segment and the flow key of a packet; `None` if the packet is neither a complete TCP segment
-/// nor a complete UDP datagram.
+/// nor a complete UDP datagram, or if its headers reach beyond [`FLOW_HEADERS`] bytes.
 ///
 /// If the network header annotation is set, the IP header starts there, and the VLAN tags are read from the
 /// bytes ahead of it. Otherwise the packet is taken to start with a header of its link type.

@@ -10,10 +10,10 @@
 //! - A flow is in exactly one list, which decides when it is evicted. Its waiting segments are sorted by
 //!   sequence number, and adjacent segments that can be merged form one run.
 //! - No segment waits after a gap for longer than OFO_TIMEOUT. No segment in sequence waits for longer than
-//!   INSEQ_TIMEOUT after the first segment in sequence arrived or the flow last flushed segments, whichever
-//!   was later. Both may be exceeded by the duration of the running task.
+//!   INSEQ_TIMEOUT; this time starts when the first one arrives or when the flow last flushed segments,
+//!   whichever is later. The duration of the running task is added to both, and 1 us if a timer is late.
 //! - A packet of merged segments that is cut again gives the packets that arrived, byte for byte.
-//! - Memory is bounded by FLOWS and QUEUE. No packets are dropped for lack of room.
+//! - Memory is bounded by FLOWS and QUEUE. If a limit is reached, packets leave early; none is dropped.
 //!
 //! Further elements simulate networks that reorder packets, and use networks that may: paths of different
 //! delay (`random_path`), flows of different delay (`flow_delay`), the choice between paths
@@ -54,9 +54,9 @@ pub static CLASSES: &[&Class] = &[
     &strict_priority::CLASS,
 ];
 
-/// Returns the hash function that assigns paths or delays to flows. With a seed, it is the function of that
-/// seed. Without, it cannot be predicted; under clocks that make runs repeatable, it is always the same
-/// function.
+/// Returns the hash function that assigns paths or delays to flows. With a seed, the function follows from
+/// the seed. Without a seed, the function cannot be predicted, except under clocks that make runs
+/// repeatable: there it is always the same.
 fn hasher_of(cx: &Cx<'_>, seed: Option<u64>) -> KeyHasher {
     match seed {
         Some(seed) => KeyHasher::new(seed),

@@ -2,7 +2,8 @@
 
 use element::{Batch, Cx, Packet};
 
-/// Adds a packet to `batch`. If it is full, it is first emitted at output 0 and replaced by an empty batch.
+/// Adds a packet to `batch`. If the batch is full, emits it at output 0 and puts the packet into a new
+/// batch.
 #[inline]
 pub(crate) fn add(cx: &mut Cx<'_>, batch: &mut Batch, packet: Packet) {
     if let Err(packet) = batch.push(packet) {

@@ -3,9 +3,10 @@
 //!
 //! Each output is a path. Per flow, packets are distributed by a hash of addresses, protocol and ports
 //! (equal-cost multipath, ECMP), so that no packets are reordered. Per block, up to BLOCK consecutive bytes
-//! of a flow take the same path; so Presto sends the segments that TSO makes of one large send. A new block
-//! begins after a PSH flag, where TCP's sequence numbers jump, and after a pause of GAP. Per packet, each
-//! packet takes its own path. Packets that are not IP go to output 0 unless the mode is PACKET.
+//! of a flow take the same path; this is how Presto sends the segments that TSO makes of one large send. A
+//! new block begins when BLOCK is reached, after a PSH flag, where TCP's sequence numbers jump, and after a
+//! pause of GAP. A packet of more than BLOCK bytes is a block of its own. Per packet, each packet takes its
+//! own path. Packets that are not IP go to output 0 unless the mode is PACKET.
 //!
 //! If there is no room for the flow of a block, its packets are distributed by the hash.
 //!
@@ -158,7 +159,7 @@ struct Block {
     output: usize,
     /// The number of payload bytes in the block so far.
     bytes: u64,
-    /// The sequence number after the last byte of the block; `None` for other protocols than TCP.
+    /// The sequence number after the last byte of the block; `None` without a TCP header.
     next: Option<u32>,
     /// True if the last packet had PSH, so that the next packet begins a new block.
     ended: bool,

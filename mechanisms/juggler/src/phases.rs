@@ -5,13 +5,16 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FlushReason {
-    /// The packet belongs to no known flow and opens none, or there is no memory to hold it.
+    /// The segment belongs to no known flow: it is a SYN or has no data, or no flow could be opened for it.
+    /// Also a datagram that there is no memory to hold.
     NoFlow,
     /// The transport checksum is wrong, so the packet is forwarded as it is.
     Damaged,
-    /// The segment is in sequence, and its flow is not merged, so it does not wait.
+    /// The segment is in sequence, and its flow is not merged, so it does not wait. Also a TCP segment that
+    /// there is no memory to hold.
     InSequence,
-    /// The segment is before the next expected sequence number: probably a retransmission.
+    /// The segment starts before the next expected sequence number, probably as a retransmission, or is too
+    /// far from it to belong to the flow.
     Before,
     /// The large segment cannot grow: it has reached a limit of size, or its last segment is shorter.
     Full,
@@ -19,17 +22,18 @@ pub enum FlushReason {
     Flags,
     /// The segment cannot be merged with the next segment, or not at all.
     Differs,
-    /// A segment without data arrived. It is forwarded at once, and the segments in sequence ahead of it.
+    /// A segment without data leaves at once, after the waiting segments in sequence, which are flushed for
+    /// this reason. Segments in sequence are also flushed ahead of a segment with a wrong checksum.
     Acknowledgment,
     /// The segments are in sequence, and `inseq_timeout` has expired.
     InSequenceTimeout,
-    /// The segments are after a gap, and `ofo_timeout` has expired.
+    /// `ofo_timeout` has expired for a segment after a gap: all waiting segments of its flow are flushed.
     OutOfOrderTimeout,
     /// The waiting segments of the flow exceeded QUEUE, the limit of their memory.
     QueueFull,
     /// The flow was evicted to make room for another flow.
     Evicted,
-    /// The sequence numbers of the flow do not continue: a new connection has begun.
+    /// The sequence numbers of the flow do not continue: a new connection has probably begun.
     Restarted,
     /// All flows were flushed: at the end of the run, by a handler, or for a new instance of the element.
     Drain,
@@ -78,13 +82,15 @@ impl FlushReason {
 /// The phase of a flow, as in the paper. The initial phase is missing, because the flow then has no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowPhase {
-    /// The next sequence number is an estimate, which decreases if an earlier segment arrives.
+    /// Nothing was flushed since the next sequence number was learned. The number is an estimate, which
+    /// decreases if an earlier segment arrives.
     BuildUp,
     /// Segments wait, to be merged or for missing segments.
     ActiveMerging,
     /// No segments wait.
     PostMerging,
-    /// A missing segment did not arrive in time; the flow waits for its retransmission.
+    /// A missing segment did not arrive before a time-out expired or the limit of memory was reached. The
+    /// retransmission of this segment ends the phase.
     LossRecovery,
 }
 
@@ -93,7 +99,7 @@ pub enum FlowPhase {
 pub enum EvictionList {
     /// Flows of UDP datagrams, which have no order that could be lost.
     Datagrams,
-    /// TCP flows without waiting segments.
+    /// TCP flows in post merging, without waiting segments.
     Inactive,
     /// TCP flows in build-up or active merging, with all segments in sequence.
     Active,
@@ -126,8 +132,8 @@ impl EvictionList {
 }
 
 impl FlowPhase {
-    /// Returns the list for a TCP flow in this phase; `has_gap` is true if segments of the flow wait after
-    /// a gap.
+    /// Returns the list for a TCP flow in this phase. `has_gap` is true if segments of the flow wait after a
+    /// gap.
     pub(crate) fn list(self, has_gap: bool) -> EvictionList {
         match self {
             FlowPhase::BuildUp | FlowPhase::ActiveMerging if has_gap => EvictionList::Gap,

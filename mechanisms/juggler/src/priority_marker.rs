@@ -115,8 +115,8 @@ pub static CLASS: Class = Class {
 const MEMORY: Timestamp = Timestamp::from_secs(10);
 /// The number of connections that are checked for expiry when there is no room for a new connection.
 const SEARCH: usize = 64;
-/// The largest TCP window in bytes (RFC 7323, section 2.3). An acknowledgment number that is farther from
-/// the last one belongs to another connection.
+/// An upper bound of TCP windows in bytes (RFC 7323, section 2.3). An acknowledgment number that is farther
+/// from the last one belongs to another connection.
 const LARGEST_WINDOW: u32 = 1 << 30;
 
 /// The controller of p, the probability that a packet is marked urgent: after each measurement, p changes
@@ -145,7 +145,7 @@ struct Meter {
     rate: f64,
     /// The time of the last measurement, or at first of the first ACK; `None` before it.
     since: Option<Timestamp>,
-    /// The number of acknowledged bytes since then.
+    /// The number of acknowledged bytes since the time `since`.
     bytes: u64,
 }
 
@@ -165,17 +165,18 @@ impl Meter {
     }
 }
 
-/// The last acknowledgment number of each connection, to count each acknowledged byte once.
+/// The highest acknowledgment number of each connection, to count each acknowledged byte once.
 struct Connections {
     hasher: KeyHasher,
     table: FlowTable<FiveTupleKey>,
-    /// The highest acknowledgment numbers, by the index of the connection's id.
+    /// The acknowledgment numbers, by the index of the connection's id.
     acknowledged: Vec<u32>,
 }
 
 impl Connections {
-    /// Returns the number of bytes that an ACK is the first to acknowledge, 0 for the first ACK of a
-    /// connection. `None` if the packet is no ACK, or there is no room for its connection.
+    /// Returns the number of bytes that an ACK is the first to acknowledge. It is 0 for the first ACK of a
+    /// connection and after a jump of more than [`LARGEST_WINDOW`]. `None` if the packet is no ACK or is an
+    /// RST, or there is no room for its connection.
     fn hear(&mut self, packet: &Packet, now: Timestamp) -> Option<u32> {
         let located = locate(packet)?;
         let tcp = located.tcp.filter(|tcp| tcp.flags & (flags::ACK | flags::RST) == flags::ACK)?;
@@ -206,7 +207,7 @@ struct PriorityMarker {
     connections: Connections,
     /// The offset in bytes of the annotation that is painted.
     place: usize,
-    /// True if an element downstream reads the paint; otherwise it is not written.
+    /// True if any element reads the paint; otherwise the paint is not written.
     wanted: bool,
     acknowledged: u64,
     urgent: u64,

@@ -2,8 +2,9 @@
 //!
 //! In this crate, a *run* is a sequence of adjacent segments that leave together: they can form one large
 //! segment, or (without merging) only leave in this order. Adjacent runs are joined when the gap between
-//! them closes, if they fit into one large segment. So there is about one run per gap. The position of a
-//! new run is found from the end of the queue, which is where most segments belong, or by bisection.
+//! them closes; with merging, only if they fit into one large segment. So there is about one run per gap.
+//! The position of a new run is found from the end of the queue, which is where most segments belong, or by
+//! bisection.
 
 use std::collections::VecDeque;
 
@@ -17,11 +18,11 @@ use crate::sequence::is_before;
 
 /// The maximum length of an IP packet in bytes, which limits large segments.
 const LONGEST: u32 = 65_535;
-/// The maximum number of packet slots in a large TCP segment. Interfaces take about 127 pieces of memory
-/// per packet.
+/// The number of packet slots from which on a large TCP segment takes no further segment. Interfaces take
+/// about 127 pieces of memory per packet.
 const MOST_SLOTS: u32 = 120;
-/// The maximum number of datagrams in a large datagram. The kernel cuts it into at most this many
-/// (`UDP_MAX_SEGMENTS`, before Linux 6.9).
+/// The maximum number of datagrams in a large datagram; slots are counted, at least one per datagram. The
+/// kernel cuts it into at most this many (`UDP_MAX_SEGMENTS`, before Linux 6.9).
 const MOST_DATAGRAMS: u32 = 64;
 
 /// A segment that has just arrived, with what is known for merging it.
@@ -38,8 +39,7 @@ pub struct Piece<'a> {
     /// True if the segment may be merged with segments of the same identification (CONSTANT_ID); otherwise
     /// identifications must count up.
     pub may_repeat_id: bool,
-    /// A value that must be equal in merged segments: a hash of the annotations that elements downstream
-    /// read.
+    /// A value that must be equal in merged segments: a hash of the annotations that any element reads.
     pub mark: u64,
 }
 
@@ -74,7 +74,7 @@ pub struct SegmentRun {
     /// True if the segments can form one large segment; false if they only leave in this order, each as its
     /// own packet.
     pub is_one: bool,
-    /// True if the run cannot grow: no segment may follow its last segment in a large segment.
+    /// True if no segment may follow the run's last segment in a large segment.
     pub is_closed: bool,
 }
 
@@ -104,8 +104,8 @@ impl SegmentRun {
         run
     }
 
-    /// Computes `is_closed`: true if no segment may follow the last segment in a large segment, because of
-    /// flags, its length or limits of size.
+    /// Computes `is_closed`: true if no segment may follow the last segment in a large segment. Reasons are
+    /// its flags or length, limits of size, or a first segment that may not be merged.
     #[inline]
     fn is_last(&self) -> bool {
         !self.merges

@@ -1,12 +1,13 @@
 //! # Segment
 //! Cuts large segments into packets that fit the wire, and completes checksums.
 //!
-//! Senders on the same machine, and interfaces that merge packets on receive, hand over segments of up to
-//! 64 KiB and leave checksums to a device; Juggler makes large segments, too. Large segments reach this
-//! element if all elements downstream of their source can handle them. The element makes ordinary packets
-//! of them: each with its own lengths, identification, sequence number and flags, and with correct
-//! checksums. If only the checksum of a packet is left to a device, the element completes it. All other
-//! packets pass. Large segments whose headers cannot be parsed are dropped.
+//! Senders on the same machine, and interfaces that merge packets on receive, hand over segments of up to 64
+//! KiB and leave checksums to a device; Juggler makes large segments, too. Large segments reach this element
+//! if all elements downstream of their source can handle them. The element makes ordinary packets of them:
+//! each with its own lengths, identification, sequence number and flags, and with correct checksums. If only
+//! the checksum of a packet is left to a device, the element completes it. All other packets pass. Large
+//! segments whose headers cannot be parsed are dropped, and so are parts for which the packet pool has no
+//! slot.
 //!
 //! Interfaces that cannot take large segments need no Segment upstream: if such an interface is in the
 //! graph, no large segments are made.
@@ -20,7 +21,7 @@
 //! ## Handlers
 //! - `count`: the number of large segments that were cut.
 //! - `segments`: the number of packets that resulted.
-//! - `completed`: the number of packets whose checksum was completed.
+//! - `completed`: the number of packets that were not cut and whose checksum was completed.
 //!
 //! ## Example
 //! ```click

@@ -6,8 +6,8 @@ use element::Timestamp;
 /// the largest window that Linux receivers open without configuration (`tcp_rmem`).
 pub(crate) const RETRANSMISSION_WINDOW: u32 = 32 << 20;
 
-/// The time after which a gap is not filled any more. TCP retransmits after a second at the latest, once it
-/// has measured a few round trips (RFC 6298, section 2).
+/// The time after which a gap is taken to stay. One second is TCP's first retransmission time-out, and the
+/// smallest that is recommended later (RFC 6298, section 2).
 pub(crate) const REPAIR_TIME: Timestamp = Timestamp::from_secs(1);
 
 /// The next expected sequence numbers by which reordering is measured (RFC 4737, section 3): index 0 for

@@ -18,7 +18,7 @@ const ON_THE_LINE: u64 = 1514 + 4 + 8 + 12;
 /// arrive at equal intervals.
 const SLACK: u64 = 8;
 
-/// The arguments of an element; those with time-outs can be changed by handlers.
+/// The arguments of one Juggler. Handlers can change the two time-outs.
 pub(crate) struct Settings {
     pub(crate) flows: usize,
     pub(crate) line_rate: Bandwidth,

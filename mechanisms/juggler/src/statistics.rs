@@ -9,23 +9,24 @@ use crate::queue::SegmentRun;
 /// The counts of one instance of Juggler.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Statistics {
-    /// The number of segments and datagrams of known or new flows that arrived (index 0), and the number of
-    /// packets of flows that left (index 1).
+    /// The number of TCP segments that arrived (index 0), and the number of packets made of them that left
+    /// (index 1). With UDP true, both include datagrams.
     pub(crate) segments: [u64; 2],
     /// The number of segments in the packets that left: the numerator of the handler `merged`.
     pub(crate) released: u64,
-    /// The number of packets that belong to no flow and were forwarded at once.
+    /// The number of other packets, which were forwarded at once: neither complete TCP segments nor, with
+    /// UDP true, complete datagrams.
     pub(crate) passed: u64,
     /// The number of segments with a wrong checksum.
     pub(crate) damaged: u64,
-    /// The number of packets that left, by class of the number of their segments: class `c` has 2^(c-1)
-    /// segments up to twice as many; the last class has no upper bound.
+    /// The number of packets that left, by class of the number of their segments: packets in class `c` have
+    /// at least 2^(c-1) and fewer than 2^c segments; the last class has no upper bound.
     sizes: [u64; 17],
-    /// The number of flushed runs and of packets forwarded at once, by `FlushReason as usize`.
+    /// The number of flushed runs and of segments forwarded at once, by `FlushReason as usize`.
     pub(crate) flushes: [u64; FlushReason::ALL.len()],
-    /// The histogram of the times for which segments were held.
+    /// The histogram of the times for which segments were held, counted from the first arrival in their run.
     pub(crate) holds: Log2Histogram,
-    /// The histograms of the length of each list, taken at the end of each batch.
+    /// The histograms of the length of each list, taken after each batch, timer and flush.
     pub(crate) lengths: [Log2Histogram; EvictionList::ALL.len()],
 }
 

@@ -2,8 +2,8 @@
 //! Sends packets over a link of limited bandwidth, the most urgent queue first.
 //!
 //! The paint annotation selects the queue of a packet: the greater the paint, the more urgent. Packets
-//! without paint are least urgent, and packets whose paint exceeds the number of queues are most urgent.
-//! When the link becomes free, the first packet of the most urgent non-empty queue is sent. The
+//! without paint are least urgent, and a paint beyond the last queue selects the last queue, the most
+//! urgent. When the link becomes free, the first packet of the most urgent non-empty queue is sent. The
 //! transmission of a packet is not interrupted. Packets leave when their last bit has been sent: exactly
 //! under the trace clock, otherwise after the running task. A packet that finds its queue full is dropped.
 //! At the end of a run all packets leave.
@@ -21,7 +21,7 @@
 //! - `rate`: the bandwidth in bytes per second. A new rate applies from the next packet on.
 //! - `lengths`: lines with the number of a queue and the number of packets that wait in it.
 //! - `packets`: lines with the number of a queue and the number of packets that have left it.
-//! - `drops`: lines with the number of a queue and the number of packets that found it full.
+//! - `drops`: lines with the number of a queue and the number of packets that found no room in it.
 //! - `reset_counts`: sets the counts to zero.
 //!
 //! ## Example
@@ -118,7 +118,8 @@ struct StrictPriority {
     carry: u64,
 }
 
-/// The state that a new instance takes over when the graph is changed: the held packets with their counts.
+/// The state that a new instance takes over when the graph is changed: the held packets, the counts, and the
+/// time at which the link is free.
 struct Inherited {
     queues: Vec<Queue>,
     sent: Option<Packet>,

@@ -17,7 +17,7 @@ pub struct LocatedSegment {
     /// packet without a known transport header: the number of bytes from the start of the last header
     /// that was found.
     pub length: u32,
-    /// The TCP header; `None` for other protocols, or if it is truncated.
+    /// The TCP header; `None` for other protocols, in fragments, or if the header is truncated.
     pub tcp: Option<TcpHeader>,
 }
 
@@ -34,7 +34,7 @@ pub struct TcpHeader {
 }
 
 /// Finds the headers of a packet: at its network header annotation or, without the annotation, after its
-/// link header. `None` if the packet is not IP.
+/// link header. `None` if the packet is not IP, or its IP header is truncated.
 pub fn locate(packet: &Packet) -> Option<LocatedSegment> {
     let (bytes, link) = match packet.offset(Base::Network) {
         Some(_) => (packet.header(Base::Network)?, LinkType::RawIp),

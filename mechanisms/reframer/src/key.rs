@@ -1,13 +1,13 @@
-//! Flow keys: which flow a packet belongs to, in the same direction.
+//! Flow keys, which identify the flow of a packet, in one direction.
 //!
 //! TCP, UDP and SCTP flows are identified by addresses and ports, ICMP queries by addresses and identifier,
 //! ESP by destination and SPI (RFC 4301, section 4.1). The key also contains two VLAN identifiers: those of
 //! the outer and the inner tag.
 //!
-//! Two kinds of packets may belong to such a flow, but do not show to which: fragments, and packets with
-//! more IPv6 extension headers than the parser walks over ([`wire::ipv6`]). Their key is the *pair key* of
-//! their addresses, which stands for all packets between the two hosts ([`FlowKind::Pair`]). All other
-//! packets have no key.
+//! Two kinds of packets may belong to such a flow, but do not show which flow it is: fragments, and packets
+//! with more IPv6 extension headers than the parser walks over ([`wire::ipv6`]). Their key is the *pair key*
+//! of their addresses, which stands for all packets from the one host to the other ([`FlowKind::Pair`]). All
+//! other packets have no key.
 
 use classify::filter::HeaderSlices;
 use element::frame::{ip_header, vlans_before};
@@ -191,7 +191,8 @@ fn addresses(ip: &[u8]) -> Option<(u8, [u64; 4])> {
     Some((version, [a, b, c, d]))
 }
 
-/// Finds the flow of any IP packet; `None` if its protocol has no flows here or its headers are truncated.
+/// Finds the flow of any IP packet; `None` if its protocol or its type of ICMP message has no flows here, or
+/// its headers are truncated.
 #[inline(never)]
 fn inner(frame: &Frame<'_>) -> Option<Located> {
     let layers = Layers::locate(frame.ip, LinkType::RawIp);

@@ -13,8 +13,8 @@
 //! - Each packet costs constant time: one look-up, and one slot of the ring that is written, read and
 //!   skipped once. Ordering the flows that leave together costs one sort of these few flows, and nothing if
 //!   they are already in order.
-//! - A packet leaves at most DELAY after its arrival: exactly under the trace clock, otherwise plus the
-//!   duration of the running task.
+//! - A packet leaves at most DELAY (or the delay that SLO gives) after its arrival: exactly under the trace
+//!   clock, otherwise plus the duration of the running task.
 //! - The packets of a flow leave in order of arrival (unless REORDER sorts TCP segments). A packet that
 //!   bypasses releases the packets that its flow holds, and leaves after them.
 //! - No packets are dropped except ACKs that a later ACK makes superfluous. Packets for which there is no

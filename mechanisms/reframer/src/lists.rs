@@ -18,13 +18,13 @@ use std::collections::TryReserveError;
 
 use element::Timestamp;
 
-/// The number of delay classes : groups of flows, each with a delay and a ring of its own.
+/// The number of delay classes: groups of flows, each with a delay and a ring of its own.
 pub const DELAY_CLASSES: usize = 3;
 
-/// The delay class of the flows that stand for all packets between two hosts (see
-/// [`crate::key::Kind::Pair`]). Their values are not released early because of the number of values of the
-/// flow or the length of the ring. Of all flows that leave together, flows of this class leave last. So a
-/// value that arrived before a value of this class does not leave after it, provided that no other class
+/// The delay class of the flows that stand for all packets from one host to another (see
+/// [`crate::key::FlowKind::Pair`]). Their values are not released early because of the number of values of
+/// the flow or the length of the ring. Of all flows that leave together, flows of this class leave last. So
+/// a value that arrived before a value of this class does not leave after it, provided that no other class
 /// has a longer delay.
 pub const UNKNOWN_FLOWS: usize = 2;
 
@@ -43,7 +43,7 @@ pub enum Priority {
 /// The reason for which the packets that a flow holds leave as a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseReason {
-    /// The flow holds MAX_BURST packets.
+    /// The flow holds at least MAX_BURST packets.
     Full,
     /// The oldest packet of the flow has waited for DELAY.
     Timeout,
@@ -99,7 +99,7 @@ struct Flow {
     head: u32,
     tail: u32,
     length: u32,
-    /// The number of values of the flow that have left so far; stops at the maximum of the type.
+    /// The number of values of the flow that were released so far; stops at the maximum of the type.
     sent: u32,
     /// The number of flows that were opened before this flow, for [`Priority::OldestFlow`].
     seen: u32,
@@ -116,9 +116,9 @@ pub struct Note {
     /// The hash of the flow's key. Statistics tell flows apart by it, because packets without a flow entry
     /// have a hash too.
     pub hash: u32,
-    /// True if `acknowledged` is valid: false before the first ACK, and after merging was switched.
+    /// True if `acknowledged` is valid: false before the first ACK, and after COMPRESS was changed.
     pub has_acknowledged: bool,
-    /// The kind of the flow as a number: [`crate::key::Kind`] `as u8`.
+    /// The kind of the flow as a number: [`crate::key::FlowKind`] `as u8`.
     pub kind: u8,
     /// A score, which each element uses for one of two purposes. With `bypass_after` set: the number of
     /// bursts of one packet minus the number of longer bursts. Under an SLO: a saturating counter that
@@ -461,7 +461,7 @@ impl<T> Lists<T> {
 
     /// Releases the flows that are due at `now`, with [`ReleaseReason::Timeout`]. Where a ring is much
     /// longer than the number of held values, also releases the flows of its oldest values, with
-    /// [`ReleaseReason::Capacity`]. Rings of [`UNKNOWN_FLOWS`] are exempt from this limit.
+    /// [`ReleaseReason::Capacity`]. The ring of [`UNKNOWN_FLOWS`] is exempt from this limit.
     #[inline]
     pub fn release_due(&mut self, now: Timestamp, priority: Priority) {
         for delay_class in 0..DELAY_CLASSES {

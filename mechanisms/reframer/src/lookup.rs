@@ -14,7 +14,6 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes an empty memory.
     pub(crate) fn new() -> Box<Scratch> {
         Box::new(Scratch {
             located: [None; BATCH_CAPACITY],

@@ -27,8 +27,8 @@ pub struct Outgoing<'a, 'c> {
     pub hasher: &'a KeyHasher,
     /// True if the packets of the current burst are collected in `sorting` until the burst is complete.
     pub collects: bool,
-    /// True if the packets of the current burst belong to several flows between two hosts, so that each is
-    /// counted alone.
+    /// True if the packets of the current burst belong to several flows between two hosts, so that each
+    /// packet is counted for its own flow.
     pub mixed: bool,
 }
 
@@ -127,8 +127,8 @@ pub struct StateCollector<'s> {
     pub statistics: &'s mut Statistics,
     /// The hasher of flow keys.
     pub hasher: &'s KeyHasher,
-    /// True if the packets of the current burst belong to several flows between two hosts, so that each is
-    /// counted alone.
+    /// True if the packets of the current burst belong to several flows between two hosts, so that each
+    /// packet is counted for its own flow.
     pub mixed: bool,
 }
 

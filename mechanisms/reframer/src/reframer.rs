@@ -8,11 +8,12 @@
 //! packet is lost. Where there is no room for a flow or a packet, the packet passes.
 //!
 //! The flow of two kinds of packets is not known: fragments, and IPv6 packets with more than 16 extension
-//! headers or 256 bytes of them. Such a packet waits for DELAY. All packets that arrive between the same
-//! two addresses in the same VLANs wait with it and leave with it, in order of arrival, even packets that
-//! MAX_BURST, BYPASS, ELEPHANTS or SLO would release sooner. So fragments keep their place in their flow,
-//! in any order of arrival, and no packet overtakes a fragment. Packets of other hosts are not affected. An
-//! IPv6 fragment that is the whole packet (RFC 6946) counts as an unfragmented packet of its flow.
+//! headers or 256 bytes of them. Such a packet waits for DELAY. All packets that arrive from the same source
+//! address to the same destination address in the same VLANs wait with it. They leave with it, in order of
+//! arrival, even if MAX_BURST, BYPASS, ELEPHANTS or SLO would release them sooner. So fragments keep their
+//! place in their flow, in any order of arrival, and no packet overtakes a fragment. Packets between other
+//! hosts are not affected. An IPv6 fragment that is the whole packet (RFC 6946) counts as an unfragmented
+//! packet of its flow.
 //!
 //! Flows expire after ten seconds without packets, or sooner if there is no room for new flows.
 //!
@@ -31,7 +32,7 @@
 //! - `COMPRESS`: true to drop ACKs without data that the next ACK of their burst makes superfluous.
 //! - `BYPASS`: packets that are not held, as a filter in the language of IPFilter, or `none`. Packets that
 //!   the flow holds leave before them.
-//! - `ELEPHANTS`: the number of packets after which a flow is held; packets of smaller flows pass. The
+//! - `ELEPHANTS`: the number of packets from which on a flow is held; packets of smaller flows pass. The
 //!   weight of packets is halved each second. A sketch of fixed size counts them: it misses no heavy flow
 //!   and mistakes few other flows for heavy flows. `off` holds packets of all flows.
 //! - `SLO`: the upper bound of the delay that waiting adds. It replaces DELAY by a delay for each flow:
@@ -39,9 +40,9 @@
 //!   closely so far, and otherwise not at all. `off` holds all packets for DELAY.
 //! - `CAPACITY`: the maximum number of flows at a time, in about 110 bytes each. Packets of further flows
 //!   pass at once, and are counted as `overflows`.
-//! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet
-//!   pool. A flow also leaves early when 65,536 packets, and four times as many packets as are held, have
-//!   arrived since its first packet.
+//! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet pool.
+//!   A flow also leaves early when many packets of flows of equal delay have arrived since its first packet:
+//!   65,536, and four times as many as are held.
 //!
 //! ## Handlers
 //! - `delay`, `max_burst`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the arguments.
@@ -50,8 +51,8 @@
 //! - `slf_in`, `slf_out`: the spatial locality factor of the packets that arrived and of the packets that
 //!   left: TCP and UDP packets per run of packets of one flow.
 //! - `mean_batch`: the mean number of packets per burst of a flow.
-//! - `hold_times`: the distribution of the times for which packets were held: lines with an upper bound, a
-//!   power of two, and the number of packets below it.
+//! - `hold_times`: the distribution of the times for which packets were held: lines with a power of two, and
+//!   the number of packets with times from half of it to below it.
 //! - `releases`: the number of bursts for each reason to leave.
 //! - `waited_in_vain`: the mean time that bursts waited after their last packet had arrived.
 //! - `flows`: the number of flows in the table.
@@ -178,8 +179,8 @@ pub struct Reframer {
     scratch: Option<Box<Scratch>>,
     sorting: Sorting,
     statistics: Statistics,
-    /// True if [`asks_about`](Reframer::asks_about) must be called for each packet, because the settings
-    /// use more than TCP flags to decide which packets are held.
+    /// True if [`asks_about`](Reframer::asks_about) and [`has_failed`](Reframer::has_failed) must be called
+    /// for each packet, because the settings use more than TCP flags to decide which packets are held.
     asks: bool,
     /// The TCP flags that make a packet bypass: a packet with any of them is not held.
     bypassed_flags: u8,

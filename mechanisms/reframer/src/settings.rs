@@ -53,8 +53,8 @@ impl ArgType for Count {
     }
 }
 
-/// The argument ELEPHANTS: the number of packets after which a flow counts as heavy and is held; 0, written
-/// `off`, if all flows are held.
+/// The argument ELEPHANTS: the number of packets from which on a flow counts as heavy and is held; 0,
+/// written `off`, if all flows are held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Elephants(pub u32);
 
@@ -115,7 +115,7 @@ impl ReframerSettings {
 }
 
 /// The delay class of flows that are not expected to send their next packet in time; without an SLO, the
-/// class of all flows.
+/// class of all flows but those of [`crate::lists::UNKNOWN_FLOWS`].
 pub const SPARSE: usize = 0;
 /// The delay class of flows that are expected to send their next packet in time, under an SLO.
 pub const DENSE: usize = 1;
@@ -134,8 +134,8 @@ enum Rule {
 }
 
 impl Bypass {
-    /// Returns the rule by which TCP SYN are not held, the default. Holding them gains nothing: no packet
-    /// of the flow follows before the answer has come back.
+    /// Returns the rule by which packets with TCP's SYN flag are not held: the default of Reframer. Holding
+    /// such packets gains nothing: no packet of the flow follows before the answer has come back.
     pub fn syn() -> Bypass {
         Bypass { text: Bypass::SYN.into(), rule: Rule::Syn }
     }
@@ -145,7 +145,7 @@ impl Bypass {
         Bypass { text: "none".into(), rule: Rule::None }
     }
 
-    /// The default rule as a user writes it.
+    /// The rule of [`syn`](Self::syn) as a user writes it.
     pub const SYN: &'static str = "tcp opt syn";
 
     /// Returns the rule as it was written in the configuration or to the handler.
@@ -202,7 +202,7 @@ impl ArgType for Bypass {
 /// The settings of an element. Handlers can change all of them except the last three, which SFMaker alone
 /// sets.
 pub struct ReframerSettings {
-    /// The time that packets wait, DELAY.
+    /// The maximum time that packets wait, DELAY; not used if `slo` is set.
     pub delay: Timestamp,
     /// The number of packets of a flow at which they leave, MAX_BURST.
     pub max_burst: usize,
@@ -216,7 +216,7 @@ pub struct ReframerSettings {
     pub compress: bool,
     /// The rule for packets that are not held.
     pub bypass: Bypass,
-    /// The number of packets after which a flow is heavy and is held; 0 to hold all flows.
+    /// The number of packets from which on a flow is heavy and is held; 0 to hold all flows.
     pub elephants: u32,
     /// The upper bound of the delay that waiting adds; zero for no SLO.
     pub slo: Timestamp,

@@ -12,22 +12,22 @@
 //! - `DELAY`: the maximum time that a packet waits, in microseconds.
 //! - `DELAY_LAST`, `DELAY_HARD`: must be 0, as in FastClick.
 //! - `VERBOSE`, `TAKE_ALL`, `ALWAYSUP`: accepted for compatibility with FastClick, without effect.
-//! - `PROTO_COMPRESS`: true to drop ACKs without data that a later ACK makes superfluous: COMPRESS of
-//!   Reframer.
+//! - `PROTO_COMPRESS`: true to drop ACKs without data that the next ACK of their burst makes superfluous:
+//!   COMPRESS of Reframer.
 //! - `REORDER`: true to sort TCP segments that leave together, with and without PROTO_COMPRESS.
 //! - `PRIO`: the flow that goes first: SENT (the flow that has sent the fewest packets), DELAY (the flow
 //!   that has waited longest) or FIRST (the flow that was seen first).
 //! - `PASSTHROUGH`: if true, under MODEL SECOND the first packet of each flow is not held.
 //! - `MODEL`: SECOND or NONE.
 //! - `BYPASS_SYN`: if true, TCP SYN packets are not held.
-//! - `BYPASS_AFTER_FAIL`: the number of bursts of one packet, minus the number of longer bursts, after
-//!   which a flow is not held any more; 0 for never.
+//! - `BYPASS_AFTER_FAIL`: the number of bursts of one packet, minus the number of longer bursts, after which
+//!   a flow is not held any more, at most 127; 0 for never.
 //! - `MAX_BURST`: the maximum number of packets of a flow that leave together.
 //! - `MAX_TX_BURST`: the maximum number of packets per batch that leaves.
 //! - `MIN_TX_BURST`, `MAX_TX_DELAY`: accepted for compatibility with FastClick, without effect: packets
 //!   that leave do not wait again.
-//! - `MAX_CAP`: the maximum number of packets that are held at a time; further packets pass. -1 for no
-//!   limit.
+//! - `MAX_CAP`: the maximum number of packets that are held at a time; further packets leave at once, with
+//!   the packets that their flow holds. -1 for no limit.
 //!
 //! ## Handlers
 //! - `queued`: the number of packets that are held.

@@ -7,11 +7,12 @@
 //! receiver would drop them: RFC 7323, section 5.3.) No segment moves past a segment without data, because
 //! the order of ACKs has a meaning: senders count duplicates.
 //!
-//! **ACKs.** An ACK is dropped only if the next ACK of the burst carries all of its information and more.
-//! Both must be without data and have the same flags, sequence number, TOS and options. The later ACK must
-//! have a higher acknowledgment number and time stamps that are not older. So duplicate ACKs and window
-//! updates, which repeat an acknowledgment number, are kept, and so are ACKs with SACK blocks. The
-//! checksums of both ACKs must be right, so that a damaged ACK replaces nothing.
+//! **ACKs.** An ACK is dropped only if the next packet of the burst is an ACK that carries all of its
+//! information and more. Both must be without data and have the same flags, sequence number, TOS and
+//! options, except time stamps. The later ACK must have a higher acknowledgment number and time stamps that
+//! are not older. So duplicate ACKs and window updates, which repeat an acknowledgment number, are kept, and
+//! so are ACKs with SACK blocks. The checksums of both ACKs must be right, so that a damaged ACK replaces
+//! nothing.
 
 use element::Packet;
 use wire::checksum::tcp_packet_valid;
@@ -63,7 +64,8 @@ struct Scope {
 }
 
 /// Returns the sort key of a segment that may be moved: with data or FIN, and without SYN, RST and URG.
-/// `None` for all other packets, which stay where they are and which no segment passes.
+/// `None` for all other packets and for malformed options: these packets stay where they are, and no segment
+/// passes them.
 fn place(packet: &Packet) -> Option<Scope> {
     let View { segment, .. } = view(packet)?;
     let header = segment.header;
@@ -178,8 +180,8 @@ fn options_replace(a: &[u8], b: &[u8]) -> bool {
 /// True if ACK `b`, the packet that follows ACK `a`, makes `a` superfluous.
 fn replaces(a: &View<'_>, b: &View<'_>) -> bool {
     let (x, y) = (a.segment.header, b.segment.header);
-    // Compares the lengths and `same_network` compares the fields. Pure ACKs are headers only, so equal
-    // lengths mean equal lengths of headers.
+    // `same_network` compares fields, but no lengths. Pure ACKs are headers only, so equal lengths mean
+    // equal lengths of headers.
     let same_ip = a.l4 == b.l4 && a.ip.len() == b.ip.len() && same_network(a.ip, b.ip);
     same_ip
         && x.sequence == y.sequence

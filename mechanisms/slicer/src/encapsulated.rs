@@ -21,7 +21,8 @@ use crate::tunnel::{Outer, Walk, may_be_fragmented};
 /// UDP header.
 pub(crate) const LEAST: usize = 20 + 8;
 /// The maximum length in bytes of a packet whose last bytes are tried as a token, although its contents are
-/// not known. Sliced packets with headers around them are not longer.
+/// not known. Sliced packets with headers around them are not longer, unless they keep a part of their
+/// payload.
 const MOST: usize = 512;
 /// The maximum number of marks that are removed from one packet.
 const MARKS: usize = 8;
@@ -37,7 +38,7 @@ pub(crate) enum Inside {
 }
 
 /// Starts a walk over the headers of a packet. `l3` is the offset of its outermost IP header, if known.
-/// `None` if the link header is not known.
+/// `None` if the link type is not known, or the IP header was stripped.
 fn walk(packet: &Packet, l3: Option<usize>) -> Option<Walk<'_>> {
     let (data, length) = (packet.data(), packet.len());
     match (l3, packet.offset(Base::Network)) {
@@ -72,8 +73,8 @@ pub(crate) fn look(state: &State, marks: bool, packet: &Packet, l3: Option<usize
     if is_marked { Inside::Marked } else { Inside::Nothing }
 }
 
-/// Removes the mark from a packet and from its inner packets, and corrects the checksums around them. Marks
-/// beyond the bytes that slicing declares to write stay.
+/// Removes the mark from a packet and from its inner packets, and corrects the checksums around them. At
+/// most [`MARKS`] marks are removed, and marks beyond the bytes that slicing declares to write stay.
 #[cold]
 pub(crate) fn clear_marks(packet: &mut Packet, l3: Option<usize>) {
     let (mut places, mut found) = ([0; MARKS], 0);

@@ -2,10 +2,11 @@
 //! packet, and the reversal of these changes.
 //!
 //! A sliced packet is a valid packet. The lengths of IP and UDP are the new lengths, and all checksums are
-//! right, as if the sender had sent the token. A TCP segment is presented as its own last bytes: its
-//! sequence number is larger by the number of bytes that its payload is shorter, so that the segment ends
-//! at the same number as before. Observers of the connection (conntrack of the Linux kernel) then know how
-//! far the sender has got, and find the receiver's ACKs inside the window.
+//! right, as if the sender had sent the token; a datagram without a checksum stays without one. With TAIL, a
+//! TCP segment is presented as its own last bytes: its sequence number is larger by the number of bytes that
+//! its payload is shorter, so that the segment ends at the same number as before. Observers of the
+//! connection (conntrack of the Linux kernel) then know how far the sender has got, and find the receiver's
+//! ACKs inside the window.
 //!
 //! Changes that a network function makes to the headers are kept: lengths and the sequence number are
 //! restored by adding the difference, not by writing the old value. Checksums are corrected by the
@@ -62,8 +63,9 @@ impl Headers {
     /// `length` the length of the whole packet.
     ///
     /// Returns `None` for packets that cannot be sliced: fragments, other protocols than TCP and UDP,
-    /// segments that open or reset a connection or have urgent data, packets with source routes, and
-    /// packets whose headers contradict each other or claim more than `length` bytes.
+    /// segments that open or reset a connection or have urgent data, and packets with source routes or with
+    /// IPv6 extension headers that hide the payload or change checksums. Also `None` if the headers
+    /// contradict each other, claim more than `length` bytes or do not end in `data`.
     #[inline]
     pub fn find(data: &[u8], l3: usize, length: usize) -> Option<Headers> {
         let ip = data.get(l3..)?;
@@ -118,8 +120,9 @@ impl Headers {
     }
 
     /// True if a packet for which [`find`](Self::find) returns `None` has the mark and may be a sliced
-    /// packet or contain one. This concerns fragments of TCP and UDP, packets that claim to be longer than
-    /// they are, and packets whose contents cannot be seen.
+    /// packet or contain one. This concerns TCP and UDP packets that are fragments or claim to be longer
+    /// than they are. It also concerns protocols that carry other packets ([`carries_others`]) and packets
+    /// whose contents cannot be seen.
     #[cold]
     pub fn is_doubtful(data: &[u8], l3: usize, length: usize) -> bool {
         let ip = data.get(l3..).unwrap_or_default();
@@ -151,7 +154,7 @@ impl Headers {
         }
     }
 
-    /// Sets the DSCP of the IP header at offset `l3` to 0, and corrects its checksum.
+    /// Sets the DSCP of the IP header at offset `l3` to 0, and corrects the checksum of an IPv4 header.
     #[cold]
     pub fn clear_mark(data: &mut [u8], l3: usize) {
         let is_ipv6 = data.get(l3).is_some_and(|byte| byte >> 4 == 6);
@@ -297,7 +300,7 @@ impl Headers {
         checksum
     }
 
-    /// Adds `shift` to the sequence number of TCP, or makes the length of UDP `less` bytes shorter.
+    /// Adds `shift` to the sequence number of TCP, or subtracts `less` from the length field of UDP.
     #[inline]
     fn transport(&self, segment: &mut [u8], less: i32, shift: i32) {
         if self.is_tcp {
@@ -341,8 +344,8 @@ fn put(bytes: &mut [u8], at: usize, word: [u8; 2]) {
     }
 }
 
-/// True if IPv4 options contain a source route. TCP and UDP checksums then cover another destination than
-/// the address in the header.
+/// True if IPv4 options contain a source route or cannot be parsed. With a source route, TCP and UDP
+/// checksums cover another destination than the address in the header.
 #[cold]
 fn has_route(options: &[u8]) -> bool {
     use ipv4::option::{LOOSE_SOURCE_ROUTE, STRICT_SOURCE_ROUTE};

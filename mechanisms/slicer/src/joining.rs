@@ -35,9 +35,9 @@ pub(crate) fn count(state: &mut State, gone: Missing) -> DropReason {
     reason
 }
 
-/// Joins the returned headers in `front` with their parked payload and restores the headers. The headers
-/// may be inside of a tunnel, whose headers the caller adapts. `room` is the number of bytes after the IP
-/// packet in `front`.
+/// Joins the returned headers in `front` with their parked payload and restores the headers. The headers may
+/// be inside of a tunnel, whose headers the caller adapts. `room` is the number of bytes after the IP packet
+/// in `front`, up to the end of the tunnel's data if there is a tunnel.
 ///
 /// # Errors
 /// Returns the fate of the packet if it cannot be joined; its payload is freed.

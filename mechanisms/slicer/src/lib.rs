@@ -15,12 +15,13 @@
 //! Invariants:
 //! - A sliced packet is a valid packet. Joined, it equals the packet that the network function would have
 //!   made of the whole packet.
-//! - A payload leaves at most once, and only with the headers that it came with: a token is valid until
-//!   the program ends, and is used once.
+//! - A payload leaves at most once, and only with the headers that it came with: a token is valid until the
+//!   program ends, and is used once. Only ICMP errors quote the start of a payload, too.
 //! - Packets that cannot be parked pass whole, except packets that come from outside with a valid token.
-//! - A packet that returns with the mark but without a valid token does not leave, neither plain nor inside
-//!   of a tunnel.
+//! - A packet that returns with the mark but without a valid token does not leave if it may be a sliced
+//!   packet. This holds inside of tunnels, too.
 //! - No token that can be found in a packet leaves: its payload replaces it, or the packet is dropped and
+//!   counted. The exception is an ICMP error with extensions after its quotation, which passes and is
 //!   counted.
 
 mod effects;

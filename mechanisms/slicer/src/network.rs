@@ -1,4 +1,4 @@
-//! The IP header of a packet: its offset, and the length that it gives for the packet.
+//! The IP header of a packet: its offset, and the length of the packet that it states.
 
 use element::{Base, Packet};
 use wire::{FromBytes, Layers, LinkType, ether_type, ipv4, ipv6};
@@ -6,9 +6,9 @@ use wire::{FromBytes, Layers, LinkType, ether_type, ipv4, ipv6};
 /// The length of an Ethernet header in bytes, without tags.
 pub(crate) const ETHERNET: usize = 14;
 
-/// Returns the offset of the IP header that follows the link header; `None` if the packet is not IP. Walks
-/// over VLAN tags only, because other headers in between have lengths of their own. Without a link header
-/// the offset is 0.
+/// Returns the offset of the IP header that follows the link header; `None` if the packet is not IP, or its
+/// IP header was stripped. Walks over VLAN tags only, because other headers in between have lengths of their
+/// own. Without a link header the offset is 0.
 #[inline]
 pub(crate) fn network_start(packet: &Packet) -> Option<usize> {
     match packet.offset(Base::Network) {
@@ -34,8 +34,8 @@ fn walk(packet: &Packet) -> Option<usize> {
     layers.l3.filter(|_| is_ip).or_else(|| is_bare().then_some(0))
 }
 
-/// Returns the length in bytes that the IP header at the start of `data` gives for the packet; `None` if
-/// there is no IP header.
+/// Returns the length in bytes of the packet, IP header included, that the IP header at the start of `data`
+/// states; `None` if there is no complete IP header.
 pub(crate) fn ip_length(data: &[u8]) -> Option<usize> {
     match data.first()? >> 4 {
         4 => ipv4::Header::ref_from_prefix(data).ok().map(|(header, _)| header.total_length.get().into()),

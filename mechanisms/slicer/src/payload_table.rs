@@ -9,9 +9,9 @@
 //! Entries are assigned in rotation. If the next entry is still in use, the packet that was to take it
 //! passes whole, and the entry loses one of its TTL turns. When it has lost all turns, its payload expires,
 //! because the network function has probably dropped its packet. So no packets are dropped while the table
-//! is full, and each packet that a network function drops takes up an entry for TTL rounds. If it drops
-//! many packets, few packets are sliced; a small TTL helps, or more entries. A payload also expires when it
-//! has waited for TIMEOUT, so that no payload stays after the last packet.
+//! is full. Each packet that a network function drops takes up an entry for TTL rounds or until TIMEOUT. If
+//! it drops many packets, few packets are sliced; a small TTL helps, or more entries. A payload also expires
+//! when it has waited for TIMEOUT, so that no payload stays after the last packet.
 //!
 //! A token is 16 bytes long: an AES block of the worker, the entry, a number that the entry does not use
 //! again, and 48 zeros. It cannot be forged without the key. The key is generated at each start; if all
@@ -24,7 +24,8 @@
 //! - `ENTRIES`: the maximum number of payloads that wait at a time, per worker; if less than an eighth of
 //!   the packet pool is free, packets pass whole. `auto` is the number of packets of 500 bytes that can
 //!   arrive at the line rate within the service time.
-//! - `TTL`: the number of times that the rotation may find an entry in use before its payload expires.
+//! - `TTL`: the number of times that the rotation finds an entry in use until its payload expires; at least
+//!   1.
 //! - `TIMEOUT`: the time that a payload waits before it expires even if its entry has turns left; it
 //!   expires up to a third of that time later. With 0, a payload waits as long as it has turns. The time
 //!   has to be longer than any packet takes through the network function.
@@ -39,8 +40,8 @@
 //! ## Handlers
 //! - `entries`, `ttl`, `timeout`, `marker`: the arguments.
 //! - `waiting`: the number of payloads that wait.
-//! - `occupancy`: the distribution of the number of payloads that waited when batches arrived: lines with
-//!   an upper bound, and the number of batches below it.
+//! - `occupancy`: the distribution of the number of payloads that waited after a batch was sliced: lines
+//!   with a power of two, and the number of batches with numbers from half of it to below it.
 //! - `sliced`, `spliced`: the number of packets that were sliced and that were joined.
 //! - `tunnelled`: the number of packets among `spliced` that returned inside of a tunnel and were joined
 //!   there.
@@ -53,17 +54,19 @@
 //! - `ratio`: `bytes_in` divided by `bytes_crossed`.
 //! - `small`: the number of packets that passed whole because slicing is not worthwhile.
 //! - `long`: the number of packets that passed whole because they are longer than LONGEST.
-//! - `unsuitable`: the number of packets that passed whole because they are neither a complete TCP segment
-//!   nor a complete UDP datagram, open or reset a connection, have urgent data, go to a group of hosts, or
-//!   have headers of more than 112 bytes.
+//! - `unsuitable`: the number of packets that passed whole because Slice cannot slice them. They are neither
+//!   a complete TCP segment nor a complete UDP datagram, open or reset a connection, or go to a group of
+//!   hosts. Or they have urgent data, a source route or headers of more than 112 bytes.
 //! - `occupied`: the number of packets that passed whole because the next entry was in use.
-//! - `no_buffer`: the number of packets that passed whole because the packet pool was exhausted.
+//! - `no_buffer`: the number of packets that passed whole because less than an eighth of the packet pool was
+//!   free.
 //! - `remarked`: the number of packets from outside with the DSCP of the mark, or with such a packet
 //!   inside, that had to pass whole, and have lost the mark.
 //! - `foreign`: the number of packets from outside with a valid token, which could not be parked; they were
 //!   dropped.
 //! - `expired`: the number of payloads that expired.
-//! - `late`: the number of sliced packets that returned after their payload had expired; they were dropped.
+//! - `late`: the number of sliced packets that returned after their payload had expired, or after their
+//!   entry had got another payload; they were dropped.
 //! - `repeated`: the number of sliced packets that returned a second time; they were dropped.
 //! - `no_token`: the number of marked packets without a valid token, or with a part of one, also in
 //!   tunnels; they were dropped.
@@ -77,7 +80,8 @@
 //!   reports the first of these packets.
 //! - `quoted`: the number of ICMP errors of the network function in which the sliced packet was replaced by
 //!   the original packet.
-//! - `unrestored`: the number of ICMP errors that quote too little of a sliced packet for that.
+//! - `unrestored`: the number of ICMP errors about a sliced packet that quote too little of it for that, or
+//!   have extensions.
 //! - `reset`: sets all counts to zero.
 //!
 //! ## Example

@@ -31,7 +31,8 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// Returns the number of entries. If it is not configured, this is the number of packets of
-    /// [`THRESHOLD`] bytes that can arrive at the line rate during the service time.
+    /// [`THRESHOLD`] bytes that can arrive at the line rate during the service time. The result is limited
+    /// to the range from 1 to [`MOST`].
     pub(crate) fn entries(&self) -> usize {
         let Bandwidth(rate) = self.line_rate;
         let packets = u128::from(rate / u64::from(THRESHOLD)) * self.service_time.0.max(0) as u128;
@@ -236,8 +237,8 @@ impl Payloads {
         Ok(())
     }
 
-    /// Locks the state for the work on one batch. Only the elements of one worker do so, so the lock is
-    /// always free.
+    /// Locks the state for the work on one batch or handler. Only the elements of one worker do so, so the
+    /// lock is always free.
     pub(crate) fn open(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

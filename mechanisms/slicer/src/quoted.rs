@@ -3,9 +3,11 @@
 //!
 //! [`restore`] replaces the quoted headers by the original headers. After them it copies as much of the
 //! original payload as an error may contain: 576 bytes in all over IPv4 (RFC 1812, section 4.3.2.3), 1280
-//! over IPv6 (RFC 4443, section 2.4). Then the payload is freed, because its packet will not return. If the
-//! DSCP of the error itself was copied from the mark, it becomes the original's DSCP. An error that quotes
-//! too little to include the token passes unchanged; if it quotes the mark, it is counted as `unrestored`.
+//! over IPv6 (RFC 4443, section 2.4). Then the payload is freed, because its packet will not return, except
+//! after redirects and source quenches. If the DSCP of the error itself was copied from the mark, it becomes
+//! the original's DSCP. An error that quotes too little to include the token passes unchanged; if it quotes
+//! the mark, it is counted as `unrestored`. An error with extensions after the quotation (RFC 4884) passes
+//! unchanged and is counted, too.
 
 use element::{DropReason, Packet};
 use packet::Pool;
@@ -72,7 +74,8 @@ impl Error {
         // The length field of the quotation, which is not 0 if extensions follow (RFC 4884, section 4).
         let has_extensions =
             !goes_on && data.get(message + if is_ipv6 { 4 } else { 5 }).is_some_and(|&n| n > 0);
-        // Only errors of these types have the length field; others use its byte for other numbers.
+        // Errors of these types have the length field. Parameter problems over IPv4 have it, too (RFC 4884,
+        // section 4), but are not recognized here; other errors use its byte for other numbers.
         let has_extensions = has_extensions && (kind == 1 && is_ipv6 || matches!(kind, 3 | 11));
         (is_error && quoted < end && end <= data.len()).then_some(Error {
             is_ipv6,

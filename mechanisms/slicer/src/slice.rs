@@ -10,10 +10,10 @@
 //! connection see its progress.
 //!
 //! Packets over IPv4 and IPv6 are sliced, after VLAN tags or without a link header. Fragments, other
-//! protocols, segments with SYN, RST or urgent data, packets with source routes and packets with headers of
-//! more than 112 bytes pass whole, and so do all packets while the table is full. A wrong checksum of the
-//! sender is right in the sliced packet, and as wrong as before in the joined packet: the network function
-//! in between cannot detect it.
+//! protocols, and segments with SYN, RST or urgent data pass whole. So do packets with source routes, with
+//! headers of more than 112 bytes, or to groups of hosts, and packets that find the next entry of the table
+//! in use. A wrong checksum of the sender is right in the sliced packet, and as wrong as before in the
+//! joined packet: the network function in between cannot detect it.
 //!
 //! Elements between Slice and Splice must not read payloads. Elements that show or record packets may be
 //! there: they see the sliced packets. Elements that read the length of a packet get the original length by

@@ -22,10 +22,10 @@
 //!   below are those of that table.
 //! - `waiting`, `occupancy`, `sliced`, `spliced`, `tunnelled`, `missing`: as for PayloadTable.
 //! - `bytes_in`, `bytes_crossed`, `ratio`: as for PayloadTable.
-//! - `small`, `long`, `unsuitable`, `occupied`, `no_buffer`, `remarked`, `foreign`: as for PayloadTable,
-//!   about packets that passed whole.
-//! - `expired`, `late`, `repeated`, `no_token`, `changed`, `hidden`, `unmarked`, `quoted`, `unrestored`: as
-//!   for PayloadTable, about packets that did not return as they left.
+//! - `small`, `long`, `unsuitable`, `occupied`, `no_buffer`, `remarked`: as for PayloadTable, about packets
+//!   that passed whole.
+//! - `foreign`, `expired`, `late`, `repeated`, `no_token`, `changed`, `hidden`, `unmarked`, `quoted`,
+//!   `unrestored`: as for PayloadTable, about packets that were dropped or did not return as they left.
 //! - `reset`: sets all counts to zero.
 //!
 //! ## Example

@@ -41,7 +41,8 @@ impl Slicing {
     }
 
     /// Slices the packets of a batch for which this is worthwhile, in place. Other packets stay whole,
-    /// except packets from outside with a valid token, which are dropped.
+    /// except packets that must not look like sliced packets: these are sliced at any size or, if they have
+    /// a valid token and cannot be parked, dropped.
     #[inline]
     pub(crate) fn slice_all(&self, cx: &mut Cx<'_>, payloads: &Payloads, batch: &mut Batch) {
         let worker = cx.worker().0 as u8;
@@ -205,8 +206,8 @@ impl Slicing {
     }
 }
 
-/// True if a packet must be sliced at any size: it has the mark or a valid token, or contains a packet with
-/// one of them.
+/// True if a packet must be sliced at any size: it has the mark or a valid token, or it is a UDP datagram
+/// that contains a packet with one of them.
 #[inline]
 fn must_be_sliced(state: &State, marks: bool, headers: &Headers, packet: &Packet) -> bool {
     let data = packet.data();

@@ -16,10 +16,10 @@
 //! at the end of other packets. Encrypted or compressed packets cannot be seen: they leave without their
 //! payloads, and PayloadTable's `missing` counts them. Such packets must reach the network function whole.
 //!
-//! The network function does not see the original length of the packet, so it neither fragments packets
-//! that do not fit into its interface nor reports that they are too big. Where that matters, set MTU to the
-//! MTU of that interface: packets that are longer without their link header leave by output 1, for
-//! IPFragmenter and ICMPError downstream; without that output they are dropped. Packets in tunnels whose
+//! The network function does not see the original length of a packet. So it does not fragment packets that
+//! do not fit into its interface, and does not report that they are too big. Where that matters, set MTU to
+//! the MTU of that interface: joined packets that are longer without their link header leave by output 1,
+//! for IPFragmenter and ICMPError downstream; without that output they are dropped. Packets in tunnels whose
 //! outermost IP header is IPv4 and allows fragments leave by output 1, too. In other tunnels, the sender of
 //! the inner packet should send shorter packets: the packet that it has sent leaves by output 2 in place of
 //! the packet in the tunnel, for ICMPError. Without that output, or if the inner packet may be fragmented,
@@ -32,8 +32,8 @@
 //!
 //! ## Arguments
 //! - `TABLE`: the PayloadTable.
-//! - `MTU`: the maximum length in bytes of packets that leave by output 0, without the link header; 0 for
-//!   any.
+//! - `MTU`: the maximum length in bytes of joined packets that leave by output 0, without the link header; 0
+//!   for any. Packets without a token are not checked.
 //!
 //! ## Handlers
 //! None; the PayloadTable counts.

@@ -35,17 +35,14 @@ pub(crate) struct Splicing {
     lost: Vec<(Packet, DropReason)>,
     long: Vec<Packet>,
     back: Vec<Packet>,
-    /// `mtu` is the maximum length in bytes, without the link header, of packets that leave by the normal
-    /// output; 0 for any. Longer packets leave by output `other`. Packets that their sender must shorten
-    /// leave by output `other + 1`.
     mtu: u32,
     other: usize,
 }
 
 impl Splicing {
-    /// Creates the operation. `mtu` is the maximum length in bytes, without the link header, of packets
-    /// that leave by the normal output; 0 for any. Longer packets leave by output `other`. Packets that
-    /// their sender must shorten leave by output `other + 1`.
+    /// Creates the operation. `mtu` is the maximum length in bytes, without the link header, of joined
+    /// packets that leave by the normal output; 0 for any. Longer joined packets leave by output `other`.
+    /// Packets that their sender must shorten leave by output `other + 1`.
     pub(crate) fn new(mtu: u32, other: usize) -> Splicing {
         Splicing { mtu, other, ..Splicing::default() }
     }

@@ -61,9 +61,11 @@ pub const SWEEP: usize = 4096;
 /// The reason for which a valid token finds no payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// The payload has expired, by its turns or by time, or its entry has been assigned again.
+    /// The payload has expired, by its turns or by time, or its entry has been assigned again or does not
+    /// exist.
     Expired,
-    /// The payload was joined already, or freed when its packet was dropped.
+    /// The payload was joined already, or was freed because its packet was dropped or quoted in an ICMP
+    /// error.
     Taken,
 }
 
@@ -76,7 +78,7 @@ struct Entry {
     parked: Option<Parked>,
     /// The generation of the payload that is in the entry, or was the last in it.
     generation: u64,
-    /// The number of times that the rotation may still reach the entry before the payload expires.
+    /// The number of times that the rotation still has to reach the entry until the payload expires.
     turns: u32,
     /// True if the last payload of the entry has expired, false if it was taken out.
     is_expired: bool,
@@ -171,7 +173,8 @@ impl ParkedPayloads {
         self.pass_on();
     }
 
-    /// Checks at most `most` entries, from where the last call stopped. Passes to `gone` the payloads that
+    /// Checks at most `most` entries, from where the last call stopped; from the first entry if the last
+    /// call reached the end or `most` is the number of entries or more. Passes to `gone` the payloads that
     /// have waited for more than `longest` units of time at the time `now`. Times count modulo 2^32.
     pub fn sweep(&mut self, (now, longest): (u32, u32), most: usize, mut gone: impl FnMut(Parked)) {
         if self.cursor >= self.entries.len() || most >= self.entries.len() {

@@ -6,9 +6,9 @@
 //! has 64 bits, of which the lower log2(N) bits are the index and the others the generation; here 128 bits
 //! leave room for an authenticator, the zeros.
 //!
-//! The key is generated at each start. An attacker without the key produces a block that decrypts to 48
-//! zeros once in 2^48 attempts, and learns nothing from visible tokens. No token can be used twice, because
-//! each generation is joined once.
+//! The key is generated at each start, except in repeatable runs, which have a fixed key. An attacker
+//! without the key produces a block that decrypts to 48 zeros once in 2^48 attempts, and learns nothing from
+//! visible tokens. No token can be used twice, because each generation is joined once.
 
 use aes::Aes128;
 use aes::cipher::{Block, BlockDecrypt, BlockEncrypt, KeyInit};
@@ -33,7 +33,8 @@ pub struct PayloadPlace {
     pub worker: u8,
     /// The index of the entry in the table, below 2^24.
     pub index: u32,
-    /// The generation: how many payloads the entry had before, modulo [`GENERATIONS`].
+    /// The generation of the payload: a number that grows by 1 with each payload of the entry, modulo
+    /// [`GENERATIONS`].
     pub generation: u64,
 }
 

@@ -18,7 +18,7 @@ use crate::token::MARKER;
 
 /// The maximum number of headers that are recorded around an inner packet. With more, the packet is sealed.
 const MOST: usize = 20;
-/// The maximum number of headers that are walked over, including headers that are not recorded.
+/// The maximum number of steps of a walk. An IP header takes two steps, most other headers take one.
 const STEPS: usize = 48;
 
 /// EtherTypes of tunnels that `wire` does not define.
@@ -58,6 +58,7 @@ mod port {
 }
 
 /// True if packets of this IP protocol may contain other packets, so that a sliced packet may be inside.
+/// False for UDP, although tunnels use it.
 pub fn carries_others(protocol: u8) -> bool {
     use ip_protocol::{AH, ESP, GRE, IPV4, IPV6};
     use protocol::{COMPRESSION, ETHER_IP, L2TP, MPLS};
@@ -293,7 +294,8 @@ pub struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// Starts a walk at the link header of a packet. `data` is the first bytes of the packet, `length` its
-    /// whole length. `None` if the link type is not known.
+    /// whole length. `None` if the link type is not known, or the header of a Linux cooked capture is
+    /// truncated.
     pub fn frame(data: &'a [u8], length: usize, link: LinkType) -> Option<Walk<'a>> {
         let announced = |at: usize| data.get(at..)?.first_chunk().map(|kind| u16::from_be_bytes(*kind));
         let (at, next) = match link {

@@ -18,7 +18,8 @@ use crate::serde_params::Param;
 use crate::synthesis::synthesized;
 use crate::{Settings, median, workers};
 
-/// A switch for each mechanism: true if it is on.
+/// A switch for each mechanism that works on one worker, true if the mechanism is on. Sprayer needs several
+/// workers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct On {
     juggler: bool,

@@ -19,7 +19,8 @@ pub struct Axis {
 /// The scale of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
-    /// A linear scale, which starts at 0 unless values are negative or few.
+    /// A linear scale. It starts at 0, unless there are negative values, or the axis is horizontal and has
+    /// few values, which are whole numbers.
     Linear,
     /// A logarithmic scale. Values that are not positive are left out.
     Log,
@@ -224,7 +225,8 @@ fn ticks_between(low: f64, high: f64) -> Vec<f64> {
     })
 }
 
-/// Formats the label of a number as short as possible, with k for thousands and M for millions.
+/// Formats the label of a number as short as possible, with k for thousands from 10,000 on, and M for
+/// millions.
 fn number(value: f64) -> String {
     let short = |value: f64, unit: &str| {
         let text = format!("{value:.2}");

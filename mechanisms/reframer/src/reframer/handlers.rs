@@ -183,7 +183,8 @@ fn real(sum: u64, count: u64) -> String {
 }
 
 impl Reframer {
-    /// The number of packets that left, including packets that were dropped because they were superfluous.
+    /// Returns the number of packets that left, including ACKs that were dropped because they were
+    /// superfluous.
     fn sent(&self) -> u64 {
         self.statistics.released + self.statistics.passed
     }

@@ -130,7 +130,7 @@ fn behind_paths(
 ) -> Result<Vec<String>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let capture = folder.path().join("segments.pcap");
-    // The number of packets lets each flow send several times 64 KiB.
+    // With the larger number of packets, each of 1024 flows sends 64 KiB twice.
     let packets = if run.is_small() { 5_000 } else { 100_000 };
     juggling::write_capture(&capture, packets, flows).map_err(|error| error.to_string())?;
     let text = format!(

@@ -91,7 +91,8 @@ pub(in super::super) fn rate_per_core(run: &FigureRun<'_>) -> Result<FigureResul
 
 /// Returns the highest rate, in packets per second, at which at most one packet of a hundred is missed; and
 /// the rate at which packets are taken if they do not arrive at a rate. The search begins at 1.2 times the
-/// second rate and lowers the rate in steps.
+/// second rate and lowers the rate in steps; if even 0.4 times that rate is too high, the result is 0.3
+/// times that rate.
 fn highest(run: &FigureRun<'_>, capture: &Path, chain: &str, threads: usize) -> Result<[f64; 2], String> {
     let arriving = |rate: f64| {
         let nic = format!("InMemoryNic({}, LOOPS -1, RATE {rate:.0}, RING 4096)", capture.display());

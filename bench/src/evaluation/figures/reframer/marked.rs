@@ -23,8 +23,8 @@ fn flow(frame: &[u8]) -> Option<Flow> {
     Some(flow)
 }
 
-/// Writes a copy of a capture in which packets of flows with at least `large` packets are marked. The marks
-/// of all other IPv4 packets are removed. Reads the capture twice.
+/// Writes a copy of a capture in which packets of flows with at least `large` packets are marked. Other
+/// packets get a DS field of 0. Only IPv4 packets without options change. Reads the capture twice.
 pub(super) fn mark_large(capture: &Path, large: u32, output: &Path) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| format!("{}: {error}", capture.display());
     let mut packets: HashMap<Flow, u32> = HashMap::new();

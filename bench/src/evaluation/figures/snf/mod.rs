@@ -19,8 +19,8 @@ use crate::{Row, Settings};
 const FORMS: [&str; 2] = ["original", "synthesized"];
 const KINDS: [Kind; 2] = [Kind::Routers, Kind::Translators];
 
-/// Measures both forms of a case in turns and returns a row for each. `more` are additional parameters of
-/// the rows.
+/// Measures all forms of a case in turns (with machine code, also a form with tables only) and returns a row
+/// for each. `more` are additional parameters of the rows.
 fn measure(settings: &Settings, case: &Case, more: &[(&'static str, Param)]) -> Result<Vec<Row>, String> {
     let mut contenders = case.contenders(settings.packets)?;
     contenders.iter_mut().for_each(|(params, _)| params.extend(more.iter().cloned()));
