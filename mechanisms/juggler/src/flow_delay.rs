@@ -48,7 +48,7 @@ use flow::{FiveTupleKey, KeyHasher};
 use crate::delay_queue::{DelayQueue, LONGEST};
 use crate::tcp_header::{READS, locate};
 
-/// The class.
+/// The element class `FlowDelay`.
 pub static CLASS: Class = Class {
     name: "FlowDelay",
     processing: "h/h",

@@ -125,7 +125,7 @@ use crate::queue::{Piece, SegmentRun};
 use crate::settings::{AutoMicros, Settings};
 use crate::statistics::Statistics;
 
-/// The class.
+/// The element class `Juggler`.
 pub static CLASS: Class = Class {
     name: "Juggler",
     processing: "h/h",

@@ -50,7 +50,7 @@ use wire::tcp::flags;
 
 use crate::tcp_header::{LocatedSegment, READS, TcpHeader, locate};
 
-/// The class.
+/// The element class `PathSelector`.
 pub static CLASS: Class = Class {
     name: "PathSelector",
     ports: "1/1-",

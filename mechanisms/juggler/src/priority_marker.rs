@@ -55,7 +55,7 @@ use wire::tcp::flags;
 
 use crate::tcp_header::{READS, locate};
 
-/// The class.
+/// The element class `PriorityMarker`.
 pub static CLASS: Class = Class {
     name: "PriorityMarker",
     ports: "2/2",

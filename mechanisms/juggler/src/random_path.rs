@@ -46,7 +46,7 @@ use element::{
 
 use crate::delay_queue::{DelayQueue, LONGEST};
 
-/// The class.
+/// The element class `RandomPath`.
 pub static CLASS: Class = Class {
     name: "RandomPath",
     processing: "h/h",

@@ -37,7 +37,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 use crate::cut::{Cutter, complete, is_large_segment, is_partial};
 use crate::outgoing::add;
 
-/// The class.
+/// The element class `Segment`.
 pub static CLASS: Class = Class {
     name: "Segment",
     processing: "h/h",

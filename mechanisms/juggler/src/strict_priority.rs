@@ -41,7 +41,7 @@ use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Hold, Order, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 
-/// The class.
+/// The element class `StrictPriority`.
 pub static CLASS: Class = Class {
     name: "StrictPriority",
     processing: "h/h",

@@ -35,7 +35,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, T
 use crate::settings::{Count, Micros, batch_length};
 use crate::statistics::mean;
 
-/// The class.
+/// The element class `Batcher`.
 pub static CLASS: Class = Class {
     name: "Batcher",
     processing: "h/h",

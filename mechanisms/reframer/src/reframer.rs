@@ -99,7 +99,7 @@ use crate::statistics::Statistics;
 use handlers::HANDLERS;
 pub(crate) use handlers::OF_SF_MAKER;
 
-/// The class.
+/// The element class `Reframer`.
 pub static CLASS: Class = Class {
     name: "Reframer",
     processing: "h/h",

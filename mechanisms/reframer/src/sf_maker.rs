@@ -63,7 +63,7 @@ use crate::lists::Priority;
 use crate::reframer::{OF_SF_MAKER, build};
 use crate::settings::{Bypass, Count, Micros, ReframerSettings, batch_length};
 
-/// The class.
+/// The element class `SFMaker`.
 pub static CLASS: Class = Class {
     name: "SFMaker",
     processing: "h/h",

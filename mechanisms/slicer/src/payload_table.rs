@@ -103,7 +103,7 @@ use element::{Args, Class, Cx, Effects, Element, Handler, Timestamp, manual};
 use crate::effects::table_state;
 use crate::payloads::{Payloads, Settings, State};
 
-/// The class.
+/// The element class `PayloadTable`.
 pub static CLASS: Class = Class {
     name: "PayloadTable",
     ports: "0/0",

@@ -59,7 +59,7 @@ use crate::effects::{case, table_state};
 use crate::payloads::Payloads;
 use crate::slicing::Slicing;
 
-/// The class.
+/// The element class `Slice`.
 pub static CLASS: Class = Class {
     name: "Slice",
     manual: manual!("slice.rs"),

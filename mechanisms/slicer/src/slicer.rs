@@ -55,7 +55,7 @@ use crate::slicing::Slicing;
 use crate::splice::MTU;
 use crate::splicing::Splicing;
 
-/// The class.
+/// The element class `Slicer`.
 pub static CLASS: Class = Class {
     name: "Slicer",
     ports: "2/2-4",

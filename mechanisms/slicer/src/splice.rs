@@ -58,7 +58,7 @@ use crate::payloads::Payloads;
 use crate::slice::named_table;
 use crate::splicing::Splicing;
 
-/// The class.
+/// The element class `Splice`.
 pub static CLASS: Class = Class {
     name: "Splice",
     ports: "1/1-3",

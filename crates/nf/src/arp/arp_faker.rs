@@ -24,7 +24,7 @@ use wire::{LinkType, arp, ethernet};
 
 use super::{FRAME, Party, frame};
 
-/// The class.
+/// The element class `ARPFaker`.
 pub static CLASS: Class = Class {
     name: "ARPFaker",
     ports: "0/1",

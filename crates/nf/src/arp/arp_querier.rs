@@ -107,7 +107,7 @@ use crate::editing::{annotation, bytes, constant, value, when, within};
 use crate::ethernet::encapsulated;
 use crate::ethernet::vlan::TCI;
 
-/// The class.
+/// The element class `ARPQuerier`.
 pub static CLASS: Class = Class {
     name: "ARPQuerier",
     ports: "2/1-3",

@@ -43,7 +43,7 @@ use super::entries::{self, Entry};
 use super::{FRAME, Party, frame, headers, is_operation, prefix_or_address};
 use crate::editing::{Fate, annotation, aside, bytes, constant, each_or_aside, header_at, value};
 
-/// The class.
+/// The element class `ARPResponder`.
 pub static CLASS: Class = Class {
     name: "ARPResponder",
     ports: "1/1-2",

@@ -50,7 +50,7 @@ use wire::MacAddr;
 
 use super::table::{self, Limits, NoWaiters, Shared, Table, Waiters};
 
-/// The class.
+/// The element class `ARPTable`.
 pub static CLASS: Class = Class {
     name: "ARPTable",
     ports: "0/0",

@@ -40,7 +40,7 @@ use wire::{IntoBytes, U16, icmp, icmp_names, ip_protocol};
 use super::{Destination, Outer, Template, identification, next_id};
 use crate::editing::{Fate, bytes, constant, each, missing, sum_from, value};
 
-/// The class.
+/// The element class `ICMPIPEncap`.
 pub static CLASS: Class = Class {
     name: "ICMPIPEncap",
     manual: manual!("icmp_ip_encap.rs"),

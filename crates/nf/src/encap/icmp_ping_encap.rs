@@ -32,7 +32,7 @@ use wire::icmp::kind;
 use super::icmp_ip_encap::{HANDLERS, IcmpIpEncap};
 use crate::editing::missing;
 
-/// The class.
+/// The element class `ICMPPingEncap`.
 pub static CLASS: Class = Class {
     name: "ICMPPingEncap",
     manual: manual!("icmp_ping_encap.rs"),

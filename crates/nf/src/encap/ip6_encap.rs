@@ -39,7 +39,7 @@ use wire::{IntoBytes, U16, ipv6};
 use super::ProtocolNumber;
 use crate::editing::{bytes, constant, each, header_at, missing, otherwise, value};
 
-/// The class.
+/// The element class `IP6Encap`.
 pub static CLASS: Class = Class {
     name: "IP6Encap",
     manual: manual!("ip6_encap.rs"),

@@ -41,7 +41,7 @@ use wire::ipv4;
 use super::{Destination, Outer, ProtocolNumber};
 use crate::editing::{each, missing, value};
 
-/// The class.
+/// The element class `IPEncap`.
 pub static CLASS: Class = Class {
     name: "IPEncap",
     manual: manual!("ip_encap.rs"),

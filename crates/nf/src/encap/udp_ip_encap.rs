@@ -39,7 +39,7 @@ use wire::{IntoBytes, U16, ip_protocol, ipv4, udp};
 use super::{Destination, Outer, Template};
 use crate::editing::{Fate, bytes, constant, each, missing, sum_from};
 
-/// The class.
+/// The element class `UDPIPEncap`.
 pub static CLASS: Class = Class {
     name: "UDPIPEncap",
     manual: manual!("udp_ip_encap.rs"),

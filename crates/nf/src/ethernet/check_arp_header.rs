@@ -33,7 +33,7 @@ use wire::{arp, ether_type};
 use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
 use crate::editing::{bytes, checked, header_at, header_behind};
 
-/// The class.
+/// The element class `CheckARPHeader`.
 pub static CLASS: Class = Class {
     name: "CheckARPHeader",
     ports: "1/1-2",

@@ -20,7 +20,7 @@ use wire::crc32;
 
 use crate::editing::otherwise;
 
-/// The class.
+/// The element class `CheckCRC32`.
 pub static CLASS: Class = Class {
     name: "CheckCRC32",
     manual: manual!("check_crc32.rs"),

@@ -35,7 +35,7 @@ use crate::editing::bytes;
 use crate::patterns;
 use crate::sorting::{Fate, Sorter};
 
-/// The class.
+/// The element class `Classifier`.
 pub static CLASS: Class = Class {
     name: "Classifier",
     ports: "1/1-",

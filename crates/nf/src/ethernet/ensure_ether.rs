@@ -29,7 +29,7 @@ use wire::{FromBytes, IntoBytes, LinkType, MacAddr, ether_type, ethernet};
 
 use crate::editing::{Fate, bytes, each, otherwise, pure, when};
 
-/// The class.
+/// The element class `EnsureEther`.
 pub static CLASS: Class = Class {
     name: "EnsureEther",
     manual: manual!("ensure_ether.rs"),

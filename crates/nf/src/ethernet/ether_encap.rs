@@ -30,7 +30,7 @@ use element::effects::{Action, Case, Field, Filter, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use wire::{IntoBytes, LinkType, MacAddr, ethernet};
 
-/// The class.
+/// The element class `EtherEncap`.
 pub static CLASS: Class = Class {
     name: "EtherEncap",
     manual: manual!("ether_encap.rs"),

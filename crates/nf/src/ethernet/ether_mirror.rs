@@ -19,7 +19,7 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use crate::editing::{bytes, each, otherwise};
 
-/// The class.
+/// The element class `EtherMirror`.
 pub static CLASS: Class = Class {
     name: "EtherMirror",
     manual: manual!("ether_mirror.rs"),

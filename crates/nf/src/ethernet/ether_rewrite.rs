@@ -29,7 +29,7 @@ use element::effects::{Action, Case, Filter, Predicate, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use wire::MacAddr;
 
-/// The class.
+/// The element class `EtherRewrite`.
 pub static CLASS: Class = Class {
     name: "EtherRewrite",
     manual: manual!("ether_rewrite.rs"),

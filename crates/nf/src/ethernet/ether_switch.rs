@@ -54,7 +54,7 @@ use crate::editing::{bytes, when};
 use crate::five_tuple::LOOKED_AT;
 use crate::switch::hub::declare_flood;
 
-/// The class.
+/// The element class `EtherSwitch`.
 pub static CLASS: Class = Class {
     name: "EtherSwitch",
     ports: "2-/=",

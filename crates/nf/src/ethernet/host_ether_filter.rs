@@ -30,7 +30,7 @@ use wire::{FromBytes, MacAddr, ethernet};
 
 use crate::editing::{Fate, aside, bytes, constant, each_or_aside, otherwise, value, within};
 
-/// The class.
+/// The element class `HostEtherFilter`.
 pub static CLASS: Class = Class {
     name: "HostEtherFilter",
     ports: "1/1-2",

@@ -35,7 +35,7 @@ use element::{Class, manual};
 
 use super::ether_switch::{SWITCH, build};
 
-/// The class.
+/// The element class `ListenEtherSwitch`.
 pub static CLASS: Class = Class {
     name: "ListenEtherSwitch",
     ports: "-/=+",

@@ -22,7 +22,7 @@ use element::{Base, Batch, Class, Cx, Effects, Element, manual};
 
 use crate::editing::{header_at, otherwise};
 
-/// The class.
+/// The element class `MarkMACHeader`.
 pub static CLASS: Class = Class {
     name: "MarkMACHeader",
     manual: manual!("mark_mac_header.rs"),

@@ -21,7 +21,7 @@ use wire::crc32;
 
 use crate::editing::{otherwise, pure};
 
-/// The class.
+/// The element class `SetCRC32`.
 pub static CLASS: Class = Class {
     name: "SetCRC32",
     manual: manual!("set_crc32.rs"),

@@ -31,7 +31,7 @@ use wire::MacAddr;
 
 use crate::editing::{annotation, bytes, each_or_aside, or_aside, value};
 
-/// The class.
+/// The element class `StoreEtherAddress`.
 pub static CLASS: Class = Class {
     name: "StoreEtherAddress",
     ports: "1/1-2",

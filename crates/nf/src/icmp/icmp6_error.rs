@@ -48,7 +48,7 @@ use wire::{FromBytes, IntoBytes, U16, U32, checksum, ip_protocol, ipv6};
 use super::{answer, declared, quote};
 use crate::editing::missing;
 
-/// The class.
+/// The element class `ICMP6Error`.
 pub static CLASS: Class = Class {
     name: "ICMP6Error",
     manual: manual!("icmp6_error.rs"),

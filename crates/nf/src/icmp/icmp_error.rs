@@ -50,7 +50,7 @@ use crate::editing::{missing, value};
 use crate::encap::icmp_ip_encap::{parse_code, parse_kind};
 use crate::ip::Addresses;
 
-/// The class.
+/// The element class `ICMPError`.
 pub static CLASS: Class = Class {
     name: "ICMPError",
     manual: manual!("icmp_error.rs"),

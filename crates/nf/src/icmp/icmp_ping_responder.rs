@@ -28,7 +28,7 @@ use wire::{FromBytes, icmp, ip_protocol};
 
 use crate::editing::{Fate, bytes, checked, constant, each_or_aside, ipv4, sum_from};
 
-/// The class.
+/// The element class `ICMPPingResponder`.
 pub static CLASS: Class = Class {
     name: "ICMPPingResponder",
     ports: "1/1-2",

@@ -49,7 +49,7 @@ use wire::{FromBytes, IntoBytes, U16, U32, checksum, icmp, ip_protocol, ipv4};
 
 use crate::editing::{ipv4_with_options, missing, value};
 
-/// The class.
+/// The element class `ICMPPingSource`.
 pub static CLASS: Class = Class {
     name: "ICMPPingSource",
     aliases: &["ICMPSendPings"],

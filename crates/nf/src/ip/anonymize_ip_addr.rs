@@ -34,7 +34,7 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manu
 use wire::checksum::Delta;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};
 
-/// The class.
+/// The element class `AnonymizeIPAddr`.
 pub static CLASS: Class = Class {
     name: "AnonymizeIPAddr",
     ports: "1/1-2",

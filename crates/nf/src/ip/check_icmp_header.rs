@@ -35,7 +35,7 @@ use super::check_tcp_header::{self, ipv4_of};
 use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
 use crate::editing::{bytes, checked, ipv4_of_protocol, length_from, rest_from, sum_from};
 
-/// The class.
+/// The element class `CheckICMPHeader`.
 pub static CLASS: Class = Class {
     name: "CheckICMPHeader",
     ports: "1/1-2",

@@ -39,7 +39,7 @@ use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
 use crate::editing::{bytes, header_at, or_aside, pure, within};
 use classify::IntervalSet;
 
-/// The class.
+/// The element class `CheckIP6Header`.
 pub static CLASS: Class = Class {
     name: "CheckIP6Header",
     ports: "1/1-2",

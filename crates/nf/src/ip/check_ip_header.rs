@@ -45,7 +45,7 @@ use wire::{FromBytes, checksum, ipv4};
 use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
 use crate::editing::{bytes, checked, header_at, header_behind, ipv4_header_length, ipv4_total, within};
 
-/// The class.
+/// The element class `CheckIPHeader`.
 pub static CLASS: Class = DESCRIPTION;
 
 pub(super) const DESCRIPTION: Class = Class {

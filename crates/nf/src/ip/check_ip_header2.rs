@@ -30,7 +30,7 @@ use element::{Class, manual};
 
 use super::check_ip_header::{DESCRIPTION, build};
 
-/// The class.
+/// The element class `CheckIPHeader2`.
 pub static CLASS: Class = Class {
     name: "CheckIPHeader2",
     manual: manual!("check_ip_header2.rs"),

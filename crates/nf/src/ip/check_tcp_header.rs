@@ -35,7 +35,7 @@ use crate::editing::{
     bytes, checked, ipv4_of_protocol, ipv4_total, ipv4_with_options, rest_from, sum_from, within,
 };
 
-/// The class.
+/// The element class `CheckTCPHeader`.
 pub static CLASS: Class = Class {
     name: "CheckTCPHeader",
     ports: "1/1-2",

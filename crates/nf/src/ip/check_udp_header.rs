@@ -34,7 +34,7 @@ use super::check_tcp_header::{self, from_network, ipv4_of};
 use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
 use crate::editing::{bytes, checked, ipv4_header_length, ipv4_of_protocol, rest_from, sum_from, within};
 
-/// The class.
+/// The element class `CheckUDPHeader`.
 pub static CLASS: Class = Class {
     name: "CheckUDPHeader",
     ports: "1/1-2",

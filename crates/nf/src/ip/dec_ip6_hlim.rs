@@ -25,7 +25,7 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Tal
 use super::ip6_mirror::ipv6;
 use crate::editing::{aside, bytes, needs, otherwise};
 
-/// The class.
+/// The element class `DecIP6HLIM`.
 pub static CLASS: Class = Class {
     name: "DecIP6HLIM",
     ports: "1/1-2",

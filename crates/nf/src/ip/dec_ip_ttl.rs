@@ -32,7 +32,7 @@ use element::effects::{
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Tally, manual};
 use wire::{FromBytes, checksum, ipv4};
 
-/// The class.
+/// The element class `DecIPTTL`.
 pub static CLASS: Class = Class {
     name: "DecIPTTL",
     ports: "1/1-2",

@@ -29,7 +29,7 @@ use wire::{FromBytes, checksum, ipv4};
 
 use crate::editing::{annotation, constant, otherwise};
 
-/// The class.
+/// The element class `FixIPSrc`.
 pub static CLASS: Class = Class {
     name: "FixIPSrc",
     manual: manual!("fix_ip_src.rs"),

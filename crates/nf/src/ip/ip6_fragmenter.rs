@@ -43,7 +43,7 @@ use crate::editing::{
     annotation, aside, bytes, length_from, needs, otherwise, pure, refused, rest_from, when,
 };
 
-/// The class.
+/// The element class `IP6Fragmenter`.
 pub static CLASS: Class = Class {
     name: "IP6Fragmenter",
     ports: "1/1-2",

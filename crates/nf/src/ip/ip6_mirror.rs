@@ -29,7 +29,7 @@ use wire::{FromBytes, ip_protocol, ipv6};
 use super::ip_mirror::{set_ports, swapped, swapped_ports};
 use crate::editing::{Fate, bytes, each, needs, otherwise, pure};
 
-/// The class.
+/// The element class `IP6Mirror`.
 pub static CLASS: Class = Class {
     name: "IP6Mirror",
     manual: manual!("ip6_mirror.rs"),

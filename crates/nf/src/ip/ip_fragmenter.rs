@@ -43,7 +43,7 @@ use crate::editing::{
     rest_from, within,
 };
 
-/// The class.
+/// The element class `IPFragmenter`.
 pub static CLASS: Class = Class {
     name: "IPFragmenter",
     ports: "1/1-2",

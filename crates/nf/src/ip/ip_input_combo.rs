@@ -36,7 +36,7 @@ use super::check_ip_header::Checks;
 use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
 use crate::editing::constant;
 
-/// The class.
+/// The element class `IPInputCombo`.
 pub static CLASS: Class = Class {
     name: "IPInputCombo",
     manual: manual!("ip_input_combo.rs"),

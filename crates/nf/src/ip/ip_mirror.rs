@@ -33,7 +33,7 @@ use wire::{ip_protocol, tcp};
 
 use crate::editing::{Fate, bytes, each, ipv4, needs, otherwise};
 
-/// The class.
+/// The element class `IPMirror`.
 pub static CLASS: Class = Class {
     name: "IPMirror",
     manual: manual!("ip_mirror.rs"),

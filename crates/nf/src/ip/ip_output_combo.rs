@@ -47,7 +47,7 @@ use crate::basic::tee::emit_copies_of;
 use crate::editing::{annotation, constant, missing, needs, pure, when, within};
 use crate::sorting::{Fate, Sorter};
 
-/// The class.
+/// The element class `IPOutputCombo`.
 pub static CLASS: Class = Class {
     name: "IPOutputCombo",
     ports: "1/5",

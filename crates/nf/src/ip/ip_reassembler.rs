@@ -89,7 +89,7 @@ use super::reassembly::{Fit, Key, LEAST_BYTES, Piece, Store};
 use crate::editing::{annotation, bytes, ipv4_with_options, length_from};
 use crate::ethernet::vlan::tci_annotation;
 
-/// The class.
+/// The element class `IPReassembler`.
 pub static CLASS: Class = Class {
     name: "IPReassembler",
     ports: "1/1-2",

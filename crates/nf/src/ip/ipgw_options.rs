@@ -38,7 +38,7 @@ use wire::{FromBytes, checksum, ipv4};
 use super::check_ip_header::Addresses;
 use crate::editing::{annotation, needs, pure, refused};
 
-/// The class.
+/// The element class `IPGWOptions`.
 pub static CLASS: Class = Class {
     name: "IPGWOptions",
     ports: "1/1-2",

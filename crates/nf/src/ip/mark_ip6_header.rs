@@ -22,7 +22,7 @@ use wire::ipv6;
 
 use crate::editing::{header_at, otherwise};
 
-/// The class.
+/// The element class `MarkIP6Header`.
 pub static CLASS: Class = Class {
     name: "MarkIP6Header",
     manual: manual!("mark_ip6_header.rs"),

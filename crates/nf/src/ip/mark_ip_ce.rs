@@ -29,7 +29,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use super::service_type;
 use crate::editing::ipv4;
 
-/// The class.
+/// The element class `MarkIPCE`.
 pub static CLASS: Class = Class {
     name: "MarkIPCE",
     manual: manual!("mark_ip_ce.rs"),

@@ -22,7 +22,7 @@ use element::{Base, Batch, Class, Cx, Effects, Element, manual};
 
 use crate::editing::{constant, header_at, header_behind, ipv4_header_length};
 
-/// The class.
+/// The element class `MarkIPHeader`.
 pub static CLASS: Class = Class {
     name: "MarkIPHeader",
     manual: manual!("mark_ip_header.rs"),

@@ -27,7 +27,7 @@ use super::ip6_mirror::ipv6;
 use super::set_ip_dscp::{DESCRIPTION, SetDscp, Version};
 use crate::editing::{Fate, bytes, needs, otherwise};
 
-/// The class.
+/// The element class `SetIP6DSCP`.
 pub static CLASS: Class = Class {
     name: "SetIP6DSCP",
     manual: manual!("set_ip6_dscp.rs"),

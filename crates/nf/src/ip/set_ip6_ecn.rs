@@ -25,7 +25,7 @@ use element::{Class, manual};
 use super::set_ip_ecn::{DESCRIPTION, SetEcn};
 use super::set_ip6_dscp::V6;
 
-/// The class.
+/// The element class `SetIP6ECN`.
 pub static CLASS: Class = Class {
     name: "SetIP6ECN",
     manual: manual!("set_ip6_ecn.rs"),

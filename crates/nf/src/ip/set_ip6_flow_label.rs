@@ -29,7 +29,7 @@ use wire::ipv6;
 use super::set_ip6_hlim::{Field, SetField};
 use crate::editing::bytes;
 
-/// The class.
+/// The element class `SetIP6FlowLabel`.
 pub static CLASS: Class = Class {
     name: "SetIP6FlowLabel",
     manual: manual!("set_ip6_flow_label.rs"),

@@ -31,7 +31,7 @@ use wire::ipv6;
 use super::ip6_mirror::ipv6 as header;
 use crate::editing::{bytes, constant, each, needs, otherwise};
 
-/// The class.
+/// The element class `SetIP6Hlim`.
 pub static CLASS: Class = Class {
     name: "SetIP6Hlim",
     manual: manual!("set_ip6_hlim.rs"),

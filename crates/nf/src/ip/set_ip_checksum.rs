@@ -24,7 +24,7 @@ use wire::{FromBytes, checksum, ipv4};
 
 use crate::editing::{bytes, ipv4_header_length, is_marked, pure, rest_from, within};
 
-/// The class.
+/// The element class `SetIPChecksum`.
 pub static CLASS: Class = Class {
     name: "SetIPChecksum",
     manual: manual!("set_ip_checksum.rs"),

@@ -30,7 +30,7 @@ use element::{Args, Batch, Class, Complaint, Cx, Effects, Element, Handler, Inva
 use super::service_type;
 use crate::editing::{Fate, each};
 
-/// The class.
+/// The element class `SetIPDSCP`.
 pub static CLASS: Class = Class {
     name: "SetIPDSCP",
     manual: manual!("set_ip_dscp.rs"),

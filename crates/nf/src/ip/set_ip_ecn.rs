@@ -30,7 +30,7 @@ use element::{Args, Batch, Class, Cx, Effects, Element, Handler, Invalid, manual
 use super::set_ip_dscp::{V4, Version};
 use crate::editing::each;
 
-/// The class.
+/// The element class `SetIPECN`.
 pub static CLASS: Class = Class {
     name: "SetIPECN",
     manual: manual!("set_ip_ecn.rs"),

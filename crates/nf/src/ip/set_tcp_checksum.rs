@@ -29,7 +29,7 @@ use crate::editing::{
     bytes, ipv4_header_length, ipv4_total, ipv4_with_options, length_from, pure, rest_from, sum_from,
 };
 
-/// The class.
+/// The element class `SetTCPChecksum`.
 pub static CLASS: Class = Class {
     name: "SetTCPChecksum",
     manual: manual!("set_tcp_checksum.rs"),

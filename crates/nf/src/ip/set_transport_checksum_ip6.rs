@@ -29,7 +29,7 @@ use wire::{FromBytes, ip_protocol, ipv6};
 
 use crate::editing::{Fate, each, length_from, otherwise, pure, sum_from, when};
 
-/// The class.
+/// The element class `SetTransportChecksumIP6`.
 pub static CLASS: Class = Class {
     name: "SetTransportChecksumIP6",
     aliases: &["SetTCPChecksumIP6", "SetUDPChecksumIP6", "SetICMPChecksumIP6"],

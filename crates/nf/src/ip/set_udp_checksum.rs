@@ -22,7 +22,7 @@ use wire::{FromBytes, ip_protocol, udp};
 
 use crate::editing::{bytes, ipv4_with_options, length_from, or_aside, rest_from, sum_from, within};
 
-/// The class.
+/// The element class `SetUDPChecksum`.
 pub static CLASS: Class = Class {
     name: "SetUDPChecksum",
     ports: "1/1-2",

@@ -32,7 +32,7 @@ use packet::Annotations;
 use super::store_ip_address::address_and_place;
 use crate::editing::{bytes, checked, each_or_aside};
 
-/// The class.
+/// The element class `StoreIP6Address`.
 pub static CLASS: Class = Class {
     name: "StoreIP6Address",
     ports: "1/1-2",

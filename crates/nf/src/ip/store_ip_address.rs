@@ -35,7 +35,7 @@ use wire::{FromBytes, ip_protocol, tcp, udp};
 use crate::editing::{Fate, aside, bytes, checked, each_or_aside, ipv4, within};
 use classify::IntervalSet;
 
-/// The class.
+/// The element class `StoreIPAddress`.
 pub static CLASS: Class = Class {
     name: "StoreIPAddress",
     ports: "1/1-2",

@@ -20,7 +20,7 @@ use crate::editing::each;
 use crate::stripping::{effects, to_header};
 use element::effects::Number;
 
-/// The class.
+/// The element class `StripIPHeader`.
 pub static CLASS: Class = Class {
     name: "StripIPHeader",
     manual: manual!("strip_ip_header.rs"),

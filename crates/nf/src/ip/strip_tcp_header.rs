@@ -22,7 +22,7 @@ use wire::{FromBytes, tcp};
 use crate::editing::{Fate, bytes, each, is_marked};
 use crate::stripping::{cases, to_header};
 
-/// The class.
+/// The element class `StripTCPHeader`.
 pub static CLASS: Class = Class {
     name: "StripTCPHeader",
     manual: manual!("strip_tcp_header.rs"),

@@ -21,7 +21,7 @@ use crate::editing::each;
 use crate::stripping::{effects, to_header};
 use element::effects::Number;
 
-/// The class.
+/// The element class `StripToNetworkHeader`.
 pub static CLASS: Class = Class {
     name: "StripToNetworkHeader",
     manual: manual!("strip_to_network_header.rs"),

@@ -22,7 +22,7 @@ use wire::{FromBytes, ip_protocol, tcp, udp};
 use crate::editing::{Fate, bytes, each, ipv4};
 use crate::stripping::{to_header, vague_effects};
 
-/// The class.
+/// The element class `StripTransportHeader`.
 pub static CLASS: Class = Class {
     name: "StripTransportHeader",
     aliases: &["StripUDPHeader"],

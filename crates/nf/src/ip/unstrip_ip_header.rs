@@ -21,7 +21,7 @@ use crate::editing::each;
 use crate::stripping::{cases, to_header};
 use element::effects::{Case, Field, Number, Predicate, Target};
 
-/// The class.
+/// The element class `UnstripIPHeader`.
 pub static CLASS: Class = Class {
     name: "UnstripIPHeader",
     manual: manual!("unstrip_ip_header.rs"),

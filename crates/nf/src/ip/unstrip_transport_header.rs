@@ -20,7 +20,7 @@ use crate::editing::each;
 use crate::stripping::{effects, to_header};
 use element::effects::Number;
 
-/// The class.
+/// The element class `UnstripTransportHeader`.
 pub static CLASS: Class = Class {
     name: "UnstripTransportHeader",
     aliases: &["UnstripTCPHeader", "UnstripUDPHeader"],

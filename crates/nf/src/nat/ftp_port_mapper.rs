@@ -69,7 +69,7 @@ use super::store::{Store, space};
 use super::tuple::Tuple;
 use crate::editing::{ipv4_of_protocol, otherwise, pure, when};
 
-/// The class.
+/// The element class `FTPPortMapper`.
 pub static CLASS: Class = Class {
     name: "FTPPortMapper",
     ports: "1/1",

@@ -69,7 +69,7 @@ use super::rewriter::{self, *};
 /// An argument that Click does not have: translates queries other than echo requests, too.
 const OTHER_QUERIES: ArgInfo = ArgInfo::keyword("OTHER_QUERIES", "bool", "false");
 
-/// The class.
+/// The element class `ICMPPingRewriter`.
 pub static CLASS: Class = Class {
     name: "ICMPPingRewriter",
     ports: "1-/1-",

@@ -53,7 +53,7 @@ use super::pattern::words;
 use super::published::{Published, Quoted};
 use super::tuple::Tuple;
 
-/// The class.
+/// The element class `ICMPRewriter`.
 pub static CLASS: Class = Class {
     name: "ICMPRewriter",
     ports: "1/1-",

@@ -61,7 +61,7 @@ use super::flavour::Flavour;
 use super::plain_policies;
 use super::rewriter::{self, *};
 
-/// The class.
+/// The element class `IPAddrPairRewriter`.
 pub static CLASS: Class = Class {
     name: "IPAddrPairRewriter",
     ports: "1-/1-",

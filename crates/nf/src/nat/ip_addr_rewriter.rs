@@ -61,7 +61,7 @@ use super::flavour::Flavour;
 use super::plain_policies;
 use super::rewriter::{self, *};
 
-/// The class.
+/// The element class `IPAddrRewriter`.
 pub static CLASS: Class = Class {
     name: "IPAddrRewriter",
     ports: "1-/1-",

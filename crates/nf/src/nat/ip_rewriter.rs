@@ -95,7 +95,7 @@ use super::flavour::Flavour;
 use super::rewriter::{self, *};
 use super::{tcp_policy, udp_policy};
 
-/// The class.
+/// The element class `IPRewriter`.
 pub static CLASS: Class = Class {
     name: "IPRewriter",
     ports: "1-/1-",

@@ -27,7 +27,7 @@ use element::{Class, manual};
 use super::mapper::Silent;
 use super::pattern::{Named, Names, Pattern, all_names, words};
 
-/// The class.
+/// The element class `IPRewriterPatterns`.
 pub static CLASS: Class = Class {
     name: "IPRewriterPatterns",
     ports: "0/0",

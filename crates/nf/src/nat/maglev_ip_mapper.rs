@@ -43,7 +43,7 @@ use element::{Class, Cx, Effects, Element, Handler, Invalid, manual};
 use super::mapper::{self, Choice, Mapper};
 use crate::balance::maglev::{Maglev, places};
 
-/// The class.
+/// The element class `MaglevIPMapper`.
 pub static CLASS: Class = Class {
     name: "MaglevIPMapper",
     ports: "0/0",

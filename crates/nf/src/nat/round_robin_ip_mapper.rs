@@ -29,7 +29,7 @@ use element::{Class, Cx, Effects, Element, manual};
 
 use super::mapper::{self, Choice, Mapper};
 
-/// The class.
+/// The element class `RoundRobinIPMapper`.
 pub static CLASS: Class = Class {
     name: "RoundRobinIPMapper",
     ports: "0/0",

@@ -29,7 +29,7 @@ use element::{Args, Class, manual};
 use super::mapper::{self, Choice, spread};
 use super::pattern::words;
 
-/// The class.
+/// The element class `SourceIPHashMapper`.
 pub static CLASS: Class = Class {
     name: "SourceIPHashMapper",
     ports: "0/0",

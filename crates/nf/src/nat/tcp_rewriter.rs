@@ -94,7 +94,7 @@ use super::flavour::Flavour;
 use super::rewriter::{self, *};
 use super::tcp_policy;
 
-/// The class.
+/// The element class `TCPRewriter`.
 pub static CLASS: Class = Class {
     name: "TCPRewriter",
     ports: "1-/1-",

@@ -91,7 +91,7 @@ use super::flavour::Flavour;
 use super::rewriter::{self, *};
 use super::udp_policy;
 
-/// The class.
+/// The element class `UDPRewriter`.
 pub static CLASS: Class = Class {
     name: "UDPRewriter",
     ports: "1-/1-",

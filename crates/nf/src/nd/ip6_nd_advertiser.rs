@@ -38,7 +38,7 @@ use super::{FRAME, frame, message};
 use crate::arp::entries::{Entries, Entry};
 use crate::editing::when;
 
-/// The class.
+/// The element class `IP6NDAdvertiser`.
 pub static CLASS: Class = Class {
     name: "IP6NDAdvertiser",
     manual: manual!("ip6_nd_advertiser.rs"),

@@ -73,7 +73,7 @@ use crate::arp::waiting::{Dropping, Waiting};
 use crate::editing::{annotation, bytes, constant, header_at, missing, when, within};
 use crate::ethernet::{encapsulate, encapsulated, readdress};
 
-/// The class.
+/// The element class `IP6NDSolicitor`.
 pub static CLASS: Class = Class {
     name: "IP6NDSolicitor",
     ports: "2/1-3",

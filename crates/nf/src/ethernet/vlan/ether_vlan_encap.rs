@@ -38,7 +38,7 @@ use wire::{IntoBytes, LinkType, ether_type, ethernet, vlan};
 use super::{TCI, TagChoice};
 use crate::editing::{bytes, constant, each, header_at, otherwise, pure, value};
 
-/// The class.
+/// The element class `EtherVLANEncap`.
 pub static CLASS: Class = Class {
     name: "EtherVLANEncap",
     aliases: &["EtherVlanEncap"],

@@ -28,7 +28,7 @@ use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 use super::{TCI, TagChoice, set_tci_annotation};
 use crate::editing::{constant, otherwise};
 
-/// The class.
+/// The element class `SetVLANAnno`.
 pub static CLASS: Class = Class {
     name: "SetVLANAnno",
     aliases: &["SetVlanAnno"],

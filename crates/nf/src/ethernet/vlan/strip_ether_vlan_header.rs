@@ -26,7 +26,7 @@ use wire::{FromBytes, ether_type, ethernet, vlan};
 use super::{TCI, set_tci_annotation, tci_is_read};
 use crate::editing::{Fate, aside, bytes, constant, each_or_aside, otherwise};
 
-/// The class.
+/// The element class `StripEtherVLANHeader`.
 pub static CLASS: Class = Class {
     name: "StripEtherVLANHeader",
     aliases: &["StripEtherVlanHeader"],

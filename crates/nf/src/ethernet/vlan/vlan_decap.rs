@@ -27,7 +27,7 @@ use super::vlan_encap::ADDRESSES;
 use super::{TCI, set_tci_annotation, tci_is_read};
 use crate::editing::{bytes, constant, header_at, otherwise};
 
-/// The class.
+/// The element class `VLANDecap`.
 pub static CLASS: Class = Class {
     name: "VLANDecap",
     aliases: &["VlanDecap"],

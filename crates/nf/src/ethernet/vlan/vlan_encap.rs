@@ -35,7 +35,7 @@ use wire::{ethernet, vlan};
 use super::{TCI, TagChoice};
 use crate::editing::{Fate, bytes, constant, each, header_at, otherwise};
 
-/// The class.
+/// The element class `VLANEncap`.
 pub static CLASS: Class = Class {
     name: "VLANEncap",
     aliases: &["VlanEncap"],

@@ -74,7 +74,7 @@ use super::{Rule, Rules, Tables};
 use crate::patterns;
 use crate::sorting::Fate;
 
-/// The class.
+/// The element class `IPClassifier`.
 pub static CLASS: Class = Class {
     name: "IPClassifier",
     ports: "1/-",

@@ -57,7 +57,7 @@ use lang::args::unquote;
 use super::{Rule, Rules, Tables};
 use crate::sorting::Fate;
 
-/// The class.
+/// The element class `IPFilter`.
 pub static CLASS: Class = Class {
     name: "IPFilter",
     ports: "1/-",

@@ -31,7 +31,7 @@ use element::{Class, Handler, manual};
 
 use super::{ADD, CTRL, FLUSH, Kind, LOOKUP, Listing, REMOVE, RouteLookup, SET, TABLE, build};
 
-/// The class.
+/// The element class `DirectIPLookup`.
 pub static CLASS: Class = Class {
     name: "DirectIPLookup",
     manual: manual!("direct_ip_lookup.rs"),

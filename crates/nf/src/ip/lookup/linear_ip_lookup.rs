@@ -39,7 +39,7 @@ use element::{Class, manual};
 
 use super::{Kind, Listing, build};
 
-/// The class.
+/// The element class `LinearIPLookup`.
 pub static CLASS: Class = Class {
     name: "LinearIPLookup",
     aliases: &["SortedIPLookup"],

@@ -44,7 +44,7 @@ use crate::sorting::Sorter;
 
 type Route = super::route::Route<u128, Ipv6Addr>;
 
-/// The class.
+/// The element class `LookupIP6Route`.
 pub static CLASS: Class = Class {
     name: "LookupIP6Route",
     manual: manual!("lookup_ip6_route.rs"),

@@ -24,7 +24,7 @@ use element::{Args, Class, Element, Invalid, manual};
 
 use super::{Kind, Listing, Refused, Route, RouteLookup, RouteTable, need_outputs, no_memory, words};
 
-/// The class.
+/// The element class `LookupIPRouteMP`.
 pub static CLASS: Class = Class {
     name: "LookupIPRouteMP",
     manual: manual!("lookup_ip_route_mp.rs"),

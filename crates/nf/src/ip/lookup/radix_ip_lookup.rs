@@ -31,7 +31,7 @@ use element::{Class, manual};
 
 use super::{Kind, Listing, build};
 
-/// The class.
+/// The element class `RadixIPLookup`.
 pub static CLASS: Class = Class {
     name: "RadixIPLookup",
     manual: manual!("radix_ip_lookup.rs"),

@@ -31,7 +31,7 @@ use element::{Class, manual};
 
 use super::{build, direct_ip_lookup};
 
-/// The class.
+/// The element class `RangeIPLookup`.
 pub static CLASS: Class = Class {
     name: "RangeIPLookup",
     manual: manual!("range_ip_lookup.rs"),

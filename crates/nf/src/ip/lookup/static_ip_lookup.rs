@@ -27,7 +27,7 @@ use element::{Class, Handler, manual};
 
 use super::{Kind, LOOKUP, Listing, RouteLookup, TABLE, build};
 
-/// The class.
+/// The element class `StaticIPLookup`.
 pub static CLASS: Class = Class {
     name: "StaticIPLookup",
     aliases: &["LookupIPRoute"],
