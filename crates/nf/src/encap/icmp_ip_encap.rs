@@ -2,9 +2,9 @@
 //! Prepends IPv4 and ICMP headers to each packet.
 //!
 //! Identifications are counted from 1, and the time to live is 255. Messages with an identifier and a
-//! sequence number (echo, time stamp, information) use the identification as the sequence number. The
-//! header annotations are set to the new headers, and the destination address annotation to the
-//! destination.
+//! sequence number (echo, time stamp, information) use the identification as the sequence number. Time stamp
+//! messages also get three times, which are zero. The header annotations are set to the new headers, and the
+//! destination address annotation to the destination.
 //!
 //! ## Usage
 //! `ICMPIPEncap(SRC, DST, TYPE [, CODE, KEYWORDS])`

@@ -1,10 +1,10 @@
 //! # IP6Mirror
 //! Swaps source and destination of IPv6 packets: addresses, and the ports of TCP and UDP.
 //!
-//! Transport checksums stay valid. Swapping the two addresses does not change a checksum; If it covers other
-//! addresses (with a routing header that has segments left, or a home address option), the checksum is
-//! updated. After a routing header of an unknown type it is not updated, because it is unknown which
-//! addresses it covers. The network header annotation must be set; packets without it are dropped.
+//! Transport checksums stay valid: swapping the two addresses does not change a checksum. A checksum that
+//! covers other addresses (with a routing header that has segments left, or a home address option) is
+//! updated. After a routing header of an unknown type the checksum is not updated, because it is unknown
+//! which addresses it covers. The network header annotation must be set; packets without it are dropped.
 //!
 //! Extension headers are not changed, so that a mirrored packet follows the rest of its route; the ports
 //! after them are not swapped.

@@ -194,9 +194,9 @@ impl Shifts {
         &mut self.directions[usize::from(is_reply)]
     }
 
-    /// Converts a segment's sequence number, acknowledgment and selective acknowledgments (RFC 2018) for
-    /// its receiver, and updates the checksum. `segment` starts with the TCP header; if it does not hold
-    /// the whole header, nothing changes.
+    /// Converts a segment's sequence number, acknowledgment and selective acknowledgments (RFC 2018) for its
+    /// receiver, and updates the checksum. `segment` starts with the TCP header; if the header is cut off or
+    /// shorter than 20 bytes, nothing changes.
     ///
     /// A SYN keeps its numbers, but does not end the connection by itself. Any host can send a SYN, and an
     /// endpoint with a connection does not close it because of that (RFC 5961, section 4). A new connection
@@ -250,7 +250,7 @@ fn write(bytes: &mut [u8], at: usize, number: u32) {
 }
 
 /// Returns the offsets in the TCP options of all sequence numbers of selective acknowledgments. Ends at the
-/// first malformed option.
+/// end of the options, or at the first option that is cut off. An option length below 2 counts as 2.
 fn selective(options: &[u8]) -> impl Iterator<Item = usize> {
     const SACK: u8 = 5;
     let mut at = 0;

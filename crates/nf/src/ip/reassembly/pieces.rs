@@ -83,8 +83,8 @@ pub(crate) enum Fit {
     /// The fragment's bytes are held already, in an equal fragment or written into another fragment. The
     /// packet is returned to be dropped.
     Known(Packet),
-    /// The fragment contradicts the fragments that are held: it overlaps them, or they disagree about the
-    /// end of the payload. The packet is returned to be dropped.
+    /// The fragment contradicts the fragments that are held: it overlaps them although overlaps are not
+    /// allowed, or they disagree about the end of the payload. The packet is returned to be dropped.
     Contradiction(Packet),
 }
 

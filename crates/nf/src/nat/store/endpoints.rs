@@ -21,7 +21,8 @@ type End = (u32, u32, u16);
 struct Endpoint {
     outside: (u32, u16),
     mappings: u32,
-    /// The outputs of the flow and the reply of the endpoint's first mapping; all its flows use them.
+    /// The outputs of the flow and the reply of the endpoint's first mapping. Flows whose own pattern does
+    /// not contain the outside port use them, too.
     outputs: [u16; 2],
     annotation: u8,
 }
@@ -65,7 +66,7 @@ impl Endpoints {
         self.inside.is_empty() && self.outside.is_empty() && self.subscribers.is_empty()
     }
 
-    /// Reserves memory for another endpoint and another subscriber. Returns false if there is none.
+    /// Reserves memory for another endpoint and another subscriber. Returns false if there is no memory.
     pub(super) fn try_reserve(&mut self) -> bool {
         self.inside.try_reserve(1).is_ok()
             && self.outside.try_reserve(1).is_ok()
@@ -87,7 +88,8 @@ impl Store {
         self.endpoints.inside.get(&end).map(|&Endpoint { outside, outputs, .. }| Bound { outside, outputs })
     }
 
-    /// True if no other sender's mapping has the tuple that replies would have if a flow became `to`.
+    /// True if no mapping has the tuple that replies would have if a flow became `to`, or if it is the reply
+    /// of a mapping of the same sender.
     pub(in crate::nat) fn may_become(&self, space: u32, flow: Tuple, to: Tuple) -> bool {
         let other = self.find(Store::reply(to, space), space);
         other.is_none_or(|other| {
