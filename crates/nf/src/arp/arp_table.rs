@@ -121,7 +121,6 @@ impl Change {
     }
 }
 
-/// Parses an IP address in the value of a handler.
 fn parse_ip(cx: &Cx<'_>, text: &str) -> Result<u32, String> {
     Ipv4Addr::parse(text, &cx.place()).map(Ipv4Addr::to_bits).map_err(|e| format!("IP: {e}"))
 }

@@ -118,7 +118,7 @@ pub(crate) fn now(cx: &Cx<'_>) -> i64 {
 /// The identity of a table's entry, which packets that wait for it keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// The number of the entry, different from those of all other entries of all tables in the process.
+    /// The number of the entry, different from the numbers of all other entries of all tables in the process.
     pub(crate) id: u64,
     /// The entry's rank by age: older entries have lower ranks. Increases when the entry becomes the
     /// newest.
@@ -309,7 +309,8 @@ impl<A: Address> Table<A> {
         self.changes += 1;
     }
 
-    /// Subtracts packets from those that wait for an address, without counting them as drops.
+    /// Subtracts `packets` from the number of packets that wait for an address, without counting them as
+    /// drops. Does nothing if the address has no entry.
     pub(crate) fn released(&mut self, address: A, packets: usize) {
         if let Some(&place) = self.places.get(&address)
             && let Some(entry) = self.entry(place)
@@ -319,7 +320,8 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Subtracts packets from those that wait for an address, and counts them as drops.
+    /// Subtracts `packets` from the number of packets that wait for an address, if it has an entry, and
+    /// counts them as drops in any case.
     pub(crate) fn gave_up(&mut self, address: A, packets: usize) {
         self.released(address, packets);
         self.drops += packets as u64;
@@ -330,7 +332,7 @@ impl<A: Address> Table<A> {
         self.drops += packets as u64;
     }
 
-    /// Adds packets to those that wait for an address, if it has an entry.
+    /// Adds `packets` to the number of packets that wait for an address, if it has an entry.
     pub(crate) fn took_over(&mut self, address: A, packets: usize) {
         if let Some(&place) = self.places.get(&address)
             && let Some(entry) = self.entry(place)
@@ -532,8 +534,8 @@ impl<A: Address> Table<A> {
         entry.is_some_and(|entry| entry.ticket.id == number && !entry.is_known)
     }
 
-    /// Removes the oldest entry without an answer from the queue of these, and returns its index; the caller
-    /// must remove the entry. Returns `None` if no such entry is recorded.
+    /// Removes the oldest entry without an answer from the queue [`unanswered`](Table::unanswered), and
+    /// returns its index; the caller must remove the entry. Returns `None` if no such entry is recorded.
     fn first_without_answer(&mut self) -> Option<u32> {
         while let Some((address, number)) = self.unanswered.pop_front() {
             if self.is_unanswered(address, number) {
@@ -565,8 +567,8 @@ impl<A: Address> Table<A> {
         if self.limits.timeout == 0 {
             return;
         }
-        // As in Click, in whole seconds: the first search is one time-out after the start, others a second
-        // more apart.
+        // As in Click, in whole seconds: the first search is one time-out after the first call. The time
+        // between two searches is one second longer than the time-out.
         let timeout = self.limits.timeout / 1000 * 1000;
         let period = timeout + 1000;
         let next = *self.next_look.get_or_insert(now + timeout);
@@ -726,8 +728,8 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Takes all entries out, for the element that replaces this one; their packets must be counted again
-    /// there.
+    /// Removes and returns all entries, for the element that replaces this one. They count no waiting packets
+    /// any more: the new element must count its packets again.
     pub(crate) fn take(&mut self) -> Table<A> {
         let empty = Table { changes: self.changes + LOG as u64 + 1, ..Table::new(self.limits) };
         let mut taken = std::mem::replace(self, empty);
@@ -736,7 +738,7 @@ impl<A: Address> Table<A> {
         taken
     }
 
-    /// Replaces all entries by those of another table, and keeps this table's limits.
+    /// Replaces all entries by the entries of another table, and keeps this table's limits.
     pub(crate) fn go_on_with(&mut self, other: Table<A>) {
         // The count advances by more than [`LOG`], so that every element checks all its packets.
         let changes = self.changes.max(other.changes) + LOG as u64 + 1;

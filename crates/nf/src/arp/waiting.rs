@@ -193,8 +193,8 @@ impl<A: Address> Waiting<A> {
         Some(packet)
     }
 
-    /// Returns the address with the oldest entry, by `ranks`, among those for which packets wait; `None` if
-    /// none wait.
+    /// Returns the address with the oldest entry, by `ranks`, among the addresses for which packets wait.
+    /// Returns `None` if no packets wait.
     pub(crate) fn oldest(&mut self, ranks: &dyn Ranks<A>) -> Option<A> {
         while let Some(&Reverse((rank, address))) = self.ages.peek() {
             let queue = self.queues.get_mut(&address).filter(|queue| queue.ticket.rank == rank);

@@ -135,8 +135,8 @@ impl IcmpIpEncap {
         matches!(self.kind, kind::TIME_STAMP | kind::TIME_STAMP_REPLY)
     }
 
-    /// Prepends an IPv4 header with identification `id`, and an ICMP header of `N` bytes, of which those
-    /// after the fixed part are zero. Rejects packets that become too long or have too little headroom.
+    /// Prepends an IPv4 header with identification `id`, and an ICMP header of `N` bytes, which are zero
+    /// after the fixed part. Rejects packets that become too long or have too little headroom.
     fn encapsulate<const N: usize>(&self, packet: &mut Packet, template: &Template, id: u16) -> Fate {
         Template::total(packet, N)?;
         let [identifier, sequence] =

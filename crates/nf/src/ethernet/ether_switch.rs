@@ -178,7 +178,7 @@ impl Hosts {
     }
 }
 
-/// The outputs of a frame: that of one LAN, or all that are permitted.
+/// The outputs of a frame: the output of one LAN, or all permitted outputs.
 enum Way {
     To(usize),
     Everywhere,

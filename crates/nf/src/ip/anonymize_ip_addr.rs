@@ -78,9 +78,9 @@ struct Map {
 }
 
 impl Map {
-    /// True if the bit after a prefix of `length` bits is inverted. This depends on the prefix only, so that
-    /// addresses with a common prefix keep a common prefix (Xu et al., "Prefix-Preserving IP Address
-    /// Anonymization", 2002).
+    /// True if the bit after a prefix of `length` bits is inverted. Apart from the settings and the key, this
+    /// depends on the prefix only, so that addresses with a common prefix keep a common prefix (Xu et al.,
+    /// "Prefix-Preserving IP Address Anonymization", 2002).
     fn flips(&self, prefix: u32, length: u32) -> bool {
         let starts = |byte: u8| u32::from(byte) >> (8 - length) == prefix;
         if length < 8 && self.kept.iter().any(|&byte| starts(byte)) {

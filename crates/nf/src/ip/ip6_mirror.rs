@@ -63,8 +63,8 @@ fn mirror(packet: &mut Packet) -> Fate {
     Ok(())
 }
 
-/// Swaps the addresses of a packet with extension headers. Its transport checksum may cover other addresses
-/// than those in the IPv6 header, and is then updated.
+/// Swaps the addresses of a packet with extension headers. The packet's transport checksum may cover other
+/// addresses than the IPv6 header has, and is then updated.
 #[cold]
 fn mirror_extended(packet: &mut Packet) -> Fate {
     let before = checksum_addresses(packet);

@@ -401,7 +401,7 @@ fn send_fragments_home(cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
     let mut home = cx.batch();
     batch.sift(
         |packet| if is_fragment(packet) && cx.workers().owner_of(packet) != me { Err(()) } else { Ok(()) },
-        // These are at most the packets of one batch, so they fit into one batch.
+        // The fragments come from one batch, so they fit into one batch.
         |packet, ()| _ = home.push(packet),
     );
     cx.send_home(port, home);

@@ -112,7 +112,7 @@ impl<V: Version> Element for SetDscp<V> {
 }
 
 impl<V: Version> SetDscp<V> {
-    /// The handlers: one that reads and writes the code point.
+    /// The handlers: a single handler, which reads and writes the code point.
     pub(super) const HANDLERS: &'static [Handler<Self>] = &[Handler::data(
         "dscp",
         |e| e.text.clone(),

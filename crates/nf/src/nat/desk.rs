@@ -35,7 +35,7 @@ pub(super) struct Sharing {
     /// inputs with `drop` or `pass`, packets from hosts to which the endpoint has not sent are translated,
     /// but make no mappings.
     pub(super) filters_independently: bool,
-    /// The largest number of mappings per inside address; zero for no limit.
+    /// The largest number of mappings per source address of flows; zero for no limit.
     pub(super) most_of_one: u32,
 }
 

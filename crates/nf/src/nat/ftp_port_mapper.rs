@@ -106,14 +106,13 @@ pub(super) struct Helps {
 struct FtpPortMapper {
     translators: [ElementId; 2],
     input: i32,
-    /// The translator of control connections, then that of data connections; `None` until the element is
-    /// initialized.
+    /// The translator of control connections, then the translator of data connections; `None` until the
+    /// element is initialized.
     found: Option<[Arc<Published>; 2]>,
     commands: u64,
 }
 
-/// A TCP segment with payload: its addresses and ports, its sequence number, and the offsets of its
-/// payload.
+/// A TCP segment with payload.
 struct Segment {
     tuple: Tuple,
     sequence: u32,
@@ -329,8 +328,8 @@ impl FtpPortMapper {
         let start = sequence.wrapping_add(command.argument.start as u32);
         let is_done = {
             let mut store = locked(&home.store);
-            // The mapping of the data connection may have evicted that of the control connection. Then the
-            // command is not changed.
+            // The mapping of the data connection may have evicted the mapping of the control connection. Then
+            // the command is not changed.
             find(&store).is_some_and(|found| found.session == change.session)
                 && store.edit(&change, start, command.argument.len(), new)
         };

@@ -65,7 +65,8 @@ pub(super) struct Quoted {
 }
 
 impl Published {
-    /// Returns the location of the mappings that the translator uses: its own, or those that it shares.
+    /// Returns the location of the mappings that the translator uses: its own store, or the store that it
+    /// shares.
     pub(super) fn home(&self) -> &Home {
         self.shared.get().unwrap_or(&self.own)
     }

@@ -439,8 +439,8 @@ impl Rewriter {
         Ok(Some(other.home().clone()))
     }
 
-    /// Replaces an input's specification, and removes the mappings that this input has made. The error is
-    /// that of [`Spec::parse`]; then nothing changes.
+    /// Replaces an input's specification, and removes the mappings that this input has made. Returns the
+    /// error of [`Spec::parse`] if the text is invalid, and then changes nothing.
     fn change_pattern(&mut self, cx: &Cx<'_>, input: usize, text: &str) -> Result<(), String> {
         let names: Vec<_> = (0..cx.place().elements())
             .filter_map(|id| Some((cx.graph().name_of(id).to_string(), cx.graph().service(id)?)))

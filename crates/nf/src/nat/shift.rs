@@ -128,8 +128,8 @@ impl Shift {
     }
 
     /// Converts a sequence number of the receiver, such as an acknowledgment, to the sender's. If several
-    /// numbers correspond, returns the last. Within an edit this never acknowledges the last replaced byte
-    /// before the receiver has all new bytes.
+    /// numbers correspond, returns the last. Within an edit, the result never acknowledges the last replaced
+    /// byte before the receiver has all new bytes.
     pub(super) fn back(&self, number: u32) -> u32 {
         for edit in self.edits.iter().rev() {
             let into = behind(number, edit.start.wrapping_add(edit.before));
@@ -184,12 +184,13 @@ pub(super) enum Numbers {
 }
 
 impl Shifts {
-    /// Returns the edits of one direction: that of replies if `is_reply` is true.
+    /// Returns the edits of one direction: the direction of replies if `is_reply` is true, otherwise the
+    /// direction of the flow.
     pub(super) fn of(&self, is_reply: bool) -> &Shift {
         &self.directions[usize::from(is_reply)]
     }
 
-    /// Returns the edits of one direction, to be changed: that of replies if `is_reply` is true.
+    /// Returns the edits of one direction, as [`of`](Self::of) does, to be changed.
     pub(super) fn of_mut(&mut self, is_reply: bool) -> &mut Shift {
         &mut self.directions[usize::from(is_reply)]
     }

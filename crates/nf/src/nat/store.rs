@@ -68,9 +68,10 @@ pub(super) fn space(owner: u16, which: u32) -> u32 {
     u32::from(owner) << 8 | which
 }
 
-/// Returns the number that represents an ICMP identifier in the destination port of a request's tuple, and
-/// in the source port of its reply's. It differs from the identifier, so that no request looks like a
-/// reply. As in Click, whose tables show it, it is the identifier plus one, added in little-endian order.
+/// Returns the number that stands for an ICMP identifier as the destination port of a request's tuple, and as
+/// the source port of the reply's tuple. The number differs from the identifier, so that no request looks
+/// like a reply. As in Click, whose tables show the number, it is the identifier plus one, added in
+/// little-endian order.
 pub(super) fn mark(identifier: u16) -> u16 {
     identifier.swap_bytes().wrapping_add(1).swap_bytes()
 }
@@ -95,8 +96,8 @@ pub(super) enum Claim {
     Endpoint,
 }
 
-/// The data from which a mapping is made: `from` is the flow's tuple before translation, and `outputs` are
-/// those of the flow and of its replies.
+/// The data from which a mapping is made. `from` is the flow's tuple before translation, and `outputs` are
+/// the outputs of the flow and of its replies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fresh {
     pub(super) space: u32,
@@ -156,7 +157,7 @@ pub(super) struct Tally {
 struct Owner {
     policies: [Policy; 2],
     inputs: Vec<Tally>,
-    /// The largest number of mappings per inside address; zero for no limit.
+    /// The largest number of mappings per source address of flows; zero for no limit.
     most_of_one: u32,
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Usage {
     pub(super) packets: f32,
 }
 
-/// The parts of their packets that workers give to each other: one row per owner.
+/// For each owner, the parts of its packets that it gives to other workers.
 pub(super) struct Balance {
     rows: Vec<Row>,
 }

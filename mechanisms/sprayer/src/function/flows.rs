@@ -44,7 +44,8 @@ impl<S: Plain> FlowStates<'_, S> {
     /// Adds the two directions of a connection, which end together. This is for functions that identify the
     /// directions by different addresses, or keep different state for each.
     ///
-    /// A direction that exists already gets its new state, and keeps its pair if it has one.
+    /// A direction that exists already gets its new state, and keeps its pair if it has one; the other
+    /// direction then gets no pair.
     ///
     /// # Errors
     /// If there is no room for both directions; then neither is added. If `there` existed before, it keeps

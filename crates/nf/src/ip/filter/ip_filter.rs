@@ -22,14 +22,14 @@
 //! ## Arguments
 //! - `RULE`: an action and a pattern.
 //! - `CACHING`: if true, a packet of the same flow (addresses, ports, protocol) as the previous packet, not
-//!   counting packets without ports, matches the same rule without a look-up, which saves time if traffic
-//!   comes in bursts. It does not change what the rules decide: if a rule reads any other field, all packets
-//!   are looked up, and the flows are only counted.
+//!   counting packets with fewer than 4 bytes after the IP header, matches the same rule without a look-up,
+//!   which saves time if traffic comes in bursts. It does not change what the rules decide: if a rule reads
+//!   any other field, all packets are looked up, and the flows are only counted.
 //!
 //! ## Handlers
 //! - `program`: the rules as a decision tree over 32-bit words, as in IPClassifier.
-//! - `cache_hits_count`, `cache_misses_count`, `cache_total_count`: with CACHING, the numbers of packets of
-//!   the same flow as the previous packet with ports, of other packets, and of all packets; -1 without.
+//! - `cache_hits_count`, `cache_misses_count`, `cache_total_count`: with CACHING, the number of packets of
+//!   the same flow as the previous packet (see CACHING), of other packets, and of all packets; -1 without.
 //! - `cache_hits_ratio`, `cache_misses_ratio`: hits and misses in percent of all packets.
 //! - `rule_counts`: a line for each rule that decided about packets, with its number from 0 on and the
 //!   number of packets; `-` for packets that matched no rule.

@@ -101,8 +101,8 @@ impl Rules {
     /// the last packet that had one get the same result without a look-up, if the rules read only fields of
     /// the flow.
     fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, recent: Option<&mut Recent>) -> Option<Batch> {
-        // The rules may have been replaced after flow marks were enabled, so that they now read other fields
-        // than those that identify a flow.
+        // The rules may have been replaced after flow marks were enabled, so that they now read fields in
+        // which packets of one flow differ.
         if recent.is_none() && self.table.matcher.is_by_flow() && cx.graph().uses_flow_marks() {
             self.find_by_marks(&batch);
         } else {

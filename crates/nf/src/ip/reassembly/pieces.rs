@@ -78,7 +78,7 @@ impl Row {
 /// The result of adding a fragment to its datagram.
 pub(crate) enum Fit {
     /// The fragment is held. The number is the change in the number of slots that the datagram's fragments
-    /// take; it is negative if the fragment replaces longer ones.
+    /// take; it is negative if the fragment replaces fragments that took more slots.
     Held(i64),
     /// The fragment's bytes are held already, in an equal fragment or written into another fragment. The
     /// packet is returned to be dropped.

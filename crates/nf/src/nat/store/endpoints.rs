@@ -2,7 +2,8 @@
 //! the limit on mappings.
 //!
 //! With endpoint-independent mapping (RFC 4787, section 4.1), an inside address and port has one outside
-//! address and port for all destinations. The endpoint keeps it as long as it has a mapping.
+//! address and port for all destinations. The endpoint keeps it as long as it has a mapping. Here an address
+//! or endpoint counts as inside if it is the source of the packet that makes a mapping.
 
 use std::collections::hash_map::{Entry, HashMap};
 

@@ -228,8 +228,8 @@ impl Store {
         owner.and_then(|owner| owner.policies.get(usize::from(session.policy))).copied().unwrap_or_default()
     }
 
-    /// Returns three times of a mapping, in nanoseconds: of its last packet, of the end of its guarantee
-    /// (if the policy has one), and of its expiry.
+    /// Returns, in nanoseconds, when a mapping had its last packet, when its guarantee ends (if the policy
+    /// has one), and when its time-out ends.
     pub(super) fn times(&self, session: &Session) -> (i64, Option<i64>, i64) {
         let (last, states) = self.told(session);
         let policy = self.policy(session);

@@ -11,8 +11,8 @@ use flow::{FlowId, FlowTable, Ipv4FlowKey, MappedKey};
 use super::{Session, Store, WINDOW};
 use crate::nat::change::Change;
 
-/// The number of sessions that are examined with each new mapping. All have been moved before new mappings
-/// fill the new table.
+/// The number of sessions that are examined with each new mapping. When a table grows, all sessions have been
+/// moved before new mappings fill the new table.
 pub(super) const PER_MAPPING: usize = 4;
 
 /// The number of sessions that are examined with each batch, and moved if they are still in the old table.

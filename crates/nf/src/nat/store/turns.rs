@@ -28,7 +28,7 @@ pub(super) enum Queue {
 
 /// The number of stale turns up to which they are removed only if a queue is full.
 const FEW: usize = 1024;
-/// The number of turns for which room is reserved in each queue, in addition to those in proportion to the
+/// The number of turns for which room is reserved in each queue, in addition to a number in proportion to the
 /// sessions.
 const BESIDE: usize = 64;
 
