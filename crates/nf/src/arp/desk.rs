@@ -56,8 +56,9 @@ impl Desk {
         encapsulate(packet, &ethernet::Header { destination, source: self.mac, ether_type })
     }
 
-    /// Handles a packet on input 0: returns it with an Ethernet header if its next hop is known; otherwise
-    /// lets it wait or drops it, and returns `None`. Sends queries by `output`.
+    /// Handles a packet on input 0: returns it with an Ethernet header if its next hop is known, or is a
+    /// broadcast or multicast address. Otherwise lets it wait or drops it, and returns `None`. Sends queries
+    /// by `output`.
     #[inline]
     pub(super) fn take(
         &mut self,

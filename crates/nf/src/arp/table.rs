@@ -80,7 +80,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Reads the arguments [`ARGS`]. Reports a slim factor of zero.
+    /// Reads the arguments [`ARGS`]. Reports a slim factor of zero as an error, and uses 1 instead.
     pub(crate) fn read(args: &mut Args<'_>) -> Limits {
         let mut number = |name| args.value::<u32>(name) as usize;
         let packets = number("CAPACITY");

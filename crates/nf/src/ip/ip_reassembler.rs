@@ -359,7 +359,8 @@ impl IpReassembler {
         self.end(set, |packet| cx.emit_one(1, packet, reason));
     }
 
-    /// Evicts the sets that are older than [`PATIENCE`] at the time `now`.
+    /// Evicts sets that are older than [`PATIENCE`] at the time `now`, in the order in which they were made.
+    /// Stops at the first set that is not so old.
     fn end_old(&mut self, cx: &mut Cx<'_>, now: Timestamp) {
         while let Some((set, began)) = self.store.oldest()
             && now - began > PATIENCE

@@ -14,7 +14,8 @@
 //! ## Arguments
 //! - `INPUTSPEC`: the action for packets without a mapping, an argument for each input; see above.
 //! - `TIMEOUT`: seconds after the last packet when a mapping expires.
-//! - `GUARANTEE`: seconds after each packet during which a mapping is not evicted for another; 0 for none.
+//! - `GUARANTEE`: seconds after each packet during which a mapping neither expires nor is evicted for
+//!   another; 0 for none.
 //! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their port, address or memory.
 //!   With any other number, mappings are removed when they expire; in Click, up to that many seconds later.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.

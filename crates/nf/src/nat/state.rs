@@ -25,8 +25,8 @@ impl Policy {
         self.plain.min(self.busy).min(self.done)
     }
 
-    /// Returns the time from a mapping's last packet until it expires, in nanoseconds. It depends on the
-    /// states of the flow's and the reply's direction.
+    /// Returns the time from a mapping's last packet until its time-out ends, in nanoseconds. It depends on
+    /// the states of the flow's and the reply's direction.
     pub(super) fn timeout(&self, kind: Kind, [flow, reply]: [State; 2]) -> i64 {
         let both = |bit: u16| flow.0 & reply.0 & bit != 0;
         match kind {

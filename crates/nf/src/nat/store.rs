@@ -4,7 +4,7 @@
 //! own reply has one key.) The value of a key is the rewriting of this direction's packets, with the state
 //! that follows from them; the table also records the time of each key's last packet. So a packet of a known
 //! mapping touches only one entry of the table. The session has the data that are needed only when the
-//! mapping is made or removed.
+//! mapping is made, examined for expiry, or removed, and the byte for the reply annotation.
 //!
 //! Sessions wait in queues, ordered by a time before which they certainly do not expire. A session at the
 //! front of its queue is examined: if it has had packets since it was queued, it is queued again with its
@@ -110,7 +110,8 @@ pub(super) struct Fresh {
     pub(super) protocol: u8,
 }
 
-/// The data of a mapping that are needed only when it is made, examined for expiry, or removed.
+/// The data of a mapping that are needed only when it is made, examined for expiry, or removed, and the byte
+/// for the reply annotation.
 #[derive(Clone, Debug)]
 struct Session {
     /// The ids of the flow's key and of the reply's key. A flow that is its own reply has only the reply's

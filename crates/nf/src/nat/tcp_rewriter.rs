@@ -37,7 +37,8 @@
 //!   closed in both directions, or reset.
 //! - `TCP_NODATA_TIMEOUT`: seconds after the last packet when a mapping expires, while data have arrived in
 //!   at most one direction.
-//! - `TCP_GUARANTEE`: seconds after each packet during which a mapping is not evicted for another.
+//! - `TCP_GUARANTEE`: seconds after each packet during which a mapping neither expires nor is evicted for
+//!   another.
 //! - `GUARANTEE`: another name of TCP_GUARANTEE; GUARANTEE is used if both are given.
 //! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their port, address or memory.
 //!   With any other number, mappings are removed when they expire; in Click, up to that many seconds later.

@@ -36,7 +36,8 @@
 //!   packets and at least one of them was a reply; TIMEOUT if not given.
 //! - `STREAMING_TIMEOUT`: another name of UDP_STREAMING_TIMEOUT; STREAMING_TIMEOUT is used if both are
 //!   given.
-//! - `UDP_GUARANTEE`: seconds after each packet during which a mapping is not evicted for another.
+//! - `UDP_GUARANTEE`: seconds after each packet during which a mapping neither expires nor is evicted for
+//!   another.
 //! - `GUARANTEE`: another name of UDP_GUARANTEE; GUARANTEE is used if both are given.
 //! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their port, address or memory.
 //!   With any other number, mappings are removed when they expire; in Click, up to that many seconds later.

@@ -225,8 +225,8 @@ impl Ip6NdSolicitor {
         encapsulate(packet, &ethernet::Header { destination, source: self.mac, ether_type })
     }
 
-    /// Handles a packet on input 0: returns it with an Ethernet header if its next hop is known; otherwise
-    /// lets it wait or drops it, and returns `None`.
+    /// Handles a packet on input 0: returns it with an Ethernet header if its next hop is known, or is a
+    /// multicast address. Otherwise lets it wait or drops it, and returns `None`.
     fn take(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
         let address = u128::from_be_bytes(packet.annotations().array(Annotations::DST_IP));
         let Some(mac) = self.find(cx, address, packet.time()) else {

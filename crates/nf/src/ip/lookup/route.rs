@@ -16,7 +16,7 @@ pub(super) struct Route<A = u32, G = Ipv4Addr> {
     pub(super) hop: Hop<G>,
 }
 
-/// The next hop of a packet: where a route sends it.
+/// The next hop of packets that take a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hop<G = Ipv4Addr> {
     /// The address that becomes the packet's destination annotation. If it is zero, the annotation stays.

@@ -94,7 +94,8 @@ struct Pair {
     count: u32,
 }
 
-/// The error if memory for the tables of the store cannot be allocated.
+/// The error if the tables of the store cannot be allocated, because there is no memory or they would be too
+/// large.
 #[derive(Debug)]
 pub(crate) struct Refusal(String);
 

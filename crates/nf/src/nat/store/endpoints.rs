@@ -152,7 +152,7 @@ impl Store {
         }
     }
 
-    /// Sets an owner's limit on mappings per inside address; zero for no limit.
+    /// Sets an owner's limit on mappings per source address of flows; zero for no limit.
     pub(in crate::nat) fn limit_subscribers(&mut self, owner: u16, most: u32) {
         if let Some(owner) = self.owners.get_mut(usize::from(owner)) {
             owner.most_of_one = most;

@@ -250,8 +250,8 @@ impl Store {
         (last, states)
     }
 
-    /// Returns the time at which a mapping expires, by the packets so far; the maximum if there is no such
-    /// session.
+    /// Returns the time in nanoseconds at which a mapping's time-out ends, by the packets so far; the maximum
+    /// if there is no such session.
     pub(super) fn expiry(&self, place: u32) -> i64 {
         self.sessions.get(place as usize).map_or(i64::MAX, |session| self.times(session).2)
     }
