@@ -252,8 +252,8 @@ impl Desk {
         }
     }
 
-    /// Sends a packet that has waited for the time of GIVE_UP to its output without the Ethernet header, or
-    /// drops it.
+    /// Sends a packet that has waited for the time of GIVE_UP to output 2 without the Ethernet header. Drops
+    /// the packet if there is no output 2.
     #[cold]
     fn give_up(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, mut packet: Packet) {
         // The header that was added when the packet began to wait is removed.

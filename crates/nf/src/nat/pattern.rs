@@ -264,8 +264,8 @@ impl Pattern {
         [0, address].contains(&self.source) && ports.contains(&port.into())
     }
 
-    /// True if the range has at least 256 ports. Among so many ports, some are assumed to have replies that
-    /// arrive at the worker of the flow.
+    /// True if the range has at least 256 ports. Some of 256 ports are assumed to have replies that arrive at
+    /// the worker of the flow.
     pub(super) fn chooses_port(&self) -> bool {
         self.has_ports && self.more >= LEAST_CHOICE
     }

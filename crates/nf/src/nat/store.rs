@@ -630,7 +630,8 @@ impl Store {
     }
 
     /// Moves all mappings at once to a new table with this capacity in keys, and renumbers sessions without
-    /// gaps. Returns false, and changes no mapping, if there is no memory or no suitable hash function.
+    /// gaps. Returns false, and changes no mapping, if there is no memory or no suitable hash function. Ends
+    /// all leases in any case.
     #[cold]
     fn rebuild(&mut self, capacity: usize) -> bool {
         self.end_leases();

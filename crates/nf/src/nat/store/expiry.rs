@@ -9,7 +9,7 @@ use super::{FIRST_CAPACITY, Session, Store};
 use crate::nat::change::Change;
 use crate::nat::state::{Policy, State};
 
-/// The largest number of mappings that one batch examines for expiry. Examining so many takes less than a
+/// The largest number of mappings that one batch examines for expiry. The examination takes less than a
 /// millisecond.
 const STEP: usize = 1024;
 
