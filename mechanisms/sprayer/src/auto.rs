@@ -42,13 +42,14 @@ pub struct Auto {
     /// A cache for consecutive packets of one flow: the number of the last packet's flow, and its owner if
     /// the flow is spread.
     last: Option<(u32, Option<usize>)>,
-    /// The number of batches so far. It selects the packet of a batch that is sampled, so that all
-    /// positions in a batch are.
+    /// The number of batches so far. It selects the packet of a batch that is sampled, so that each position
+    /// in a batch has its turn.
     batches: usize,
-    /// `began` is the time at which the window began, and `before` the work of each worker up to that time.
-    /// `usage` is the work of each worker in the window, computed at its end.
+    /// The work of each worker up to the time at which the window began.
     before: Vec<Work>,
+    /// The time at which the window began.
     began: Timestamp,
+    /// The work of each worker in the window, computed at its end.
     usage: Vec<Usage>,
     /// The number of packets that have arrived in the window.
     came: u64,

@@ -1,10 +1,11 @@
 //! The policy that sends each burst of a flow to the next worker.
 //!
-//! Packets of a flow that follow each other closely stay on one worker, so they stay in order. After a
-//! pause longer than the difference between the delays of workers, the flow may change its worker (Kandula
-//! et al., "Dynamic Load Balancing Without Packet Reordering", 2007). This difference has no bound, because
-//! a worker may stall. So the flow also stays, after a pause of any length, while its worker has not
-//! processed its last packet. It leaves earlier only if the queue of the worker is full.
+//! Packets of a flow that follow each other closely stay on one worker, so they stay in order. After a pause
+//! longer than the difference between the delays of workers, the flow may change its worker (Kandula et al.,
+//! "Dynamic Load Balancing Without Packet Reordering", 2007). This difference has no bound, because a worker
+//! may stall. So the flow also stays, after a pause of any length, while its worker has not processed its
+//! last packet. The flow leaves earlier only if the queue of the worker is full. Packets that are not regular
+//! always go to the owner of their flow.
 
 use element::steering::{Dispatch, Outstanding, Spread};
 use element::{Packet, Timestamp};

@@ -73,8 +73,8 @@ pub struct Needs {
     pub flows: usize,
     /// The time without packets, at any worker, after which a flow ends.
     pub timeout: Timestamp,
-    /// The effects of the function on packets, except the state of flows. By default they are unknown, so
-    /// that no mechanism relies on them; a function that does not change packets may remove
+    /// The effects of the function on packets, except the state of flows. By default the effects are opaque,
+    /// so that no mechanism relies on them; a function that does not change packets may remove
     /// [`Effects::opaque`]. A function that changes addresses and ensures that replies belong to the flow's
     /// worker ([`FlowStates::is_home`]) declares [`Leaves::AtHome`](element::effects::Leaves::AtHome);
     /// otherwise all work is done by one worker.

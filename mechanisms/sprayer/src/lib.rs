@@ -54,7 +54,7 @@ pub struct SpreadSettings {
 /// The policy that selects the worker of a regular packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Each packet goes to the next worker.
+    /// Each regular packet goes to the next worker in a rotation.
     #[default]
     Spray,
     /// A flow may change its worker after a pause longer than this.

@@ -6,7 +6,7 @@
 //!
 //! ## Arguments
 //! - `DSTIP`, `DSTETH`: addresses of the host that gets the reply.
-//! - `SRCIP`, `SRCETH`: the IPv4 address and the Ethernet address that the reply says it has.
+//! - `SRCIP`, `SRCETH`: the IPv4 address and the Ethernet address of the sender that the reply names.
 //!
 //! ## Example
 //! ```click

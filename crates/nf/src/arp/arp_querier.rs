@@ -41,11 +41,11 @@
 //! - `ENTRY_PACKET_CAPACITY`: the largest number of packets that wait for one address; 0 for no bound.
 //!   Further packets are dropped, although RFC 1122 (section 2.3.2.2) recommends keeping the latest.
 //! - `CAPACITY_SLIM_FACTOR`: a divisor N: when more than CAPACITY packets wait, packets are dropped until
-//!   CAPACITY - CAPACITY/N wait, packets for the oldest entries first.
+//!   CAPACITY - CAPACITY/N wait, but at least one, packets for the oldest entries first.
 //! - `TIMEOUT`: the time that an address is valid after the last reply; 0 for ever.
-//! - `BROADCAST`: the local broadcast address; by default the last address of the prefix, if it has more
-//!   than one address. In a prefix of 31 bits (RFC 3021) this can be the other host: give another address
-//!   there.
+//! - `BROADCAST`: the local broadcast address. If it is not given, the last address of the prefix is used,
+//!   unless that is this host's own address. In a prefix of 31 bits (RFC 3021) this can be the other host:
+//!   give another address there.
 //! - `POLL_TIMEOUT`: the time after the last reply when queries begin that ask whether an address is still
 //!   valid; 0 for never.
 //! - `GIVE_UP`: the longest time that a packet waits; 0 for no bound.
@@ -66,7 +66,8 @@
 //! - `length`: packets that wait.
 //! - `insert`: `IP ETHER`: notes an address, as a reply would.
 //! - `delete`: forgets the Ethernet address of an IPv4 address.
-//! - `clear`: removes all entries, drops the packets that wait, and sets counters to zero.
+//! - `clear`: removes all entries, drops the packets that wait, and sets `queries`, `responses` and `drops`
+//!   to zero.
 //! - `release`: sends packets whose addresses another element has learnt; elements that share a table call
 //!   it.
 //!
@@ -207,7 +208,7 @@ const ARGS: [ArgInfo; 13] = {
     ]
 };
 
-/// Returns the table that TABLE names.
+/// Returns the table that TABLE names; `None` without TABLE. Reports an error if the element is no ARPTable.
 fn shared_table(args: &mut Args<'_>) -> Option<Arc<Shared>> {
     let ElementRef(element) = args.get("TABLE")?;
     let shared = args.setup.service(element);
@@ -488,8 +489,8 @@ impl Element for ArpQuerier {
 }
 
 impl ArpQuerier {
-    /// Makes a change in the table. Packets that wait for its address are sent or dropped; clearing the
-    /// table also sets the counts to zero.
+    /// Makes a change in the table. Packets that wait for its address are sent or dropped; clearing the table
+    /// also sets this element's counts to zero.
     fn change(&mut self, cx: &mut Cx<'_>, change: &Change) {
         self.with(cx, |desk, cx, table| {
             let now = table::now(cx);

@@ -2,7 +2,7 @@
 //! Keeps Ethernet addresses by IPv4 address, shared by several ARPQueriers.
 //!
 //! An ARPQuerier without the argument TABLE has a table of its own. Packets wait in the ARPQuerier at which
-//! they arrived; the bounds on packets count the packets of all of them.
+//! they arrived; CAPACITY counts the packets of all ARPQueriers together.
 //!
 //! ## Usage
 //! `ARPTable([KEYWORDS])`
@@ -15,13 +15,14 @@
 //! - `ENTRY_PACKET_CAPACITY`: the largest number of packets that wait for one address in one ARPQuerier; 0
 //!   for no bound. Further packets are dropped.
 //! - `CAPACITY_SLIM_FACTOR`: a divisor N: when more than CAPACITY packets wait, packets are dropped until
-//!   CAPACITY - CAPACITY/N wait, packets for the oldest entries first.
+//!   CAPACITY - CAPACITY/N wait, but at least one, packets for the oldest entries first.
 //! - `TIMEOUT`: the time that an address is valid after the last reply; 0 for ever.
 //!
 //! ## Handlers
 //! - `table`: a line per entry, oldest first: IPv4 address, 1 if its Ethernet address is known, else 0,
 //!   Ethernet address, seconds since the last reply.
-//! - `drops`: packets whose address was not answered in time, or that were refused because too many wait.
+//! - `drops`: packets whose address was not answered in time, whose entry was removed, or that were refused
+//!   because too many wait.
 //! - `count`: entries.
 //! - `length`: packets that wait.
 //! - `insert`: `IP ETHER`: notes an address, as a reply would.
@@ -112,15 +113,14 @@ impl Change {
     /// entries are removed.
     pub(super) fn apply(&self, table: &mut Table, now: i64, waiters: &mut dyn Waiters) {
         match *self {
-            // If there is no memory for the entry, nothing is inserted; the oldest entry has been evicted
-            // even so.
+            // If there is no memory for the entry, nothing is inserted; another entry has been evicted even
+            // so.
             Change::Insert(address, mac) => _ = table.insert(address, mac, now, waiters),
             Change::Clear => table.clear(waiters),
         }
     }
 }
 
-/// Parses an IP address in the value of a handler.
 fn parse_ip(cx: &Cx<'_>, text: &str) -> Result<u32, String> {
     Ipv4Addr::parse(text, &cx.place()).map(Ipv4Addr::to_bits).map_err(|e| format!("IP: {e}"))
 }

@@ -1,5 +1,5 @@
-//! The packet handling of ARPQuerier. A packet for a known address gets an Ethernet header; a packet for
-//! another address waits, and a query is sent.
+//! The packet handling of ARPQuerier. A packet for a known, broadcast or multicast address gets an Ethernet
+//! header; a packet for another address waits, and a query is sent.
 
 use std::net::Ipv4Addr;
 
@@ -17,9 +17,9 @@ use crate::ethernet::{encapsulate, readdress};
 /// The state of an ARPQuerier except for its table: waiting packets, addresses, settings and counters.
 pub(super) struct Desk {
     pub(super) waiting: Waiting,
-    /// The longest time that a packet waits; zero for no limit. In the next field: the output by which it
-    /// then leaves, or `None` if it is dropped.
+    /// The longest time that a packet waits; zero for no limit.
     pub(super) give_up: Timestamp,
+    /// The output of packets that have waited for this time; `None` if they are dropped.
     pub(super) unanswered_output: Option<usize>,
     /// The time for which timer 1 is set: when the next packet has waited too long. `None` if the timer is
     /// not set.
@@ -56,8 +56,9 @@ impl Desk {
         encapsulate(packet, &ethernet::Header { destination, source: self.mac, ether_type })
     }
 
-    /// Handles a packet on input 0: returns it with an Ethernet header if its next hop is known; otherwise
-    /// lets it wait or drops it, and returns `None`. Sends queries by `output`.
+    /// Handles a packet on input 0: returns it with an Ethernet header if its next hop is known, or is a
+    /// broadcast or multicast address. Otherwise lets it wait or drops it, and returns `None`. Sends queries
+    /// by `output`.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -145,8 +146,8 @@ impl Desk {
         }
     }
 
-    /// Sends an ARP query for `address` to the Ethernet address `to`. It gets time stamp and VLAN
-    /// annotation of `about`, the packet that needs the address.
+    /// Sends an ARP query for `address` to the Ethernet address `to`. The query gets the time stamp and, if
+    /// an element reads it, the VLAN annotation of `about`, the packet that needs the address.
     fn ask(&mut self, cx: &mut Cx<'_>, output: usize, about: &Packet, address: u32, to: MacAddr) {
         let own = Party { mac: self.mac, ip: self.ip };
         let wanted = Party { mac: MacAddr::default(), ip: Ipv4Addr::from_bits(address) };
@@ -175,8 +176,8 @@ impl Desk {
         self.others = hosts().intersection(&own.complement(32));
     }
 
-    /// Handles a packet on input 1. If it is a credible ARP reply, its address is learnt, and the packets
-    /// that wait for it leave. The packet itself is always dropped.
+    /// Handles a packet on input 1. If it is an ARP reply that the table accepts, its address is learnt, and
+    /// the packets that wait for it leave. The packet itself is always dropped.
     pub(super) fn learn(&mut self, cx: &mut Cx<'_>, table: &mut Table, packet: Packet) {
         let Some(frame) = packet.data().first_chunk::<FRAME>() else {
             return cx.drop(packet, DropReason::TooShort);
@@ -194,7 +195,8 @@ impl Desk {
         }
     }
 
-    /// Sends the packets that wait for an address to `destination`, by output 0.
+    /// Sends the packets that wait for an address to `destination`, by output 0. Drops them if this host has
+    /// no address.
     fn send(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, destination: MacAddr) {
         table.released(address, self.waiting.len_of(address));
         while let Some(mut packet) = self.waiting.pop(address) {
@@ -214,7 +216,7 @@ impl Desk {
     pub(super) fn follow(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, reason: DropReason) {
         let Some(ticket) = self.waiting.ticket(address) else { return };
         if table.ticket(address).is_none_or(|entry| entry.id != ticket.id) {
-            // They are not counted here: the table counted them as dropped when it removed the entry.
+            // The packets are not counted here: the table counted them as dropped when it removed the entry.
             Dropping { cx, waiting: &mut self.waiting }.give_up(address, reason);
         } else if let Some(mac) = table.known(address, table::now(cx)) {
             self.send(cx, table, address, mac);
@@ -250,8 +252,8 @@ impl Desk {
         }
     }
 
-    /// Sends a packet that has waited for the time of GIVE_UP to its output without the Ethernet header, or
-    /// drops it.
+    /// Sends a packet that has waited for the time of GIVE_UP to output 2 without the Ethernet header. Drops
+    /// the packet if there is no output 2.
     #[cold]
     fn give_up(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, mut packet: Packet) {
         // The header that was added when the packet began to wait is removed.

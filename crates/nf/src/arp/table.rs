@@ -52,8 +52,9 @@ impl Address for u128 {
 pub(crate) struct Pace {
     /// The shortest time between two queries for an address, in milliseconds.
     pub(crate) pause: i64,
-    /// The queries without an answer after which `long_pause` (in milliseconds) is the shortest time.
+    /// The number of queries without an answer after which `long_pause` replaces `pause`.
     pub(crate) patience: u8,
+    /// The shortest time between later queries, in milliseconds.
     pub(crate) long_pause: i64,
 }
 
@@ -79,7 +80,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Reads the arguments [`ARGS`]. Reports a slim factor of zero.
+    /// Reads the arguments [`ARGS`]. Reports a slim factor of zero as an error, and uses 1 instead.
     pub(crate) fn read(args: &mut Args<'_>) -> Limits {
         let mut number = |name| args.value::<u32>(name) as usize;
         let packets = number("CAPACITY");
@@ -102,8 +103,8 @@ impl Limits {
     }
 }
 
-/// Converts a duration to milliseconds. If negative, or 2^32 ms or more, it becomes zero, which means no
-/// limit.
+/// Converts a duration to milliseconds. A negative duration, or a duration of 2^32 - 1 ms or more, becomes
+/// zero, which means no limit.
 pub(crate) fn milliseconds(time: Timestamp) -> i64 {
     let milliseconds = time.0.div_euclid(1_000_000);
     if (0..i64::from(u32::MAX)).contains(&milliseconds) { milliseconds } else { 0 }
@@ -117,7 +118,7 @@ pub(crate) fn now(cx: &Cx<'_>) -> i64 {
 /// The identity of a table's entry, which packets that wait for it keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// The number of the entry, different from those of all other entries of all tables in the process.
+    /// The number of the entry, different from the numbers of all other entries of all tables in the process.
     pub(crate) id: u64,
     /// The entry's rank by age: older entries have lower ranks. Increases when the entry becomes the
     /// newest.
@@ -193,7 +194,8 @@ impl<A> Entry<A> {
     }
 }
 
-/// The number of outdated items in a queue beside the table that are kept before they are removed.
+/// The number of items by which a queue beside the table may exceed twice the number of entries, before
+/// outdated items are removed.
 pub(crate) const UNTIDY: usize = 64;
 
 /// The number of changes that a table remembers for elements that share it.
@@ -227,7 +229,8 @@ pub(crate) struct Table<A = u32> {
     drops: u64,
     /// The last number that was used for an entry or a rank.
     next: u64,
-    /// The number of changes that can concern packets in other elements: learnt addresses, removed entries.
+    /// A count that increases with each change that can concern packets in other elements: learnt addresses,
+    /// removed entries.
     changes: u64,
     /// The last [`LOG`] changes, at the index of their count modulo [`LOG`]: the address, and the reason
     /// with which packets for it are dropped if its entry was removed.
@@ -306,7 +309,8 @@ impl<A: Address> Table<A> {
         self.changes += 1;
     }
 
-    /// Subtracts packets from those that wait for an address, without counting them as drops.
+    /// Subtracts `packets` from the number of packets that wait for an address, without counting them as
+    /// drops. Does nothing if the address has no entry.
     pub(crate) fn released(&mut self, address: A, packets: usize) {
         if let Some(&place) = self.places.get(&address)
             && let Some(entry) = self.entry(place)
@@ -316,18 +320,19 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Subtracts packets from those that wait for an address, and counts them as drops.
+    /// Subtracts `packets` from the number of packets that wait for an address, if it has an entry, and
+    /// counts them as drops in any case.
     pub(crate) fn gave_up(&mut self, address: A, packets: usize) {
         self.released(address, packets);
         self.drops += packets as u64;
     }
 
-    /// Adds packets to the drops that were not counted as waiting.
+    /// Counts packets as drops that were not counted as waiting.
     pub(crate) fn dropped(&mut self, packets: usize) {
         self.drops += packets as u64;
     }
 
-    /// Adds packets to those that wait for an address, if it has an entry.
+    /// Adds `packets` to the number of packets that wait for an address, if it has an entry.
     pub(crate) fn took_over(&mut self, address: A, packets: usize) {
         if let Some(&place) = self.places.get(&address)
             && let Some(entry) = self.entry(place)
@@ -392,16 +397,17 @@ impl<A: Address> Table<A> {
         entry.map_or(0, |entry| entry.queries)
     }
 
-    /// True if the next query must be broadcast: an unsolicited reply gave the address, or it does not
-    /// answer.
+    /// True if the next query must be broadcast: the address has no entry, an unsolicited reply gave its
+    /// Ethernet address, or more than [`QUESTIONS`] queries had no answer.
     pub(crate) fn must_broadcast(&self, address: A) -> bool {
         let entry = self.places.get(&address).and_then(|&place| self.entries.get(place as usize));
         entry.is_none_or(|entry| !entry.is_asked || entry.queries > QUESTIONS)
     }
 
-    /// Learns an Ethernet address from a reply. Returns true if it was accepted, so that waiting packets
-    /// can leave. Unless `all` is true, a reply does not replace another neighbour that has answered a
-    /// query and still answers; that neighbour is queried with the next packet instead.
+    /// Learns an Ethernet address from a reply. Returns true if the reply was accepted, so that waiting
+    /// packets can leave. A reply for an address without an entry is refused if the table is full. Unless
+    /// `all` is true, a reply does not replace another neighbour that has answered a query and still answers;
+    /// that neighbour is queried with the next packet instead.
     pub(crate) fn learn(
         &mut self,
         address: A,
@@ -494,7 +500,8 @@ impl<A: Address> Table<A> {
         waiters.give_up(address, reason);
     }
 
-    /// Removes expired entries, then entries above the bound less `coming`, then packets above the bound.
+    /// Removes expired entries, and entries above the bound less `coming`, then packets of the calling
+    /// element above the bound.
     fn slim(&mut self, now: i64, coming: usize, waiters: &mut dyn Waiters<A>) {
         let Limits { entries, timeout, packets, slim_factor, .. } = self.limits;
         while let Some(place) = self.oldest {
@@ -527,8 +534,8 @@ impl<A: Address> Table<A> {
         entry.is_some_and(|entry| entry.ticket.id == number && !entry.is_known)
     }
 
-    /// Removes the oldest entry without an answer from the queue of these, and returns its index; the
-    /// caller must remove the entry. Returns `None` if all entries are known.
+    /// Removes the oldest entry without an answer from the queue [`unanswered`](Table::unanswered), and
+    /// returns its index; the caller must remove the entry. Returns `None` if no such entry is recorded.
     fn first_without_answer(&mut self) -> Option<u32> {
         while let Some((address, number)) = self.unanswered.pop_front() {
             if self.is_unanswered(address, number) {
@@ -554,13 +561,14 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Removes expired entries if a timer would have done it by now. Called ahead of every use.
+    /// Removes expired entries, and packets above the bound, if a timer would have done it by now. Elements
+    /// call it before they use the table for a batch.
     pub(crate) fn catch_up(&mut self, now: i64, waiters: &mut dyn Waiters<A>) {
         if self.limits.timeout == 0 {
             return;
         }
-        // As in Click, in whole seconds: the first search is one time-out after the start, others a second
-        // more apart.
+        // As in Click, in whole seconds: the first search is one time-out after the first call. The time
+        // between two searches is one second longer than the time-out.
         let timeout = self.limits.timeout / 1000 * 1000;
         let period = timeout + 1000;
         let next = *self.next_look.get_or_insert(now + timeout);
@@ -666,8 +674,9 @@ impl<A: Address> Table<A> {
         Admission { waits, query: self.entry(place).is_some_and(|entry| entry.query(now, pace)) }
     }
 
-    /// Makes an expired entry, for which a packet has come, just not expired, but without known address.
-    /// Removes other expired entries, and puts this entry first in the order of age.
+    /// Keeps an expired entry for which a packet has come: the entry expires a little later, and its Ethernet
+    /// address is no longer known. Removes other expired entries, and puts this entry first in the order of
+    /// age. Does nothing if the entry has not expired.
     fn refresh(&mut self, place: u32, now: i64, waiters: &mut dyn Waiters<A>) {
         let timeout = self.limits.timeout;
         let Some(entry) = self.entry(place).filter(|entry| entry.is_expired(now, timeout)) else { return };
@@ -719,8 +728,8 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Takes all entries out, for the element that replaces this one; their packets must be counted again
-    /// there.
+    /// Removes and returns all entries, for the element that replaces this one. They count no waiting packets
+    /// any more: the new element must count its packets again.
     pub(crate) fn take(&mut self) -> Table<A> {
         let empty = Table { changes: self.changes + LOG as u64 + 1, ..Table::new(self.limits) };
         let mut taken = std::mem::replace(self, empty);
@@ -729,15 +738,15 @@ impl<A: Address> Table<A> {
         taken
     }
 
-    /// Replaces all entries by those of another table, and keeps this table's limits.
+    /// Replaces all entries by the entries of another table, and keeps this table's limits.
     pub(crate) fn go_on_with(&mut self, other: Table<A>) {
         // The count advances by more than [`LOG`], so that every element checks all its packets.
         let changes = self.changes.max(other.changes) + LOG as u64 + 1;
         *self = Table { limits: self.limits, next_look: self.next_look, changes, ..other };
     }
 
-    /// Returns the handler `table`: per entry a line with IP address, 1 if its Ethernet address is known,
-    /// otherwise 0, Ethernet address, and seconds since the last answer.
+    /// Returns the text of the handler `table`: per entry a line with IP address, 1 if its Ethernet address
+    /// is known, otherwise 0, Ethernet address, and seconds since the last answer.
     pub(crate) fn show(&self, now: i64) -> String {
         let line = |entry: &Entry<A>| {
             let known = entry.is_known && !entry.is_expired(now, self.limits.timeout);

@@ -13,7 +13,7 @@ use crate::hashing::{ByNumber, reseed};
 pub(crate) struct Waiting<A = u32> {
     queues: HashMap<A, Queue, ByNumber>,
     /// A heap of the addresses by the rank of their entries, oldest on top. An item is outdated if the
-    /// address's queue has another rank.
+    /// address has no queue, or a queue of another rank.
     ages: BinaryHeap<Reverse<(u64, A)>>,
     /// A heap of the addresses by the time when their first packet will have waited too long, earliest on
     /// top. Items can be outdated. Empty if `patience`, the longest time that packets wait, is `None`.
@@ -42,7 +42,8 @@ struct Node {
     next: usize,
 }
 
-/// The number of outdated items in a heap that are kept before they are removed.
+/// The number of items by which a heap may exceed twice the number of queues, before outdated items are
+/// removed.
 const UNTIDY: usize = 64;
 
 impl<A: Ord> Default for Waiting<A> {
@@ -142,8 +143,8 @@ impl<A: Address> Waiting<A> {
         }
     }
 
-    /// Returns a time before which no packet will have waited too long; `None` if no packets wait, or for
-    /// any time.
+    /// Returns a time before which no packet will have waited too long; `None` if no packets wait, or if
+    /// packets may wait for any time.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
         self.dues.peek().map(|&Reverse((due, _))| due)
     }
@@ -192,8 +193,8 @@ impl<A: Address> Waiting<A> {
         Some(packet)
     }
 
-    /// Returns the address with the oldest entry, by `ranks`, among those for which packets wait; `None` if
-    /// none wait.
+    /// Returns the address with the oldest entry, by `ranks`, among the addresses for which packets wait.
+    /// Returns `None` if no packets wait.
     pub(crate) fn oldest(&mut self, ranks: &dyn Ranks<A>) -> Option<A> {
         while let Some(&Reverse((rank, address))) = self.ages.peek() {
             let queue = self.queues.get_mut(&address).filter(|queue| queue.ticket.rank == rank);

@@ -2,9 +2,9 @@
 //! Prepends IPv4 and ICMP headers to each packet.
 //!
 //! Identifications are counted from 1, and the time to live is 255. Messages with an identifier and a
-//! sequence number (echo, time stamp, information) use the identification as the sequence number. The
-//! header annotations are set to the new headers, and the destination address annotation to the
-//! destination.
+//! sequence number (echo, time stamp, information) use the identification as the sequence number. Time stamp
+//! messages also get three times, which are zero. The header annotations are set to the new headers, and the
+//! destination address annotation to the destination.
 //!
 //! ## Usage
 //! `ICMPIPEncap(SRC, DST, TYPE [, CODE, KEYWORDS])`
@@ -135,8 +135,8 @@ impl IcmpIpEncap {
         matches!(self.kind, kind::TIME_STAMP | kind::TIME_STAMP_REPLY)
     }
 
-    /// Prepends an IPv4 header with identification `id`, and an ICMP header of `N` bytes, of which those
-    /// after the fixed part are zero. Rejects packets that become too long or have too little headroom.
+    /// Prepends an IPv4 header with identification `id`, and an ICMP header of `N` bytes, which are zero
+    /// after the fixed part. Rejects packets that become too long or have too little headroom.
     fn encapsulate<const N: usize>(&self, packet: &mut Packet, template: &Template, id: u16) -> Fate {
         Template::total(packet, N)?;
         let [identifier, sequence] =

@@ -1,8 +1,9 @@
 //! # IP6Encap
 //! Prepends an IPv6 header to each packet.
 //!
-//! The network header annotation is set to the new header, and the destination address annotation to the
-//! destination. Packets of more than 65,535 bytes are dropped.
+//! The network header annotation is set to the new header, the transport header annotation to the first byte
+//! after it, and the destination address annotation to the destination. Packets of more than 65,535 bytes are
+//! dropped.
 //!
 //! ## Usage
 //! `IP6Encap(PROTO, SRC, DST [, KEYWORDS])`

@@ -1,8 +1,9 @@
 //! # IPEncap
 //! Prepends an IPv4 header to each packet.
 //!
-//! Identifications are counted from 0. The network header annotation is set to the new header, and the
-//! destination address annotation to the destination.
+//! Identifications are counted from 0. The network header annotation is set to the new header, the transport
+//! header annotation to the first byte after it, and the destination address annotation to the destination.
+//! Packets that would become longer than 65,535 bytes are dropped.
 //!
 //! ## Usage
 //! `IPEncap(PROTO, SRC, DST [, KEYWORDS])`

@@ -1,8 +1,8 @@
 //! Elements that prepend IP headers to packets, and their common parts.
 //!
-//! An element has an `Outer`, the IPv4 header that it prepends. For each batch, it makes a `Template`
-//! from it, which has everything that does not differ between packets, and calls `Template::prepend` for
-//! each packet.
+//! An element for IPv4 has an `Outer`, the IPv4 header that it prepends. For each batch, the element makes a
+//! `Template` from its `Outer`, with everything that does not differ between packets, and calls
+//! `Template::prepend` for each packet. IP6Encap does not use these parts.
 
 pub mod icmp_ip_encap;
 pub mod icmp_ping_encap;

@@ -16,7 +16,7 @@
 //! - `CHECKSUM`: if true, there is a UDP checksum.
 //!
 //! ## Handlers
-//! - `src`, `dst`: the addresses; 0.0.0.0 means `DST_ANNO`.
+//! - `src`, `dst`: the addresses; `dst` shows 0.0.0.0 for `DST_ANNO`.
 //! - `sport`, `dport`: the ports.
 //!
 //! ## Example

@@ -1,5 +1,6 @@
 //! # CheckARPHeader
-//! Checks that ARP headers are as long as their addresses need, and addresses as long as their types need.
+//! Checks that ARP headers are as long as their addresses need, and Ethernet and IP addresses as long as they
+//! must be.
 //!
 //! For good packets, the network header annotation is set to the ARP header, and the transport header
 //! annotation to the first byte after it. Bad packets go to output 1, or are dropped. With DETAILS, a

@@ -1,9 +1,11 @@
 //! # EnsureEther
 //! Prepends an Ethernet header to IP packets that have none.
 //!
-//! Packets that already have an Ethernet header before their network header pass unchanged, and so do
-//! packets without a network header annotation. If the header was stripped and its bytes are still in the
-//! headroom, it is restored.
+//! Packets that already have an Ethernet header ahead of their network header pass unchanged. So do packets
+//! without a network header annotation, and packets whose network header was stripped. If the Ethernet header
+//! was stripped and its bytes are still in the headroom, it is restored. A header counts as an Ethernet
+//! header if its EtherType is IPv4 or IPv6 and it ends at the network header. Other bytes ahead of the
+//! network header are removed.
 //!
 //! ## Usage
 //! `EnsureEther([ETHERTYPE, SRC, DST])`

@@ -76,7 +76,7 @@ pub(super) const SWITCH: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Builds a switch. With `listens`, the last output gets a copy of every frame, and has no input.
+/// Builds a switch. With `listens`, the last output gets copies of frames, and has no input.
 pub(super) fn build(args: &mut Args<'_>, listens: bool) -> Result<Box<dyn Element>, Invalid> {
     let timeout = args.value::<Timestamp>("TIMEOUT");
     if timeout < Timestamp::ZERO {
@@ -178,7 +178,7 @@ impl Hosts {
     }
 }
 
-/// The outputs of a frame: that of one LAN, or all that are permitted.
+/// The outputs of a frame: the output of one LAN, or all permitted outputs.
 enum Way {
     To(usize),
     Everywhere,
@@ -233,8 +233,8 @@ impl Outbox {
 }
 
 impl EtherSwitch {
-    /// Records the source address of a frame, and returns the outputs of the frame by its destination.
-    /// Returns `None` if the frame is shorter than an Ethernet header.
+    /// Records the source address of a frame, unless TIMEOUT is 0, and returns the outputs of the frame by
+    /// its destination. Returns `None` if the frame is shorter than an Ethernet header.
     fn way(&mut self, port: usize, packet: &Packet) -> Option<Way> {
         let addresses = packet.data().first_chunk::<{ ethernet::Header::LEN }>()?;
         let header = ethernet::Header::ref_from_bytes(addresses).ok()?;

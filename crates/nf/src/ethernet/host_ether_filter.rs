@@ -1,6 +1,8 @@
 //! # HostEtherFilter
 //! Sends Ethernet frames for other hosts to output 1, or drops them, and sets the packet type annotation.
 //!
+//! Packets that are too short for the Ethernet header go to output 1, too, or are dropped.
+//!
 //! ## Usage
 //! `HostEtherFilter(ETHER [, DROP_OWN, DROP_OTHER, KEYWORDS])`
 //!

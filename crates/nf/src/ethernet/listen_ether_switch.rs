@@ -2,8 +2,8 @@
 //! Switches Ethernet frames like EtherSwitch, and sends a copy of every frame to an additional last output.
 //!
 //! Frames that are too short for an Ethernet header are dropped. If the way to the last output is forbidden
-//! (`remove_port_forwarding`), it gets no copies of frames that leave for all LANs, but still copies of
-//! frames for one LAN.
+//! (`remove_port_forwarding`), that output gets no copies of frames that leave for all LANs, but still copies
+//! of frames for one LAN.
 //!
 //! ## Usage
 //! `ListenEtherSwitch([KEYWORDS])`

@@ -13,7 +13,7 @@
 //! - `ANNO`: the offset of the annotation that holds the address, instead of `ADDR`.
 //!
 //! ## Handlers
-//! - `addr`: the address.
+//! - `addr`: the address; zeros with ANNO, where writing has no effect.
 //!
 //! ## Example
 //! ```click

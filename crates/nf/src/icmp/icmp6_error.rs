@@ -1,12 +1,12 @@
 //! # ICMP6Error
 //! Answers each IPv6 packet with an ICMPv6 error message or redirect about it (RFC 4443, RFC 4861).
 //!
-//! The message quotes as much of the packet as fits into 1280 bytes. No messages are sent about ICMPv6
-//! errors and redirects, about packets to more than one host (to a multicast address, or by link-level
+//! The message quotes as much of the packet as fits into a message of MTU bytes. No messages are sent about
+//! ICMPv6 errors and redirects, about packets to more than one host (to a multicast address, or by link-level
 //! broadcast or multicast), or about packets whose source is no single host; such packets are dropped.
-//! Packets to more than one host are still answered if they are too big, or have an unknown option that
-//! requires an answer (code 2 of parameter problems). This element does not limit the rate of messages: put
-//! a RatedSplitter downstream.
+//! Packets to more than one host are still answered by messages of type 2 (packet too big), and of type 4
+//! with code 2 (unknown option). This element does not limit the rate of messages: put a RatedSplitter
+//! downstream.
 //!
 //! The network header annotation must be set. The message's annotations are the destination address, the
 //! time, and the request for a new source.
@@ -91,9 +91,9 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The type of the option in which a redirect quotes the packet (RFC 4861, section 4.6.3). In the next
-/// constant: the bytes of the option ahead of the packet.
+/// The type of the option in which a redirect quotes the packet (RFC 4861, section 4.6.3).
 const REDIRECTED_HEADER: u8 = 4;
+/// The number of bytes of this option ahead of the quoted packet.
 const REDIRECTED_HEADER_LEN: usize = 8;
 
 struct Icmp6Error {

@@ -1,9 +1,10 @@
 //! # ICMPError
 //! Answers each IPv4 packet with an ICMP error message that quotes it (RFC 792, 1122 and 1812).
 //!
-//! No errors are sent about ICMP errors, fragments other than the first, packets to more than one host (to
-//! a broadcast or multicast address, or by link-level broadcast or multicast), or packets whose source is
-//! no host; such packets are dropped. The message about a source-routed packet takes the reverse route. The
+//! No errors are sent about ICMP errors, fragments other than the first, packets to more than one host (to a
+//! broadcast or multicast address, or by link-level broadcast or multicast), or packets whose source is no
+//! host, and no redirects about source-routed packets; such packets are dropped. Other messages about a
+//! source-routed packet take the reverse route, unless they report an error in the route option. The
 //! message's annotations are the destination address, the time, and the request for a new source (see
 //! FixIPSrc).
 //!

@@ -1,9 +1,9 @@
 //! # ICMPPingSource
 //! Sends ICMP echo requests at intervals, and measures the round-trip times of replies.
 //!
-//! The first request leaves one interval after the start. Identifications and sequence numbers count up
-//! from 1; the time to live is 200. Replies arrive on the input, if there is one; the element drops all
-//! packets that arrive there. With an input there are more handlers: `summary`, `rtt_min`, `rtt_avg` and
+//! The first request leaves one interval after the start. Identifications and sequence numbers count up from
+//! 1; the time to live is 200. Replies arrive on the input, if there is one; the element drops all packets
+//! that arrive there. With an input there are more handlers: `summary`, a text, and `rtt_min`, `rtt_avg` and
 //! `rtt_max`, in seconds. With a pull output, each pull makes a request.
 //!
 //! ## Usage
@@ -17,12 +17,13 @@
 //! - `DATA`: the data of the requests.
 //! - `LIMIT`: the number of requests; negative for no limit.
 //! - `ACTIVE`: if true, requests are sent.
-//! - `VERBOSE`: if true, each reply is reported, and a summary at the end.
+//! - `VERBOSE`: if true and the element has an input, each reply is reported, and a summary at the end.
 //! - `STOP`: if true, the driver is stopped one interval after the last request; with a pull output, by the
 //!   first pull after the last request.
 //!
 //! ## Handlers
-//! - `active`: true if requests are sent; when it becomes true, the first request leaves at once.
+//! - `active`: true if requests are sent; when true is written and no request is due, a request leaves at
+//!   once.
 //! - `src`, `dst`: the addresses.
 //! - `count`: requests so far.
 //! - `limit`: the number of requests.

@@ -2,10 +2,11 @@
 //! Replaces IPv4 addresses by pseudonyms that keep common prefixes.
 //!
 //! If two addresses have exactly their first n bits in common, so have the addresses that replace them. The
-//! replacements depend on a random key. 0.0.0.0 and 255.255.255.255 are not replaced. The IP header checksum
-//! is updated; in ICMP errors, the addresses of the quoted packet are replaced, too, and the ICMP checksum
-//! is updated. Checksums of TCP and UDP are not updated. Packets without an IPv4 header leave by output 1,
-//! or are dropped.
+//! replacements depend on a random key. 0.0.0.0 and 255.255.255.255 are not replaced; these two, and the
+//! addresses that would be replaced by them, are exceptions to the rule. The IP header checksum is updated;
+//! in ICMP errors, the addresses of the quoted packet are replaced, too, and the ICMP checksum is updated.
+//! Checksums of TCP and UDP are not updated. Packets without an IPv4 header leave by output 1, or are
+//! dropped.
 //!
 //! ## Usage
 //! `AnonymizeIPAddr([KEYWORDS])`
@@ -13,7 +14,8 @@
 //! ## Arguments
 //! - `CLASS`: the number of leading bits in which an address keeps its class (the bits up to the first
 //!   zero); 99 for all.
-//! - `PRESERVE_8`: first bytes of addresses that are not replaced, separated by spaces.
+//! - `PRESERVE_8`: values of the first byte of addresses, separated by spaces: an address that begins with
+//!   such a byte keeps this byte.
 //! - `SEED`: accepted; replacements follow the seed of all random numbers.
 //!
 //! ## Example
@@ -78,9 +80,9 @@ struct Map {
 }
 
 impl Map {
-    /// True if the bit after a prefix of `length` bits is inverted. This depends on the prefix only, so that
-    /// addresses with a common prefix keep a common prefix (Xu et al., "Prefix-Preserving IP Address
-    /// Anonymization", 2002).
+    /// True if the bit after a prefix of `length` bits is inverted. Apart from the settings and the key, this
+    /// depends on the prefix only, so that addresses with a common prefix keep a common prefix (Xu et al.,
+    /// "Prefix-Preserving IP Address Anonymization", 2002).
     fn flips(&self, prefix: u32, length: u32) -> bool {
         let starts = |byte: u8| u32::from(byte) >> (8 - length) == prefix;
         if length < 8 && self.kept.iter().any(|&byte| starts(byte)) {

@@ -7,10 +7,11 @@
 //!
 //! Hop-by-hop options and a routing header, with the destination options that precede it, are repeated in
 //! each fragment. Packets that cannot be split leave by output 1, or are dropped: fragments, jumbograms,
-//! packets with more than 16 extension headers or 256 bytes of them, and packets whose headers do not fit
-//! into the first fragment (RFC 7112). Fragments leave in order. Identifications are random; a packet with
-//! a fragment header that marks it as whole (RFC 6946) keeps that header and its identification. The
-//! network header annotation must be set.
+//! packets whose end was cut off, and packets with more than 16 extension headers or 256 bytes of them. So do
+//! packets whose headers do not fit into the first fragment (RFC 7112), or whose repeated extension headers
+//! leave less than a quarter of the MTU for payload. Fragments leave in order. Identifications are random; a
+//! packet with a fragment header that marks it as whole (RFC 6946) keeps that header and its identification.
+//! The network header annotation must be set.
 //!
 //! ## Usage
 //! `IP6Fragmenter(MTU [, KEYWORDS])`
@@ -20,7 +21,7 @@
 //! - `HONOR_DF`: if true, all longer packets leave by output 1.
 //!
 //! ## Handlers
-//! - `drops`: packets that were too long and were not fragmented.
+//! - `drops`: packets that were too long and left by output 1, or were dropped for lack of an output 1.
 //! - `fragments`: fragments made.
 //!
 //! ## Example
@@ -103,8 +104,8 @@ struct Headers {
     next_header: u8,
     /// The identification in the packet's fragment header, if it has one after the repeated headers.
     id: Option<u32>,
-    /// The offset of the end of the headers that must be in the first fragment: all extension headers and
-    /// the transport header (RFC 7112).
+    /// The offset of the end of the headers that must be in the first fragment: all extension headers and the
+    /// transport header (RFC 7112), of TCP without its options.
     first_end: usize,
 }
 

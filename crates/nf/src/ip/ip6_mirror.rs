@@ -1,10 +1,10 @@
 //! # IP6Mirror
 //! Swaps source and destination of IPv6 packets: addresses, and the ports of TCP and UDP.
 //!
-//! Transport checksums stay valid. Swapping the two addresses does not change a checksum; If it covers other
-//! addresses (with a routing header that has segments left, or a home address option), the checksum is
-//! updated. After a routing header of an unknown type it is not updated, because it is unknown which
-//! addresses it covers. The network header annotation must be set; packets without it are dropped.
+//! Transport checksums stay valid: swapping the two addresses does not change a checksum. A checksum that
+//! covers other addresses (with a routing header that has segments left, or a home address option) is
+//! updated. After a routing header of an unknown type the checksum is not updated, because it is unknown
+//! which addresses it covers. The network header annotation must be set; packets without it are dropped.
 //!
 //! Extension headers are not changed, so that a mirrored packet follows the rest of its route; the ports
 //! after them are not swapped.
@@ -63,8 +63,8 @@ fn mirror(packet: &mut Packet) -> Fate {
     Ok(())
 }
 
-/// Swaps the addresses of a packet with extension headers. Its transport checksum may cover other addresses
-/// than those in the IPv6 header, and is then updated.
+/// Swaps the addresses of a packet with extension headers. The packet's transport checksum may cover other
+/// addresses than the IPv6 header has, and is then updated.
 #[cold]
 fn mirror_extended(packet: &mut Packet) -> Fate {
     let before = checksum_addresses(packet);

@@ -3,8 +3,8 @@
 //!
 //! The first fragment keeps the bytes that precede the IP header; the other fragments start with their IP
 //! header, which has only the options with the "copied" flag. Packets that are too long but must not be
-//! fragmented, or whose header leaves no room for payload, leave by output 1, or are dropped. The network
-//! header annotation must be set.
+//! fragmented, whose header leaves no room for 8 bytes of payload, or whose header is cut off, leave by
+//! output 1, or are dropped. The network header annotation must be set.
 //!
 //! ## Usage
 //! `IPFragmenter(MTU [, HONOR_DF, VERBOSE, KEYWORDS])`
@@ -17,7 +17,7 @@
 //! - `HEADROOM`: accepted; packets always have headroom.
 //!
 //! ## Handlers
-//! - `drops`: packets that were too long and were not fragmented.
+//! - `drops`: packets that were too long and left by output 1, or were dropped for lack of an output 1.
 //! - `fragments`: fragments made.
 //!
 //! ## Example
@@ -95,7 +95,7 @@ struct Plan {
 }
 
 /// Appends the options that every fragment has (those with the "copied" flag, the upper bit of the kind),
-/// padded to a multiple of four bytes.
+/// padded to a multiple of four bytes. Malformed options are left out.
 fn copy_options(options: &[u8], to: &mut Vec<u8>) {
     for option in ipv4::options(options).flatten().filter(|option| option.kind & 0x80 != 0) {
         to.extend_from_slice(&[option.kind, option.data.len() as u8 + 2]);

@@ -51,9 +51,9 @@ struct IpMirror {
     sets_destination: bool,
 }
 
-/// Returns the ports in swapped order; `None` if the packet has fewer than eight bytes after the transport
-/// header annotation. They must be read before anything is changed, because that annotation can point into
-/// the IP header.
+/// Returns the ports in swapped order; `None` if the packet has fewer than eight bytes from the transport
+/// header annotation on, or no such annotation. The ports must be read before anything is changed, because
+/// the annotation can point into the IP header.
 pub(super) fn swapped_ports(packet: &mut Packet) -> Option<[u8; 4]> {
     let &mut [a, b, c, d, ..] = packet.header_chunk_mut::<8>(Base::Transport)?;
     Some([c, d, a, b])

@@ -16,11 +16,12 @@
 //! same bytes is dropped alone. With OVERLAP, later fragments replace the bytes of earlier fragments, as in
 //! Click, and a fragment that contradicts the packet's end is dropped alone.
 //!
-//! An incomplete packet expires 30 seconds after its first fragment arrived. It is evicted when its memory
-//! is needed for other packets, or when one of the limits below is reached. In both cases its fragments
-//! leave by output 1 as they came. Without output 1 they are dropped; the drop reasons are `out of time`,
-//! `memory limit` and `fragment limit`. Time is the time of the packets' time stamps, or the clock's for
-//! packets without one; expired packets are removed only when the next packet arrives.
+//! An incomplete packet expires 30 seconds after its first fragment arrived. It is evicted when its memory is
+//! needed for other packets, or when one of the limits below is reached. In both cases its fragments leave by
+//! output 1 as they came (with OVERLAP, some bytes may have been replaced). Without output 1 they are
+//! dropped; the drop reasons are `out of time`, `memory limit` and `fragment limit`. Time is the time of the
+//! packets' time stamps, or the clock's for packets without one; expired packets are removed only when the
+//! next packet arrives.
 //!
 //! ## Memory
 //! HIMEM bounds all memory for fragments: a fragment takes the slots of its packet, whatever its length or
@@ -51,9 +52,10 @@
 //! - `HIMEM`: the largest number of bytes for fragments, for all packets together; when they are used up,
 //!   packets are evicted as described above.
 //! - `MAX_MTU_ANNO`: the annotation, two bytes, that gets the length of the longest fragment.
-//! - `MAX_OPEN`: the largest number of incomplete packets from one address to another; for a further
-//!   packet, the oldest is evicted.
-//! - `MAX_FRAGMENTS`: the largest number of fragments of a packet; a packet of more is evicted.
+//! - `MAX_OPEN`: the largest number of incomplete packets from one address to another in one VLAN; for a
+//!   further packet, the oldest is evicted.
+//! - `MAX_FRAGMENTS`: the largest number of fragments that are held for an incomplete packet; a packet with
+//!   more is evicted.
 //! - `OVERLAP`: if true, fragments may overlap.
 //! - `VLAN`: if true, fragments of different VLANs are kept apart.
 //!
@@ -260,8 +262,8 @@ impl IpReassembler {
         None
     }
 
-    /// Adds a fragment to its set. Returns the index of the set; `None` if the set was closed, or if none
-    /// could be made, because of the fragment.
+    /// Adds a fragment to its set. Returns the index of the set. Returns `None` if the fragment contradicts
+    /// its set, which is then closed, or if no set could be made for it.
     fn hold(&mut self, cx: &mut Cx<'_>, packet: Packet, part: &Part, time: Timestamp) -> Option<u32> {
         let set = match self.store.find(&part.key) {
             Some(set) => set,
@@ -344,7 +346,7 @@ impl IpReassembler {
         Some(packet)
     }
 
-    /// Closes an incomplete set, and passes each of its fragments to `fragment`.
+    /// Closes a set without reassembling its datagram, and passes each of its fragments to `fragment`.
     fn end(&mut self, set: u32, mut fragment: impl FnMut(Packet)) {
         self.counts.failed += 1;
         while let Some(piece) = self.store.pop(set) {
@@ -358,7 +360,8 @@ impl IpReassembler {
         self.end(set, |packet| cx.emit_one(1, packet, reason));
     }
 
-    /// Evicts the sets that are older than [`PATIENCE`] at the time `now`.
+    /// Evicts sets that are older than [`PATIENCE`] at the time `now`, in the order in which they were made.
+    /// Stops at the first set that is not so old.
     fn end_old(&mut self, cx: &mut Cx<'_>, now: Timestamp) {
         while let Some((set, began)) = self.store.oldest()
             && now - began > PATIENCE
@@ -400,7 +403,7 @@ fn send_fragments_home(cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
     let mut home = cx.batch();
     batch.sift(
         |packet| if is_fragment(packet) && cx.workers().owner_of(packet) != me { Err(()) } else { Ok(()) },
-        // These are at most the packets of one batch, so they fit into one batch.
+        // The fragments come from one batch, so they fit into one batch.
         |packet, ()| _ = home.push(packet),
     );
     cx.send_home(port, home);

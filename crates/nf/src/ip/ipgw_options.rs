@@ -4,7 +4,7 @@
 //!
 //! Packets with invalid options leave by output 1, or are dropped; their parameter problem annotation is the
 //! offset of the wrong byte in the header, for ICMPError. The header checksum is recomputed if there is a
-//! record route or time stamp option. The network header annotation must be set.
+//! record route or time stamp option and all options are valid. The network header annotation must be set.
 //!
 //! ## Usage
 //! `IPGWOptions(MYADDR [, OTHERADDRS])`
@@ -138,8 +138,10 @@ impl Gateway {
     }
 
     /// Writes the time to the next free entry of a time stamp option, with the address if the option's flags
-    /// request it. If the option is full, its overflow counter is incremented. The error is the offset of
-    /// the wrong byte in the option.
+    /// request it. If the option is full, its overflow counter is incremented; a counter at its maximum is an
+    /// error. Some options list the addresses whose time is wanted (flags 3). The time is then written only
+    /// if the next address is the gateway's, and a full option is an error. The error is the offset of the
+    /// wrong byte in the option.
     fn record_time(&self, option: &mut [u8], now: Timestamp) -> Result<(), usize> {
         const POINTER: usize = 2;
         const FLAGS: usize = 3;

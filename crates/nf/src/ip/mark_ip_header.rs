@@ -2,6 +2,8 @@
 //! Sets the network and transport header annotations of IPv4 packets, without checking that there is an IP
 //! header.
 //!
+//! If a packet ends ahead of the IP header, its transport header annotation is cleared.
+//!
 //! ## Usage
 //! `MarkIPHeader([OFFSET])`
 //!

@@ -116,7 +116,7 @@ impl<F: Field> Element for SetField<F> {
 }
 
 impl<F: Field> SetField<F> {
-    /// The handlers: one that reads and writes the number.
+    /// The handlers: a single handler, which reads and writes the number.
     pub(super) const HANDLERS: &'static [Handler<Self>] = &[Handler::data(
         F::HANDLER,
         |e| e.text.clone(),

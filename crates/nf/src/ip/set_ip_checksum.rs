@@ -2,13 +2,15 @@
 //! Recomputes the checksum of the IPv4 header.
 //!
 //! The header is at the network header annotation, or at the start of the packet without this annotation.
-//! Packets that are too short for the header are dropped, and a message reports the first of them.
+//! Packets that are too short for the header, or whose header length is below 20 bytes, are dropped, and a
+//! message reports the first of them.
 //!
 //! ## Usage
 //! `SetIPChecksum`
 //!
 //! ## Handlers
-//! - `drops`: packets that are too short for a header, or for the length that their header has.
+//! - `drops`: packets that are too short for a header or for their header length, or whose header length is
+//!   below 20 bytes.
 //!
 //! ## Example
 //! ```click

@@ -50,11 +50,12 @@ pub(super) const DESCRIPTION: Class = Class {
 /// A version of IP, for elements that set the code point or the ECN bits. Both are in one byte: type of
 /// service in IPv4, traffic class in IPv6.
 pub(super) trait Version: Send + 'static {
-    /// Declares an element that sets the bits in `mask` of that byte to `bits`, for [`Element::effects`].
+    /// Declares an element that sets the bits in `mask` of the byte with code point and ECN bits to `bits`,
+    /// for [`Element::effects`].
     fn effects(mask: u8, bits: u8) -> Effects;
 
-    /// Changes that byte of a packet to `new` of its old value. The error is the drop reason of a packet
-    /// without a header of this version.
+    /// Changes the byte with code point and ECN bits of a packet to `new` of its old value. The error is the
+    /// drop reason of a packet without a header of this version.
     fn change(packet: &mut Packet, new: impl FnOnce(u8) -> u8) -> Fate;
 }
 
@@ -111,7 +112,7 @@ impl<V: Version> Element for SetDscp<V> {
 }
 
 impl<V: Version> SetDscp<V> {
-    /// The handlers: one that reads and writes the code point.
+    /// The handlers: a single handler, which reads and writes the code point.
     pub(super) const HANDLERS: &'static [Handler<Self>] = &[Handler::data(
         "dscp",
         |e| e.text.clone(),

@@ -90,7 +90,7 @@ impl<V: Version> Element for SetEcn<V> {
 }
 
 impl<V: Version> SetEcn<V> {
-    /// The handlers: one that reads and writes the ECN bits.
+    /// The handlers: a single handler, which reads and writes the ECN bits.
     pub(super) const HANDLERS: &'static [Handler<Self>] = &[Handler::data(
         "ecn",
         |e| e.text.clone(),

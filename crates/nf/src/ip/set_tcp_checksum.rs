@@ -8,8 +8,8 @@
 //! `SetTCPChecksum([FIXOFF])`
 //!
 //! ## Arguments
-//! - `FIXOFF`: if true, a data offset (the length of the TCP header) that is smaller than 20 bytes or larger
-//!   than the segment is corrected.
+//! - `FIXOFF`: if true, a data offset (the length of the TCP header) that is smaller than 20 bytes, or,
+//!   except in fragments, larger than the segment, is corrected.
 //!
 //! ## Example
 //! ```click

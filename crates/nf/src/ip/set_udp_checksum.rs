@@ -1,8 +1,9 @@
 //! # SetUDPChecksum
 //! Recomputes the checksum of the UDP datagram.
 //!
-//! The network and transport header annotations must be set. Fragments and packets shorter than their UDP
-//! length leave by output 1; without output 1 they are dropped, and a message reports the first of them.
+//! The network and transport header annotations must be set. Fragments, packets shorter than their UDP
+//! length, packets with a UDP length below 8, and packets without these annotations leave by output 1;
+//! without output 1 they are dropped, and a message reports the first of them.
 //!
 //! ## Usage
 //! `SetUDPChecksum`
@@ -41,8 +42,8 @@ struct SetUdpChecksum {
 }
 
 /// Sets the checksum of a packet. Returns `None` for fragments, for packets that are shorter than their UDP
-/// length, and if a header annotation is not set. A checksum that is computed as zero stays zero, as in
-/// Click, although receivers then take the packet as one without a checksum.
+/// length, for a UDP length below 8, and if a header annotation is not set. A checksum that is computed as
+/// zero stays zero, as in Click, although receivers then take the packet as one without a checksum.
 fn set(packet: &mut Packet) -> Option<()> {
     let (ip, options) = ipv4_with_options(packet)?;
     let available = length_from(packet, Base::Transport)?;

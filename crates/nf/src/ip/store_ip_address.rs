@@ -1,10 +1,10 @@
 //! # StoreIPAddress
 //! Writes an address, or the destination address annotation, into the packet.
 //!
-//! If the source or destination field is written, the IP, TCP and UDP checksums are updated. If the address
-//! is written at an offset, nothing else is changed, and an annotation of zero is not written. Packets that
-//! do not get the address, also because they are too short or have no IPv4 header, leave by output 1, or are
-//! dropped.
+//! If the source or destination field is written, the IP checksum is updated, and, if the transport header
+//! annotation is set, the TCP or UDP checksum. If the address is written at an offset, nothing else is
+//! changed, and an annotation of zero is not written. Packets that do not get the address, also because they
+//! are too short or have no IPv4 header, leave by output 1, or are dropped.
 //!
 //! ## Usage
 //! `StoreIPAddress(OFFSET)`, `StoreIPAddress(ADDR, OFFSET)`
@@ -102,8 +102,9 @@ struct StoreIpAddress {
 }
 
 /// Sets the source address of a packet (or the destination address, if `source` is false) to `new`, and
-/// updates the IPv4 checksum and the checksum of TCP or UDP. The error is the drop reason of a packet
-/// without an IPv4 header.
+/// updates the IPv4 checksum. Also updates the checksum of TCP or UDP, unless the packet is a later fragment
+/// or its transport header is cut off or not annotated. The error is the drop reason of a packet without an
+/// IPv4 header.
 #[inline]
 pub(crate) fn store(packet: &mut Packet, new: [u8; 4], source: bool) -> Fate {
     let ip = ipv4(packet)?;

@@ -1,6 +1,6 @@
-//! The rewriting of a mapping's packets: new addresses and ports, checksum changes, output and state. In
-//! packed form it is the value of the mapping's key in the flow table, and shares a cache line with the
-//! key.
+//! The rewriting of the packets of one direction of a mapping: new addresses and ports, checksum changes,
+//! output and state. In packed form the rewriting is the value of this direction's key in the flow table, and
+//! shares a cache line with the key.
 
 use wire::checksum::Delta;
 
@@ -19,7 +19,8 @@ pub(super) struct Change {
     pub(super) session: u32,
     pub(super) is_reply: bool,
     pub(super) output: u16,
-    /// The state that follows from the packets of this direction so far: see [`State`].
+    /// The state of this direction. It follows from the direction's packets so far, and from resets by the
+    /// other direction: see [`State`].
     pub(super) state: State,
 }
 
@@ -54,8 +55,8 @@ impl Change {
         }
     }
 
-    /// Sets the change of the transport header's checksum if only one 16-bit field under this checksum
-    /// changes, from `from` to `to`. In ICMP queries this is the identifier.
+    /// Sets the change of the ICMP checksum for a query whose identifier changes from `from` to `to`. No
+    /// other field under this checksum changes.
     pub(super) fn change_identifier(&mut self, from: u16, to: u16) {
         self.transport_change = folded(Delta::u16(from, to));
     }

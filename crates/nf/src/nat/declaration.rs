@@ -28,8 +28,8 @@ type Values = [Option<(u32, u32)>; 4];
 /// The ranges of a mapping whose values are not known: any value in each field.
 const ANY: Values = [Some((0, u32::MAX)), Some((0, 0xffff)), Some((0, u32::MAX)), Some((0, 0xffff))];
 
-/// A class of packets whose rewriting changes the same fields: packets that match `when`, with or without
-/// their `ports`, and with the checksums of the headers in `summed`.
+/// A class of packets whose rewriting changes the same fields. The packets match `when`. `ports` is true if
+/// their ports or identifier change, and `summed` lists the headers whose checksums are updated.
 struct Shape {
     when: Filter,
     ports: bool,
@@ -44,7 +44,8 @@ fn reaches(bytes: usize) -> Filter {
     Predicate::at_most(Number::constant(bytes as i64), rest_from(Base::Transport))
 }
 
-/// Returns the filter for packets whose transport header starts at least 20 bytes after the IP header.
+/// Returns the filter for packets whose transport header starts at least 20 bytes after the start of the IP
+/// header.
 fn has_transport_after_header() -> Filter {
     let end = Number::of(Field::HeaderOffset(Base::Network)).plus_constant(ipv4::Header::LEN as i64);
     Predicate::at_most(end, Number::of(Field::HeaderOffset(Base::Transport)))
@@ -61,8 +62,9 @@ fn is_meant(flavour: Flavour) -> Filter {
     Filter::All(vec![Filter::Any(protocols), is_first()])
 }
 
-/// Returns the filter for packets, among those that match [`is_meant`], whose transport header is long
-/// enough to be translated, and, for ICMP, is a translated query or its reply.
+/// Returns the filter for packets, among packets that match [`is_meant`], with enough bytes from the
+/// transport header on to be translated. The transport header must not overlap the first 20 bytes of the IP
+/// header. ICMP messages must be a translated query or its reply.
 fn is_readable(flavour: Flavour) -> Filter {
     let mut all = vec![has_transport_after_header(), reaches(flavour.least())];
     if flavour.is_ping() {
@@ -94,8 +96,8 @@ fn shapes(flavour: Flavour) -> Vec<Shape> {
     if flavour != Flavour::Tcp {
         shapes.push(shape(whole(ip_protocol::UDP, flavour.least()), has_ports, &[HeaderKind::Udp]));
     }
-    // Packets of other protocols, and TCP segments that end before their checksum: no transport checksum is
-    // updated.
+    // All other packets, such as packets of other protocols, and TCP segments that end before their checksum:
+    // no transport checksum is updated.
     shapes.push(shape(Filter::TRUE, flavour == Flavour::Udp, &[]));
     shapes
 }
@@ -112,8 +114,8 @@ fn key(flavour: Flavour) -> Vec<Field> {
     key
 }
 
-/// Returns the writes to a packet of class `shape` that gets values in these ranges: addresses, ports or
-/// identifier, the destination annotation, and for replies the reply annotation.
+/// Returns the writes to a packet of the class `shape`, if its new addresses and ports are in the ranges
+/// `values`: addresses, ports or identifier, and the annotations that the translator sets.
 fn actions(desk: &Translation, shape: &Shape, values: Values, is_reply: bool) -> Vec<Action> {
     let flavour = desk.flavour;
     let [source, source_port, destination, destination_port] = values;
@@ -151,8 +153,8 @@ fn actions(desk: &Translation, shape: &Shape, values: Values, is_reply: bool) ->
     actions
 }
 
-/// Returns the effects of a translator: packets that cannot be translated first, then packets with a
-/// mapping, then new flows by input.
+/// Returns the effects of a translator. The cases are, in order: packets that cannot be translated, packets
+/// with a mapping, packets to a port of an inside host (with independent filtering), and new flows by input.
 pub(super) fn effects(desk: &Translation) -> Effects {
     let flavour = desk.flavour;
     let mut cases = vec![needs(HeaderKind::Ipv4)];
@@ -232,8 +234,8 @@ pub(super) fn effects(desk: &Translation) -> Effects {
     if sharing.most_of_one > 0 {
         states.push(inside("subscribers", &[]));
     }
-    // A mark names one mapping. Only if TCP and UDP have separate mappings, all packets of a mapping have
-    // one five-tuple, as packets with one mark must.
+    // A mark names one direction of a mapping. The packets with one mark must have one five-tuple. This is so
+    // only if TCP and UDP have separate mappings.
     let marks =
         if matches!(flavour, Flavour::Both | Flavour::Tcp) { FlowMarks::Gives } else { FlowMarks::None };
     let mut effects =
@@ -245,23 +247,23 @@ pub(super) fn effects(desk: &Translation) -> Effects {
             Spec::Mapper(_) => false,
         });
     effects.leaves = if chooses_home { Leaves::AtHome } else { Leaves::Here };
-    // A helper makes mappings at one worker, so that packets must not be spread then. Packets of queries
-    // always come to their own worker.
+    // With a helper, packets must not be spread, because the helper makes mappings at one worker. ICMP
+    // queries need no such exception: they always come to the worker of their flow.
     effects.finds_state = flavour.has_ports() && !desk.is_helped;
     effects.support.leases = leases(desk);
     effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
     for what in chances(desk) {
         effects = effects.depending_on(what);
     }
-    // These fields give the length of the payload. They change the time-out of a mapping, but neither the
-    // packet's rewriting nor its output.
+    // These fields give the length of the payload and the TCP flags. They change the time-out of a mapping,
+    // but neither the packet's rewriting nor its output.
     let lasting = [wire_field::IP_LENGTH, wire_field::IP_VERSION_IHL, bytes(Base::Transport, 12, 2)];
     if matches!(flavour, Flavour::Both | Flavour::Tcp) { effects.observing(&lasting) } else { effects }
 }
 
 /// Returns the filter for packets of leased flows that must still come to the translator, because they may
-/// change the mapping: TCP segments with SYN, FIN or RST, or without readable flags. Returns `None` if the
-/// translator leases no flows.
+/// change the mapping: TCP segments with SYN, FIN or RST, and TCP segments that end before their checksum.
+/// Returns `None` if the translator leases no flows.
 fn leases(desk: &Translation) -> Option<Filter> {
     use wire::tcp::flags::{FIN, RST, SYN};
     let flavour = desk.flavour;
@@ -286,8 +288,8 @@ fn unmapped(spec: &Spec, reason: DropReason) -> Target {
     }
 }
 
-/// Returns the inputs other than the packet on which the choice of addresses and ports depends: a counter
-/// for choices in order or in turn, random numbers for others.
+/// Returns the dependencies of the choice of addresses and ports, besides the packet: a counter for ascending
+/// values and for patterns in turn, random numbers for other choices from a range.
 fn chances(desk: &Translation) -> Vec<Depends> {
     let mut all = Vec::new();
     let mut add = |what| {

@@ -19,8 +19,8 @@ pub(super) struct Translation {
     pub(super) outputs: usize,
     pub(super) sets_next_hop: bool,
     pub(super) reply_annotation: Option<usize>,
-    /// True if a helper (FTPPortMapper) makes mappings in this translator, for flows that may belong to
-    /// another worker.
+    /// True if an FTPPortMapper names this translator. It changes mappings of the control translator, and
+    /// makes mappings in the data translator, for flows that may belong to another worker.
     pub(super) is_helped: bool,
     pub(super) sharing: Sharing,
 }
@@ -31,10 +31,11 @@ pub(super) struct Sharing {
     /// True if all flows of an inside endpoint have one outside port (endpoint-independent mapping, RFC
     /// 4787).
     pub(super) is_independent: bool,
-    /// True if any host may send to an endpoint's outside port (endpoint-independent filtering, RFC 4787).
-    /// Packets from hosts to which the endpoint has not sent are translated, but make no mappings.
+    /// True if any host may send to an endpoint's outside port (endpoint-independent filtering, RFC 4787). At
+    /// inputs with `drop` or `pass`, packets from hosts to which the endpoint has not sent are translated,
+    /// but make no mappings.
     pub(super) filters_independently: bool,
-    /// The largest number of mappings per inside address; zero for no limit.
+    /// The largest number of mappings per source address of flows; zero for no limit.
     pub(super) most_of_one: u32,
 }
 
@@ -95,8 +96,9 @@ impl Translation {
         }
     }
 
-    /// Rewrites a packet that has no mapping by the port of its inside endpoint, and sets its annotations.
-    /// Returns the packet's output.
+    /// Rewrites a packet without a mapping, to or from the outside port of its inside endpoint. Sets the
+    /// destination annotation and, in replies, the reply annotation, if the translator has them. Returns the
+    /// packet's output.
     fn change_alone(&self, packet: &mut Packet, change: &Change, annotation: u8) -> Fate {
         self.flavour.apply(packet, change);
         if self.sets_next_hop
@@ -118,8 +120,9 @@ impl Translation {
         }
     }
 
-    /// Looks up a packet's mapping by itself, after its window has been looked up, and notes `now` as the
-    /// time of its last packet. Returns `None` if there is no mapping, or if it has expired.
+    /// Looks up the mapping of a single packet, after the packets of its window were looked up together.
+    /// Notes `now` as the time of the mapping's last packet. Returns `None` if there is no mapping, or if the
+    /// mapping has expired.
     #[cold]
     pub(super) fn find_again(
         &self,
@@ -135,8 +138,8 @@ impl Translation {
         id.and_then(|id| Some((id, store.see(id, now)?)))
     }
 
-    /// Looks up the packets of a window by destination address, and adds the ids for packets that were not
-    /// found by source address. Only IPAddrRewriter needs this.
+    /// Looks up the packets of a window by destination address. Sets the ids in `found` of packets that were
+    /// not found by source address. Only IPAddrRewriter needs this.
     pub(super) fn find_others(
         &self,
         store: &mut Store,
@@ -154,8 +157,9 @@ impl Translation {
         }
     }
 
-    /// Rewrites a packet by its mapping, and updates the mapping's state. Returns the packet's output.
-    /// `is_plain` is true for plain packets, and `sets_next_hop` to set the destination annotation.
+    /// Rewrites a packet by its mapping, sets its annotations, and updates the mapping's state. Returns the
+    /// packet's output. `is_plain` is true for plain packets, and `sets_next_hop` is true to set the
+    /// destination annotation.
     #[inline(always)]
     pub(super) fn change(
         &self,
@@ -185,7 +189,7 @@ impl Translation {
 }
 
 /// Shifts the sequence numbers of a TCP segment, because an element has changed the length of the
-/// connection's data. It is a function of its own to keep it out of the hot path.
+/// connection's data. A separate function keeps this code out of the hot path.
 #[cold]
 #[inline(never)]
 fn shift(store: &mut Store, packet: &mut Packet, change: &Change) {
@@ -226,7 +230,7 @@ impl Opening {
     }
 
     /// Chooses the new tuple of the flow, and the outputs of its packets. If no port or address is free,
-    /// expired mappings are removed and the choice is made again. The error is that of
+    /// expired mappings are removed and the choice is made again. The error has the meaning of the error of
     /// [`open`](Self::open).
     fn choose(
         &self,
@@ -256,8 +260,9 @@ impl Opening {
         if flavour.fits(chosen.to) { Ok((chosen, outputs)) } else { Err(Some(DropReason::NoMapping)) }
     }
 
-    /// True if the flow's first packet only answers another host, and its sender already has an outside
-    /// port. With independent filtering the packet is then translated without a mapping.
+    /// True if the flow's first packet only answers another host, and the sender already has an outside port,
+    /// which the flow would share. With independent filtering the packet is then translated without a
+    /// mapping.
     fn is_answer(&self, store: &Store, claim: Claim, packet: &Packet) -> bool {
         claim == Claim::Endpoint
             && self.flavour.only_answers(packet)
@@ -265,7 +270,7 @@ impl Opening {
     }
 
     /// Adds the mapping with the chosen tuple to the store. Returns the id of the flow's key, and the
-    /// rewriting of its packets.
+    /// rewriting of its packets. The error is the drop reason.
     fn add(
         &self,
         cx: &Cx<'_>,
@@ -282,8 +287,8 @@ impl Opening {
 }
 
 /// Returns the rewriting of a packet from outside to the outside port of a known inside endpoint, for a
-/// sender without a mapping. Returns `None` if the endpoint has a mapping with another outside port for
-/// this sender, because the sender would see two ports.
+/// sender without a mapping. Returns `None` if the endpoint has another mapping for this sender, with another
+/// outside address or port, because the sender would see two ports.
 fn change_unsolicited(
     store: &Store,
     owner: u16,

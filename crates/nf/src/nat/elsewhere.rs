@@ -1,9 +1,9 @@
 //! Translation of packets whose flow belongs to another worker, if packets of one flow reach several
 //! workers.
 //!
-//! Workers can read each other's mappings on a board. A packet that gives no new information about its
-//! mapping is translated at once by the worker that has it. All other packets are sent to the worker that
-//! owns the mapping.
+//! Workers can read each other's mappings on a board. A packet is translated at the worker at which it
+//! arrived if the board has all the data for that, and if the packet neither gives new information about its
+//! mapping nor has SYN, FIN or RST. Otherwise it is sent to the worker that owns its flow.
 
 use element::{Batch, Cx, DropReason, Packet};
 use flow::Ipv4FlowKey;
@@ -18,8 +18,8 @@ use crate::boards::WINDOW;
 /// Buffers for packets of a batch whose flows belong to other workers.
 #[derive(Default)]
 pub(super) struct ForeignFlows {
-    /// The packets. In `owners`, at the same index, is the worker that owns the packet's flow; in `outputs`
-    /// the packet's output, or `None` if the packet must go to its owner.
+    /// The packets. At the same index, `owners` has the worker that owns the packet's flow, and `outputs` has
+    /// the packet's output, or `None` if the packet must go to that worker.
     packets: Vec<Packet>,
     owners: Vec<usize>,
     outputs: Vec<Option<u16>>,
@@ -29,7 +29,7 @@ pub(super) struct ForeignFlows {
 #[derive(Clone, Copy)]
 pub(super) struct Translator<'a> {
     pub(super) desk: &'a Translation,
-    /// The number of the translator among those that share its store.
+    /// The number of the translator among the translators that share its store.
     pub(super) owner: u16,
     /// True if an element reads the destination annotation, so that it must be set.
     pub(super) is_read: bool,
@@ -39,8 +39,8 @@ pub(super) struct Translator<'a> {
 }
 
 impl ForeignFlows {
-    /// Takes the packets of other workers' flows out of a batch. Translates and emits packets by mappings
-    /// on the board; sends the others to the workers that own them.
+    /// Takes the packets of other workers' flows out of a batch. Translates and emits packets by mappings on
+    /// the board; sends the others to the workers that own their flows.
     pub(super) fn handle(
         &mut self,
         cx: &mut Cx<'_>,
@@ -105,9 +105,9 @@ impl ForeignFlows {
 
 impl Translation {
     /// Rewrites a packet by the mapping of another worker, and returns the number of its output. Returns
-    /// `None`, with the packet unchanged, if the mapping's owner must handle the packet. This is the case
-    /// if the packet would change the mapping's state, or if data are needed that are not on the board
-    /// (sequence number shifts, the reply annotation).
+    /// `None`, with the packet unchanged, if the mapping's owner must handle the packet. This is the case if
+    /// the packet would change the mapping's state or has SYN, FIN or RST. It is also the case if data are
+    /// needed that are not on the board (sequence number shifts, the reply annotation).
     fn change_elsewhere(&self, packet: &mut Packet, change: &Change, is_read: bool) -> Option<u16> {
         let told = self.flavour.tells(packet)?;
         let is_known = change.state.after(told) == change.state && !told.opens_or_closes();

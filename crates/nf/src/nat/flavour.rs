@@ -15,7 +15,7 @@ use super::state::{Kind, Told};
 use super::store::{Store, mark, space};
 use super::tuple::Tuple;
 
-/// The translator class that an element is.
+/// The class of a translator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flavour {
     /// IPRewriter: TCP and UDP, in separate spaces, so that flows of both protocols may have equal
@@ -69,15 +69,15 @@ impl PlainSpaces {
         let is_fragment = half(6) & (ipv4::FRAGMENT_OFFSET | ipv4::MORE_FRAGMENTS) != 0;
         let is_whole = !is_fragment && usize::from(half(2)) >= least;
         let key = Ipv4FlowKey::new((word(12), half(20)), (word(16), half(22)), space);
-        // A TCP segment that ends before its checksum keeps its ports. It must not get the flow mark of its
-        // mapping, so it is not plain.
+        // A TCP segment that ends before its checksum keeps its ports (except in UDPRewriter, which gives no
+        // flow marks). Such a segment must not get the flow mark of its mapping, so it is not plain.
         let is_there = least == PLAIN || packet.header_chunk_mut::<PLAIN_TCP>(Base::Network).is_some();
         (is_whole && is_there).then_some(key)
     }
 }
 
-/// The data by which a packet's flow is identified: its tuple, its space `which` within the translator, and
-/// its IP protocol.
+/// The data by which a packet's flow is identified: its tuple, the number `which` of its space within the
+/// translator, and its IP protocol.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looked {
     pub(super) tuple: Tuple,
@@ -93,8 +93,9 @@ fn header(packet: &Packet) -> Option<&ipv4::Header> {
     ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok().map(|(ip, _)| ip)
 }
 
-/// True if the transport header starts at least 20 bytes after the IP header. Otherwise the IP header
-/// declares a length of less than 20 bytes, and writing ports would overwrite addresses.
+/// True if both header annotations are set, and the transport header starts at least 20 bytes after the start
+/// of the IP header. If it starts earlier, the IP header declares a length of less than 20 bytes, and writing
+/// ports would overwrite addresses.
 fn has_transport_after_header(packet: &Packet) -> bool {
     let marked = packet.offset(Base::Network).zip(packet.offset(Base::Transport));
     marked.is_some_and(|(network, transport)| transport >= network + ipv4::Header::LEN as isize)
@@ -102,10 +103,11 @@ fn has_transport_after_header(packet: &Packet) -> bool {
 
 /// The number of bytes of a TCP header up to and including its checksum.
 pub(super) const TCP_SUMMED: usize = 18;
-/// The smallest number of bytes after the IP header of a packet with ports.
+/// The smallest number of bytes after the IP header with which ports are translated.
 pub(super) const LEAST: usize = 8;
-/// The smallest numbers of bytes from the IP header on that a plain UDP packet and a plain TCP packet have.
+/// The smallest number of bytes, from the start of the IP header on, of a plain UDP packet.
 const PLAIN: usize = ipv4::Header::LEN + LEAST;
+/// The smallest number of bytes, from the start of the IP header on, of a plain TCP packet.
 const PLAIN_TCP: usize = ipv4::Header::LEN + TCP_SUMMED;
 /// The smallest number of bytes after the IP header of an ICMP query: up to and including its identifier.
 pub(super) const LEAST_ECHO: usize = 6;
@@ -150,14 +152,17 @@ impl Flavour {
         }
     }
 
-    /// Returns the smallest number of bytes after the IP header with which a packet can be translated.
+    /// Returns the smallest number of bytes after the IP header with which ports or identifiers are
+    /// translated. Translators of addresses also translate shorter packets, but update no UDP checksum in
+    /// them.
     pub(super) fn least(self) -> usize {
         if self.is_ping() { LEAST_ECHO } else { LEAST }
     }
 
-    /// Reads the data that identify a packet's flow. The error is `NoHeader` if the packet has no IPv4 or
-    /// transport header, and `Unsuitable` if the packet is not translated: another protocol, a later
-    /// fragment, too short, or not a query.
+    /// Reads the data that identify a packet's flow. The error is `NoHeader` if the packet has no IPv4
+    /// header, or no transport header annotation where ports are needed. It is `Unsuitable` for other
+    /// protocols, later fragments, packets that are too short, and IP header lengths below 20 bytes. It is
+    /// also `Unsuitable` for ICMP messages other than translated queries and their replies.
     #[inline]
     pub(super) fn look(self, packet: &Packet) -> Result<Looked, DropReason> {
         let ip = header(packet).ok_or(DropReason::NoHeader)?;
@@ -254,7 +259,8 @@ impl Flavour {
         }
     }
 
-    /// Returns the number of the space for flows of a protocol within this translator.
+    /// Returns the number of the space for flows of a protocol within this translator; not for
+    /// ICMPPingRewriter, whose space is [`IDENTIFIERS`].
     pub(super) fn which(self, protocol: u8) -> u32 {
         let is_beside = self == Flavour::Both && protocol == ip_protocol::UDP;
         if is_beside { UDP_BESIDE } else { ONLY }
@@ -313,7 +319,9 @@ impl Flavour {
     }
 
     /// Writes the new addresses, ports or identifier, and checksums into any translated packet. Later
-    /// fragments get addresses only. Returns the information that the packet gives about its mapping.
+    /// fragments get only addresses and the IP checksum, and so do packets whose IP header length is below 20
+    /// bytes. A TCP segment that ends before its checksum keeps its ports, except in UDPRewriter. Returns the
+    /// information that the packet gives about its mapping.
     pub(super) fn apply(self, packet: &mut Packet, change: &Change) -> Told {
         let Ok(ip) = ipv4(packet) else { return Told::Nothing };
         if self != Flavour::Address || !change.is_reply {
@@ -356,8 +364,8 @@ impl Flavour {
         }
     }
 
-    /// True if a packet alone needs no mapping: a TCP segment with RST, or with SYN and ACK (the answer to
-    /// a connection that another host opens).
+    /// True if a packet is by itself no reason to make a mapping: a TCP segment with RST, or with SYN and ACK
+    /// (the answer to a connection that another host opens).
     pub(super) fn only_answers(self, packet: &Packet) -> bool {
         use wire::tcp::flags::{ACK, RST, SYN};
         let is_tcp = header(packet).is_some_and(|ip| ip.protocol == ip_protocol::TCP);

@@ -12,9 +12,9 @@
 //!
 //! The connection must have a mapping in CONTROL_REWRITER. A command is found if it is at the start of a
 //! packet's payload and its line ends in the same packet; its address must be the source of the packet. A
-//! line that is split over packets, and a line whose packet has no room to grow, pass unchanged; the
-//! transfer then fails, and the client must repeat it. A command that is retransmitted, whole or in other
-//! pieces, is changed in the same way as before.
+//! line that is split over packets, and a line whose packet has no room to grow, pass unchanged; the transfer
+//! then fails, and the client must repeat it. A command that is retransmitted, whole or in other pieces, is
+//! changed in the same way as before; it is dropped if its packet has no room to grow.
 //!
 //! A port that is announced again keeps its mapping, whose time-out then starts again as if a packet had
 //! arrived; if the mapping has expired or its transfer is over, a new mapping is made. Sequence numbers
@@ -34,7 +34,7 @@
 //! - `DATA_REWRITER_INPUT`: the input of DATA_REWRITER whose specification makes the mappings.
 //!
 //! ## Handlers
-//! - `commands`: commands that were changed, without retransmissions.
+//! - `commands`: the number of commands that were changed, without retransmissions.
 //!
 //! ## Example
 //! ```click
@@ -96,8 +96,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(FtpPortMapper { translators: [control, data], input, found: None, commands: 0 }))
 }
 
-/// The service by which a mapper names the two translators in which it makes mappings. These mappings can
-/// belong to flows of any worker, so the translators must work on one worker.
+/// The service by which an FTPPortMapper names its two translators. It makes mappings in one, and changes
+/// mappings of the other. These mappings can belong to flows of any worker, so the translators must work on
+/// one worker.
 pub(super) struct Helps {
     pub(super) translators: [ElementId; 2],
 }
@@ -105,14 +106,13 @@ pub(super) struct Helps {
 struct FtpPortMapper {
     translators: [ElementId; 2],
     input: i32,
-    /// The translator of control connections, then that of data connections; `None` until the element is
-    /// initialized.
+    /// The translator of control connections, then the translator of data connections; `None` until the
+    /// element is initialized.
     found: Option<[Arc<Published>; 2]>,
     commands: u64,
 }
 
-/// A TCP segment with payload: its addresses and ports, its sequence number, and the offsets of its
-/// payload.
+/// A TCP segment with payload.
 struct Segment {
     tuple: Tuple,
     sequence: u32,
@@ -202,7 +202,7 @@ impl Command {
         let mut rest = &mut to[..];
         let [a, b, c, d] = address.octets();
         let [high, low] = port.to_be_bytes();
-        // This cannot fail: the text has at most 24 characters.
+        // This cannot fail: the text has at most 25 characters.
         let _ = match self.delimiter.map(char::from) {
             Some(delimiter) => write!(rest, "{delimiter}1{delimiter}{address}{delimiter}{port}{delimiter}"),
             None => write!(rest, "{a},{b},{c},{d},{high},{low}"),
@@ -212,8 +212,9 @@ impl Command {
     }
 }
 
-/// Replaces the bytes at the offsets `at` in a packet's payload, and updates lengths and checksums. Removes
-/// padding after the IP packet. Returns false, and leaves the packet unchanged, if there is no tailroom.
+/// Replaces bytes of a TCP payload by `new`, and updates lengths and checksums. `payload` and `at` are the
+/// offsets of the payload and of the old bytes in the packet's data. Removes padding after the IP packet.
+/// Returns false, and leaves the packet unchanged, if there is no tailroom or no transport header annotation.
 fn replace(packet: &mut Packet, payload: &Range<usize>, at: &Range<usize>, new: &[u8]) -> bool {
     let end = payload.end + new.len() - at.len();
     let Some(transport) = packet.offset(Base::Transport).and_then(|offset| usize::try_from(offset).ok())
@@ -327,8 +328,8 @@ impl FtpPortMapper {
         let start = sequence.wrapping_add(command.argument.start as u32);
         let is_done = {
             let mut store = locked(&home.store);
-            // The mapping of the data connection may have evicted that of the control connection. Then the
-            // command is not changed.
+            // The mapping of the data connection may have evicted the mapping of the control connection. Then
+            // the command is not changed.
             find(&store).is_some_and(|found| found.session == change.session)
                 && store.edit(&change, start, command.argument.len(), new)
         };

@@ -1,11 +1,12 @@
 //! # ICMPPingRewriter
 //! Translates addresses and identifiers of ICMP echo requests and replies.
 //!
-//! An echo request gets the addresses of its mapping, and the mapping's source port as identifier; its
-//! reply is changed back. Checksums are updated (RFC 1624). Requests without a mapping are handled by the
-//! specification of their input, as in IPRewriter. Replies without a mapping leave by the output of `pass`,
-//! or are dropped, and so are other packets, fragments other than the first, and packets whose IP header
-//! length is less than 20 bytes. Header annotations must be set.
+//! An echo request gets the addresses of its mapping, and the mapping's source port as identifier; its reply
+//! is changed back. Checksums are updated (RFC 1624). Requests without a mapping are handled by the
+//! specification of their input, as in IPRewriter. Replies without a mapping and all other packets leave by
+//! the output of `pass`, or are dropped. This includes fragments other than the first, messages that end
+//! before their identifier, and packets whose IP header length is less than 20 bytes. Header annotations must
+//! be set; packets without them are dropped.
 //!
 //! ## Usage
 //! `ICMPPingRewriter(INPUTSPEC, ... [, KEYWORDS])`
@@ -13,7 +14,8 @@
 //! ## Arguments
 //! - `INPUTSPEC`: the action for packets without a mapping, an argument for each input; see above.
 //! - `TIMEOUT`: seconds after the last packet when a mapping expires.
-//! - `GUARANTEE`: seconds after each packet during which a mapping is not evicted for another; 0 for none.
+//! - `GUARANTEE`: seconds after each packet during which a mapping neither expires nor is evicted for
+//!   another; 0 for none.
 //! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their port, address or memory.
 //!   With any other number, mappings are removed when they expire; in Click, up to that many seconds later.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.
@@ -25,9 +27,10 @@
 //!   reply.
 //! - `DST_ANNO`: true to set the destination annotation to the new destination.
 //! - `INDEPENDENT_MAPPING`: if true, an inside address and port keeps one outside port of the range for all
-//!   its flows, to any destination (RFC 4787), and no other inside address and port gets it. All these
-//!   flows leave by the output of the first. A flow is dropped if its replies would belong to another flow,
-//!   so the range should not contain forwarded ports. Such a translator works on one worker.
+//!   its flows, to any destination (RFC 4787), and no other inside address and port gets it. A flow whose
+//!   pattern lacks this port leaves by the outputs of the endpoint's first flow. A flow is dropped if its
+//!   replies would belong to another flow, so the range should not contain forwarded ports. Such a translator
+//!   works on one worker.
 //! - `SUBSCRIBER_CAPACITY`: the largest number of mappings for one source address of flows; 0 for no limit
 //!   (RFC 6888). When it is reached, up to 64 mappings of the address are examined, and removed if they
 //!   have expired. Such a translator works on one worker.
@@ -39,16 +42,16 @@
 //!   translation, the outputs for flow and reply with a star at the output for this line, the input, and
 //!   the seconds until the mapping expires.
 //! - `mappings`: an old name of `table`.
-//! - `table_size`: mappings that this element has made.
+//! - `table_size`: the number of mappings that exist and that this element has made.
 //! - `nmappings`: an old name of `table_size`.
-//! - `mapping_failures`: flows without a mapping, because no port or address was free or the capacity was
-//!   used up.
-//! - `patterns`: a line per input: its pattern, or the name of its action, and the number of its mappings.
-//!   `pattern0`, `pattern1` and so on are these lines one by one; writing a specification there ends the
-//!   input's mappings.
+//! - `mapping_failures`: packets for which no mapping could be made: no port or address was free, a capacity
+//!   was used up, or the flow's addresses and identifier were taken.
+//! - `patterns`: a line per input: its pattern, or the name of its action, and the number of its mappings if
+//!   there are any. `pattern0`, `pattern1` and so on are these lines one by one; writing a specification
+//!   there ends the input's mappings.
 //! - `size`: mappings of all translators that share the capacity.
 //! - `capacity`: the largest number of mappings.
-//! - `clear`: ends all mappings.
+//! - `clear`: ends all mappings of all translators that share the capacity.
 //!
 //! ## Example
 //! ```click

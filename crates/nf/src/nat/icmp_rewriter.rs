@@ -115,7 +115,8 @@ struct IcmpRewriter {
     maps: Vec<Map>,
     sets_next_hop: bool,
     reply_annotation: Option<usize>,
-    /// True if errors about packets without a mapping leave by output 1; otherwise they are dropped.
+    /// True if errors about packets without a mapping, and other ICMP packets, leave by output 1; otherwise
+    /// they are dropped.
     has_aside: bool,
     outputs: usize,
     sorter: Sorter,

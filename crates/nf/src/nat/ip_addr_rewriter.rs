@@ -5,10 +5,10 @@
 //! updated (RFC 1624), except for a UDP checksum of zero. Packets without a mapping are handled by the
 //! specification of their input, as in IPRewriter, but patterns have no ports:
 //!
-//! - `pattern SADDR DADDR FOUTPUT ROUTPUT`: packets from the host get this source address, and packets to
-//!   it are changed back. DADDR must be a dash. SADDR may be a range `L-H`, or a prefix, of which the first
-//!   and the last address are not used: a random free address is chosen, or, with `#` after the range, the
-//!   next free address.
+//! - `pattern SADDR DADDR FOUTPUT ROUTPUT`: packets from the host get this source address, and packets to it
+//!   are changed back. DADDR must be a dash. SADDR may be a range `L-H`, or a prefix, of which the first and
+//!   the last address are not used (a prefix of 31 or 32 bits is used as a whole): a random free address is
+//!   chosen, or, with `#` after the range, the next free address.
 //!
 //! The network header annotation must be set; for TCP and UDP checksums to be updated, the transport header
 //! annotation must be set, too. Fragments are translated like other packets. If the IP header length is
@@ -20,7 +20,8 @@
 //! ## Arguments
 //! - `INPUTSPEC`: the action for packets without a mapping, an argument for each input; see above.
 //! - `TIMEOUT`: seconds after the last packet when a mapping expires.
-//! - `GUARANTEE`: seconds after each packet during which a mapping is not evicted for another; 0 for none.
+//! - `GUARANTEE`: seconds after each packet during which a mapping neither expires nor is evicted for
+//!   another; 0 for none.
 //! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their port, address or memory.
 //!   With any other number, mappings are removed when they expire; in Click, up to that many seconds later.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.
@@ -32,19 +33,20 @@
 //!   reply.
 //!
 //! ## Handlers
-//! - `table`: two lines per mapping, the newest first: the address before and after translation, the
-//!   outputs for flow and reply with a star at the output for this line, the input, and the seconds until
-//!   the mapping expires.
+//! - `table`: two lines per mapping (one if the flow is its own reply), the newest first: the address before
+//!   and after translation, the outputs for flow and reply with a star at the output for this line, the
+//!   input, and the seconds until the mapping expires.
 //! - `mappings`: an old name of `table`.
-//! - `table_size`: mappings that this element has made.
+//! - `table_size`: the number of mappings that exist and that this element has made.
 //! - `nmappings`: an old name of `table_size`.
-//! - `mapping_failures`: flows without a mapping, because no address was free or the capacity was used up.
-//! - `patterns`: a line per input: its pattern, or the name of its action, and the number of its mappings.
-//!   `pattern0`, `pattern1` and so on are these lines one by one; writing a specification there ends the
-//!   input's mappings.
+//! - `mapping_failures`: packets for which no mapping could be made: no address was free, a capacity was used
+//!   up, or the flow's addresses were taken.
+//! - `patterns`: a line per input: its pattern, or the name of its action, and the number of its mappings if
+//!   there are any. `pattern0`, `pattern1` and so on are these lines one by one; writing a specification
+//!   there ends the input's mappings.
 //! - `size`: mappings of all translators that share the capacity.
 //! - `capacity`: the largest number of mappings.
-//! - `clear`: ends all mappings.
+//! - `clear`: ends all mappings of all translators that share the capacity.
 //!
 //! ## Example
 //! ```click

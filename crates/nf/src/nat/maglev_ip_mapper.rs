@@ -2,11 +2,12 @@
 //! Lets translators choose among several patterns by consistent hashing, for example to balance load.
 //!
 //! A translator that names this element in an input's specification calls it for each new flow. The flow's
-//! addresses, ports and protocol select an entry of a table, and so a pattern (Eisenbud et al., "Maglev",
-//! NSDI 2016). The numbers of entries per pattern differ by one at most; when a pattern is removed or
-//! added, few entries of the other patterns change; and several translators with the same patterns choose
-//! the same, in whatever order the patterns are given. Flows that have a mapping keep it. Flows for whose
-//! pattern there is no free port are dropped, and so are all new flows while no pattern is active.
+//! addresses and ports (and, for IPRewriter, the protocol) select an entry of a table, and so a pattern
+//! (Eisenbud et al., "Maglev", NSDI 2016). The numbers of entries per pattern differ by one at most; when a
+//! pattern is removed or added, few entries of the other patterns change; and several translators of one
+//! class with the same patterns choose the same, in whatever order the patterns are given. Flows that have a
+//! mapping keep it. Flows for whose pattern there is no free port are dropped, and so are all new flows while
+//! no pattern is active.
 //!
 //! ## Usage
 //! `MaglevIPMapper(PATTERN FOUTPUT ROUTPUT, ... [, KEYWORDS])`
@@ -67,8 +68,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }
     let targets = mapper::targets(args, &texts);
     args.finish()?;
-    // Consistent hashing uses the text of the pattern as its name. So the order of the arguments does not
-    // matter, nor if a pattern is given by a name.
+    // Consistent hashing uses the text of the pattern as its name. So the choice depends neither on the order
+    // of the arguments, nor on the names by which patterns are given.
     let names = targets.iter().flatten().map(|target| target.pattern.to_string()).collect::<Vec<_>>();
     let active = vec![true; names.len()];
     let table = Mutex::new(table(places, &names, &active));

@@ -37,8 +37,8 @@ pub(super) enum Choice {
 }
 
 impl Mapper {
-    /// Chooses the new tuple of a flow, and the outputs of its packets. Returns `None` if no pattern that
-    /// the rule allows has a free value.
+    /// Chooses the new tuple of a flow, and the outputs of its packets. Returns `None` if no pattern that the
+    /// rule allows, or that the sender's outside port requires, has a free value.
     pub(super) fn map(
         &self,
         cx: &mut Cx<'_>,
@@ -85,8 +85,8 @@ impl Mapper {
     }
 }
 
-/// Returns the key of a flow for consistent hashing. Of the space it contains only the number within the
-/// translator (such as UDP), so that several translators choose the same pattern for a flow.
+/// Returns the key of a flow for consistent hashing. Of the space the key contains only the number within the
+/// translator (such as UDP), so that several translators of one class choose the same pattern for a flow.
 fn key(space: u32, flow: Tuple) -> FiveTupleKey {
     let end = |address, port| (Ipv4Addr::from_bits(address), port);
     let [source, destination] =

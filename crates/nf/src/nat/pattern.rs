@@ -15,9 +15,9 @@ use super::spaces::IDENTIFIERS;
 use super::store::{Bound, Chosen, Claim, Store};
 use super::tuple::Tuple;
 
-/// The pattern `SADDR SPORT DADDR DPORT`, or `SADDR DADDR` for translators of addresses only. A zero field
-/// leaves the packet's field as it is. The range is in the source port if the pattern has ports, and
-/// otherwise in the source address.
+/// The pattern `SADDR SPORT DADDR DPORT`, `SADDR DADDR IDENTIFIER` for ICMP queries, or `SADDR DADDR` for
+/// translators of addresses only. A zero field without a range leaves the packet's field as it is. The range
+/// is in the source port if the pattern has ports, and otherwise in the source address.
 #[derive(Debug)]
 pub(super) struct Pattern {
     source: u32,
@@ -37,8 +37,8 @@ pub(super) struct Pattern {
     same_first: bool,
 }
 
-/// The number of ports of a range, less one, from which every worker is assumed to find a port whose
-/// replies RSS sends to this worker.
+/// The number of ports of a range, less one, from which on every worker is assumed to find a port in the
+/// range whose replies RSS sends to this worker.
 const LEAST_CHOICE: u32 = 255;
 
 /// The range and its rule of choice, while a pattern is parsed. `more` is the number of values less one.
@@ -67,9 +67,9 @@ impl Range {
         }
     }
 
-    /// Parses a range of source addresses: `A-B`, or a prefix without its first and last address (a prefix
-    /// of 31 or 32 bits is used as a whole). Sets the size of the range, and returns the first address.
-    /// Returns `None` for other texts.
+    /// Parses a range of source addresses: `A-B`, or a prefix without its first and last address (a prefix of
+    /// 31 or 32 bits is used as a whole). Sets the size of the range, and returns the first address. Returns
+    /// `None` for other texts, and for a prefix whose address or mask is zero.
     fn addresses(&mut self, text: &str, place: &Scope<'_>) -> Option<u32> {
         let text = self.without_mark(text);
         if let Some((low, high)) = text.split_once('-') {
@@ -177,9 +177,9 @@ impl Pattern {
     }
 
     /// Chooses the new tuple of a flow, and the port or address that its mapping will claim. With
-    /// `is_independent`, a sender that already has a port outside keeps it. Returns `None` if no value of
-    /// the range is free whose replies arrive at this worker, or if the sender's port would receive replies
-    /// of another flow.
+    /// `is_independent`, a sender that already has a port outside keeps it. Returns `None` if no value of the
+    /// range is free whose replies arrive at this worker, or if the sender's port would receive the replies
+    /// of another sender.
     pub(super) fn rewrite(
         &self,
         cx: &mut Cx<'_>,
@@ -264,8 +264,8 @@ impl Pattern {
         [0, address].contains(&self.source) && ports.contains(&port.into())
     }
 
-    /// True if the range has at least 256 ports, so that among them are ports whose replies arrive at the
-    /// worker of the flow.
+    /// True if the range has at least 256 ports. Some of 256 ports are assumed to have replies that arrive at
+    /// the worker of the flow.
     pub(super) fn chooses_port(&self) -> bool {
         self.has_ports && self.more >= LEAST_CHOICE
     }

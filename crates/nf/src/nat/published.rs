@@ -1,5 +1,5 @@
 //! The service of translators for other elements: to look up the mapping of a packet that an ICMP error
-//! quotes, to share a capacity, and to lease flows.
+//! quotes, to make mappings, to share a capacity, and to lease flows.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
@@ -38,9 +38,9 @@ pub(super) struct Published {
     /// The translator whose capacity this translator shares, if it does.
     pub(super) shares: Option<ElementId>,
     pub(super) outputs: usize,
-    /// True if all flows of an inside endpoint have one outside port. In the next field: true if any host
-    /// may send to this port.
+    /// True if all flows of an inside endpoint have one outside port.
     pub(super) is_independent: bool,
+    /// True if any host may send to this outside port.
     pub(super) filters_independently: bool,
     /// The specifications for packets without a mapping, by number of the input.
     pub(super) specs: Mutex<Vec<Spec>>,
@@ -65,13 +65,16 @@ pub(super) struct Quoted {
 }
 
 impl Published {
-    /// Returns the location of the mappings that the translator uses: its own, or those that it shares.
+    /// Returns the location of the mappings that the translator uses: its own store, or the store that it
+    /// shares.
     pub(super) fn home(&self) -> &Home {
         self.shared.get().unwrap_or(&self.own)
     }
 
-    /// Returns the mapping's data for a packet with this protocol and tuple, which answers a packet quoted
-    /// in an ICMP error. Returns `None` if there is no mapping, or if it was made by another protocol.
+    /// Returns the mapping's data for a packet with this protocol and tuple, which answers a packet quoted in
+    /// an ICMP error. Without a mapping, returns the data of [`find_alone`](Self::find_alone). Returns `None`
+    /// if there are neither, if the mapping was made by another protocol, or if the error quotes too few
+    /// bytes.
     pub(super) fn find(
         &self,
         (protocol, behind): (u8, Behind),

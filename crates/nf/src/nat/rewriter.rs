@@ -1,9 +1,9 @@
 //! The common element of all translators.
 //!
 //! A batch is processed in windows of up to 32 packets: the keys of the packets are computed, then all of
-//! them are looked up together, and then the packets are processed in order. A packet whose key was not
-//! found is looked up again before a mapping is made for it, if an earlier packet of the window has made a
-//! mapping.
+//! them are looked up together, and then the packets are processed in order. A packet whose key was not found
+//! is looked up again before a mapping is made for it, if an earlier packet of the window has made a mapping
+//! or caused keys to move.
 
 use std::any::Any;
 use std::fmt::Write as _;
@@ -40,8 +40,8 @@ pub(super) struct Rewriter {
     home: Home,
     policies: [Policy; 2],
     capacity: i32,
-    /// True if mappings are removed when they expire; false if they are only evicted when the capacity is
-    /// reached.
+    /// True if mappings are removed when they expire; false if expired mappings stay until a new mapping
+    /// needs their port, address or memory.
     reaps: bool,
     /// True if an element reads the destination IP annotation. Otherwise translators do not set it.
     is_read: bool,
@@ -118,8 +118,9 @@ fn not_negative(args: &mut Args<'_>, name: &str, Timestamp(time): Timestamp) -> 
     (time >= 0).then_some(time)
 }
 
-/// Reads the largest number of mappings, or the translator whose capacity this translator shares. Returns
-/// the number in either case: translators that name each other in a cycle use it.
+/// Reads the largest number of mappings, or the translator whose capacity this translator shares. Returns the
+/// number in either case (the default if a translator is named): translators that name each other in a cycle
+/// use it.
 fn capacity(args: &mut Args<'_>) -> (i32, Option<ElementId>) {
     let usual = args.default_of("MAPPING_CAPACITY").unwrap_or_default();
     let (other, Raw(text)) = (args.get("CAPACITY"), args.value("MAPPING_CAPACITY"));
@@ -154,8 +155,8 @@ fn sharing(args: &mut Args<'_>, flavour: Flavour) -> Sharing {
     sharing
 }
 
-/// Builds and publishes a translator. `policies` are the time-outs of its two kinds of mappings; the second
-/// are those of UDP in IPRewriter.
+/// Builds and publishes a translator. `policies` are the time-outs of its two kinds of mappings; only
+/// IPRewriter uses the second, for UDP.
 ///
 /// # Errors
 /// If an argument is invalid, or there is no memory for mappings.
@@ -236,7 +237,8 @@ struct Window<'r> {
     sorter: &'r mut Sorter,
     owner: u16,
     is_read: bool,
-    /// True if packets get a flow mark, because an element downstream uses it.
+    /// True if an element of the graph uses flow marks. Plain packets then get the mark of their mapping, and
+    /// all others lose theirs.
     marks: bool,
 }
 
@@ -347,19 +349,20 @@ impl Rewriter {
         let _ = writeln!(text, " [{outputs}] i{} exp{left}", written.input);
     }
 
-    /// Returns the sum over all inputs of a number of this translator.
+    /// Returns, as a text, the sum of the number `of` over all inputs of this translator.
     fn total(&self, cx: &Cx<'_>, of: fn(&Tally) -> u64) -> Result<String, String> {
         Ok(self.store(cx).tallies(self.home.owner).iter().map(of).sum::<u64>().to_string())
     }
 
-    /// Returns the store, without the mappings that have expired.
+    /// Returns the store, after removing expired mappings, unless REAP_INTERVAL keeps them.
     fn store(&self, cx: &Cx<'_>) -> MutexGuard<'_, Store> {
         let mut store = locked(&self.home.store);
         store.catch_up_fully(cx.now());
         store
     }
 
-    /// Sets the largest number of mappings to a value that was written, and removes mappings above it.
+    /// Sets the largest number of mappings to this worker's share of a value that was written, and removes
+    /// mappings above it.
     fn change_capacity(&self, cx: &Cx<'_>, value: &str) -> Result<(), String> {
         let mut store = self.store(cx);
         let words = words(value);
@@ -436,8 +439,8 @@ impl Rewriter {
         Ok(Some(other.home().clone()))
     }
 
-    /// Replaces an input's specification, and removes the mappings that this input has made. The error is
-    /// that of [`Spec::parse`]; then nothing changes.
+    /// Replaces an input's specification, and removes the mappings that this input has made. Returns the
+    /// error of [`Spec::parse`] if the text is invalid, and then changes nothing.
     fn change_pattern(&mut self, cx: &Cx<'_>, input: usize, text: &str) -> Result<(), String> {
         let names: Vec<_> = (0..cx.place().elements())
             .filter_map(|id| Some((cx.graph().name_of(id).to_string(), cx.graph().service(id)?)))

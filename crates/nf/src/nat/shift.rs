@@ -128,8 +128,8 @@ impl Shift {
     }
 
     /// Converts a sequence number of the receiver, such as an acknowledgment, to the sender's. If several
-    /// numbers correspond, returns the last. Within an edit this never acknowledges the last replaced byte
-    /// before the receiver has all new bytes.
+    /// numbers correspond, returns the last. Within an edit, the result never acknowledges the last replaced
+    /// byte before the receiver has all new bytes.
     pub(super) fn back(&self, number: u32) -> u32 {
         for edit in self.edits.iter().rev() {
             let into = behind(number, edit.start.wrapping_add(edit.before));
@@ -184,19 +184,20 @@ pub(super) enum Numbers {
 }
 
 impl Shifts {
-    /// Returns the edits of one direction: that of replies if `is_reply` is true.
+    /// Returns the edits of one direction: the direction of replies if `is_reply` is true, otherwise the
+    /// direction of the flow.
     pub(super) fn of(&self, is_reply: bool) -> &Shift {
         &self.directions[usize::from(is_reply)]
     }
 
-    /// Returns the edits of one direction, to be changed: that of replies if `is_reply` is true.
+    /// Returns the edits of one direction, as [`of`](Self::of) does, to be changed.
     pub(super) fn of_mut(&mut self, is_reply: bool) -> &mut Shift {
         &mut self.directions[usize::from(is_reply)]
     }
 
-    /// Converts a segment's sequence number, acknowledgment and selective acknowledgments (RFC 2018) for
-    /// its receiver, and updates the checksum. `segment` starts with the TCP header; if it does not hold
-    /// the whole header, nothing changes.
+    /// Converts a segment's sequence number, acknowledgment and selective acknowledgments (RFC 2018) for its
+    /// receiver, and updates the checksum. `segment` starts with the TCP header; if the header is cut off or
+    /// shorter than 20 bytes, nothing changes.
     ///
     /// A SYN keeps its numbers, but does not end the connection by itself. Any host can send a SYN, and an
     /// endpoint with a connection does not close it because of that (RFC 5961, section 4). A new connection
@@ -250,7 +251,7 @@ fn write(bytes: &mut [u8], at: usize, number: u32) {
 }
 
 /// Returns the offsets in the TCP options of all sequence numbers of selective acknowledgments. Ends at the
-/// first malformed option.
+/// end of the options, or at the first option that is cut off. An option length below 2 counts as 2.
 fn selective(options: &[u8]) -> impl Iterator<Item = usize> {
     const SACK: u8 = 5;
     let mut at = 0;

@@ -1,10 +1,10 @@
 //! # SourceIPHashMapper
 //! Lets translators choose among several patterns by a packet's source address.
 //!
-//! Each pattern has several points on a ring, which follow from the seed and from the pattern's own number.
-//! A source address also has a point, and belongs to the pattern with the next point. So a host always gets
-//! the same pattern, even when other patterns are added or removed. Flows for whose pattern there is no
-//! free port are dropped.
+//! Each pattern has several points on a ring, which follow from the seed and from the pattern's own number. A
+//! source address also has a point, and belongs to the pattern with the next point. So a host always gets the
+//! same pattern. When a pattern is added or removed, only hosts that get or lose this pattern are affected.
+//! Flows for whose pattern there is no free port are dropped.
 //!
 //! ## Usage
 //! `SourceIPHashMapper(NNODES SEED, PATTERN FOUTPUT ROUTPUT ID, ...)`

@@ -1,7 +1,8 @@
 //! The spaces of ports: mappings of different spaces do not exclude each other.
 
-/// The spaces of one owner: TCP, or all that the owner translates; and UDP with mappings separate from TCP.
+/// The space of all flows that a translator translates; in IPRewriter, of TCP flows only.
 pub(super) const ONLY: u32 = 0;
+/// The space of UDP flows in IPRewriter, whose mappings are separate from TCP.
 pub(super) const UDP_BESIDE: u32 = 1;
 /// The space of ICMP identifiers: the second port is not chosen, but follows from the first.
 pub(super) const IDENTIFIERS: u32 = 2;

@@ -25,8 +25,8 @@ impl Policy {
         self.plain.min(self.busy).min(self.done)
     }
 
-    /// Returns the time from a mapping's last packet until it expires, in nanoseconds. It depends on the
-    /// states of the flow's and the reply's direction.
+    /// Returns the time from a mapping's last packet until its time-out ends, in nanoseconds. It depends on
+    /// the states of the flow's and the reply's direction.
     pub(super) fn timeout(&self, kind: Kind, [flow, reply]: [State; 2]) -> i64 {
         let both = |bit: u16| flow.0 & reply.0 & bit != 0;
         match kind {
@@ -93,7 +93,7 @@ const MANY: u16 = 3;
 const DONE: u16 = 1;
 /// The bit that is set if the direction has carried data.
 const DATA: u16 = 2;
-/// The bit that is set if the connection's sequence numbers are shifted. Packets leave it as it is.
+/// The bit that is set if the connection's sequence numbers are shifted. [`State::after`] leaves it as it is.
 const SHIFTED: u16 = 1 << 15;
 
 impl State {
@@ -109,8 +109,8 @@ impl State {
                 if flags & (FIN | RST) != 0 {
                     bits |= DONE;
                 } else if flags & SYN != 0 && bits & DONE != 0 {
-                    // This SYN opens another connection on the same ports. It has carried no data yet, and
-                    // is not closed.
+                    // This SYN opens another connection on the same ports. The new connection has carried no
+                    // data yet, and is not closed.
                     bits &= SHIFTED;
                 } else if flags & SYN != 0 || has_payload {
                     bits &= !DONE;

@@ -1,9 +1,10 @@
 //! The store of translators: mappings, the translators that made them, and the times at which they expire.
 //!
-//! A mapping consists of two keys in one flow table, one per direction, and a session. The value of a key
-//! is the rewriting of this direction's packets, with the state that follows from them; the table also
-//! records the time of each key's last packet. So a packet of a known mapping touches only one entry of the
-//! table. The session has the data that are needed only when the mapping is made or removed.
+//! A mapping consists of two keys in one flow table, one per direction, and a session. (A flow that is its
+//! own reply has one key.) The value of a key is the rewriting of this direction's packets, with the state
+//! that follows from them; the table also records the time of each key's last packet. So a packet of a known
+//! mapping touches only one entry of the table. The session has the data that are needed only when the
+//! mapping is made, examined for expiry, or removed, and the byte for the reply annotation.
 //!
 //! Sessions wait in queues, ordered by a time before which they certainly do not expire. A session at the
 //! front of its queue is examined: if it has had packets since it was queued, it is queued again with its
@@ -67,14 +68,15 @@ pub(super) fn space(owner: u16, which: u32) -> u32 {
     u32::from(owner) << 8 | which
 }
 
-/// Returns the number that represents an ICMP identifier in the destination port of a request's tuple, and
-/// in the source port of its reply's. It differs from the identifier, so that no request looks like a
-/// reply. As in Click, whose tables show it, it is the identifier plus one, added in little-endian order.
+/// Returns the number that stands for an ICMP identifier as the destination port of a request's tuple, and as
+/// the source port of the reply's tuple. The number differs from the identifier, so that no request looks
+/// like a reply. As in Click, whose tables show the number, it is the identifier plus one, added in
+/// little-endian order.
 pub(super) fn mark(identifier: u16) -> u16 {
     identifier.swap_bytes().wrapping_add(1).swap_bytes()
 }
 
-/// The new tuple that was chosen for a flow, and the number that its mapping reserves.
+/// The new tuple that was chosen for a flow, and the port or address that its mapping reserves.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     pub(super) to: Tuple,
@@ -94,8 +96,8 @@ pub(super) enum Claim {
     Endpoint,
 }
 
-/// The data from which a mapping is made: `from` is the flow's tuple before translation, and `outputs` are
-/// those of the flow and of its replies.
+/// The data from which a mapping is made. `from` is the flow's tuple before translation, and `outputs` are
+/// the outputs of the flow and of its replies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fresh {
     pub(super) space: u32,
@@ -108,7 +110,8 @@ pub(super) struct Fresh {
     pub(super) protocol: u8,
 }
 
-/// The data of a mapping that are needed only when it is made, examined for expiry, or removed.
+/// The data of a mapping that are needed only when it is made, examined for expiry, or removed, and the byte
+/// for the reply annotation.
 #[derive(Clone, Debug)]
 struct Session {
     /// The ids of the flow's key and of the reply's key. A flow that is its own reply has only the reply's
@@ -145,7 +148,7 @@ impl Session {
 
 const _: () = assert!(size_of::<Session>() <= 64);
 
-/// The number of mappings that an input has now, and of its flows that could not be mapped.
+/// The number of mappings that an input has now, and the number of failed attempts to make one for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) mappings: u64,
@@ -155,7 +158,7 @@ pub(super) struct Tally {
 struct Owner {
     policies: [Policy; 2],
     inputs: Vec<Tally>,
-    /// The largest number of mappings per inside address; zero for no limit.
+    /// The largest number of mappings per source address of flows; zero for no limit.
     most_of_one: u32,
 }
 
@@ -177,11 +180,11 @@ pub(super) struct Store {
     owners: Vec<Owner>,
     /// True if mappings are removed when they expire. If false, they are only evicted at the capacity.
     reaps: bool,
-    /// The time before which no mapping has to be examined for expiry, in nanoseconds. The minimum means
-    /// that the last search was cut off and must continue.
+    /// The time before which no mapping has to be examined for expiry, in nanoseconds. The minimum means that
+    /// the last search was cut off and must continue, or that there was none yet.
     next_search: i64,
-    /// The exponent of the length of a time slice: 2^`slice` nanoseconds, at most the shortest time-out. A
-    /// mapping that has had a packet in the current slice cannot have expired.
+    /// The exponent of the length of a time slice: 2^`slice` nanoseconds, at most the shortest time-out (one
+    /// nanosecond if that is zero). A mapping that has had a packet in the current slice cannot have expired.
     slice: u32,
     used: Used,
     endpoints: Endpoints,
@@ -234,7 +237,7 @@ impl Store {
     }
 
     /// Seeds the hash functions, so that an attacker can neither make keys collide nor predict ports. If
-    /// there are mappings, only the ports are affected.
+    /// there are mappings, the hash function of the keys stays as it is.
     pub(super) fn seed(&mut self, seed: u64) {
         self.secret = KeyHasher::new(!seed);
         self.used.seed(seed);
@@ -306,7 +309,7 @@ impl Store {
         self.owners.get(usize::from(owner)).map_or(&[], |owner| &owner.inputs)
     }
 
-    /// Adds one to the failures of an input: its flows that could not be mapped.
+    /// Adds one to the failures of an input: failed attempts to make a mapping.
     pub(super) fn count_failure(&mut self, owner: u16, input: u16) {
         if let Some(tally) = self.tally(owner, input) {
             tally.failures += 1;
@@ -383,7 +386,8 @@ impl Store {
     }
 
     /// Returns the rewriting of a packet that has arrived now and whose key has this id, and restarts the
-    /// mapping's time-out. Removes the mapping and returns `None` if it has expired.
+    /// mapping's time-out. If the mapping has expired and the store removes expired mappings, removes it and
+    /// returns `None`.
     #[inline]
     pub(super) fn see(&mut self, id: FlowId, now: Timestamp) -> Option<Change> {
         let last = self.table.last_seen(id)?;
@@ -450,7 +454,8 @@ impl Store {
     }
 
     /// Returns the pool of a claim: the set from which the source port of `to`, or its source address, is
-    /// chosen. Mappings of one pool have equal replies except for the chosen number.
+    /// chosen. Mappings of one pool have equal replies except for the chosen number; but the pool of
+    /// [`Claim::Endpoint`] is for all destinations.
     fn pool(to: Tuple, space: u32, claim: Claim) -> Pool {
         let port = |port: u16| if space & 0xff == IDENTIFIERS { 0 } else { u64::from(port) };
         let space = u64::from(space) << 32;
@@ -609,8 +614,8 @@ impl Store {
         Ok((first.unwrap_or(second), forward))
     }
 
-    /// Reserves the memory that another mapping needs, except for its keys. Returns false if there is none.
-    /// Vectors grow as by `push`, so that not every mapping allocates.
+    /// Reserves the memory that another mapping needs, except for its keys and its seat. Returns false if
+    /// there is none. Vectors grow as by `push`, so that not every mapping allocates.
     fn has_memory_for_another(&mut self) -> bool {
         self.sessions.try_reserve(1).is_ok()
             && self.turns.try_reserve(self.size + 1)
@@ -625,7 +630,8 @@ impl Store {
     }
 
     /// Moves all mappings at once to a new table with this capacity in keys, and renumbers sessions without
-    /// gaps. Returns false, and changes no mapping, if there is no memory or no suitable hash function.
+    /// gaps. Returns false, and changes no mapping, if there is no memory or no suitable hash function. Ends
+    /// all leases in any case.
     #[cold]
     fn rebuild(&mut self, capacity: usize) -> bool {
         self.end_leases();
@@ -712,7 +718,7 @@ impl Store {
         }
     }
 
-    /// Removes the mappings for which `ends` returns true.
+    /// Removes the mappings for whose sessions `ends` returns true.
     fn remove_where(&mut self, ends: impl Fn(&Session) -> bool) {
         for place in 0..self.sessions.len() {
             if self.sessions.get(place).is_some_and(&ends) {

@@ -1,5 +1,6 @@
 //! # UDPRewriter
-//! Translates addresses and ports of UDP packets, and of TCP packets without regard to their connections.
+//! Translates addresses and ports of UDP packets, and of TCP and DCCP packets without regard to their
+//! connections.
 //!
 //! Packets of a known flow get its new addresses and ports, and leave by its output; checksums are updated
 //! (RFC 1624), except for a UDP checksum of zero. Each input has a specification for all other packets:
@@ -18,7 +19,7 @@
 //! - `ELEMENT`: a RoundRobinIPMapper, SourceIPHashMapper or MaglevIPMapper chooses the pattern.
 //!
 //! Header annotations must be set. Packets other than UDP, TCP and DCCP, fragments other than the first,
-//! packets that end within 8 bytes after the IP header, and packets whose IP header length is less than 20
+//! packets with fewer than 8 bytes after the IP header, and packets whose IP header length is less than 20
 //! bytes leave by the output of `pass`, or are dropped.
 //!
 //! The protocol is ignored: a TCP packet is translated like a UDP packet with the same addresses and ports.
@@ -32,10 +33,11 @@
 //! - `UDP_TIMEOUT`: seconds after the last packet when a mapping expires.
 //! - `TIMEOUT`: another name of UDP_TIMEOUT; TIMEOUT is used if both are given.
 //! - `UDP_STREAMING_TIMEOUT`: seconds after the last packet when a mapping expires, once there were three
-//!   packets and one of them was a reply; TIMEOUT if not given.
+//!   packets and at least one of them was a reply; TIMEOUT if not given.
 //! - `STREAMING_TIMEOUT`: another name of UDP_STREAMING_TIMEOUT; STREAMING_TIMEOUT is used if both are
 //!   given.
-//! - `UDP_GUARANTEE`: seconds after each packet during which a mapping is not evicted for another.
+//! - `UDP_GUARANTEE`: seconds after each packet during which a mapping neither expires nor is evicted for
+//!   another.
 //! - `GUARANTEE`: another name of UDP_GUARANTEE; GUARANTEE is used if both are given.
 //! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their port, address or memory.
 //!   With any other number, mappings are removed when they expire; in Click, up to that many seconds later.
@@ -46,13 +48,14 @@
 //! - `CAPACITY`: another name of MAPPING_CAPACITY.
 //! - `REPLY_ANNO`: an annotation byte, which is copied from the flow's first packet to all packets of the
 //!   reply.
-//! - `HANDLE_MIGRATION`: an argument of FastClick; without effect, because a translator belongs to one
+//! - `HANDLE_MIGRATION`: an argument of FastClick; without effect, because each flow's mapping belongs to one
 //!   worker.
 //! - `DST_ANNO`: true to set the destination annotation to the new destination.
 //! - `INDEPENDENT_MAPPING`: if true, an inside address and port keeps one outside port of the range for all
-//!   its flows, to any destination (RFC 4787), and no other inside address and port gets it. All these
-//!   flows leave by the output of the first. A flow is dropped if its replies would belong to another flow,
-//!   so the range should not contain forwarded ports. Such a translator works on one worker.
+//!   its flows, to any destination (RFC 4787), and no other inside address and port gets it. A flow whose
+//!   pattern lacks this port leaves by the outputs of the endpoint's first flow. A flow is dropped if its
+//!   replies would belong to another flow, so the range should not contain forwarded ports. Such a translator
+//!   works on one worker.
 //! - `INDEPENDENT_FILTERING`: if true, any host outside may send to such a port, not only hosts to which
 //!   the inside has sent: packets without a mapping are then translated without making one, at inputs that
 //!   drop or pass them. Requires INDEPENDENT_MAPPING.
@@ -61,20 +64,20 @@
 //!   have expired. Such a translator works on one worker.
 //!
 //! ## Handlers
-//! - `table`: two lines per mapping, the newest first: the addresses and ports before and after
-//!   translation, the outputs for flow and reply with a star at the output for this line, the input, and
-//!   the seconds until the mapping expires.
+//! - `table`: two lines per mapping (one if the flow is its own reply), the newest first: the addresses and
+//!   ports before and after translation, the outputs for flow and reply with a star at the output for this
+//!   line, the input, and the seconds until the mapping expires.
 //! - `mappings`: an old name of `table`.
-//! - `table_size`: mappings that this element has made.
+//! - `table_size`: the number of mappings that exist and that this element has made.
 //! - `nmappings`: an old name of `table_size`.
-//! - `mapping_failures`: flows without a mapping, because no port or address was free or the capacity was
-//!   used up.
-//! - `patterns`: a line per input: its pattern, or the name of its action, and the number of its mappings.
-//!   `pattern0`, `pattern1` and so on are these lines one by one; writing a specification there ends the
-//!   input's mappings.
+//! - `mapping_failures`: packets for which no mapping could be made: no port or address was free, a capacity
+//!   was used up, or the flow's addresses and ports were taken.
+//! - `patterns`: a line per input: its pattern, or the name of its action, and the number of its mappings if
+//!   there are any. `pattern0`, `pattern1` and so on are these lines one by one; writing a specification
+//!   there ends the input's mappings.
 //! - `size`: mappings of all translators that share the capacity.
 //! - `capacity`: the largest number of mappings.
-//! - `clear`: ends all mappings.
+//! - `clear`: ends all mappings of all translators that share the capacity.
 //!
 //! ## Example
 //! ```click

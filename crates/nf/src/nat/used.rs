@@ -1,10 +1,10 @@
 //! The sets of ports or addresses that mappings use, by pool.
 //!
-//! A *pool* is a set of numbers from which mappings choose: all mappings of a pool would have the same
-//! reply tuple except for the chosen number. A set is a hierarchy of bitmaps. Each bit of level 0 is a
-//! number in use; each bit of a higher level says that a word of 64 bits below is full. Only words that are
-//! not zero are stored. So the next free number is found in at most 6 steps up and 6 down, however full the
-//! pool is.
+//! A *pool* is a set of numbers from which mappings choose: all mappings of a pool would have the same reply
+//! tuple except for the chosen number. The pools of endpoints are an exception: in these, a number is for all
+//! destinations. A set is a hierarchy of bitmaps. Each bit of level 0 is a number in use; each bit of a
+//! higher level says that a word of 64 bits below is full. Only words that are not zero are stored. So the
+//! next free number is found in at most 6 steps up and 6 down, however full the pool is.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -33,8 +33,8 @@ impl Used {
     }
 }
 
-/// The hash function of the map: for keys of a few numbers it is four times as fast as the standard
-/// library's.
+/// The hash function of the map. For keys of a few numbers it is four times as fast as the standard library's
+/// hash function.
 #[derive(Clone, Copy, Default)]
 struct Seeded(u64);
 

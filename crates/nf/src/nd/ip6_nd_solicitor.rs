@@ -10,12 +10,12 @@
 //! an Ethernet address that is a group address, all zeros, or this host's own). Solicitations leave by
 //! output 1 if there is one.
 //!
-//! Multicast addresses need no solicitation (RFC 2464). Packets for the address `::` are dropped. An
-//! address is valid for TIMEOUT after the last answer to a solicitation. From POLL_TIMEOUT on, or when an
-//! unsolicited advertisement has announced another Ethernet address (section 7.2.5), the known neighbour is
-//! queried while packets continue to leave, and its entry is removed after three queries without an answer.
-//! So no host can replace a neighbour that answers. RFC 4861 lets an advertisement with the flag Override
-//! replace a known address at once; UNSOLICITED enables this.
+//! Multicast addresses need no solicitation (RFC 2464). Packets for the address `::` are dropped. An address
+//! is valid for TIMEOUT after the last answer to a solicitation. From POLL_TIMEOUT on, or when an unsolicited
+//! advertisement has announced another Ethernet address (section 7.2.5), the known neighbour is queried while
+//! packets continue to leave, and its entry is removed after three queries without an answer (never with
+//! POLL_TIMEOUT 0). So no host can replace a neighbour that answers. RFC 4861 lets an advertisement with the
+//! flag Override replace a known address at once; UNSOLICITED enables this.
 //!
 //! ## Usage
 //! `IP6NDSolicitor(IP, ETH [, KEYWORDS])`
@@ -39,7 +39,7 @@
 //! ## Handlers
 //! - `table`: a line per entry, oldest first: IPv6 address, 1 if its Ethernet address is known, else 0,
 //!   Ethernet address.
-//! - `stats`: packets dropped and solicitations sent, as text.
+//! - `stats`: packets dropped or sent to output 2, and solicitations sent, as text.
 //!
 //! ## Example
 //! ```click
@@ -135,9 +135,10 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The time between two solicitations for an address, in milliseconds (RetransTimer), and the largest
-/// number of them without an answer (RFC 4861, section 10).
+/// The time between two solicitations for an address, in milliseconds (RetransTimer in RFC 4861, section
+/// 10).
 const PAUSE: i64 = 1_000;
+/// The largest number of solicitations for an address without an answer (RFC 4861, section 10).
 const MOST_QUESTIONS: u8 = 3;
 const PACE: Pace = Pace { pause: PAUSE, patience: u8::MAX, long_pause: PAUSE };
 
@@ -224,8 +225,8 @@ impl Ip6NdSolicitor {
         encapsulate(packet, &ethernet::Header { destination, source: self.mac, ether_type })
     }
 
-    /// Handles a packet on input 0: returns it with an Ethernet header if its next hop is known; otherwise
-    /// lets it wait or drops it, and returns `None`.
+    /// Handles a packet on input 0: returns it with an Ethernet header if its next hop is known, or is a
+    /// multicast address. Otherwise lets it wait or drops it, and returns `None`.
     fn take(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
         let address = u128::from_be_bytes(packet.annotations().array(Annotations::DST_IP));
         let Some(mac) = self.find(cx, address, packet.time()) else {
@@ -354,8 +355,9 @@ impl Ip6NdSolicitor {
         is_host && message.link_address(option::TARGET) != Some(self.mac)
     }
 
-    /// Handles a packet on input 1. If it is a valid advertisement for an address with an entry, updates
-    /// the entry, and sends the packets that wait for it. The packet itself is always dropped.
+    /// Handles a packet on input 1. If it is a valid advertisement for an address with an entry, updates the
+    /// entry as RFC 4861 requires, and sends the packets that wait for a known address. The packet itself is
+    /// always dropped.
     fn learn(&mut self, cx: &mut Cx<'_>, packet: Packet) {
         let found = message(packet.data(), kind::NEIGHBOR_ADVERTISEMENT);
         let Some((_, found)) = found.filter(|(_, found)| self.may_be_of_another(found)) else {
@@ -392,8 +394,8 @@ impl Ip6NdSolicitor {
         }
     }
 
-    /// Checks if a solicitation was answered. If not, sends the next; after the last, removes the entry and
-    /// sends its packets to output 2.
+    /// Checks if a solicitation was answered. If not, sends the next. After the last, or if no packet waits
+    /// any more, removes the entry, and sends its packets to output 2.
     fn follow_up(&mut self, cx: &mut Cx<'_>, asked: &Asked) {
         let (now, address) = (table::now(cx), asked.address);
         if !asked.counts(&self.known.table, now) {

@@ -5,8 +5,7 @@
 
 use crate::spray::STEP;
 
-/// The load from which on a worker gives packets away: the busy part of its time. A less busy worker keeps
-/// up.
+/// The load (see [`Usage::busy`]) from which on a worker gives packets away. A less busy worker keeps up.
 const BUSY: f32 = 0.8;
 /// Loads are compared by their *excess* over the average load of all workers. A worker begins to give
 /// packets away if the moving average of its excess reaches `UNEVEN`; the last window has the weight
@@ -20,10 +19,9 @@ const IDLE: f32 = 0.5;
 /// packet takes at least as long.
 const WORTH: f32 = 50.0;
 /// The limits of a trial. If packets take less than `SURELY` nanoseconds, and a worker gives away at least
-/// the part `MANY` of them, spreading is on trial for `TRIAL` windows. Then the worker's time per incoming
-/// packet must have decreased by at least `GAIN` times the part that is given away. After a failure,
-/// nothing is given away for `PAUSE` windows; each further failure doubles the pause, up to
-/// `LONGEST_PAUSE`.
+/// the part `MANY` of them, spreading is on trial for `TRIAL` windows. From then on, the worker's time per
+/// incoming packet must have decreased by at least `GAIN` times the part that is given away. After a failure,
+/// nothing is given away for `PAUSE` windows; each further failure doubles the pause, up to `LONGEST_PAUSE`.
 const SURELY: f32 = 300.0;
 const MANY: f32 = 0.25;
 const GAIN: f32 = 0.1;
@@ -48,7 +46,7 @@ pub(super) struct Usage {
     pub(super) packets: f32,
 }
 
-/// The parts of their packets that workers give to each other: one row per owner.
+/// For each owner, the parts of its packets that it gives to other workers.
 pub(super) struct Balance {
     rows: Vec<Row>,
 }
@@ -63,8 +61,8 @@ struct Row {
     /// `parted` while packets are. 0 if not known.
     whole: f32,
     parted: f32,
-    /// `tried` is the number of windows since packets are given away, `pause` the number of windows until
-    /// the next trial, and `next_pause` the pause after the next failure.
+    /// `tried` is the number of windows since packets began to be given away. `pause` is the number of
+    /// windows until the next trial, and `next_pause` is the pause after the next failure.
     tried: u32,
     pause: u32,
     next_pause: u32,

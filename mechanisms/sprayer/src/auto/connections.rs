@@ -19,7 +19,8 @@ const SLACK: f32 = 1.25;
 #[derive(Clone, Copy, Default)]
 struct Place {
     number: u32,
-    /// The number of its packets that were counted; 0 if the entry is free.
+    /// The count of its packets, which packets of other connections and [`MEMORY`] decrease; 0 if the entry
+    /// is free.
     count: u32,
     owner: u16,
     is_chosen: bool,
@@ -32,7 +33,8 @@ struct Line([Place; PLACES]);
 /// The table of connections of sampled packets.
 pub(super) struct Connections {
     lines: Vec<Line>,
-    /// The number of packets counted for each owner, and for all owners.
+    /// The count of packets for each owner, and for all owners in `total`. [`MEMORY`] halves both from time
+    /// to time.
     counted: Vec<u32>,
     total: u32,
     /// The number of entries with chosen connections.

@@ -10,8 +10,8 @@ use super::*;
 use crate::Classes;
 
 const WORKERS: usize = 4;
-/// The number of batches after which the model advances time and the workers report: so far may workers be
-/// apart.
+/// The number of batches after which the model advances time and the workers report. Until then, the times of
+/// workers can differ.
 const TOGETHER: usize = 10;
 
 /// A model of workers in virtual time. All packets arrive at the first worker, whose policy is tested.

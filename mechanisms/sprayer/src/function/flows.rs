@@ -44,10 +44,12 @@ impl<S: Plain> FlowStates<'_, S> {
     /// Adds the two directions of a connection, which end together. This is for functions that identify the
     /// directions by different addresses, or keep different state for each.
     ///
-    /// A direction that exists already gets its new state, and keeps its pair if it has one.
+    /// A direction that exists already gets its new state, and keeps its pair if it has one; the other
+    /// direction then gets no pair.
     ///
     /// # Errors
-    /// If there is no room for both directions; then neither is added.
+    /// If there is no room for both directions; then neither is added. If `there` existed before, it keeps
+    /// its new state.
     pub fn insert_local_pair(
         &mut self,
         there: (&FiveTuple, &S),
@@ -88,7 +90,7 @@ impl<S: Plain> FlowStates<'_, S> {
         self.own(flow).map(|(_, state)| state)
     }
 
-    /// Replaces the state of a flow that this worker owns; false if there is no such flow.
+    /// Replaces the state of a flow that this worker owns. Returns false if there is no such flow.
     pub fn update_local_flow(&mut self, flow: &FiveTuple, state: &S) -> bool {
         self.own(flow).is_some_and(|(id, _)| self.states.update_local(id, state))
     }
@@ -101,7 +103,8 @@ impl<S: Plain> FlowStates<'_, S> {
     }
 
     /// Looks up many flows at once, like [`get_flow`](Self::get_flow), so that cache misses overlap:
-    /// `states[i]` becomes the state of `flows[i]`. Elements beyond the shorter slice are ignored.
+    /// `states[i]` becomes the state of `flows[i]`. If the slices have different lengths, further flows are
+    /// not looked up, and further states may become `None`.
     pub fn get_flows(&self, flows: &[FiveTuple], states: &mut [Option<S>]) {
         for (flows, states) in flows.chunks(WINDOW).zip(states.chunks_mut(WINDOW)) {
             let mut owners = [0; WINDOW];

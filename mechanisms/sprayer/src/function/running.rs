@@ -15,15 +15,14 @@ use super::{FlowPacket, FlowStates, Function, Needs, Verdict, Way};
 use crate::classes::FLAGS;
 
 /// Returns the class of a function. The user sets name, ports, arguments, handlers and manual:
-/// `Class { name: "MyFunction", ..class::<MyFunction>() }`. The only handler is
-/// [`FunctionElement::FLOWS`], unless
-/// the class has another table.
+/// `Class { name: "MyFunction", ..class::<MyFunction>() }`. The only handler is [`FunctionElement::FLOWS`],
+/// unless the class gets another table.
 pub const fn class<F: Function>() -> Class {
     Class { processing: "h", table: &FunctionElement::<F>::HANDLERS, build: build::<F>, ..Class::DEFAULT }
 }
 
-/// The minimum number of packets that a batch counts for in expiry: per batch, twice as many flows as it
-/// has packets are checked for expiry.
+/// The number of packets that a smaller batch counts for in expiry: per batch, twice as many flows as it has
+/// packets are checked for expiry.
 const LEAST: usize = 32;
 
 fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
@@ -157,7 +156,8 @@ impl<F: Function> FunctionElement<F> {
     }
 
     /// Passes packets to the function in order of arrival. Consecutive packets for the same handler are
-    /// passed in one call.
+    /// passed in one call, if all or none of them have SYN, FIN or RST. Packets that must be sent home are
+    /// left out.
     fn handle(&mut self, cx: &Cx<'_>, packets: &mut [FlowPacket<F::State>]) {
         let has_state = self.has_state();
         let worker_of = |flow: &FiveTuple| {
@@ -226,8 +226,8 @@ fn sort<S: flow::Plain>(flows: &FlowStates<'_, S>, run: &mut [FlowPacket<S>]) {
     }
 }
 
-/// Updates a connection after its packet has been handled: FIN from both ends or RST closes it, a SYN opens
-/// it again. Does nothing if its flow is not known.
+/// Updates a connection after its packet has been handled: FIN from both ends or RST closes it, a SYN without
+/// ACK or RST opens it again. Does nothing if its flow is not known.
 fn close<S: flow::Plain>(
     flows: &mut FlowStates<'_, S>,
     finished: &mut Vec<Option<FlowId>>,

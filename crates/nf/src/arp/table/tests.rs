@@ -197,7 +197,7 @@ proptest! {
             match event {
                 Event::Time(later) => now += later,
                 Event::Clear => {
-                    // Table and model must drop the packets in the same order, those of the oldest entry
+                    // Table and model must drop the packets in the same order: packets of the oldest entry
                     // first.
                     table.clear(&mut held);
                     model.rows.drain(..).for_each(|row| model.dropped.extend(row.packets));

@@ -1,5 +1,5 @@
-//! Elements for VLAN tags (IEEE 802.1Q), and what they have in common: the arguments and handlers that
-//! choose the tag.
+//! Elements for VLAN tags (IEEE 802.1Q), and their common part: the arguments and handlers that choose the
+//! tag.
 
 pub mod ether_vlan_encap;
 pub mod set_vlan_anno;
@@ -156,8 +156,8 @@ impl TagChoice {
         }
     }
 
-    /// Sets the argument with a handler's name to this value, as if it had been configured. The error is
-    /// that of the argument, and then nothing changes.
+    /// Sets the argument with a handler's name to this value, as if it had been configured. If the argument
+    /// is invalid, returns its error, and changes nothing.
     pub(super) fn set(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let (mut texts, mut given) = (self.texts.clone(), self.given);
         if let Some(place) = Self::position(name) {

@@ -1,8 +1,9 @@
 //! # VLANEncap
 //! Inserts a VLAN tag into Ethernet frames.
 //!
-//! Frames of the native VLAN, by default VLAN 0, get no tag. The MAC header annotation is set to the start
-//! of the frame. Packets that are too short for the addresses of an Ethernet header are dropped.
+//! Frames of the native VLAN, by default VLAN 0, get no tag. The MAC header annotation is set to the start of
+//! the frame, and the network header annotation to the first byte after its header. If a packet that needs a
+//! tag is too short for the addresses of an Ethernet header, it is dropped.
 //!
 //! ## Usage
 //! `VLANEncap([VLAN_TCI, VLAN_PCP, KEYWORDS])`

@@ -11,8 +11,8 @@
 //! - `[SRCORDST] net PREFIX`: `10.0.0.0/8` or `10.0.0.0 mask 255.0.0.0`.
 //! - `[SRCORDST] [tcp | udp] port PORT`: a port, by name or number, of TCP or UDP or either.
 //! - `ip vers N`, `ip hl N`, `ip tos N`, `ip dscp N`, `ip id N`, `ip len N`, `ip ttl N`: header fields.
-//! - `ip ect`, `ip ce`: the packet is ECN capable; it has experienced congestion.
-//! - `ip frag`, `ip unfrag`: it is a fragment; it is whole.
+//! - `ip ect`, `ip ce`: the packet is ECN capable; the packet has experienced congestion.
+//! - `ip frag`, `ip unfrag`: the packet is a fragment; the packet is whole.
 //! - `tcp opt FLAG`: the flag (`syn`, `fin`, `ack`, `rst`, `psh`, `urg`, or bits by number) is set.
 //! - `tcp win N`, `icmp type TYPE`: fields of transport headers.
 //! - `ip[POS:LEN] N`, `tcp[POS:LEN] N`, `transp[POS:LEN] N`: one to four bytes within an aligned word;

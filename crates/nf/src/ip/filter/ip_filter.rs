@@ -21,15 +21,15 @@
 //!
 //! ## Arguments
 //! - `RULE`: an action and a pattern.
-//! - `CACHING`: if true, a packet of the same flow (addresses, ports, protocol) as the previous packet
-//!   matches the same rule without a look-up, which saves time if traffic comes in bursts. It does not
-//!   change what the rules decide: if a rule reads any other field, all packets are looked up, and the
-//!   flows are only counted.
+//! - `CACHING`: if true, a packet of the same flow (addresses, ports, protocol) as the previous packet, not
+//!   counting packets with fewer than 4 bytes after the IP header, matches the same rule without a look-up,
+//!   which saves time if traffic comes in bursts. It does not change what the rules decide: if a rule reads
+//!   any other field, all packets are looked up, and the flows are only counted.
 //!
 //! ## Handlers
 //! - `program`: the rules as a decision tree over 32-bit words, as in IPClassifier.
-//! - `cache_hits_count`, `cache_misses_count`, `cache_total_count`: with CACHING, packets of the same flow
-//!   as the previous packet, other packets, and all packets; -1 without.
+//! - `cache_hits_count`, `cache_misses_count`, `cache_total_count`: with CACHING, the number of packets of
+//!   the same flow as the previous packet (see CACHING), of other packets, and of all packets; -1 without.
 //! - `cache_hits_ratio`, `cache_misses_ratio`: hits and misses in percent of all packets.
 //! - `rule_counts`: a line for each rule that decided about packets, with its number from 0 on and the
 //!   number of packets; `-` for packets that matched no rule.
@@ -106,7 +106,7 @@ pub static CLASS: Class = Class {
 const NAMED: usize = 5;
 
 /// Warns of hidden rules: rules that never decide about a packet, because earlier rules match all packets
-/// that they match.
+/// that the hidden rules match.
 fn warn_of_hidden(args: &mut Args<'_>, rules: &[Rule]) {
     let conditions: Vec<_> = rules.iter().map(|rule| rule.condition.clone()).collect();
     let Shadows { hidden, compared } = shadows(&conditions);
@@ -317,7 +317,7 @@ impl IpFilter {
     }
 }
 
-/// Returns the percentage of `part` in `total`; 0 if there is nothing.
+/// Returns the percentage of `part` in `total`; 0 if `total` is zero.
 fn percentage(part: u64, total: u64) -> f64 {
     if total == 0 { 0.0 } else { part as f64 / total as f64 * 100.0 }
 }

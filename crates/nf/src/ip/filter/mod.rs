@@ -98,10 +98,11 @@ impl Rules {
     }
 
     /// Sends each packet of a batch to its output, or drops it. With `recent`, packets of the same flow as
-    /// the previous packet get the same result without a look-up.
+    /// the last packet that had one get the same result without a look-up, if the rules read only fields of
+    /// the flow.
     fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, recent: Option<&mut Recent>) -> Option<Batch> {
-        // The rules may have been replaced after flow marks were enabled, so that they now read other fields
-        // than those that identify a flow.
+        // The rules may have been replaced after flow marks were enabled, so that they now read fields in
+        // which packets of one flow differ.
         if recent.is_none() && self.table.matcher.is_by_flow() && cx.graph().uses_flow_marks() {
             self.find_by_marks(&batch);
         } else {

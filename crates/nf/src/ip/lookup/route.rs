@@ -16,7 +16,7 @@ pub(super) struct Route<A = u32, G = Ipv4Addr> {
     pub(super) hop: Hop<G>,
 }
 
-/// The next hop of a packet: where a route sends it.
+/// The next hop of packets that take a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hop<G = Ipv4Addr> {
     /// The address that becomes the packet's destination annotation. If it is zero, the annotation stays.
@@ -45,8 +45,8 @@ pub(super) fn prefix(word: &str, place: &Scope<'_>) -> Option<Prefix> {
 }
 
 impl Route {
-    /// Parses a route from its words. `None` if they are not well formed. With `or_any`, for requests to
-    /// remove a route, the output can be left out, and so can the gateway; the output is then
+    /// Parses a route from its words. `None` if they are not well formed. The gateway can be left out. With
+    /// `or_any`, for requests to remove a route, the output can be left out, too; it is then
     /// [`Hop::ANY_OUTPUT`].
     pub(super) fn parse(words: &[String], place: &Scope<'_>, or_any: bool) -> Option<Route> {
         let (first, mut rest) = words.split_first()?;

@@ -78,7 +78,8 @@ impl Links {
     }
 }
 
-/// Writes the value of an entry. The index must be in use, or be the next index that was never used.
+/// Writes the value of an entry. The index must have been used before, or be the next index that was never
+/// used.
 pub(super) fn put<T>(all: &mut Vec<T>, entry: u32, value: T) {
     match all.get_mut(entry as usize) {
         Some(old) => *old = value,

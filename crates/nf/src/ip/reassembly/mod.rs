@@ -86,7 +86,7 @@ struct Set {
     began: Timestamp,
 }
 
-/// The sets of all datagrams from one address to another, in one direction.
+/// The sets of all datagrams from one address to another, in one direction and with one outer VLAN.
 struct Pair {
     id: FlowId,
     /// The list of these sets, the oldest first.
@@ -94,7 +94,8 @@ struct Pair {
     count: u32,
 }
 
-/// The error if memory for the tables of the store cannot be allocated.
+/// The error if the tables of the store cannot be allocated, because there is no memory or they would be too
+/// large.
 #[derive(Debug)]
 pub(crate) struct Refusal(String);
 
@@ -173,7 +174,8 @@ impl Store {
         self.held
     }
 
-    /// Returns the bytes that the held fragments take, with their share of the tables.
+    /// Returns the bytes that the held fragments take, with the largest share of the tables that they can
+    /// take.
     pub(crate) fn memory(&self) -> usize {
         self.slots * FRAGMENT_BYTES
     }
@@ -273,8 +275,8 @@ impl Store {
         Some(piece)
     }
 
-    /// Removes a set whose fragments have all been removed. `is_complete` tells if its datagram was
-    /// reassembled, which raises the trust in its source.
+    /// Removes a set whose fragments have all been removed. `is_complete` is true if the datagram was
+    /// complete, which raises the trust in its source.
     pub(crate) fn close(&mut self, set: u32, is_complete: bool) {
         let Set { id, source, pair, slots, .. } = self.sets[set as usize];
         self.slots -= slots as usize;

@@ -78,13 +78,13 @@ impl Row {
 /// The result of adding a fragment to its datagram.
 pub(crate) enum Fit {
     /// The fragment is held. The number is the change in the number of slots that the datagram's fragments
-    /// take; it is negative if the fragment replaces longer ones.
+    /// take; it is negative if the fragment replaces fragments that took more slots.
     Held(i64),
     /// The fragment's bytes are held already, in an equal fragment or written into another fragment. The
     /// packet is returned to be dropped.
     Known(Packet),
-    /// The fragment contradicts the fragments that are held: it overlaps them, or they disagree about the
-    /// end of the payload. The packet is returned to be dropped.
+    /// The fragment contradicts the fragments that are held: it overlaps them although overlaps are not
+    /// allowed, or they disagree about the end of the payload. The packet is returned to be dropped.
     Contradiction(Packet),
 }
 

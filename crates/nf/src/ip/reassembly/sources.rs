@@ -4,7 +4,7 @@
 //! The rank of a source is the binary logarithm of the number of slots that its fragments take, reduced by
 //! its trust. Each completed datagram raises the trust of its source by one, up to [`TRUST`]; each evicted
 //! set lowers it by one. The set to evict is the oldest set of the source with the highest rank; of several
-//! such sources, it is the source that reached this rank first.
+//! such sources, the source for which most time has passed since it reached the rank or completed a datagram.
 //!
 //! So a source that floods loses its sets before all others, and a flood from any number of sources does not
 //! evict sets of sources whose datagrams are completed. The set to evict is found in constant time.

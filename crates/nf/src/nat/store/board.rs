@@ -28,8 +28,9 @@ impl Store {
         }
     }
 
-    /// Returns the time of the last packet of a mapping that another worker has handled, in nanoseconds;
-    /// the minimum if there is none.
+    /// Returns the time of the last packet of a mapping that the board has recorded, in nanoseconds; the
+    /// minimum if the board does not have the mapping. The time is rounded up, and includes packets that
+    /// other workers have handled.
     pub(super) fn seen_elsewhere(&self, session: &Session) -> i64 {
         let Some(board) = &self.board else { return i64::MIN };
         let table = self.table_of(session);

@@ -2,7 +2,8 @@
 //! the limit on mappings.
 //!
 //! With endpoint-independent mapping (RFC 4787, section 4.1), an inside address and port has one outside
-//! address and port for all destinations. The endpoint keeps it as long as it has a mapping.
+//! address and port for all destinations. The endpoint keeps it as long as it has a mapping. Here an address
+//! or endpoint counts as inside if it is the source of the packet that makes a mapping.
 
 use std::collections::hash_map::{Entry, HashMap};
 
@@ -21,7 +22,8 @@ type End = (u32, u32, u16);
 struct Endpoint {
     outside: (u32, u16),
     mappings: u32,
-    /// The outputs of the flow and the reply of the endpoint's first mapping; all its flows use them.
+    /// The outputs of the flow and the reply of the endpoint's first mapping. Flows whose own pattern does
+    /// not contain the outside port use them, too.
     outputs: [u16; 2],
     annotation: u8,
 }
@@ -65,7 +67,7 @@ impl Endpoints {
         self.inside.is_empty() && self.outside.is_empty() && self.subscribers.is_empty()
     }
 
-    /// Reserves memory for another endpoint and another subscriber. Returns false if there is none.
+    /// Reserves memory for another endpoint and another subscriber. Returns false if there is no memory.
     pub(super) fn try_reserve(&mut self) -> bool {
         self.inside.try_reserve(1).is_ok()
             && self.outside.try_reserve(1).is_ok()
@@ -87,7 +89,8 @@ impl Store {
         self.endpoints.inside.get(&end).map(|&Endpoint { outside, outputs, .. }| Bound { outside, outputs })
     }
 
-    /// True if no other sender's mapping has the tuple that replies would have if a flow became `to`.
+    /// True if no mapping has the tuple that replies would have if a flow became `to`, or if it is the reply
+    /// of a mapping of the same sender.
     pub(in crate::nat) fn may_become(&self, space: u32, flow: Tuple, to: Tuple) -> bool {
         let other = self.find(Store::reply(to, space), space);
         other.is_none_or(|other| {
@@ -149,7 +152,7 @@ impl Store {
         }
     }
 
-    /// Sets an owner's limit on mappings per inside address; zero for no limit.
+    /// Sets an owner's limit on mappings per source address of flows; zero for no limit.
     pub(in crate::nat) fn limit_subscribers(&mut self, owner: u16, most: u32) {
         if let Some(owner) = self.owners.get_mut(usize::from(owner)) {
             owner.most_of_one = most;

@@ -9,7 +9,8 @@ use super::{FIRST_CAPACITY, Session, Store};
 use crate::nat::change::Change;
 use crate::nat::state::{Policy, State};
 
-/// The largest number of mappings that one batch examines for expiry. They take less than a millisecond.
+/// The largest number of mappings that one batch examines for expiry. The examination takes less than a
+/// millisecond.
 const STEP: usize = 1024;
 
 /// The largest number of mappings that are examined to find one to evict.
@@ -26,13 +27,13 @@ enum Front {
     /// The search was cut off. The session of the mapping that expires first among those that were
     /// examined, if there was any.
     Unsure(Option<u32>),
-    /// All mappings have a guarantee now, so none may be evicted for another.
+    /// All mappings have a guarantee now, so none may be evicted for another; or there is no mapping.
     Nobody,
 }
 
 impl Store {
-    /// Removes all expired mappings, then mappings above the capacity, and releases memory, all in one
-    /// call. Used after a handler has set the capacity.
+    /// Removes all expired mappings, then mappings above the capacity, and releases memory of which little is
+    /// used, all in one call. Used after a handler has set the capacity.
     pub(in crate::nat) fn shrink(&mut self, now: Timestamp) {
         self.sweep(now.0, usize::MAX);
         self.shrink_to_capacity(now);
@@ -106,9 +107,9 @@ impl Store {
         self.size < size
     }
 
-    /// Returns the rewriting of a connection that is expected to begin now, and restarts its time-out. If
-    /// the mapping has expired, or its connection is closed, removes it and returns `None`, so that a new
-    /// one can be made.
+    /// Returns the rewriting of a connection that is expected to begin now, and restarts its time-out.
+    /// Returns `None` if there is no mapping. If the mapping has expired, or its connection is closed,
+    /// removes it and returns `None`, so that a new mapping can be made.
     pub(in crate::nat) fn begin_again(&mut self, key: &Ipv4FlowKey, now: Timestamp) -> Option<Change> {
         let id = self.find_key(key)?;
         let place = Change::unpacked(self.table.key(id)?.value()).session;
@@ -121,8 +122,9 @@ impl Store {
         self.see(id, now)
     }
 
-    /// Removes mappings until their number is within the capacity, those that expire first before others.
-    /// If all have a guarantee, those whose guarantee ends first are removed.
+    /// Removes mappings until their number is within the capacity, those that expire first before others. If
+    /// all have a guarantee, the mappings are removed whose guarantee ends first, as far as it is known from
+    /// their last examination.
     pub(in crate::nat) fn shrink_to_capacity(&mut self, now: Timestamp) {
         while self.size as i64 > i64::from(self.capacity).max(0) {
             let first = match self.look(now.0, &mut { usize::MAX }) {
@@ -134,8 +136,9 @@ impl Store {
         }
     }
 
-    /// Returns the session of the mapping to evict for a new one: the first to expire, or after [`LOOKS`]
-    /// examined mappings the first to expire among these. Returns `None` if all have a guarantee.
+    /// Returns the session of the mapping to evict for a new mapping: the first to expire, or after [`LOOKS`]
+    /// examined mappings the first to expire among these. Returns `None` if all have a guarantee, or all that
+    /// were examined.
     pub(super) fn victim(&mut self, now: i64) -> Option<u32> {
         match self.look(now, &mut { LOOKS }) {
             Front::First(place) => Some(place),
@@ -144,11 +147,12 @@ impl Store {
         }
     }
 
-    /// Replaces the table by a smaller one if less than a sixteenth of it is used.
+    /// Replaces the table by a smaller table if less than a sixteenth of its capacity is used, and it is
+    /// larger than the initial table.
     fn give_memory_back(&mut self) {
         let (capacity, entries) = (self.table.stats().capacity, self.entries());
         if capacity > FIRST_CAPACITY && entries < capacity / 16 {
-            // Twice the capacity that is needed for now, so that the table does not grow again at once.
+            // At least four times the number of keys, so that the table does not grow again at once.
             let capacity = (4 * entries).next_power_of_two().max(FIRST_CAPACITY);
             if entries > FEW {
                 // During a move there is no second move. [`catch_up`](Self::catch_up) calls this function
@@ -164,8 +168,8 @@ impl Store {
         }
     }
 
-    /// Removes expired mappings, and continues a move to another table, in bounded steps. Called for each
-    /// batch, so a large number of expired mappings takes several batches.
+    /// Removes expired mappings (if the store does that), and continues a move to another table, in bounded
+    /// steps. Called for each batch, so a large number of expired mappings takes several batches.
     #[inline]
     pub(in crate::nat) fn catch_up(&mut self, now: Timestamp) {
         if now.0 >= self.next_search {
@@ -187,14 +191,16 @@ impl Store {
         Timestamp(if self.old.is_some() { i64::MIN } else { self.next_search })
     }
 
-    /// Removes all expired mappings in one call, for handlers that show the mappings.
+    /// Removes all expired mappings in one call, for handlers that show the mappings. Does nothing if the
+    /// store keeps expired mappings.
     pub(in crate::nat) fn catch_up_fully(&mut self, now: Timestamp) {
         if now.0 >= self.next_search {
             self.search(now.0, usize::MAX);
         }
     }
 
-    /// True if the last search for expired mappings was cut off, so that some may be left.
+    /// True if the last search for expired mappings was cut off, or if there was none yet, so that some may
+    /// be left.
     pub(super) fn is_behind(&self) -> bool {
         self.next_search == i64::MIN
     }
@@ -222,8 +228,8 @@ impl Store {
         owner.and_then(|owner| owner.policies.get(usize::from(session.policy))).copied().unwrap_or_default()
     }
 
-    /// Returns three times of a mapping, in nanoseconds: of its last packet, of the end of its guarantee
-    /// (if the policy has one), and of its expiry.
+    /// Returns, in nanoseconds, when a mapping had its last packet, when its guarantee ends (if the policy
+    /// has one), and when its time-out ends.
     pub(super) fn times(&self, session: &Session) -> (i64, Option<i64>, i64) {
         let (last, states) = self.told(session);
         let policy = self.policy(session);
@@ -244,8 +250,8 @@ impl Store {
         (last, states)
     }
 
-    /// Returns the time at which a mapping expires, by the packets so far; the maximum if there is no such
-    /// session.
+    /// Returns the time in nanoseconds at which a mapping's time-out ends, by the packets so far; the maximum
+    /// if there is no such session.
     pub(super) fn expiry(&self, place: u32) -> i64 {
         self.sessions.get(place as usize).map_or(i64::MAX, |session| self.times(session).2)
     }
@@ -287,7 +293,8 @@ impl Store {
     }
 
     /// Returns the mapping that expires first, among those whose guarantee is over. Examines at most `left`
-    /// mappings; those that have had packets since are queued again by their new times.
+    /// mappings. Sessions that have had packets since they were queued, or whose guarantee is over, are
+    /// queued again by their new times.
     fn look(&mut self, now: i64, left: &mut usize) -> Front {
         let mut seen: Option<(i64, u32)> = None;
         for queue in [Queue::Guaranteed, Queue::Open] {

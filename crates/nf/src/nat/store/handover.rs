@@ -20,7 +20,7 @@ pub(in crate::nat) struct Written {
     pub(in crate::nat) is_own_reply: bool,
     pub(in crate::nat) outputs: [u16; 2],
     pub(in crate::nat) input: u16,
-    /// The time at which the mapping expires without further packets, in nanoseconds.
+    /// The time at which the mapping's time-out ends without further packets, in nanoseconds.
     pub(in crate::nat) expiry: i64,
     kind: Kind,
     policy: u8,

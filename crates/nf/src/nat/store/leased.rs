@@ -15,8 +15,8 @@ use crate::nat::change::Change;
 
 impl Store {
     /// Leases the flow with this key. Returns the id of the key and the rewriting of the flow's packets.
-    /// Returns `None` if the flow cannot be leased now: it has no valid mapping, its state still changes,
-    /// it is already leased, or the store needs all packets itself.
+    /// Returns `None` if the flow cannot be leased now: it has no valid mapping, its state still changes, it
+    /// is already leased, the store needs all packets itself, or there is no memory.
     pub(in crate::nat) fn lease(&mut self, key: &Ipv4FlowKey, lease: Lease) -> Option<(FlowId, Change)> {
         // During a move, ids of keys change soon. With a board, other workers also handle the packets.
         // While expired mappings may be left, packets must be checked for expiry here.

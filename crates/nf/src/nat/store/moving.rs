@@ -11,8 +11,8 @@ use flow::{FlowId, FlowTable, Ipv4FlowKey, MappedKey};
 use super::{Session, Store, WINDOW};
 use crate::nat::change::Change;
 
-/// The number of sessions that are examined with each new mapping. All have been moved before new mappings
-/// fill the new table.
+/// The number of sessions that are examined with each new mapping. When a table grows, all sessions have been
+/// moved before new mappings fill the new table.
 pub(super) const PER_MAPPING: usize = 4;
 
 /// The number of sessions that are examined with each batch, and moved if they are still in the old table.
@@ -73,8 +73,8 @@ impl Store {
         self.move_some(PER_BATCH);
     }
 
-    /// Examines the next `looks` sessions, and moves those that are still in the old table. After the last
-    /// session the old table is released.
+    /// Examines the next `looks` sessions, and moves those that are still in the old table. Stops early if a
+    /// session does not fit. After the last session the old table is released.
     pub(super) fn move_some(&mut self, looks: usize) {
         for _ in 0..looks {
             let Some(old) = &mut self.old else { return };
@@ -97,7 +97,7 @@ impl Store {
         if self.try_to_bring(place).is_some() {
             return true;
         }
-        // Too many keys fall into one bucket. The table is rebuilt with another hash function.
+        // Too many keys fall into one bucket. The table is rebuilt, if necessary with another hash function.
         if !self.rebuild(self.table.stats().capacity) {
             self.remove(place);
         }
@@ -137,7 +137,7 @@ impl Store {
     }
 
     /// Moves the mapping with this key from the old table to the new one. Returns the new id; `None` if the
-    /// old table does not have the key.
+    /// old table does not have the key, or if the mapping did not fit and was removed.
     #[cold]
     pub(super) fn bring_key(&mut self, key: &Ipv4FlowKey) -> Option<FlowId> {
         let session = self.find_in_old(key)?.session;

@@ -224,7 +224,7 @@ fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
         [(1, 2000), (2, 2000), (3, 2005)].map(|(s, p)| receiver(&new, s, p)),
         [Some(1), Some(2), Some(1)]
     );
-    // Host 1 must not get port 2000 towards server 2, because the replies would be those of host 2.
+    // Host 1 must not get port 2000 towards server 2, because host 2 would get the replies.
     let may_call = |server: u32| {
         let wanted = Tuple { source: 0xc000_0201, source_port: 2000, ..to(1, server) };
         new.may_become(space, to(1, server), wanted)
@@ -259,7 +259,7 @@ fn colliding(count: usize, hits: impl Fn(u32) -> bool) -> Vec<Tuple> {
 
 #[test]
 fn keys_that_crowd_a_larger_table_are_not_lost() {
-    // Twice the capacity gives one bucket less than twice as many. Then the middle bucket of the new table
+    // Twice the capacity gives twice the number of buckets, less one. Then the middle bucket of the new table
     // gets keys of two old buckets.
     let buckets = |capacity: usize| (capacity * 100).div_ceil(12 * 60) as u64;
     let capacity = (FIRST_CAPACITY..).step_by(2).find(|&n| buckets(n) % 2 == 0 && buckets(2 * n) % 2 == 1);
@@ -414,7 +414,7 @@ fn the_work_of_a_batch_is_bounded() {
         assert!(batches < 25, "each is looked at twice, when its guarantee is over and when it is");
     }
     assert!(batches >= 9, "{batches}");
-    // Handlers must not see expired mappings, even if there are more than one batch examines.
+    // Handlers must not see expired mappings, even if there are more of them than one batch examines.
     for n in 0..10_000u32 {
         keep(&mut store, owner, flow(n, 1), Kind::Plain, 30 * SECOND).unwrap();
     }

@@ -1,8 +1,8 @@
 //! The queues in which sessions wait to be examined for expiry.
 //!
-//! A *turn* is an entry of a queue: a session, and the time at which it must be examined. Each session has
-//! one valid turn; a turn that was replaced by another is stale. Stale turns are skipped. All of them are
-//! removed once they are more than half of all turns, or a queue is full.
+//! A *turn* is an entry of a queue: a session, and the time at which it must be examined. Each session in use
+//! has one valid turn; a turn that was replaced by another is stale. Stale turns are skipped. All of them are
+//! removed once they are more than [`FEW`] and more than half of all turns, or once a queue is full.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,23 +12,23 @@ use std::collections::BinaryHeap;
 pub(super) struct Turn {
     pub(super) due: i64,
     pub(super) place: u32,
-    /// The session's number at the time when the turn was made. The turn is stale if the session has
-    /// another number now.
+    /// The session's ticket at the time when the turn was made. The turn is stale if the session has another
+    /// ticket now, or is free.
     pub(super) ticket: u32,
 }
 
 /// The queue in which a session waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
-    /// The queue of sessions with a guarantee, ordered by its end.
+    /// The queue of sessions that are to be examined when their guarantee ends, ordered by this time.
     Guaranteed,
     /// The queue of all other sessions, ordered by their expiry.
     Open,
 }
 
-/// The number of stale turns below which they are removed only if a queue is full.
+/// The number of stale turns up to which they are removed only if a queue is full.
 const FEW: usize = 1024;
-/// The number of turns for which room is reserved in each queue, in addition to those in proportion to the
+/// The number of turns for which room is reserved in each queue, in addition to a number in proportion to the
 /// sessions.
 const BESIDE: usize = 64;
 
