@@ -12,7 +12,8 @@
 
 use std::fmt;
 
-use crate::decision::{Graph, Next, Step, Test};
+use crate::Tree;
+use crate::decision::{Graph, Next, Word, WordTest};
 
 /// The result of [`PatternProgram::decide`]: the number of a pattern, or that no pattern matches. Decisions
 /// of one program are equal if and only if the patterns are.
@@ -30,7 +31,7 @@ impl Decision {
 /// A list of compiled patterns.
 #[derive(Clone, Debug)]
 pub struct PatternProgram {
-    graph: Graph,
+    graph: Graph<Word>,
     patterns: Vec<Vec<Clause>>,
 }
 
@@ -39,7 +40,7 @@ pub struct PatternProgram {
 #[derive(Clone, Debug)]
 struct Clause {
     negated: bool,
-    tests: Vec<Test>,
+    tests: Vec<WordTest>,
 }
 
 /// A test of up to four bytes of a packet: as a big-endian number under `mask` they equal `value`. It fails
@@ -76,54 +77,9 @@ impl PatternProgram {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let mut program = PatternProgram { graph: Graph::default(), patterns: Vec::new() };
-        program.graph.start = program.chain(&parsed);
-        program.patterns = parsed;
-        program.graph.skip_implied();
-        program.graph.prune();
-        Ok(program)
-    }
-
-    /// Appends the steps for the patterns, one pattern after the other, and returns the target at which an
-    /// evaluation starts. A test that decides against a pattern leads to the first step of the next
-    /// pattern.
-    fn chain(&mut self, patterns: &[Vec<Clause>]) -> Next {
-        // For each pattern, the index that its first step will have. It must be known before, because
-        // failing tests lead there.
-        let sizes = patterns.iter().map(|p| p.iter().map(|c| c.tests.len()).sum::<usize>());
-        let mut starts: Vec<usize> = vec![0];
-        for size in sizes {
-            starts.push(starts[starts.len() - 1] + size);
-        }
-        let entry = |pattern: usize| {
-            // A pattern without tests matches every packet.
-            match patterns.get(pattern) {
-                None => Next::FAIL,
-                Some(p) if p.iter().all(|c| c.tests.is_empty()) => Next::result(pattern),
-                Some(_) => Next::step(starts[pattern]),
-            }
-        };
-        for (number, clauses) in patterns.iter().enumerate() {
-            let fails = entry(number + 1);
-            let mut left: usize = clauses.iter().map(|c| c.tests.len()).sum();
-            for clause in clauses {
-                left -= clause.tests.len();
-                let after = self.graph.steps.len() + clause.tests.len();
-                let holds = if left == 0 { Next::result(number) } else { Next::step(after) };
-                for (i, &test) in clause.tests.iter().enumerate() {
-                    let last = i + 1 == clause.tests.len();
-                    let more = Next::step(self.graph.steps.len() + 1);
-                    let (yes, no) = match (clause.negated, last) {
-                        (false, true) => (holds, fails),
-                        (false, false) => (more, fails),
-                        (true, true) => (fails, holds),
-                        (true, false) => (more, holds),
-                    };
-                    self.graph.steps.push(Step::new(test, yes, no));
-                }
-            }
-        }
-        entry(0)
+        let conditions: Vec<Tree<WordTest>> = parsed.iter().map(|clauses| condition(clauses)).collect();
+        let graph = Graph::of(conditions.iter().enumerate().map(|(n, tree)| (tree, Next::result(n))));
+        Ok(PatternProgram { graph: graph.map(Word::new), patterns: parsed })
     }
 
     /// Returns the number of the first pattern that matches the packet, whose bytes are `data`; `None` if
@@ -139,13 +95,13 @@ impl PatternProgram {
     pub fn decide(&self, data: &[u8]) -> Decision {
         // A program with a single test, such as for one Ethernet type, needs no loop.
         if let [only] = &self.graph.steps[..] {
-            return Decision(if only.holds(data) { only.yes } else { only.no });
+            return Decision(if only.test.holds(data) { only.yes } else { only.no });
         }
         let mut next = self.graph.start;
         // A target that is not the index of a step is a result. The bounds check of `get` thus also ends
         // the loop.
         while let Some(step) = self.graph.steps.get(next.0 as usize) {
-            next = if step.holds(data) { step.yes } else { step.no };
+            next = if step.test.holds(data) { step.yes } else { step.no };
         }
         Decision(next)
     }
@@ -160,7 +116,7 @@ impl PatternProgram {
     /// no pattern has. Each clause is a flag and a list of tests. If the flag is `false`, all tests must
     /// hold; if it is `true` (negated), at least one test must fail.
     pub fn clauses(&self, pattern: usize) -> impl Iterator<Item = (bool, Vec<BytesTest>)> {
-        let bytes = |test: &Test| {
+        let bytes = |test: &WordTest| {
             // The length ends with the last byte under the mask: later bytes of the word may be missing in
             // the packet.
             let length = test.needs() - test.offset;
@@ -175,6 +131,14 @@ impl PatternProgram {
     pub fn safe_length(&self) -> usize {
         self.graph.safe_length()
     }
+}
+
+/// Returns the condition that all clauses hold.
+fn condition(clauses: &[Clause]) -> Tree<WordTest> {
+    Tree::all(clauses.iter().map(|clause| {
+        let all = Tree::All(clause.tests.iter().copied().map(Tree::Leaf).collect());
+        if clause.negated { all.not() } else { all }
+    }))
 }
 
 /// Parses one pattern into clauses, or returns its errors in Click's words. An error of syntax is the last,
@@ -232,13 +196,13 @@ fn parse_pattern(text: &str) -> Result<Vec<Clause>, Vec<String>> {
 
 /// Splits a clause into tests of aligned words. Bytes without mask bits are not tested, and words without
 /// mask bits have no test.
-fn words(offset: u32, value: &str, mask: Option<&str>) -> Vec<Test> {
+fn words(offset: u32, value: &str, mask: Option<&str>) -> Vec<WordTest> {
     let nibble = |c: Option<u8>, otherwise: u8| match c {
         Some(b'?') | None => otherwise,
         Some(c) => (c as char).to_digit(16).unwrap_or(0) as u8,
     };
     let value = value.as_bytes();
-    let mut tests: Vec<Test> = Vec::new();
+    let mut tests: Vec<WordTest> = Vec::new();
     for i in 0..value.len() / 2 {
         let (mut byte, mut bits) = (0, 0);
         for half in 0..2 {
@@ -254,7 +218,7 @@ fn words(offset: u32, value: &str, mask: Option<&str>) -> Vec<Test> {
         let place = offset + i as u32;
         let (word, shift) = (place & !3, 24 - 8 * (place & 3));
         if tests.last().is_none_or(|t| t.offset != word) {
-            tests.push(Test { offset: word, mask: 0, value: 0, short: false });
+            tests.push(WordTest { offset: word, mask: 0, value: 0, short: false });
         }
         if let Some(test) = tests.last_mut() {
             test.mask |= u32::from(bits) << shift;
@@ -269,7 +233,7 @@ fn words(offset: u32, value: &str, mask: Option<&str>) -> Vec<Test> {
 /// other. Sorts these tests by offset. Negated clauses follow.
 fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
     let (negated, plain): (Vec<_>, Vec<_>) = clauses.into_iter().partition(|c| c.negated);
-    let mut tests: Vec<Test> = Vec::new();
+    let mut tests: Vec<WordTest> = Vec::new();
     for test in plain.into_iter().flat_map(|c| c.tests) {
         match tests
             .iter_mut()
@@ -291,8 +255,8 @@ fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
     // express that.
     simple.extend(negated.into_iter().map(|mut clause| {
         if clause.tests.is_empty() {
-            let never = Test { offset: 0, mask: 0xff00_0000, value: 0, short: false };
-            clause = Clause { negated: false, tests: vec![never, Test { value: 0x0100_0000, ..never }] };
+            let never = WordTest { offset: 0, mask: 0xff00_0000, value: 0, short: false };
+            clause = Clause { negated: false, tests: vec![never, WordTest { value: 0x0100_0000, ..never }] };
         }
         clause
     }));

@@ -2,7 +2,7 @@
 //! elements and the listings are made.
 
 use super::{HeaderSlices, Primitive, Protocol, Relation, Sides, Sign, Version};
-use crate::Tree;
+use crate::{Tree, decision};
 
 /// The header whose bytes a test compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,9 +50,44 @@ impl Test {
         Test { header, offset, length, mask, low: value, high: value, outside: false }
     }
 
+    /// Returns the ranges of the numbers under the mask that pass, lowest and highest included.
+    fn numbers(self) -> impl Iterator<Item = (u32, u32)> {
+        let (low, high) = (self.low, self.high);
+        let ranges = match (self.outside, low <= high) {
+            (false, true) => [Some((low, high)), None],
+            (false, false) => [None, None],
+            (true, true) => [low.checked_sub(1).map(|n| (0, n)), high.checked_add(1).map(|n| (n, u32::MAX))],
+            (true, false) => [Some((0, u32::MAX)), None],
+        };
+        ranges.into_iter().flatten().filter_map(move |(from, to)| {
+            let to = to.min(self.mask);
+            (from <= to).then_some((from, to))
+        })
+    }
+
     /// Returns the test that passes where this test fails. Packets that lack the bytes fail both.
     fn opposite(self) -> Test {
         Test { outside: !self.outside, ..self }
+    }
+}
+
+impl decision::Test for Test {
+    fn implied_by(self, fact: Test, held: bool) -> Option<bool> {
+        let bytes = |test: Test| (test.header, test.offset, test.length, test.mask);
+        if bytes(self) != bytes(fact) {
+            return None;
+        }
+        let is_within = |inner: Test, outer: Test| {
+            inner.numbers().all(|(low, high)| outer.numbers().any(|(from, to)| from <= low && high <= to))
+        };
+        let meets = |(low, high): (u32, u32)| self.numbers().any(|(from, to)| from <= high && low <= to);
+        match held {
+            true if is_within(fact, self) => Some(true),
+            true if !fact.numbers().any(meets) => Some(false),
+            // If the bytes are missing, both tests fail.
+            false if is_within(self, fact) => Some(false),
+            _ => None,
+        }
     }
 }
 

@@ -8,37 +8,26 @@ use crate::Tree;
 use std::fmt;
 
 use super::{Condition, HeaderLayer, Test};
-use crate::decision::{Graph, Next, Step, Test as Word};
+use crate::decision::{Graph, Next, Word, WordTest};
 
 /// A list of conditions with their outputs, compiled to the decision graph that is shown.
 #[derive(Clone, Debug)]
 pub struct Listing {
-    graph: Graph,
+    graph: Graph<Word>,
 }
 
 impl Listing {
     /// Compiles conditions, each with its output, in the order in which they are tried. The first condition
     /// that holds decides; the output `None` means that the packet is dropped.
     pub fn new<'c>(rules: impl DoubleEndedIterator<Item = (&'c Condition, Option<usize>)>) -> Listing {
-        let mut steps = Vec::new();
-        let mut start = Next::FAIL;
-        for (condition, output) in rules.rev() {
-            let words = condition.replace(&mut words).simplified();
-            let words = in_order(words);
-            start = lay_out(&mut steps, &words, output.map_or(Next::FAIL, Next::result), start);
-        }
-        // The steps were laid out from the last condition to the first, so branches lead to lower indexes.
-        // The graph needs branches to higher indexes, so the order is reversed.
-        let count = steps.len();
-        steps.reverse();
-        let turn = |next: Next| next.as_step().map_or(next, |n| Next::step(count - 1 - n));
-        for step in &mut steps {
-            (step.yes, step.no) = (turn(step.yes), turn(step.no));
-        }
-        let mut graph = Graph { steps, start: turn(start) };
-        graph.skip_implied();
-        graph.prune();
-        Listing { graph }
+        let rules: Vec<(Tree<WordTest>, Next)> = rules
+            .map(|(condition, output)| {
+                let words = condition.replace(&mut words).simplified();
+                (in_order(words), output.map_or(Next::FAIL, Next::result))
+            })
+            .collect();
+        let graph = Graph::of(rules.iter().map(|(condition, target)| (condition, *target)));
+        Listing { graph: graph.map(Word::new) }
     }
 
     /// Returns the outputs below `count` to which no branch leads.
@@ -64,32 +53,12 @@ impl fmt::Display for Listing {
     }
 }
 
-fn lay_out(steps: &mut Vec<Step>, condition: &Tree<Word>, yes: Next, no: Next) -> Next {
-    match condition {
-        Tree::Constant(true) => yes,
-        Tree::Constant(false) => no,
-        Tree::Leaf(word) => {
-            steps.push(Step::new(*word, yes, no));
-            Next::step(steps.len() - 1)
-        }
-        Tree::Not(inner) => lay_out(steps, inner, no, yes),
-        Tree::All(parts) => parts.iter().rev().fold(yes, |next, part| lay_out(steps, part, next, no)),
-        Tree::Any(parts) => parts.iter().rev().fold(no, |next, part| lay_out(steps, part, yes, next)),
-        Tree::Choose(parts) => {
-            let [condition, then, otherwise] = &**parts;
-            let otherwise = lay_out(steps, otherwise, yes, no);
-            let then = lay_out(steps, then, yes, no);
-            lay_out(steps, condition, then, otherwise)
-        }
-    }
-}
-
 /// Sorts the tests of conjunctions by their offset. Tests of the protocol come first, because most other
 /// tests depend on it.
-fn in_order(condition: Tree<Word>) -> Tree<Word> {
-    let order = |parts: Vec<Tree<Word>>| parts.into_iter().map(in_order).collect::<Vec<_>>();
-    let asks_protocol = |part: &Tree<Word>| matches!(part, Tree::Leaf(word) if word.offset == PROTOCOL);
-    let key = |part: &Tree<Word>| match part {
+fn in_order(condition: Tree<WordTest>) -> Tree<WordTest> {
+    let order = |parts: Vec<Tree<WordTest>>| parts.into_iter().map(in_order).collect::<Vec<_>>();
+    let asks_protocol = |part: &Tree<WordTest>| matches!(part, Tree::Leaf(word) if word.offset == PROTOCOL);
+    let key = |part: &Tree<WordTest>| match part {
         Tree::Leaf(word) => (word.offset != PROTOCOL, word.offset, word.mask, word.value),
         Tree::Any(parts) if parts.iter().all(asks_protocol) => (false, PROTOCOL, 0, 0),
         _ => (true, u32::MAX, 0, 0),
@@ -112,7 +81,7 @@ const PROTOCOL: u32 = 256 + 8;
 
 /// Translates a test into an expression of tests of words for equality, which is all that the graph can
 /// test.
-fn words(test: &Test) -> Tree<Word> {
+fn words(test: &Test) -> Tree<WordTest> {
     let place = u32::from(test.offset)
         + match test.header {
             HeaderLayer::Mac => 2,
@@ -122,7 +91,7 @@ fn words(test: &Test) -> Tree<Word> {
     let shift = 8 * (4 - place % 4).saturating_sub(test.length.into());
     let (mask, high) = (test.mask << shift, test.high << shift);
     let word = |mask: u32, value: u32, short: bool| {
-        Tree::Leaf(Word { offset: place & !3, mask, value: value & mask, short })
+        Tree::Leaf(WordTest { offset: place & !3, mask, value: value & mask, short })
     };
     if mask == 0 {
         return Tree::Constant(!test.outside);
@@ -156,8 +125,8 @@ fn greater(
     mask: u32,
     limit: u32,
     opposite: bool,
-    word: &impl Fn(u32, u32, bool) -> Tree<Word>,
-) -> Tree<Word> {
+    word: &impl Fn(u32, u32, bool) -> Tree<WordTest>,
+) -> Tree<WordTest> {
     let (mut mask, mut limit) = (mask, limit & mask);
     let mut runs = Vec::new();
     while limit < mask {
@@ -171,7 +140,7 @@ fn greater(
         mask &= !run;
         limit &= mask;
     }
-    let mut rest: Option<Tree<Word>> = None;
+    let mut rest: Option<Tree<WordTest>> = None;
     for (ones, run) in runs.into_iter().rev() {
         let test = if ones { word(run, run, opposite) } else { word(run, 0, !opposite).not() };
         rest = Some(match (rest, ones) {
@@ -191,7 +160,7 @@ impl Listing {
     pub(super) fn walk(&self, headers: &super::HeaderSlices<'_>) -> Option<usize> {
         let mut next = self.graph.start;
         while let Some(step) = next.as_step().map(|n| &self.graph.steps[n]) {
-            let Word { offset, mask, value, short } = step.test;
+            let WordTest { offset, mask, value, short } = step.test.test;
             let (header, start) = match offset {
                 512.. => (headers.transport, i64::from(offset) - 512),
                 256.. => (headers.network, i64::from(offset) - 256),

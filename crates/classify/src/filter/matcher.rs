@@ -1,8 +1,8 @@
 //! Finds the first condition of a list that holds for a packet.
 //!
-//! Each condition is compiled to a graph of tests. Every branch leads to a test that was laid out earlier
-//! or to an end, so an evaluation takes at most as many steps as there are tests. Up to [`FEW`] conditions
-//! are compiled to a single graph, in which a condition that fails leads to the next.
+//! Each condition is compiled to a [decision graph](crate::decision) of tests. Up to [`FEW`] conditions are
+//! compiled to a single graph, in which a condition that fails leads to the next, past the tests whose
+//! outcome is known by then.
 //!
 //! Longer lists are also translated to boxes over addresses, protocol and ports. [`Products`], or [`Cuts`]
 //! if the tables would be too large, find the first box that contains a packet. Most conditions hold
@@ -12,51 +12,36 @@
 use super::recent::{Lookup, Recent, Seen};
 use super::space::{Space, V4, V6, areas, asks_for_version, is_six};
 use super::{Condition, HeaderLayer, HeaderSlices, Test};
-use crate::Tree;
 use crate::cuts::{Area, Cuts, GROUP, NONE, Points};
+use crate::decision::{Graph, Next};
 use crate::products::{self, Products};
 
-/// The target of a branch: the index of a test in `steps`, or an end such as [`HOLDS`].
-type Next = u32;
-const HOLDS: Next = u32::MAX;
-const FAILS: Next = u32::MAX - 1;
-/// The end at which the first of a few conditions holds. The end for the condition with number N is N
-/// larger.
-const FIRST_HOLDS: Next = 1 << 31;
+/// The result of a condition's own graph if the condition holds; otherwise the graph leads to
+/// [`Next::FAIL`].
+const HOLDS: usize = 0;
 /// The largest number of conditions that are compiled to a single graph; longer lists use boxes.
 const FEW: usize = 16;
-
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    test: Test,
-    yes: Next,
-    no: Next,
-}
 
 /// A compiled list of conditions, which finds the first that holds for a packet.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
-    steps: Vec<Step>,
+    /// One graph of all conditions, or the graphs of all conditions one after the other.
+    graph: Graph<Test>,
     method: Method,
 }
 
 /// The method by which the first condition that holds is found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 enum Method {
-    /// Evaluation of a single graph of all conditions, which starts at this test.
-    Graph(Next),
+    /// Evaluation of the single graph of all conditions. Its results are their numbers.
+    #[default]
+    Graph,
     Boxes(Box<Boxes>),
-}
-
-impl Default for Method {
-    fn default() -> Method {
-        Method::Graph(FAILS)
-    }
 }
 
 #[derive(Clone, Debug)]
 struct Boxes {
-    /// For each condition, the first test of its graph.
+    /// For each condition, the target at which its graph starts.
     starts: Vec<Next>,
     four: Fours,
     /// The boxes for IPv6 packets, if a condition tests for version 6. If no condition does, all packets
@@ -132,55 +117,24 @@ impl<const D: usize> Gathered<D> {
 impl Matcher {
     /// Compiles a list of conditions. The number of a condition is its index in the list.
     pub fn new(conditions: &[Condition]) -> Matcher {
-        let mut matcher = Matcher::default();
         if conditions.len() <= FEW {
-            let last_first = conditions.iter().enumerate().rev();
-            let start = last_first.fold(FAILS, |next, (number, condition)| {
-                matcher.compile(condition, FIRST_HOLDS + number as Next, next)
-            });
-            matcher.method = Method::Graph(start);
-            return matcher;
+            let numbered = conditions.iter().enumerate().map(|(n, condition)| (condition, Next::result(n)));
+            return Matcher { graph: Graph::of(numbered), method: Method::Graph };
         }
-        let starts = conditions.iter().map(|condition| matcher.compile(condition, HOLDS, FAILS)).collect();
+        let mut graph = Graph::default();
+        let compile = |condition| graph.append(Graph::of(std::iter::once((condition, Next::result(HOLDS)))));
+        let starts = conditions.iter().map(compile).collect();
         let four = boxes::<V4, 6>(conditions);
         let six = conditions.iter().any(asks_for_version).then(|| boxes::<V6, 11>(conditions));
         let by_flow = four.iter().all(|area| area.exact) && six.iter().flatten().all(|area| area.exact);
         let (four, six) = (Fours::new(&four), six.map(|areas| Cuts::new(&areas)));
-        matcher.method = Method::Boxes(Box::new(Boxes { starts, four, six, by_flow }));
-        matcher
-    }
-
-    /// Appends the tests of a condition. Returns the target at which its evaluation starts; it ends at
-    /// `yes` or `no`.
-    fn compile(&mut self, condition: &Condition, yes: Next, no: Next) -> Next {
-        match condition {
-            Tree::Constant(value) => {
-                if *value {
-                    yes
-                } else {
-                    no
-                }
-            }
-            Tree::Leaf(test) => {
-                self.steps.push(Step { test: *test, yes, no });
-                self.steps.len() as Next - 1
-            }
-            Tree::Not(inner) => self.compile(inner, no, yes),
-            Tree::All(parts) => parts.iter().rev().fold(yes, |next, part| self.compile(part, next, no)),
-            Tree::Any(parts) => parts.iter().rev().fold(no, |next, part| self.compile(part, yes, next)),
-            Tree::Choose(parts) => {
-                let [condition, then, otherwise] = &**parts;
-                let then = self.compile(then, yes, no);
-                let otherwise = self.compile(otherwise, yes, no);
-                self.compile(condition, then, otherwise)
-            }
-        }
+        Matcher { graph, method: Method::Boxes(Box::new(Boxes { starts, four, six, by_flow })) }
     }
 
     /// True if a test looks at `header`, so that packets need the header's position. The time is
     /// proportional to the number of tests.
     pub fn looks_at(&self, header: HeaderLayer) -> bool {
-        self.steps.iter().any(|step| step.test.header == header)
+        self.graph.steps.iter().any(|step| step.test.header == header)
     }
 
     /// True if finding the result is expensive, and all packets of a flow have the same result, so that
@@ -193,13 +147,13 @@ impl Matcher {
     /// Returns the size of the compiled conditions in bytes.
     pub fn size(&self) -> usize {
         let boxes = match &self.method {
-            Method::Graph(_) => 0,
+            Method::Graph => 0,
             Method::Boxes(boxes) => {
                 let six = boxes.six.as_ref().map_or(0, Cuts::size);
                 size_of_val(&boxes.starts[..]) + boxes.four.size() + six
             }
         };
-        size_of_val(&self.steps[..]) + boxes
+        size_of_val(&self.graph.steps[..]) + boxes
     }
 
     /// Returns the number of the first condition that holds for a packet; `None` if no condition holds.
@@ -222,12 +176,11 @@ impl Matcher {
         mut tell: impl FnMut(Option<usize>),
     ) {
         match &self.method {
-            Method::Graph(start) => packets.for_each(|headers| {
+            Method::Graph => packets.for_each(|headers| {
                 if let Some(recent) = &mut recent {
                     recent.see(&headers);
                 }
-                let end = self.end(*start, &headers);
-                tell((end != FAILS).then(|| (end - FIRST_HOLDS) as usize));
+                tell(self.end(self.graph.start, &headers).as_result());
             }),
             Method::Boxes(boxes) => {
                 let mut packets = packets.peekable();
@@ -332,17 +285,18 @@ impl Matcher {
     }
 
     fn holds(&self, boxes: &Boxes, headers: &HeaderSlices<'_>, rule: u32) -> bool {
-        self.end(boxes.starts[rule as usize], headers) == HOLDS
+        self.end(boxes.starts[rule as usize], headers) == Next::result(HOLDS)
     }
 
-    /// Returns the end to which the tests lead, from the test with index `at` on.
+    /// Returns the result to which the tests lead from the target `next` on.
     #[inline]
-    fn end(&self, mut at: Next, headers: &HeaderSlices<'_>) -> Next {
-        // Each branch leads to a test with a lower index or to an end, so the loop ends.
-        while let Some(step) = self.steps.get(at as usize) {
-            at = if step.test.holds(headers) { step.yes } else { step.no };
+    fn end(&self, mut next: Next, headers: &HeaderSlices<'_>) -> Next {
+        // A target that is not the index of a step is a result. The bounds check of `get` thus also ends the
+        // loop.
+        while let Some(step) = self.graph.steps.get(next.0 as usize) {
+            next = if step.test.holds(headers) { step.yes } else { step.no };
         }
-        at
+        next
     }
 }
 

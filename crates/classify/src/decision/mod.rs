@@ -1,11 +1,17 @@
-//! Decision graphs over aligned 32-bit words of a packet, as in Click's classifiers: the compiled form of
-//! [`pattern`](crate::pattern) and of the listings of filters.
+//! Decision graphs: conditions compiled into steps that each evaluate one test of a packet.
 //!
-//! A graph is a list of steps. Each step tests one word and leads to a later step or to a result, so an
-//! evaluation ends after at most as many steps as there are. [`Graph::skip_implied`] redirects branches
-//! past tests whose outcome follows from tests on the way to them.
+//! A graph is a list of steps. Each step has a test and leads to a later step or to a result, so an
+//! evaluation ends after at most as many steps as there are. [`Graph::of`] compiles a list of conditions:
+//! branches skip tests whose outcome follows from tests on the way to them.
+//!
+//! Click's byte patterns ([`pattern`](crate::pattern)) and listings are graphs of [`word`]s; the matchers
+//! of filters are graphs of tests of header bytes.
 
-use std::fmt;
+mod word;
+
+use crate::tree::Tree;
+
+pub(crate) use word::{Word, WordTest};
 
 /// The target of a branch: the index of a later step, or a result with its number, or [`FAIL`](Self::FAIL).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,27 +42,17 @@ impl Next {
     }
 }
 
-/// A test of one word of a packet: the word under `mask` equals `value`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Test {
-    /// The offset of the word in the packet in bytes, a multiple of four.
-    pub(crate) offset: u32,
-    pub(crate) mask: u32,
-    pub(crate) value: u32,
-    /// True if the test holds for a packet too short to have the bytes under the mask; otherwise it fails
-    /// for such a packet.
-    pub(crate) short: bool,
+/// A test of a packet, which holds or fails.
+pub(crate) trait Test: Copy + PartialEq {
+    /// Returns the outcome of this test for packets for which the outcome of the test `fact` is `held`;
+    /// `None` if both outcomes are possible.
+    fn implied_by(self, fact: Self, held: bool) -> Option<bool>;
 }
 
+/// A test, and the targets that it leads to if it holds (`yes`) or fails (`no`).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    pub(crate) test: Test,
-    /// The mask and the value of `test` in network byte order, so that they compare with a word as loaded
-    /// from memory.
-    pub(crate) mask: u32,
-    pub(crate) value: u32,
-    /// The smallest length of a packet, in bytes, that has all bytes under the mask.
-    pub(crate) needs: u32,
+pub(crate) struct Step<T> {
+    pub(crate) test: T,
     pub(crate) yes: Next,
     pub(crate) no: Next,
 }
@@ -64,13 +60,13 @@ pub(crate) struct Step {
 /// The steps of a decision graph, and the target at which an evaluation starts: the first step, or a result
 /// if the graph has no steps. Branches lead from a step to a later step only.
 #[derive(Clone, Debug)]
-pub(crate) struct Graph {
-    pub(crate) steps: Vec<Step>,
+pub(crate) struct Graph<T> {
+    pub(crate) steps: Vec<Step<T>>,
     pub(crate) start: Next,
 }
 
-impl Default for Graph {
-    fn default() -> Graph {
+impl<T> Default for Graph<T> {
+    fn default() -> Graph<T> {
         Graph { steps: Vec::new(), start: Next::FAIL }
     }
 }
@@ -79,13 +75,73 @@ impl Default for Graph {
 /// skipped. Without a limit, the compilation of long lists would take quadratic time.
 const MOST_FACTS: usize = 64;
 
-impl Graph {
+impl<T: Test> Graph<T> {
+    /// Compiles a list of conditions, each with the target of packets for which it holds. The first
+    /// condition that holds decides; packets for which no condition holds lead to [`Next::FAIL`].
+    pub(crate) fn of<'c>(rules: impl DoubleEndedIterator<Item = (&'c Tree<T>, Next)>) -> Graph<T>
+    where
+        T: 'c,
+    {
+        let mut graph = Graph::default();
+        for (condition, target) in rules.rev() {
+            graph.start = graph.lay_out(condition, target, graph.start);
+        }
+        // The steps were laid out from the last test to the first, so branches lead to lower indexes.
+        let count = graph.steps.len();
+        graph.steps.reverse();
+        let turn = |next: Next| next.as_step().map_or(next, |n| Next::step(count - 1 - n));
+        for step in &mut graph.steps {
+            (step.yes, step.no) = (turn(step.yes), turn(step.no));
+        }
+        graph.start = turn(graph.start);
+        graph.skip_implied();
+        graph.prune();
+        graph
+    }
+
+    /// Appends the tests of a condition, each before the tests that follow it in an evaluation. Returns the
+    /// target at which the evaluation starts; it ends at `yes` or `no`.
+    fn lay_out(&mut self, condition: &Tree<T>, yes: Next, no: Next) -> Next {
+        match condition {
+            Tree::Constant(true) => yes,
+            Tree::Constant(false) => no,
+            Tree::Leaf(test) => {
+                self.steps.push(Step { test: *test, yes, no });
+                Next::step(self.steps.len() - 1)
+            }
+            Tree::Not(inner) => self.lay_out(inner, no, yes),
+            Tree::All(parts) => parts.iter().rev().fold(yes, |next, part| self.lay_out(part, next, no)),
+            Tree::Any(parts) => parts.iter().rev().fold(no, |next, part| self.lay_out(part, yes, next)),
+            Tree::Choose(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                let otherwise = self.lay_out(otherwise, yes, no);
+                let then = self.lay_out(then, yes, no);
+                self.lay_out(condition, then, otherwise)
+            }
+        }
+    }
+
+    /// Appends another graph. Returns the target at which an evaluation of that graph starts; the start of
+    /// this graph stays.
+    pub(crate) fn append(&mut self, other: Graph<T>) -> Next {
+        let before = self.steps.len();
+        let moved = |next: Next| next.as_step().map_or(next, |n| Next::step(before + n));
+        let steps = other.steps.iter();
+        self.steps.extend(steps.map(|s| Step { test: s.test, yes: moved(s.yes), no: moved(s.no) }));
+        moved(other.start)
+    }
+
+    /// Returns the graph in which each test is replaced by another form of it.
+    pub(crate) fn map<U>(self, form: impl Fn(T) -> U) -> Graph<U> {
+        let steps = self.steps.into_iter().map(|s| Step { test: form(s.test), yes: s.yes, no: s.no });
+        Graph { steps: steps.collect(), start: self.start }
+    }
+
     /// Redirects each branch past tests whose outcome follows from the outcomes of tests before them.
     /// Branches lead forward only. So one pass in the order of the steps knows, when it comes to a step,
     /// the outcomes that hold on every way to it.
-    pub(crate) fn skip_implied(&mut self) {
-        type Facts = Vec<(Test, bool)>;
-        let mut known: Vec<Option<Facts>> = vec![None; self.steps.len()];
+    fn skip_implied(&mut self) {
+        let mut known: Vec<Option<Vec<(T, bool)>>> = vec![None; self.steps.len()];
         if let Some(first) = self.start.as_step() {
             known[first] = Some(Vec::new());
         }
@@ -100,7 +156,7 @@ impl Graph {
                 }
                 let mut next = if outcome { self.steps[i].yes } else { self.steps[i].no };
                 while let Some(n) = next.as_step() {
-                    let ahead = self.steps[n];
+                    let ahead = &self.steps[n];
                     match facts.iter().find_map(|&(fact, held)| ahead.test.implied_by(fact, held)) {
                         Some(true) => next = ahead.yes,
                         Some(false) => next = ahead.no,
@@ -123,10 +179,10 @@ impl Graph {
     }
 
     /// Removes steps that no packet reaches, and steps whose two branches have the same target.
-    pub(crate) fn prune(&mut self) {
+    fn prune(&mut self) {
         for i in (0..self.steps.len()).rev() {
             // Later steps have been processed already, so skipping one step is enough.
-            let settle = |steps: &[Step], next: Next| match next.as_step() {
+            let settle = |steps: &[Step<T>], next: Next| match next.as_step() {
                 Some(n) if steps[n].yes == steps[n].no => steps[n].yes,
                 _ => next,
             };
@@ -173,7 +229,9 @@ impl Graph {
         }
         renumber(&mut self.start);
     }
+}
 
+impl<T> Graph<T> {
     /// Returns the numbers below `count` of results to which no branch leads.
     pub(crate) fn unused(&self, count: usize) -> Vec<usize> {
         let mut used = vec![false; count];
@@ -184,93 +242,5 @@ impl Graph {
             }
         }
         (0..count).filter(|&result| !used[result]).collect()
-    }
-
-    /// Returns the length in bytes from which on a packet has the bytes of all tests; 0 without tests.
-    pub(crate) fn safe_length(&self) -> usize {
-        self.steps.iter().map(|s| s.needs as usize).max().unwrap_or(0)
-    }
-}
-
-impl Step {
-    pub(crate) fn new(test: Test, yes: Next, no: Next) -> Step {
-        Step { test, mask: test.mask.to_be(), value: test.value.to_be(), needs: test.needs(), yes, no }
-    }
-
-    #[inline]
-    pub(crate) fn holds(&self, data: &[u8]) -> bool {
-        let offset = self.test.offset as usize;
-        if let Some(word) = data.get(offset..offset + 4) {
-            // The slice has four bytes, so this compiles to one load.
-            let word = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
-            return word & self.mask == self.value;
-        }
-        self.holds_at_end(data)
-    }
-
-    /// Evaluates the test where fewer than four bytes of the word are in the packet. It fails if bytes
-    /// under the mask are missing.
-    #[cold]
-    fn holds_at_end(&self, data: &[u8]) -> bool {
-        if data.len() < self.needs as usize {
-            return false;
-        }
-        let mut word = [0; 4];
-        let rest = data.get(self.test.offset as usize..).unwrap_or_default();
-        word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-        u32::from_be_bytes(word) & self.test.mask == self.test.value
-    }
-}
-
-impl Test {
-    /// Returns the smallest length of a packet, in bytes, that has all bytes under the mask.
-    pub(crate) fn needs(self) -> u32 {
-        self.offset + 4 - self.mask.trailing_zeros().min(31) / 8
-    }
-
-    /// Returns the outcome of this test for packets for which the outcome of the test `fact` is `held`;
-    /// `None` if both outcomes are possible.
-    pub(crate) fn implied_by(self, fact: Test, held: bool) -> Option<bool> {
-        // If one of the tests holds for missing bytes, the words alone imply nothing. Only an equal test
-        // certainly has the same outcome.
-        if self.short || fact.short {
-            return (self == fact).then_some(held);
-        }
-        if self.offset != fact.offset {
-            return None;
-        }
-        let common = self.mask & fact.mask;
-        let agree = (self.value ^ fact.value) & common == 0;
-        match held {
-            true if !agree => Some(false),
-            true if common == self.mask => Some(true),
-            // This test requires everything that `fact` requires, so it fails if `fact` failed.
-            false if agree && common == fact.mask => Some(false),
-            _ => None,
-        }
-    }
-}
-
-/// Formats the graph as Click lists it: one line per step, then the length that all tests need.
-impl fmt::Display for Graph {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let show = |next: Next| match (next.as_step(), next) {
-            (Some(n), _) => format!("step {n}"),
-            (None, Next::FAIL) => "[X]".to_string(),
-            (None, Next(n)) => format!("[{}]", n - Next::RESULTS),
-        };
-        match (self.start.as_step(), self.start.as_result()) {
-            (None, Some(result)) => writeln!(f, "all->[{result}]")?,
-            (None, None) => writeln!(f, "all->[2147483647]")?,
-            (Some(_), _) => {
-                for (i, step) in self.steps.iter().enumerate() {
-                    let Test { offset, mask, value, short } = step.test;
-                    let (yes, no) = (show(step.yes), show(step.no));
-                    let short = if short { "  short->yes" } else { "" };
-                    writeln!(f, "{i:2} {offset:3}/{value:08x}%{mask:08x}  yes->{yes}  no->{no}{short}")?;
-                }
-            }
-        }
-        writeln!(f, "safe length {}\nalignment offset 0", self.safe_length())
     }
 }
