@@ -417,7 +417,7 @@ impl Worker {
             .map(|access| access.read)
     }
 
-    /// Writes out all text that the sink still buffers.
+    /// Writes out the text of messages, handlers and `Print` that the run's [`Sink`] still buffers.
     pub fn flush(&mut self) {
         self.control.sink.flush();
     }

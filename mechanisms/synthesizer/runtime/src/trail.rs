@@ -234,7 +234,8 @@ impl Found<'_> {
         false
     }
 
-    /// Counts the rule of a list that is known for the packet's flow.
+    /// Adds to `held` the rule that decides in a list for a packet, if the flow cache knows that rule for the
+    /// packet's flow. `place` is the index of the packet.
     fn count(&mut self, list: u32, place: u8) {
         let known = self.flows.and_then(|flows| flows.known(place.into()));
         let held = &mut *self.held;

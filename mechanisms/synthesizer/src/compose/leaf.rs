@@ -21,10 +21,11 @@ pub struct PathElement {
     pub input: usize,
     /// The case that applies: an index in the `cases` of the element's declaration.
     pub case: usize,
-    /// The offset at which the packet would start on arrival, from the start of the input packet.
+    /// The offset from the start of the input packet at which the packet would start if it came to the
+    /// element.
     pub start: i32,
-    /// True if the packet would already be cut to its final end on arrival; false if it would still have
-    /// the end of the input packet.
+    /// True if the packet would come to the element already cut to its final end; false if it would still
+    /// have the end of the input packet.
     pub cut: bool,
 }
 
