@@ -12,6 +12,7 @@
 //! | `frames.rs` | [`headers`], [`layers`] |
 //! | `chain.rs` | [`packets`] |
 //! | `slicing.rs` | [`slicing()`] |
+//! | `programs.rs` | [`program`] |
 //! | `attack/` | no target, but random configurations and packets of its own |
 //! | `seeds.rs` | [`seeds`]: inputs to start from |
 //!
@@ -22,6 +23,7 @@ pub mod attack;
 mod captures;
 mod chain;
 mod frames;
+mod programs;
 pub mod seeds;
 mod slicing;
 mod text;
@@ -30,6 +32,7 @@ mod traces;
 pub use captures::{capture, capture_round_trip};
 pub use chain::packets;
 pub use frames::{headers, layers};
+pub use programs::program;
 pub use slicing::slicing;
 pub use text::{argument_types, arguments, configuration, filters, language, patterns};
 pub use traces::{analysis, multiplying};
@@ -50,6 +53,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("patterns", patterns),
     ("filters", filters),
     ("configuration", configuration),
+    ("program", program),
     ("headers", headers),
     ("layers", layers),
     ("packets", packets),

@@ -24,6 +24,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "headers" => frames().iter().flat_map(|frame| [0, 14, 34].map(|at| from(frame, at))).collect(),
         "layers" => frames().into_iter().flat_map(|frame| [from(&frame, 14), frame]).collect(),
         "packets" | "slicing" => packets(),
+        "program" => programs(),
         _ => Vec::new(),
     }
 }
@@ -250,6 +251,64 @@ fn packets() -> Vec<Vec<u8>> {
     // A packet of many slots, whose length exceeds the rest of the input.
     seeds.push([vec![0, 0xff, 0xff], frames[0].clone()].concat());
     seeds
+}
+
+/// The lines of programs that together use each form of a line.
+pub(crate) const PROGRAMS: &[&str] = &[
+    "LAYOUT ANY 0 14 34, OTHERWISE 1, PASSING a b, MACHINE_CODE now, USE always, START n0, \
+     n0 length 53:c0 *:n1, n1 ipsum14 0:c1 *:n2, n2 0<=14+1*16/2-4*14/1&0xf 0:c2 *:n3, \
+     n3 anno16/1 3:n4 *:c1, n4 14/16 9:c0 *:n5, n5 type 0:n6 *:c2, n6 list0 0:c1 *:n7, n7 step0.0/4 0:c0 *:c3, \
+     l0 of 0 0 at 14 34 end 14+1*16/2, r 0 0 &2 n9/1=6 t2/2!=80-81, r 1 1 ? yes ! |1 m12/2&ff0f=8 no, \
+     s0 of 1.0.0 behind - at 14; mark - 14 34; out 0, \
+     c0 at 14; end 14+1*16/2; mark - 14 -; type 3; from 1; frame; stamp; put 0 000102; add 22 22/1 -1; \
+     sum 14 22; out 1; via 0.0.1@14 1.0.0@-4e, \
+     c1 at -4; put -4 01020304; mask 15 15 0f 10; sum 14 all; put anno3 0708; copy anno8 26/4; out 0, \
+     c2 at 0; copy 26 30/4; add 36 36/2 9; sum 14 26 28; tcp 34 26 28 36; out 0; via 0.0.0@0, \
+     c3 at 0; copy 26 step0.0/4; udp 34 26 28; drop denied; via 0.0.1@0",
+    "LAYOUT ?- 0 20, PASSING a, START c0, c0 at -14; mark -14 0 =; put -14 000102030405060708090a0b0800; \
+     add 8 8/1 -1; add 4 4/8 77; sum 0 8; out 1; via 0.0.0@0",
+];
+
+/// The numbers that are put in place of each number of a program.
+const EXTREMES: &[&str] = &[
+    "0",
+    "-1",
+    "255",
+    "65536",
+    "-65536",
+    "2147483647",
+    "-2147483648",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "18446744073709551615",
+];
+
+/// Returns inputs for [`program`](fn@crate::program): programs, and each program with one number replaced by
+/// each of the [`EXTREMES`].
+fn programs() -> Vec<Vec<u8>> {
+    let frame = frames().into_iter().find(|frame| frame.len() > 60).unwrap_or_default();
+    let changed = PROGRAMS.iter().flat_map(|text| {
+        numbers(text).into_iter().flat_map(move |(start, end)| {
+            EXTREMES.iter().map(move |number| [&text[..start], number, &text[end..]].concat())
+        })
+    });
+    let texts = PROGRAMS.iter().map(|text| text.to_string()).chain(changed);
+    texts.map(|text| [text.as_bytes(), &[0], &frame].concat()).collect()
+}
+
+/// Returns the start and the end of each decimal number in a text, its sign included.
+fn numbers(text: &str) -> Vec<(usize, usize)> {
+    let mut numbers: Vec<(usize, usize)> = Vec::new();
+    for (place, _) in text.bytes().enumerate().filter(|(_, byte)| byte.is_ascii_digit()) {
+        match numbers.last_mut().filter(|(_, end)| *end == place) {
+            Some((_, end)) => *end = place + 1,
+            None => {
+                let is_negative = [" -", "@-"].iter().any(|sign| text[..place].ends_with(sign));
+                numbers.push((place - usize::from(is_negative), place + 1));
+            }
+        }
+    }
+    numbers
 }
 
 /// Returns the example configurations in the manual pages of all classes.

@@ -62,24 +62,22 @@ impl IntervalSet {
         IntervalSet { intervals: both }
     }
 
-    /// Returns the numbers of `bits` bits that are not in the set. The set must contain no number of more
-    /// bits.
+    /// Returns the numbers of `bits` bits that are not in the set. The set may contain numbers of more bits,
+    /// which make no difference.
     #[must_use]
     pub fn complement(&self, bits: u32) -> IntervalSet {
+        let top = top(bits);
         let mut gaps = Vec::with_capacity(self.intervals.len() + 1);
         let mut next = Some(0);
         for &(low, high) in &self.intervals {
-            if let Some(start) = next
-                && start < low
-            {
-                gaps.push((start, (low - 1).min(top(bits))));
+            let Some(start) = next.filter(|start| *start <= top) else { break };
+            if start < low {
+                gaps.push((start, (low - 1).min(top)));
             }
             next = high.checked_add(1);
         }
-        if let Some(start) = next
-            && start <= top(bits)
-        {
-            gaps.push((start, top(bits)));
+        if let Some(start) = next.filter(|start| *start <= top) {
+            gaps.push((start, top));
         }
         IntervalSet { intervals: gaps }
     }
@@ -135,6 +133,12 @@ mod tests {
         })
     }
 
+    /// Generates a set of numbers of up to 9 bits, from a few intervals that may overlap.
+    fn large() -> impl Strategy<Value = IntervalSet> {
+        prop::collection::vec((0u128..512, 0u128..64), 0..8)
+            .prop_map(|pairs| pairs.into_iter().map(|(low, length)| (low, low + length)).collect())
+    }
+
     fn mask(set: &IntervalSet) -> u32 {
         (0..32).filter(|&i| set.contains(i)).fold(0, |m, i| m | 1 << i)
     }
@@ -150,6 +154,23 @@ mod tests {
             let gaps = a.intervals().windows(2).all(|w| w[0].1 + 1 < w[1].0);
             prop_assert!(gaps, "{} has touching intervals", a);
         }
+
+        #[test]
+        fn a_complement_has_exactly_the_other_numbers(set in large(), bits in 0u32..10) {
+            let others: Vec<u128> = (0..1 << bits).filter(|number| !set.contains(*number)).collect();
+            let complement = set.complement(bits);
+            let found: Vec<u128> = complement.intervals().iter().flat_map(|&(low, high)| low..=high).collect();
+            prop_assert_eq!(found, others);
+            // Equal sets have equal representations.
+            prop_assert_eq!(&complement, &complement.intervals().iter().copied().collect::<IntervalSet>());
+        }
+    }
+
+    #[test]
+    fn a_complement_ignores_numbers_of_more_bits() {
+        let set: IntervalSet = [(7, 9), (300, 310), (400, 400)].into_iter().collect();
+        assert_eq!(set.complement(8).to_string(), "0-6, 10-255");
+        assert_eq!(set.complement(9).to_string(), "0-6, 10-299, 311-399, 401-511");
     }
 
     #[test]

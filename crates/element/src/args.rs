@@ -399,7 +399,7 @@ impl<'a> Args<'a> {
 
     /// Returns the text of the argument `name`, and marks it as read. It is the last text that names the
     /// argument or, if none does, the next positional argument. `None` if the argument was not given, or if
-    /// the next positional argument is empty.
+    /// the next positional argument is empty; the empty argument is then read.
     fn take(&mut self, name: &'static str) -> Option<String> {
         let Some(info) = self.class.arg(name) else {
             debug_assert!(false, "{} reads an argument {name} that its class does not list", self.class.name);
@@ -426,10 +426,10 @@ impl<'a> Args<'a> {
             // of that name.
             !g.used && (keyword.is_none() || (info.kind == ArgKind::Required && keyword == Some(false)))
         })?;
+        place.used = true;
         if place.text.trim().is_empty() {
             return None;
         }
-        place.used = true;
         self.read.push((name, number));
         Some(place.text.trim().to_string())
     }

@@ -22,14 +22,29 @@ pub(crate) struct Control {
     /// The number of handler calls that are active now, each made by the call before it; see `DEEPEST` in
     /// `handlers/mod.rs`.
     pub(crate) depth: u32,
-    /// The function that makes graphs for the handler `hotconfig`. `None` if the handler is not available,
-    /// or while the function is being called.
-    pub(crate) rebuild: Option<Rebuild>,
+    /// The function that makes graphs for the handler `hotconfig`.
+    pub(crate) rebuild: Rebuilder,
     /// The graph that replaces this graph before the driver's next round, if one has been prepared.
     pub(crate) next: Option<Box<Next>>,
     /// For each element that replaces an element of the same name and class in the previous graph, the
     /// arguments of the replaced element.
     pub(crate) predecessors: BTreeMap<ElementId, Vec<String>>,
+}
+
+/// The function that makes graphs for the handler `hotconfig`, if it can be called.
+pub(crate) enum Rebuilder {
+    /// There is no function, and so no handler.
+    None,
+    /// The handler can be written.
+    Ready(Rebuild),
+    /// A graph is being built or initialized, so that the handler exists but cannot be written now.
+    Busy,
+}
+
+impl From<Option<Rebuild>> for Rebuilder {
+    fn from(rebuild: Option<Rebuild>) -> Rebuilder {
+        rebuild.map_or(Rebuilder::None, Rebuilder::Ready)
+    }
 }
 
 /// A graph that replaces the running graph before the next round.
@@ -62,7 +77,7 @@ impl Control {
             sink,
             text,
             depth: 0,
-            rebuild: None,
+            rebuild: Rebuilder::None,
             next: None,
             predecessors: BTreeMap::new(),
         }

@@ -17,7 +17,7 @@ use element::args::unquote;
 use element::context::Emitted;
 use element::{Core, ElementId, OutputStream, Rights};
 
-use crate::control::{Control, Next};
+use crate::control::{Control, Next, Rebuilder};
 use crate::graph_copy::GraphCopy;
 use crate::graph_facts;
 use crate::host::WorkerHost;
@@ -70,11 +70,10 @@ impl WorkerHost<'_> {
     /// If the new graph cannot be built or initialised: its errors. Also if another graph is being built.
     /// This graph then continues to run.
     pub(crate) fn prepare(&mut self, core: &mut Core, value: &str) -> Result<(), String> {
-        let Some(mut rebuild) = self.control.rebuild.take() else {
+        let Rebuilder::Ready(rebuild) = &mut self.control.rebuild else {
             return Err("another configuration is being built already".into());
         };
         let built = rebuild(value, core.rights.origin);
-        self.control.rebuild = Some(rebuild);
         let Rebuilt { plan, configured, text, tell } = built?;
         // Calls during initialisation have the rights of the new configuration, not the rights of the caller
         // that wrote the handler.
@@ -84,6 +83,8 @@ impl WorkerHost<'_> {
         // The new graph borrows the sink until it is initialised, so that its messages appear.
         let sink = std::mem::replace(&mut self.control.sink, Box::new(Nowhere));
         let mut control = Control::new(sink, text);
+        // Elements that are initialized find the handler `hotconfig`, but cannot write it yet.
+        control.rebuild = Rebuilder::Busy;
         let arguments =
             |id| lang::args::split(self.graph.config(id)).iter().map(|arg| unquote(&arg.text)).collect();
         let predecessors = heirs(&self.graph.plan, &graph.plan).into_iter();

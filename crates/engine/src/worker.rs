@@ -113,7 +113,7 @@ impl Worker {
         let (graph, per_graph) = GraphCopy::new(plan, configured);
         let wakeups = Wakeups::new(&graph.plan, &graph.setup);
         let mut control = Control::new(sink, text);
-        control.rebuild = options.rebuild.take();
+        control.rebuild = options.rebuild.take().into();
         let mut core = Core::new(
             pool,
             per_graph.outputs,

@@ -85,7 +85,7 @@ impl Workers {
         }
         let mut workers = Workers { here, threads: Vec::new(), allowed: None, team };
         if let Some(first) = workers.here.first_mut() {
-            first.control.rebuild = rebuild;
+            first.control.rebuild = rebuild.into();
         }
         workers.connect();
         Ok(workers)

@@ -31,7 +31,6 @@ mod table;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -87,9 +86,8 @@ pub struct CoreStates<K: Key, V: Plain> {
     /// The indices of entries that are free again; the entry freed last is at the end and is reused first.
     free: Vec<u32>,
     entries: usize,
-    /// The closed connections and the time at which each becomes unreadable, in the order in which they
-    /// were closed. A connection that was opened again remains in the queue and is skipped.
-    ending: VecDeque<(Timestamp, FlowId)>,
+    /// The closed connections, in the order in which they were closed.
+    closed: ClosedList,
     /// The index of the next entry whose time-out is checked; the hand goes round over all entries.
     hand: u32,
     /// The time at which the hand last began at index 0; `None` before the first time.
@@ -106,6 +104,14 @@ struct SharedPart<K, V> {
     seen: Vec<Seen>,
 }
 
+/// The first and the last entry of the list of closed connections; `None` if the list is empty. The list is
+/// linked through the entries ([`OwnerData::neighbours`]), so that closing and opening allocate nothing.
+#[derive(Clone, Copy, Default)]
+struct ClosedList {
+    first: Option<u32>,
+    last: Option<u32>,
+}
+
 /// The data of an entry that only the designated core needs. No other core can access it.
 #[derive(Clone, Copy, Default)]
 struct OwnerData {
@@ -114,8 +120,11 @@ struct OwnerData {
     generation: u32,
     is_used: bool,
     /// The time at which the state stops being readable, if its connection was closed. If a pair was
-    /// closed, only the flow that was passed to [`CoreStates::close_local`] has this time.
+    /// closed, only the flow that was passed to [`CoreStates::close_local`] has this time. The entry is in
+    /// the list of closed connections exactly if it has this time.
     ends: Option<Timestamp>,
+    /// The entry before this entry in the list of closed connections, and the entry after it.
+    neighbours: [Option<u32>; 2],
     /// The index of the other flow of a pair: both flows expire, close and end together.
     pair: Option<u32>,
     /// The number by which the flow is removed from the set [`KnownFlows`]; `None` if it is not in the set.
@@ -179,7 +188,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
             own: Vec::new(),
             free: Vec::new(),
             entries: 0,
-            ending: VecDeque::new(),
+            closed: ClosedList::default(),
             hand: 0,
             began: None,
             known: None,
@@ -244,7 +253,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         }
         let ends = key.addresses_and_ports();
         let number = self.known.as_ref().zip(ends).map(|(known, ends)| known.add(&ends));
-        let own = OwnerData { hash, generation, is_used: true, ends: None, pair: None, number };
+        let own = OwnerData { hash, generation, is_used: true, number, ..OwnerData::default() };
         match self.free.pop() {
             Some(index) => self.own[index as usize] = own,
             None => self.own.push(own),
@@ -302,13 +311,10 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
     }
 
     /// Reserves memory in all lists for another flow, and returns true if it is available. Then ending a
-    /// flow never allocates. Closing a flow allocates only if connections were opened again after they were
-    /// closed.
+    /// flow never allocates.
     fn has_memory_for_another(&mut self) -> bool {
         let most = self.own.len() + 1;
-        self.own.try_reserve(1).is_ok()
-            && self.free.try_reserve(most.saturating_sub(self.free.len())).is_ok()
-            && self.ending.try_reserve(most.saturating_sub(self.ending.len())).is_ok()
+        self.own.try_reserve(1).is_ok() && self.free.try_reserve(most.saturating_sub(self.free.len())).is_ok()
     }
 
     /// Records that a connection of this core was closed at `now`: it ends [`LINGER`] later, unless it is
@@ -317,8 +323,35 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
     pub fn close_local(&mut self, id: StateId, now: Timestamp) {
         if self.is_mine(id) && !self.both(id.flow.index).any(|index| self.own[index as usize].ends.is_some())
         {
-            self.own[id.flow.index as usize].ends = Some(now + LINGER);
-            self.ending.push_back((now + LINGER, id.flow));
+            self.put_into_closed(id.flow.index, now + LINGER);
+        }
+    }
+
+    /// Adds an entry to the end of the list of closed connections.
+    fn put_into_closed(&mut self, index: u32, ends: Timestamp) {
+        let before = self.closed.last.replace(index);
+        match before {
+            Some(before) => self.own[before as usize].neighbours[1] = Some(index),
+            None => self.closed.first = Some(index),
+        }
+        let own = &mut self.own[index as usize];
+        (own.ends, own.neighbours) = (Some(ends), [before, None]);
+    }
+
+    /// Removes an entry from the list of closed connections, if it is there.
+    fn take_from_closed(&mut self, index: u32) {
+        let own = &mut self.own[index as usize];
+        if own.ends.take().is_none() {
+            return;
+        }
+        let [before, after] = std::mem::take(&mut own.neighbours);
+        match before {
+            Some(before) => self.own[before as usize].neighbours[1] = after,
+            None => self.closed.first = after,
+        }
+        match after {
+            Some(after) => self.own[after as usize].neighbours[0] = before,
+            None => self.closed.last = before,
         }
     }
 
@@ -327,7 +360,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
     pub fn open_local(&mut self, id: StateId) {
         if self.is_mine(id) {
             for index in self.both(id.flow.index) {
-                self.own[index as usize].ends = None;
+                self.take_from_closed(index);
             }
         }
     }
@@ -359,18 +392,10 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         mut ended: impl FnMut(StateId, V),
     ) -> usize {
         let mut count = 0;
-        let me = self.me as u16;
         for _ in 0..at_most {
-            let Some(&(due, flow)) = self.ending.front() else { break };
-            if due > now {
-                break;
-            }
-            self.ending.pop_front();
-            // The flow may have been opened again since, and even closed again at a later time; then this
-            // item of the queue is stale.
-            if self.is_mine(StateId { core: me, flow }) && self.own[flow.index as usize].ends == Some(due) {
-                count += self.end(flow.index, &mut ended);
-            }
+            let is_due = |index: &u32| self.own[*index as usize].ends.is_some_and(|due| due <= now);
+            let Some(index) = self.closed.first.filter(is_due) else { break };
+            count += self.end(index, &mut ended);
         }
         for _ in 0..at_most.min(self.own.len()) {
             if self.hand == 0 && !self.begin_turn(now, timeout) {
@@ -435,8 +460,9 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
     /// Removes the flow in an entry from the table and from the set of known flows, frees the entry, and
     /// returns the flow's last state.
     fn take(&mut self, index: u32) -> V {
+        self.take_from_closed(index);
         let own = &mut self.own[index as usize];
-        (own.is_used, own.ends, own.pair) = (false, None, None);
+        (own.is_used, own.pair) = (false, None);
         if let Some((known, number)) = self.known.as_ref().zip(own.number.take()) {
             known.remove(number);
         }

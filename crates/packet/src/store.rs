@@ -120,7 +120,7 @@ pub struct Store {
     bytes: Option<Vec<u8>>,
     /// The offset in `bytes` of each packet's first own byte; empty if there are no `bytes`.
     starts: Vec<usize>,
-    /// The saved annotations of each packet; only one entry as long as all packets have the same bytes of
+    /// The saved annotations of each packet; only one entry as long as all packets have the same
     /// annotations; empty if the pool does not use annotations.
     annotations: Vec<Annotations>,
     /// The number after the highest number of a packet that has been lent; 0 before the first loan.
@@ -174,9 +174,10 @@ impl Store {
         self.images.get(number).map(|image| image.values.time)
     }
 
-    /// Adds a packet at the end. If the packet is on loan from a store, or belongs to another pool than
-    /// `pool`, a copy of it is added. Returns false, and frees the packet, in three cases: there is no slot
-    /// for the copy, no memory for the store's data, or the packets of the store belong to another pool.
+    /// Adds a packet, without its flow mark, at the end. If the packet is on loan from a store, or belongs to
+    /// another pool than `pool`, a copy of it is added. Returns false, and frees the packet, in three cases:
+    /// there is no slot for the copy, no memory for the store's data, or the packets of the store belong to
+    /// another pool.
     #[must_use]
     pub fn insert(&mut self, packet: Packet, pool: &mut Pool) -> bool {
         let ours = pool.owns(&packet) && packet.meta().owner.load(Ordering::Relaxed) == owner::POOL;
@@ -198,6 +199,8 @@ impl Store {
             pool.free(packet);
             return false;
         }
+        // A flow may end before the packet is lent, so a flow mark is not stored.
+        packet.set_flow_mark(None);
         // Own bytes include stripped bytes, which can become part of the packet again and so must be saved.
         let own = packet.own_bytes();
         if let Some(bytes) = &mut self.bytes {
@@ -381,11 +384,11 @@ impl Store {
         self.annotations.get(number).or(self.annotations.first())
     }
 
-    /// Saves the annotations of the packet that was added last. The first packet with different annotation
-    /// bytes makes the list grow to one entry per packet.
+    /// Saves the annotations of the packet that was added last. The first packet with different annotations
+    /// makes the list grow to one entry per packet.
     fn keep_annotations(&mut self, annotations: &Annotations) {
         if let [first] = &self.annotations[..] {
-            if first.bytes() == annotations.bytes() {
+            if first == annotations {
                 return;
             }
             let first = first.clone();

@@ -92,19 +92,25 @@ impl Header {
 ///
 /// # Errors
 ///
-/// `Truncated` below 28 bytes; `Format`, with the type of the addresses, if the type or the length of an
-/// address is not that of Ethernet or IPv4.
+/// `Truncated` below 28 bytes; `Format`, with the type of the addresses, if it is not that of Ethernet or
+/// IPv4; `Length` if the length of an address is not.
 pub fn parse(bytes: &[u8]) -> Result<&Header, Error> {
     let (header, _) = Header::ref_from_prefix(bytes).map_err(|_| Error::Truncated {
         layer: Layer::Arp,
         need: Header::LEN,
         have: bytes.len(),
     })?;
-    if header.hardware_type.get() != 1 || header.hardware_length != 6 {
-        return Err(Error::Format { layer: Layer::Arp, found: header.hardware_type.get().into() });
-    }
-    if header.protocol_type.get() != ether_type::IPV4 || header.protocol_length != 4 {
-        return Err(Error::Format { layer: Layer::Arp, found: header.protocol_type.get().into() });
+    let addresses = [
+        (header.hardware_type, ETHERNET, header.hardware_length, 6),
+        (header.protocol_type, ether_type::IPV4, header.protocol_length, 4),
+    ];
+    for (kind, own, length, own_length) in addresses {
+        if kind.get() != own {
+            return Err(Error::Format { layer: Layer::Arp, found: kind.get().into() });
+        }
+        if length != own_length {
+            return Err(Error::Length { layer: Layer::Arp, found: length.into() });
+        }
     }
     Ok(header)
 }
@@ -148,10 +154,14 @@ mod tests {
 
     #[test]
     fn other_address_kinds_are_refused() {
-        for (at, value) in [(1, 6), (3, 1), (4, 8), (5, 16)] {
+        let refused = |at: usize, value: u8| {
             let mut header = Header::new(REQUEST);
             header.as_mut_bytes()[at] = value;
-            assert!(matches!(parse(header.as_bytes()), Err(Error::Format { .. })), "byte {at}");
-        }
+            parse(header.as_bytes()).unwrap_err()
+        };
+        assert_eq!(refused(1, 6), Error::Format { layer: Layer::Arp, found: 6 });
+        assert_eq!(refused(3, 1), Error::Format { layer: Layer::Arp, found: 0x0801 });
+        assert_eq!(refused(4, 8), Error::Length { layer: Layer::Arp, found: 8 });
+        assert_eq!(refused(5, 16), Error::Length { layer: Layer::Arp, found: 16 });
     }
 }

@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use zerocopy::IntoBytes;
 
 use crate::checksum::{self, PseudoHeader};
-use crate::{MacAddr, U16, U32, ether_type, ethernet, icmp, ip_protocol, ipv4, ipv6, tcp, udp, vlan};
+use crate::{Layer, MacAddr, U16, U32, ether_type, ethernet, icmp, ip_protocol, ipv4, ipv6, tcp, udp, vlan};
 
 /// A builder of packets with one set of headers, for any number of payloads. The packet starts at the IP
 /// header unless [`Builder::ethernet`] is called.
@@ -56,6 +56,8 @@ pub enum BuildError {
     },
     /// The packet does not fit into a length field of IP or UDP (16 bits).
     TooLong {
+        /// The header with the length field: IPv4, IPv6 or UDP.
+        layer: Layer,
         /// The length in bytes that the field would have to hold.
         length: usize,
     },
@@ -74,10 +76,11 @@ impl fmt::Display for BuildError {
             BuildError::MixedVersions { source, destination } => {
                 write!(f, "addresses {source} and {destination} differ in IP version: use two of the same")
             }
-            BuildError::TooLong { length } => {
+            BuildError::TooLong { layer, length } => {
                 write!(
                     f,
-                    "an IP packet of {length} bytes does not fit its length field of 65535: shorten the payload"
+                    "the {layer} length field holds at most 65535, but the length is {length} bytes: shorten \
+                     the payload"
                 )
             }
             BuildError::TcpOptions { length } => {
@@ -253,14 +256,15 @@ impl Builder {
     }
 
     fn push_ip(&self, frame: &mut Vec<u8>, length: usize) -> Result<(), BuildError> {
-        let fits =
-            |length: usize| u16::try_from(length).map(U16::new).map_err(|_| BuildError::TooLong { length });
+        let fits = |layer: Layer, length: usize| {
+            u16::try_from(length).map(U16::new).map_err(|_| BuildError::TooLong { layer, length })
+        };
         match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let mut header = ipv4::Header {
                     version_ihl: 0x45,
                     tos: self.tos,
-                    total_length: fits(ipv4::Header::LEN + length)?,
+                    total_length: fits(Layer::Ipv4, ipv4::Header::LEN + length)?,
                     id: U16::new(self.id),
                     fragment: U16::new(self.fragment),
                     ttl: self.ttl,
@@ -275,7 +279,7 @@ impl Builder {
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
                 let mut header = ipv6::Header {
                     version_class_flow: U32::new(6 << 28),
-                    payload_length: fits(length)?,
+                    payload_length: fits(Layer::Ipv6, length)?,
                     next_header: self.protocol(),
                     hop_limit: self.ttl,
                     source: source.octets(),
@@ -313,7 +317,10 @@ impl Builder {
                 let header = udp::Header {
                     source: U16::new(*source),
                     destination: U16::new(*destination),
-                    length: U16::new(u16::try_from(length).map_err(|_| BuildError::TooLong { length })?),
+                    length: U16::new(
+                        u16::try_from(length)
+                            .map_err(|_| BuildError::TooLong { layer: Layer::Udp, length })?,
+                    ),
                     checksum: U16::new(0),
                 };
                 bytes.extend_from_slice(header.as_bytes());
@@ -434,9 +441,17 @@ mod tests {
         let long = vec![0; 65_535];
         assert_eq!(
             refused(Builder::ip(four.ip(), four.ip(), 253), &long),
-            BuildError::TooLong { length: 65_555 }
+            BuildError::TooLong { layer: Layer::Ipv4, length: 65_555 }
         );
         assert!(Builder::ip(six.ip(), six.ip(), 253).build(&long).is_ok());
-        assert!(matches!(refused(Builder::udp(six, six), &long), BuildError::TooLong { length: 65_543 }));
+        let udp = refused(Builder::udp(six, six), &long);
+        assert_eq!(udp, BuildError::TooLong { layer: Layer::Udp, length: 65_543 });
+        assert!(
+            udp.to_string().starts_with("the UDP length field holds at most 65535, but the length is 65543")
+        );
+        assert_eq!(
+            refused(Builder::tcp(six, six, 0), &long),
+            BuildError::TooLong { layer: Layer::Ipv6, length: 65_555 }
+        );
     }
 }

@@ -73,7 +73,8 @@ pub enum Error {
         /// The value of the field.
         found: u32,
     },
-    /// A length field is less than the fixed part of its own header, for example an IHL below 5.
+    /// A length field has a value that its header cannot have. Most often, it is less than the fixed part of
+    /// its own header, for example an IHL below 5.
     Length {
         /// The header with the wrong length.
         layer: Layer,

@@ -124,10 +124,12 @@ impl Segments {
         if PseudoHeader::of(head.get(l3..l4).unwrap_or_default()).is_none() {
             return Err(fault(ip_protocol::ROUTING.into()));
         }
-        let end = (layers.end + layers.missing).min(length);
         // If the IP length field is 0, `locate` takes the end of `head` for the end of the packet. But the
         // packet ends with the frame.
-        let end = if layers.end == head.len() && layers.missing == 0 { length } else { end };
+        let end = match has_length(head.get(l3..l4).unwrap_or_default()) {
+            true => (layers.end + layers.missing).min(length),
+            false => length,
+        };
         if size == 0 || end < start {
             return Err(Error::Length { layer: if is_tcp { Layer::Tcp } else { Layer::Udp }, found: size });
         }
@@ -230,6 +232,19 @@ impl Segments {
                 false => checksum::fill_udp(&pseudo, segment),
             };
         }
+    }
+}
+
+/// True if IP headers give the length of their packet, false if the length field is 0 and no option has the
+/// length.
+fn has_length(ip: &[u8]) -> bool {
+    match ip {
+        [first, _, a, b, ..] if first >> 4 == 4 => (*a, *b) != (0, 0),
+        [_, _, _, _, a, b, next, ..] => {
+            let extensions = ip.get(ipv6::Header::LEN..).unwrap_or_default();
+            (*a, *b) != (0, 0) || ipv6::jumbo_length(*next, extensions).is_some()
+        }
+        _ => false,
     }
 }
 
@@ -518,6 +533,27 @@ mod tests {
         large[2..4].fill(0);
         large.resize(100_040, 1);
         assert_eq!(Segments::of(&large[..2000], LinkType::RawIp, large.len(), 1000).unwrap().count(), 100);
+    }
+
+    /// The first piece may end exactly where the IP packet ends, so that all later pieces are padding.
+    #[test]
+    fn padding_behind_the_head_is_no_payload() {
+        for v6 in [false, true] {
+            let [a, b] = addresses(v6);
+            let frame =
+                framed(Builder::tcp(a, b, flags::ACK), &[], LinkType::Ethernet).build(&[7; 300]).unwrap();
+            let padded = [&frame[..], &[0; 60]].concat();
+            for head in [frame.len() - 1, frame.len(), frame.len() + 1, padded.len()] {
+                let segments = segment(&padded, LinkType::Ethernet, head, 100);
+                let lengths: Vec<usize> = segments.iter().map(Vec::len).collect();
+                assert_eq!(lengths, [frame.len() - 200; 3], "{head} bytes in the first piece");
+                let mut partial = padded[..head].to_vec();
+                let (start, offset) = start_checksum(&mut partial, LinkType::Ethernet, padded.len()).unwrap();
+                let mut whole = frame.clone();
+                start_checksum(&mut whole, LinkType::Ethernet, frame.len()).unwrap();
+                assert_eq!(partial[start + offset..][..2], whole[start + offset..][..2], "{head}");
+            }
+        }
     }
 
     #[test]

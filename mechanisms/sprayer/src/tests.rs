@@ -124,6 +124,24 @@ fn datagrams_and_fragments_have_one_worker_unless_asked_for() {
     assert_eq!(shares(&workers(settings(), 100, (0..100).map(|_| long.clone())))[owner(&long)], 100);
 }
 
+/// The first bytes after the IP header differ from packet to packet, and with them the flow number.
+#[test]
+fn packets_without_ports_go_to_the_worker_of_their_flow() {
+    let (from, to) = ends(5);
+    let echo = |number: u16| built(Builder::icmp(from.ip(), to.ip(), 8, 0, [7, number]));
+    let esp = |number: u16| {
+        let builder = Builder::ip(from.ip(), to.ip(), 50).ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
+        builder.build(&[&[0, 0, 1, 1, 0, 0][..], &number.to_be_bytes(), &[9; 20]].concat()).unwrap()
+    };
+    for policy in [Policy::Spray, Policy::Flowlets(Timestamp(1)), Policy::Auto] {
+        for packets in [(0..300).map(echo).collect::<Vec<_>>(), (0..300).map(esp).collect()] {
+            let home = owner(&packets[0]);
+            let settings = SpreadSettings { policy, ..SpreadSettings::default() };
+            assert_eq!(shares(&workers(settings, 100, packets))[home], 300, "{policy:?}");
+        }
+    }
+}
+
 #[test]
 fn a_flow_has_so_many_workers() {
     let mut firsts = HashSet::new();

@@ -183,6 +183,11 @@ fn what_no_program_can_say_is_left_to_elements() {
         "Null -> Null -> Strip(100000)",
         "MarkIPHeader(100000) -> Null -> Paint(1)",
         "StoreData(100000, x) -> Null",
+        "Strip(100000) -> Unstrip(256) -> Null -> Paint(1)",
+        "Strip(14) -> MarkIPHeader(262144) -> Null -> Paint(1)",
+        "CheckIPHeader(100000) -> Null -> Paint(1)",
+        "CheckIPHeader(262144) -> Null -> Paint(1)",
+        "c :: Classifier(100000/01, -) -> Null -> Paint(1) -> d :: Null; c[1] -> Paint(2) -> d",
     ] {
         let chain = read(&format!("FromDump(in.pcap, STOP true) -> {elements} -> ToDump(out.pcap);"));
         let limits = PathLimits { least: Some(1), ..PathLimits::default() };

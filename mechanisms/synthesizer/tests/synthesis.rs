@@ -342,3 +342,33 @@ fn examples_are_proven() {
         assert!(matches!(verdict, Conclusion::Equivalent), "{name}: {verdict:?}");
     }
 }
+
+/// A program may name no elements, some that are not in the graph, or none at which the packets of a class
+/// are dropped. Each dropped packet must be counted once.
+#[test]
+fn every_drop_of_a_program_is_counted_once() {
+    for (program, at) in [
+        ("START c0, c0 at 0; drop denied", "s"),
+        ("PASSING f, START c0, c0 at 0; drop denied", "s"),
+        ("PASSING f, START c0, c0 at 0; drop denied; via 0.0.0@0", "f"),
+        ("PASSING nobody f, START c0, c0 at 0; drop denied; via 1.0.0@0", "f"),
+        ("PASSING f nobody, START c0, c0 at 0; drop denied; via 1.0.0@0", "s"),
+        ("START n0, n0 length 59:c0 *:c1, c0 at 0; drop denied, c1 at 0; out 0", "s"),
+        ("PASSING f, START n0, n0 length 59:c0 *:c1, c0 at 0; drop denied; via 0.0.0@0, c1 at 0; out 0", "f"),
+        (
+            "PASSING f, START n0, n0 length 59:c0 *:c1, c0 at 0; drop denied; via 0.0.0@0, c1 at 0; drop denied",
+            "sf",
+        ),
+    ] {
+        let text = format!(
+            "InfiniteSource(LENGTH 60, LIMIT 3) -> t :: Tee(2);
+             t[0] -> s :: Synthesized(LAYOUT ANY ?- - -, USE always, {program}) -> Discard;
+             t[1] -> Truncate(50) -> s; Idle -> f :: IPFilter(deny all) -> Discard;"
+        );
+        let outcome = testkit::TestRun::default().text(&text, &[]).unwrap();
+        assert!(outcome.report.balances(), "{program}: {:?}", outcome.report);
+        let elements = outcome.report.elements.iter();
+        let dropping = elements.filter(|element| !element.drops.is_empty() && element.class != "Discard");
+        assert_eq!(dropping.map(|element| &*element.name).collect::<String>(), at, "{program}");
+    }
+}

@@ -336,8 +336,8 @@ impl BuiltPacket {
         Some(length as u8)
     }
 
-    /// Adds the headers that the packet still lacks, and returns the offset of the payload; 0 if the packet
-    /// is not IP.
+    /// Adds the headers that the packet still lacks, and returns the offset of the payload. A packet that is
+    /// not IP is all payload, from its Ethernet header on, as in summaries that are written.
     fn payload(&mut self) -> usize {
         let Some(ip) = self.make_ip() else { return 0 };
         self.make_transport(&[]);

@@ -3,6 +3,8 @@
 use std::net::Ipv4Addr;
 use std::ops::Range;
 
+use wire::MacAddr;
+
 use super::build::Input;
 use super::options::{Chosen, parse_ip, parse_tcp};
 use super::{BuiltPacket, SummaryField, VERSION, field_names, fields};
@@ -294,9 +296,8 @@ impl Parser {
                 true
             }
             SummaryField::EtherSource | SummaryField::EtherDestination => {
-                let parts = text.split(['-', ':']).map(|part| u8::from_str_radix(part, 16).ok());
-                bytes.extend(parts.flatten());
-                bytes.len() == 6
+                bytes.extend(text.parse::<MacAddr>().ok().into_iter().flat_map(|address| address.0));
+                !bytes.is_empty()
             }
             _ => {
                 let number = self.number(field, text, record);
@@ -354,7 +355,7 @@ impl Parser {
                 "<" | "R" | "X" => Some(1),
                 _ => integer(text),
             },
-            SummaryField::EtherType => u16::from_str_radix(text, 16).ok().map(u64::from),
+            SummaryField::EtherType => hexadecimal(text).filter(|number| *number <= 0xffff),
             _ => match field.width() {
                 Ok(Some(1)) => limit(0xff),
                 Ok(Some(2)) => limit(0xffff),
@@ -410,9 +411,16 @@ fn binary_value(field: SummaryField, value: &[u8]) -> Input<'_> {
 /// Parses a number: decimal, or hexadecimal with `0x`.
 fn integer(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        Some(digits) => hexadecimal(digits),
         None => text.parse().ok(),
     }
+}
+
+/// Parses a hexadecimal number without prefix.
+fn hexadecimal(digits: &str) -> Option<u64> {
+    // `from_str_radix` would also accept a sign.
+    let are_digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u64::from_str_radix(digits, 16).ok().filter(|_| are_digits)
 }
 
 /// Parses an IP protocol: `T` (TCP), `U` (UDP), `I` (ICMP) or a number.
@@ -541,6 +549,39 @@ mod tests {
             let mut bytes = Vec::new();
             view(&records[0]).describe_binary(&binary, true, &mut bytes);
             assert_eq!(bytes[..4], (bytes.len() as u32).to_be_bytes());
+        }
+    }
+
+    /// Without an IP header, all bytes of the packet are payload, the Ethernet header included, as in Click.
+    #[test]
+    fn packets_of_other_protocols_read_back() {
+        let arp = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 6][..], &[7; 28]].concat();
+        let view = View {
+            data: &arp,
+            mac: Some(0),
+            network: Some(14),
+            transport: None,
+            info: Default::default(),
+            thread: 0,
+        };
+        let names = "eth_dst eth_src eth_type payload_len payload";
+        let listed: Vec<SummaryField> = super::fields(names).into_iter().map(Result::unwrap).collect();
+        let mut line = String::new();
+        view.describe(&listed, true, &mut line);
+        let (records, issues) = read(&format!("!data {names}\n{line}"), false);
+        assert_eq!((records[0].bytes.clone(), &issues[..]), (arp, &[][..]), "{line}");
+    }
+
+    #[test]
+    fn numbers_with_a_sign_are_refused() {
+        for (name, text) in [
+            ("eth_type", "+800"),
+            ("eth_src", "+2-0-0-0-0-1"),
+            ("eth_dst", "x-2-0-0-0-0-1"),
+            ("ip_len", "0x+9"),
+        ] {
+            let issues = read(&format!("!data {name}\n{text}"), false).1;
+            assert_eq!(issues, ["packet parse error"], "{name} {text}");
         }
     }
 

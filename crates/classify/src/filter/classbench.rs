@@ -96,7 +96,9 @@ fn number(word: &str) -> Option<u16> {
 fn masked_byte(word: &str) -> Option<(u8, u8)> {
     let hexadecimal = |digits: &str| {
         let digits = digits.strip_prefix("0x").or(digits.strip_prefix("0X"))?;
-        u8::from_str_radix(digits, 16).ok()
+        // `from_str_radix` would also accept a sign.
+        let are_digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u8::from_str_radix(digits, 16).ok().filter(|_| are_digits)
     };
     let (value, mask) = word.split_once('/')?;
     Some((hexadecimal(value)?, hexadecimal(mask)?))
@@ -141,6 +143,11 @@ mod tests {
             ("@10.0.0.0/8 0.0.0.0/0 9 : 8", "source ports from 9 to 8 are none", 25..27),
             ("@1.1.1.1/8 0.0.0.0/0 0 : 1 0 : 1", "protocol/mask expected instead of the end", 32..32),
             ("@1.1.1.1/8 0.0.0.0/0 0 : 1 0 : 1 6/255", "protocol/mask expected instead of '6/255'", 33..38),
+            (
+                "@1.1.1.1/8 0.0.0.0/0 0 : 1 0 : 1 0x+6/0xff",
+                "protocol/mask expected instead of '0x+6/0xff'",
+                33..42,
+            ),
         ] {
             let issue = classbench(rule).unwrap_err();
             assert_eq!((issue.text.as_str(), issue.span), (text, span), "{rule}");

@@ -40,6 +40,36 @@ fn positions_and_keywords() {
     assert_eq!(read(&["LABEL x", "LENGTH 3", "LENGTH 4"]), Ok((4, Some("x".into()), true)));
 }
 
+/// An empty argument takes its place among the positional arguments, and leaves its default, as in Click.
+#[test]
+fn empty_positional_arguments_keep_their_place() {
+    static PLACES: Class = Class {
+        name: "Test",
+        args: &[
+            ArgInfo::positional("FIRST", "unsigned", "1"),
+            ArgInfo::positional("SECOND", "unsigned", "2"),
+            ArgInfo::keyword("NAMED", "unsigned", "3"),
+            ArgInfo::rest("REST", "unsigned"),
+        ],
+        ..Class::DEFAULT
+    };
+    let read = |given: &[&str]| {
+        let mut setup = Setup::default();
+        let given = given.iter().map(|text| text.to_string()).collect();
+        let mut args = Args::new(&mut setup, &PLACES, 0, (1, 1), true, given);
+        let values: [u32; 3] = ["FIRST", "SECOND", "NAMED"].map(|name| args.value(name));
+        let rest: Vec<String> = args.rest().into_iter().map(|(_, text)| text).collect();
+        let were_given = ["FIRST", "SECOND"].map(|name| args.was_given(name));
+        args.finish().map(|()| (values, were_given, rest))
+    };
+    let rest = |texts: &[&str]| texts.iter().map(|text| text.to_string()).collect();
+    assert_eq!(read(&["", "7"]), Ok(([1, 7, 3], [false, true], rest(&[]))));
+    assert_eq!(read(&["", "", "7"]), Ok(([1, 2, 3], [false; 2], rest(&["7"]))));
+    assert_eq!(read(&["NAMED 9", " ", "7", "8"]), Ok(([1, 7, 9], [false, true], rest(&["8"]))));
+    assert_eq!(read(&["SECOND 7", "", "8"]), Ok(([1, 7, 3], [false, true], rest(&["8"]))));
+    assert_eq!(read(&[""]), Ok(([1, 2, 3], [false; 2], rest(&[]))));
+}
+
 #[test]
 fn arguments_that_are_given_several_times() {
     static SEVERAL: Class = Class {
@@ -118,6 +148,7 @@ fn all_errors_at_once() {
         ]
     );
     assert_eq!(read(&[]).unwrap_err(), ["LENGTH: required argument missing"]);
+    assert_eq!(read(&["", "x"]).unwrap_err(), ["LENGTH: required argument missing"]);
     assert_eq!(
         read(&["5000000000"]).unwrap_err(),
         ["LENGTH: 5000000000 is too large; the most is 4294967295"]

@@ -12,7 +12,7 @@ use element::class::{ANY_HANDLER, Access};
 use element::ports::{self, Processing};
 use element::{Class, Core, Element, ElementId, OutputStream, Rights};
 
-use crate::control::Control;
+use crate::control::{Control, Rebuilder};
 use crate::graph_copy::GraphCopy;
 use crate::host::WorkerHost;
 use crate::team::Team;
@@ -130,7 +130,7 @@ fn global(
     control: &Control,
     team: Option<&Team>,
 ) -> impl Iterator<Item = (&'static str, Access)> + use<> {
-    let (swaps, several) = (control.rebuild.is_some(), graph.setup.workers > 1);
+    let (swaps, several) = (!matches!(control.rebuild, Rebuilder::None), graph.setup.workers > 1);
     let displaces = team.is_some_and(|team| team.displacement.get().is_some());
     GLOBAL.iter().copied().filter(move |&(name, _)| match name {
         HOTCONFIG => swaps,

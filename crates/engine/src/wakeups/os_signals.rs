@@ -1,11 +1,24 @@
 //! Signals of the operating system that elements wait for.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use element::ElementId;
 use signal_hook::SigId;
+
+/// The signals for which elements of this process wait or have waited, at any worker, by number. The process
+/// keeps its handler of a signal even if no element waits any more.
+static AWAITED: Mutex<BTreeMap<i32, Awaited>> = Mutex::new(BTreeMap::new());
+
+#[derive(Default)]
+struct Awaited {
+    /// The number of elements that wait for the signal.
+    elements: usize,
+    /// True if no element waits, so that the signal has the effect that it has by default.
+    has_default_effect: Arc<AtomicBool>,
+}
 
 /// The operating-system signals that elements wait for. A signal handler only sets a flag, and the driver
 /// checks the flags.
@@ -36,8 +49,14 @@ impl OsSignals {
                 return Err(io::ErrorKind::InvalidInput.into());
             }
             let raised = Arc::new(AtomicBool::new(false));
-            let handler = signal_hook::flag::register(number, Arc::clone(&raised))?;
-            self.entries.push(Entry { element, number, raised, handler });
+            change(number, 1);
+            match signal_hook::flag::register(number, Arc::clone(&raised)) {
+                Ok(handler) => self.entries.push(Entry { element, number, raised, handler }),
+                Err(error) => {
+                    change(number, -1);
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }
@@ -78,11 +97,105 @@ impl OsSignals {
 impl Entry {
     fn end(self) {
         signal_hook::low_level::unregister(self.handler);
+        change(self.number, -1);
     }
+}
+
+/// Changes the number of elements that wait for a signal. If none is left, the signal has its default effect
+/// again, which ends the process for most signals. There are three exceptions: the driver itself handles the
+/// [`INTERRUPTS`](OsSignals::INTERRUPTS); a signal stays ignored if it was ignored when the process started,
+/// as SIGHUP is with `nohup`; and a real-time signal stays without effect.
+fn change(number: i32, by: isize) {
+    let mut awaited = AWAITED.lock().unwrap_or_else(PoisonError::into_inner);
+    let Awaited { elements, has_default_effect } = awaited.entry(number).or_insert_with(|| {
+        let awaited = Awaited::default();
+        if !OsSignals::INTERRUPTS.contains(&number) && !is_ignored(number) {
+            let condition = Arc::clone(&awaited.has_default_effect);
+            // An error says that the signal has no default effect that could be restored.
+            let _ = signal_hook::flag::register_conditional_default(number, condition);
+        }
+        awaited
+    });
+    *elements = elements.saturating_add_signed(by);
+    has_default_effect.store(*elements == 0, Ordering::SeqCst);
+}
+
+/// True if the process ignores a signal at present.
+fn is_ignored(number: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    (1..=64).contains(&number) && mask >> (number - 1) & 1 == 1
 }
 
 impl Drop for OsSignals {
     fn drop(&mut self) {
         self.entries.drain(..).for_each(Entry::end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use signal_hook::consts::{SIGUSR1, SIGUSR2, SIGWINCH};
+
+    use super::*;
+
+    /// The environment variable that tells the test that it runs in a process of its own, and what to do.
+    const STEP: &str = "TIDEGATE_TEST_OF_SIGNALS";
+
+    /// Waits for signals and stops waiting; then raises the signal that ends the process.
+    fn end_by(step: &str) -> io::Result<()> {
+        let raise = signal_hook::low_level::raise;
+        let [mut one, mut other] = [OsSignals::default(), OsSignals::default()];
+        one.set(1, SIGUSR1, true)?;
+        other.set(2, SIGUSR1, true)?;
+        raise(SIGUSR1)?;
+        assert_eq!((one.take(), other.take()), (vec![(1, SIGUSR1)], vec![(2, SIGUSR1)]));
+        // One element is left that waits.
+        one.set(1, SIGUSR1, false)?;
+        raise(SIGUSR1)?;
+        assert_eq!((one.take(), other.take()), (vec![], vec![(2, SIGUSR1)]));
+        // Signals without an effect, and signals that the driver handles, end nothing.
+        for number in [SIGWINCH, OsSignals::INTERRUPTS[0]] {
+            one.set(1, number, true)?;
+            one.set(1, number, false)?;
+            raise(number)?;
+        }
+        match step {
+            "off" => other.set(2, SIGUSR1, false)?,
+            "on again" => {
+                other.set(2, SIGUSR1, false)?;
+                other.set(2, SIGUSR1, true)?;
+                raise(SIGUSR1)?;
+                assert_eq!(other.take(), [(2, SIGUSR1)]);
+                drop(other);
+            }
+            _ => {
+                one.set(1, SIGUSR2, true)?;
+                drop(one);
+                raise(SIGUSR2)?;
+            }
+        }
+        raise(SIGUSR1)
+    }
+
+    #[test]
+    fn a_signal_has_its_effect_again_when_no_element_waits() {
+        if let Ok(step) = std::env::var(STEP) {
+            end_by(&step).unwrap();
+            // Reached only if no signal has ended the process.
+            std::process::exit(77);
+        }
+        let name = "wakeups::os_signals::tests::a_signal_has_its_effect_again_when_no_element_waits";
+        let ended_by = |step: &str| {
+            let mut test = Command::new(std::env::current_exe().unwrap());
+            test.args(["--exact", name]).env(STEP, step).output().unwrap().status.signal()
+        };
+        assert_eq!(ended_by("off"), Some(SIGUSR1));
+        assert_eq!(ended_by("on again"), Some(SIGUSR1));
+        assert_eq!(ended_by("the end of the run"), Some(SIGUSR2));
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use element::{CallOrigin, OutputStream, Timestamp};
+use element::{Call, CallOrigin, Class, Cx, Effects, Element, OutputStream, Timestamp};
 use engine::{ClockKind, Configured, End, Options, Plan, Rebuilt, Sink, Worker};
 
 fn build(text: &str) -> Result<(Arc<Plan>, Configured), String> {
@@ -14,7 +14,7 @@ fn build(text: &str) -> Result<(Arc<Plan>, Configured), String> {
     if !diagnostics.is_empty() {
         return Err(diagnostics.iter().map(|d| d.render(&sources)).collect());
     }
-    let registry = testkit::registry();
+    let registry = testkit::registry().with(&[&EAGER]);
     let all =
         |problems: Vec<engine::Problem>| problems.iter().map(|p| p.render(&sources)).collect::<String>();
     let plan = Arc::new(Plan::new(graph, &registry).map_err(all)?);
@@ -252,4 +252,44 @@ fn turns_of_a_mapper_go_on() {
         "{}",
         values[0]
     );
+}
+
+/// An element that writes `hotconfig` while it is initialized, and prints the error.
+static EAGER: Class = Class {
+    name: "TestEager",
+    ports: "0/0",
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(Eager))
+    },
+    ..Class::DEFAULT
+};
+
+struct Eager;
+
+impl Element for Eager {
+    fn effects(&self) -> Effects {
+        Effects::default()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let call = Call::new(None, "hotconfig", "Idle -> Discard");
+        let is_there = cx.graph().has_handler(&call, true);
+        let error = cx.handlers().write(&call).unwrap_err();
+        cx.messages().message(format_args!("{is_there}: {error}\n"));
+        Ok(())
+    }
+}
+
+/// The elements of the second graph are initialized while the first still runs. An element that then writes
+/// `hotconfig` learns that it is too early; later the handler can be written.
+#[test]
+fn a_graph_that_is_being_built_builds_no_other() {
+    let (_, text) = run(
+        "Script(wait 1s, write hotconfig SECOND)",
+        "TestEager; Script(wait 1s, write hotconfig \"Idle -> x\", print \"later\", stop)",
+        &[],
+    );
+    assert!(text.starts_with("true: another configuration is being built already\n"), "{text}");
+    assert!(text.contains("undeclared element 'x'") && text.ends_with("later\n"), "{text}");
 }

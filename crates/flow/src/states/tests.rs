@@ -102,6 +102,50 @@ fn what_was_closed_stays_readable_for_a_while() {
     assert!(other.get(0, &key(2), hash(2)).is_some());
 }
 
+proptest! {
+    /// Opens, closes and removes connections in any order, at times that ascend: those that stay closed for
+    /// [`LINGER`] end in the order in which they were closed, and no others.
+    #[test]
+    fn closed_connections_end_in_order(steps in prop::collection::vec((0u32..6, 0u8..5, 0i64..4), 0..60)) {
+        let [mut one, _] = two(6);
+        let mut now = secs(100);
+        // The open connections, and the closed ones in the order in which they were closed.
+        let (mut opened, mut closed) = (Vec::<u32>::new(), Vec::<(Timestamp, u32)>::new());
+        for (n, step, later) in steps {
+            now = now + secs(later);
+            let id = one.get_local(&key(n), hash(n)).map(|(id, _)| id);
+            prop_assert_eq!(id.is_some(), opened.contains(&n) || closed.iter().any(|(_, other)| *other == n));
+            match (step, id) {
+                (0 | 1, Some(id)) => {
+                    one.close_local(id, now);
+                    if opened.contains(&n) {
+                        closed.push((now + LINGER, n));
+                    }
+                    opened.retain(|other| *other != n);
+                }
+                (2, Some(id)) => {
+                    prop_assert_eq!(one.remove_local(id), Some([n.into(); 3]));
+                    opened.retain(|other| *other != n);
+                    closed.retain(|(_, other)| *other != n);
+                }
+                _ => {
+                    one.insert_local(&key(n), hash(n), &[n.into(); 3], now).unwrap();
+                    closed.retain(|(_, other)| *other != n);
+                    opened.retain(|other| *other != n);
+                    opened.push(n);
+                }
+            }
+            let mut ended = Vec::new();
+            one.expire_local(now, secs(10_000), 10, |_, [value, ..]| ended.push(value as u32));
+            let expected: Vec<u32> =
+                closed.iter().filter(|(due, _)| *due <= now).map(|(_, n)| *n).collect();
+            prop_assert_eq!(ended, expected);
+            closed.retain(|(due, _)| *due > now);
+            prop_assert_eq!(one.len(), opened.len() + closed.len());
+        }
+    }
+}
+
 /// Opens two flows at very different times since 1970 and has another core see one of them 40 s later: the
 /// stamp is exact to one tick, and only the flow that was not seen expires.
 #[test]

@@ -18,7 +18,7 @@
 //!   when the driver is about to stop (see DriverManager). SIGNAL and names or numbers of signals
 //!   (`SIGNAL INT USR1`): when the process receives one of these signals, which then has no other effect. A
 //!   script that ends with `end` or `stop` waits for the signal again. A script that ends otherwise, or
-//!   waits, no longer waits for that signal.
+//!   waits, no longer waits for that signal, which then has its usual effect: most signals end the process.
 //!
 //! ## Instructions
 //! Instructions that are shown with `[q]` have a second form, such as `setq`, that removes a layer of quotes

@@ -1,5 +1,7 @@
 //! Tests of the store.
 
+use std::num::NonZeroU64;
+
 use super::*;
 use crate::slot::{Base, SLOT_STRIDE};
 
@@ -37,6 +39,55 @@ fn annotations_are_those_that_were_stored_however_often_they_are_written() {
     let packet = pool.packet(b"fresh").unwrap();
     assert_eq!(packet.annotations(), &Annotations::CLEAR);
     pool.free(packet);
+}
+
+/// Two packets may have the same annotation area and differ in the fields beside it.
+#[test]
+fn offloads_and_parked_payloads_are_those_of_each_packet() {
+    let mut pool = pool();
+    pool.use_annotations(true);
+    for restore in [WRITTEN, Restore { copies: true, ..WRITTEN }] {
+        let mut store = Store::new(restore);
+        for number in 0..4u16 {
+            let mut packet = pool.packet(b"packet").unwrap();
+            packet.annotations_mut().virtio.gso_size = number / 2;
+            packet.annotations_mut().parked = u32::from(number % 2);
+            assert!(store.insert(packet, &mut pool));
+        }
+        for round in 0..3 {
+            for number in 0..4u16 {
+                let mut packet = lend(&mut store, usize::from(number), &mut pool).unwrap();
+                let found = (packet.annotations().virtio.gso_size, packet.annotations().parked);
+                assert_eq!(found, (number / 2, u32::from(number % 2)), "packet {number} in round {round}");
+                packet.annotations_mut().virtio.gso_size = 9;
+                packet.annotations_mut().parked = 9;
+                pool.free(packet);
+            }
+        }
+        assert_eq!(store.release(&mut pool), 4);
+    }
+}
+
+/// The flow of a stored packet may have ended before the packet is lent.
+#[test]
+fn flow_marks_are_not_stored() {
+    let mut pool = pool();
+    let mark = |lower: u64| NonZeroU64::new(7 << 32 | lower);
+    let mut store = Store::new(WRITTEN);
+    for length in [6, 5000] {
+        let mut packet = pool.packet(&vec![1; length]).unwrap();
+        packet.set_flow_mark(mark(5));
+        assert!(store.insert(packet, &mut pool));
+    }
+    for _ in 0..3 {
+        for number in 0..2 {
+            let mut packet = lend(&mut store, number, &mut pool).unwrap();
+            assert_eq!(packet.flow_mark(), None, "packet {number}");
+            packet.set_flow_mark(mark(9));
+            pool.free(packet);
+        }
+    }
+    assert_eq!(store.release(&mut pool), 2);
 }
 
 #[test]

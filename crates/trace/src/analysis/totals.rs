@@ -127,19 +127,23 @@ pub struct SizeStep {
     pub bytes: f64,
 }
 
+/// The number of steps of the cumulative distribution: the largest is 3 times 2^62 bytes.
+const STEPS: usize = 127;
+
 impl FlowSizes {
     fn of<'a>(flows: impl Iterator<Item = &'a Amount>) -> FlowSizes {
         let (mut packets, mut bytes) = (Histogram::default(), Histogram::default());
         // The number of flows and their bytes, for each step of the size: two steps per power of two.
-        let mut steps = [(0u64, 0u64); 128];
-        let limit = |step: usize| match step % 2 {
-            0 => 1u64 << (step / 2),
-            _ => (1u64 << (step / 2)) + (1u64 << (step / 2) >> 1),
+        let mut steps = [(0u64, 0u64); STEPS];
+        let limit = |step: usize| match step {
+            0 => 1,
+            _ if step % 2 == 1 => 1u64 << step.div_ceil(2),
+            _ => 3u64 << (step / 2 - 1),
         };
         for flow in flows {
             packets.add(flow.packets);
             bytes.add(flow.bytes);
-            let step = (0..128).find(|&step| flow.bytes <= limit(step)).unwrap_or(127);
+            let step = (0..STEPS).find(|&step| flow.bytes <= limit(step)).unwrap_or(STEPS - 1);
             steps[step].0 += 1;
             steps[step].1 += flow.bytes;
         }
@@ -158,5 +162,27 @@ impl FlowSizes {
             SizeStep { up_to: limit(step), flows, bytes }
         });
         FlowSizes { cdf: cdf.collect(), packets: packets.summary(), bytes: bytes.summary() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_steps_of_flow_sizes_ascend() {
+        let flows = |sizes: &[u64]| {
+            let amounts: Vec<Amount> = sizes.iter().map(|&bytes| Amount { packets: 1, bytes }).collect();
+            FlowSizes::of(amounts.iter()).cdf
+        };
+        let steps = |sizes: &[u64]| -> Vec<(u64, f64)> {
+            flows(sizes).iter().map(|step| (step.up_to, step.flows)).collect()
+        };
+        assert_eq!(steps(&[1, 12]), [(1, 0.5), (2, 0.5), (3, 0.5), (4, 0.5), (6, 0.5), (8, 0.5), (12, 1.0)]);
+        assert_eq!(steps(&[2]), [(1, 0.0), (2, 1.0)]);
+        assert_eq!(steps(&[3, 5]), [(2, 0.0), (3, 0.5), (4, 0.5), (6, 1.0)]);
+        let all = flows(&[1, u64::MAX / 2]);
+        assert!(all.windows(2).all(|pair| pair[0].up_to < pair[1].up_to), "{all:?}");
+        assert_eq!(all.last().map(|step| (step.up_to, step.flows)), Some((1 << 63, 1.0)));
     }
 }

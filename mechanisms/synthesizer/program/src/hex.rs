@@ -9,7 +9,14 @@ pub fn digits(bytes: &[u8]) -> String {
 /// odd.
 pub fn bytes(digits: &str) -> Option<Vec<u8>> {
     let pairs = (0..digits.len()).step_by(2);
-    pairs.map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()).collect()
+    pairs.map(|at| u8::try_from(number(digits.get(at..at + 2)?)?).ok()).collect()
+}
+
+/// Parses a hexadecimal number; `None` if a character is no digit, or if the number is too large.
+pub fn number(digits: &str) -> Option<u128> {
+    // `from_str_radix` would also accept a sign.
+    let are_digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u128::from_str_radix(digits, 16).ok().filter(|_| are_digits)
 }
 
 #[cfg(test)]
@@ -21,5 +28,7 @@ mod tests {
         assert_eq!(bytes(&digits(&[0, 1, 0xfe])), Some(vec![0, 1, 0xfe]));
         assert_eq!(bytes("1"), None);
         assert_eq!(bytes("zz"), None);
+        assert_eq!(bytes("+f"), None);
+        assert_eq!(bytes("ä"), None);
     }
 }

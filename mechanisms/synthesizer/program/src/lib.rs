@@ -251,7 +251,7 @@ pub enum Exit {
     /// The packets leave by this output of the program.
     Output(usize),
     /// The program drops the packets for this reason. The drop is counted at the last element of the class's
-    /// path, or, unless all replaced elements are in the graph, at the program's element.
+    /// path, or, if there is none or it is not in the graph, at the program's element.
     Drop(DropReason),
 }
 

@@ -44,9 +44,8 @@ use crate::machine_code::MachineCode;
 /// The maximum nesting depth of conditions that the parser accepts, so that its recursion is bounded.
 const DEEPEST: usize = 200;
 
-/// The maximum distance in bytes of an offset from the start of a packet that the parser accepts. Offsets of
-/// `ipsum` questions and starts of bypassed elements are not limited. The distance is far beyond the end of
-/// any slot, and small enough that sums of offsets cannot overflow.
+/// The maximum distance in bytes of an offset from the start of a packet that the parser accepts. The
+/// distance is far beyond the end of any slot, and small enough that sums of offsets cannot overflow.
 const FARTHEST: i32 = 1 << 16;
 
 /// Returns the text of a program: its lines with commas between them, as the arguments of an element in a
@@ -343,7 +342,7 @@ fn read_question(word: &str) -> Option<Question> {
         "length" => Question::Length,
         "type" => Question::Kind,
         _ if word.starts_with("0<=") => Question::AtLeastZero(read_sum(&word[3..])?),
-        _ if word.starts_with("ipsum") => Question::RightChecksum { offset: word[5..].parse().ok()? },
+        _ if word.starts_with("ipsum") => Question::RightChecksum { offset: read_offset(&word[5..])? },
         _ if word.starts_with("list") => Question::List(word[4..].parse().ok()?),
         _ if word.starts_with("step") && !word.contains('.') => {
             Question::Leased { step: word[4..].parse().ok()?, what: LeasedProperty::Output }
@@ -405,7 +404,7 @@ fn read_sum(text: &str) -> Option<AnswerSum> {
     for piece in &pieces[1..] {
         let (factor, rest) = piece.split_once('*')?;
         let (question, mask) = match rest.split_once('&') {
-            Some((question, mask)) => (question, u128::from_str_radix(mask.strip_prefix("0x")?, 16).ok()?),
+            Some((question, mask)) => (question, crate::hex::number(mask.strip_prefix("0x")?)?),
             None => (rest, u128::MAX),
         };
         let question = read_question(question)?;
@@ -433,15 +432,20 @@ fn read_list(words: &mut Words<'_>) -> Option<OrderedRules> {
 
 fn read_step(words: &mut Words<'_>) -> Option<Step> {
     (words.next()? == "of").then_some(())?;
-    let mut numbers = words.next()?.split('.');
-    let mut number = || numbers.next()?.parse::<usize>().ok();
-    let (element, input, case) = (number()?, number()?, number()?);
+    let (element, input, case) = read_way(words.next()?)?;
     (words.next()? == "behind").then_some(())?;
     let after = match words.next()? {
         "-" => None,
         after => Some(after.parse().ok()?),
     };
-    Some(Step { element: u32::try_from(element).ok()?, input, case, after, before: read_class(words)? })
+    Some(Step { element, input, case, after, before: read_class(words)? })
+}
+
+/// Parses an element, its input and the case of its declaration, as in `3.0.5`.
+fn read_way(word: &str) -> Option<(u32, usize, usize)> {
+    let (element, rest) = word.split_once('.')?;
+    let (input, case) = rest.split_once('.')?;
+    Some((element.parse().ok()?, input.parse().ok()?, case.parse().ok()?))
 }
 
 fn read_condition(words: &mut Words<'_>, depth: usize) -> Option<Condition> {
@@ -476,7 +480,7 @@ fn read_test(header: &str, text: &str) -> Option<Test> {
         None => (field, false),
     };
     let (field, mask) = match field.split_once('&') {
-        Some((field, mask)) => (field, Some(u32::from_str_radix(mask, 16).ok()?)),
+        Some((field, mask)) => (field, Some(crate::hex::number(mask)?.try_into().ok()?)),
         None => (field, None),
     };
     let (offset, length) = slash(field)?;
@@ -553,8 +557,8 @@ fn read_part(class: &mut TrafficClass, words: &mut Words<'_>) -> Option<()> {
         "mask" => {
             let place = read_place(words.next()?)?;
             let from = read_place(words.next()?)?;
-            let [and, or] = [words.next()?, words.next()?].map(|bits| u8::from_str_radix(bits, 16).ok());
-            class.writes.push(Write { place, value: WrittenValue::Masked(from, and?, or?) });
+            let mut bits = || u8::try_from(crate::hex::number(words.next()?)?).ok();
+            class.writes.push(Write { place, value: WrittenValue::Masked(from, bits()?, bits()?) });
         }
         "sum" => {
             let header = read_offset(words.next()?)?;
@@ -578,16 +582,12 @@ fn read_part(class: &mut TrafficClass, words: &mut Words<'_>) -> Option<()> {
         "via" => {
             for word in words.by_ref() {
                 let (way, start) = word.split_once('@')?;
-                let cut = start.ends_with('e');
-                let start = start.trim_end_matches('e');
-                let mut numbers = way.split('.');
-                class.path.push(Passed {
-                    element: numbers.next()?.parse().ok()?,
-                    input: numbers.next()?.parse().ok()?,
-                    case: numbers.next()?.parse().ok()?,
-                    start: start.parse().ok()?,
-                    cut,
-                });
+                let (start, cut) = match start.strip_suffix('e') {
+                    Some(start) => (start, true),
+                    None => (start, false),
+                };
+                let (element, input, case) = read_way(way)?;
+                class.path.push(Passed { element, input, case, start: read_offset(start)?, cut });
             }
         }
         _ => return None,
@@ -595,9 +595,36 @@ fn read_part(class: &mut TrafficClass, words: &mut Words<'_>) -> Option<()> {
     Some(())
 }
 
-/// Checks that the nodes, classes, outputs, lists, steps and elements exist that a program refers to; steps
-/// in writes are not checked. Also checks that nodes only lead to nodes with a higher index, and that each
-/// list has rules. The error names the line of the text, or the element of the list.
+/// Returns an index among `steps` steps that a question refers to although there is no such step; `None` if
+/// the question refers to none.
+fn missing_step(question: &Question, steps: usize) -> Option<u16> {
+    match question {
+        Question::Leased { step, .. } => Some(*step).filter(|step| usize::from(*step) >= steps),
+        Question::AtLeastZero(sum) => missing_in_sum(sum, steps),
+        _ => None,
+    }
+}
+
+fn missing_in_sum(sum: &AnswerSum, steps: usize) -> Option<u16> {
+    sum.variables().find_map(|question| missing_step(question, steps))
+}
+
+/// Returns an index like [`missing_step`], for the end and the writes of a class.
+fn missing_in_class(class: &TrafficClass, steps: usize) -> Option<u16> {
+    let places = class.writes.iter().flat_map(|write| {
+        [Some(write.place), write.value.from().map(|(place, _)| place)].into_iter().flatten()
+    });
+    let written = places.filter_map(|place| match place {
+        ByteLocation::Leased(step, _) => Some(step),
+        ByteLocation::Byte(_) | ByteLocation::Annotation(_) => None,
+    });
+    let end = class.end.as_ref().and_then(|end| missing_in_sum(end, steps));
+    end.or_else(|| written.into_iter().find(|step| usize::from(*step) >= steps))
+}
+
+/// Checks that the nodes, classes, outputs, lists, steps and elements exist that a program refers to. Also
+/// checks that nodes only lead to nodes with a higher index, and that each list has rules. The error names
+/// the line of the text, or the element of the list.
 fn sound(program: &Program) -> Result<(), String> {
     let (nodes, classes) = (program.nodes.len(), program.classes.len());
     let leads = |from: Option<usize>, next: Next| match next {
@@ -621,9 +648,7 @@ fn sound(program: &Program) -> Result<(), String> {
         {
             return Err(format!("n{number}: there is no list {list}"));
         }
-        if let Question::Leased { step, .. } = &node.question
-            && usize::from(*step) >= program.steps.len()
-        {
+        if let Some(step) = missing_step(&node.question, program.steps.len()) {
             return Err(format!("n{number}: there is no step {step}"));
         }
     }
@@ -633,6 +658,9 @@ fn sound(program: &Program) -> Result<(), String> {
         }
         if step.element as usize >= program.elements.len() {
             return Err(format!("s{number}: its element has no name"));
+        }
+        if let Some(step) = missing_in_class(&step.before, program.steps.len()) {
+            return Err(format!("s{number}: there is no step {step}"));
         }
     }
     for (number, class) in program.classes.iter().enumerate() {
@@ -646,9 +674,17 @@ fn sound(program: &Program) -> Result<(), String> {
         if class.path.iter().any(|passed| passed.element as usize >= program.elements.len()) {
             return Err(format!("c{number}: it passes an element without a name"));
         }
+        if let Some(step) = missing_in_class(class, program.steps.len()) {
+            return Err(format!("c{number}: there is no step {step}"));
+        }
     }
     if program.otherwise >= program.outputs {
         return Err(format!("OTHERWISE {}: there is no such output", program.otherwise));
+    }
+    for (number, list) in program.lists.iter().enumerate() {
+        if let Some(step) = list.end.as_ref().and_then(|end| missing_in_sum(end, program.steps.len())) {
+            return Err(format!("l{number}: there is no step {step}"));
+        }
     }
     let elements = program.elements.len();
     match program.lists.iter().find(|list| list.element as usize >= elements || list.rules.is_empty()) {
@@ -662,11 +698,14 @@ mod tests {
     #[test]
     fn what_is_far_from_any_packet_is_refused() {
         let read = |class: &str| {
-            let lines = ["LAYOUT ANY 0 - -", "START c0", class].map(String::from);
+            let lines = ["LAYOUT ANY 0 - -", "PASSING a", "START c0", class].map(String::from);
             super::read(&lines, 1)
         };
         assert!(read("c0 at 14; put 0 01020304; sum 14 22; out 0").is_ok());
+        assert!(read("c0 at 14; out 0; via 0.0.0@14e 0.0.0@-14").is_ok());
         for class in [
+            "c0 at 0; out 0; via 0.0.0@-2147483648",
+            "c0 at 0; put 0 01; out 0; via 0.0.0@65537",
             "c0 at 0; put 2147483644 01020304; out 0",
             "c0 at 2147483647; out 0",
             "c0 at 0; put 0 01; sum 2147483640 22; out 0",
@@ -675,6 +714,60 @@ mod tests {
         ] {
             assert!(read(class).is_err(), "{class}");
         }
+        let asks = |question: &str| {
+            let node = format!("n0 {question} 0:c0 *:c0");
+            let lines = ["LAYOUT ANY 0 - -", "START n0", &node, "c0 at 0; out 0"].map(String::from);
+            super::read(&lines, 1)
+        };
+        assert!(asks("ipsum14").is_ok());
+        for question in ["ipsum2147483647", "ipsum-2147483648", "0<=1+1*ipsum2147483647", "70000/1"] {
+            assert!(asks(question).is_err(), "{question}");
+        }
+    }
+
+    #[test]
+    fn words_that_only_resemble_a_line_are_refused() {
+        let read = |class: &str| {
+            let lines = ["LAYOUT ANY 0 - -", "PASSING a", "START c0", class].map(String::from);
+            super::read(&lines, 1)
+        };
+        assert!(read("c0 at 0; put 0 0f; mask 1 1 0f f0; out 0; via 0.0.0@0e").is_ok());
+        for class in [
+            "c0 at 0; put 0 +f; out 0",
+            "c0 at 0; mask 1 1 +f 10; out 0",
+            "c0 at 0; mask 1 1 0f +0; out 0",
+            "c0 at 0; end 14+1*16/2&0x+f; out 0",
+            "c0 at 0; out 0; via 0.0.0.0@0",
+            "c0 at 0; out 0; via 0.0.0@0ee",
+        ] {
+            assert!(read(class).is_err(), "{class}");
+        }
+    }
+
+    #[test]
+    fn steps_that_do_not_exist_are_refused() {
+        let read = |lines: &[&str]| {
+            let first = ["LAYOUT ANY 0 - -", "PASSING a", "s0 of 0.0.0 behind - at 0; out 0"];
+            let lines: Vec<String> = first.iter().chain(lines).map(|line| line.to_string()).collect();
+            super::read(&lines, 1)
+        };
+        assert_eq!(read(&["START c0", "c0 at 0; copy 0 step0.0/4; out 0"]).map(|_| ()), Ok(()));
+        for (part, why) in [
+            ("copy 0 step1.0/4", "c0: there is no step 1"),
+            ("add 0 step1.0/4 1", "c0: there is no step 1"),
+            ("mask 0 step1.0 0f 10", "c0: there is no step 1"),
+            ("put step1.0 01", "c0: there is no step 1"),
+            ("end 0+1*step1.0/2", "c0: there is no step 1"),
+        ] {
+            let class = format!("c0 at 0; {part}; out 0");
+            assert_eq!(read(&["START c0", &class]).unwrap_err(), why, "{part}");
+        }
+        let node = ["START n0", "n0 0<=1+1*step1 0:c0 *:c0", "c0 at 0; out 0"];
+        assert_eq!(read(&node).unwrap_err(), "n0: there is no step 1");
+        let list = ["l0 of 0 0 at 0 20 end 0+1*step1.0/2", "r 0 0 yes", "START c0", "c0 at 0; out 0"];
+        assert_eq!(read(&list).unwrap_err(), "l0: there is no step 1");
+        let step = ["s1 of 0.0.0 behind 0 at 0; copy 0 step2.0/4; out 0", "START c0", "c0 at 0; out 0"];
+        assert_eq!(read(&step).unwrap_err(), "s1: there is no step 2");
     }
 
     #[test]

@@ -298,7 +298,8 @@ impl Operation {
             debug_assert!(is_shorter, "an earlier question has checked the length");
         }
         if let Some(end) = single.and_then(|single| single.end) {
-            packet.truncate(usize::try_from(end - i64::from(self.start)).unwrap_or(0));
+            let length = end.saturating_sub(i64::from(self.start));
+            packet.truncate(usize::try_from(length).unwrap_or(0));
         }
         packet.mark(&self.marks);
         if self.stamped {

@@ -68,7 +68,7 @@ use crate::graph::OTHERWISE;
 use crate::groups::Groups;
 use crate::interpreter::{Interpreter, Scratch};
 use crate::leaving::Leaving;
-use program::{Exit, Program, Step, cost, declare, text};
+use program::{Exit, Program, Step, TrafficClass, cost, declare, text};
 
 /// The element class `Synthesized`.
 pub static CLASS: Class = Class {
@@ -118,18 +118,25 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         rules: program.lists.iter().map(|list| RuleCounts::new(list.rules.len())).collect(),
         passed: vec![0; program.classes.len()],
         ends: program.classes.iter().map(|class| class.exit).collect(),
+        counted_elsewhere: program.classes.iter().map(|class| is_counted_by(class, &elements)).collect(),
         saved: vec![0; program.classes.len()],
         fallback: Fallback::Elements,
         balance: Balance::new(true, 0),
         program: Arc::new(program),
         runner: None,
         flows: None,
-        tells: elements.iter().all(Option::is_some),
         elements,
         scratch: Scratch::default(),
         leaving: Leaving::new(args.outputs()),
         is_outdated: false,
     }))
+}
+
+/// True if a class drops its packets, and the last element that they bypass is in the graph: that element
+/// then counts the drops. `elements` are the replaced elements, by their index in the program.
+fn is_counted_by(class: &TrafficClass, elements: &[Option<ElementId>]) -> bool {
+    let last = class.path.last().and_then(|passed| elements.get(passed.element as usize));
+    matches!(class.exit, Exit::Drop(_)) && matches!(last, Some(Some(_)))
 }
 
 /// Counts of the packets of one class since the replaced elements were last notified ([`Element::settle`]).
@@ -203,6 +210,8 @@ struct Synthesized {
     program: Arc<Program>,
     /// By class: the output or the drop reason.
     ends: Vec<Exit>,
+    /// By class: true if its packets are dropped, and the element that would have dropped them counts this.
+    counted_elsewhere: Vec<bool>,
     /// By class: the number of instructions that the program saves per packet, compared with the fallback.
     saved: Vec<i64>,
     balance: Balance,
@@ -212,9 +221,6 @@ struct Synthesized {
     /// The replaced elements, by their index in the program; `None` for an element that is not in the
     /// graph.
     elements: Vec<Option<ElementId>>,
-    /// True if all replaced elements are in the graph. Then a drop by the program is counted at the element
-    /// that would have dropped the packet.
-    tells: bool,
     /// By class: the packets of which the replaced elements have not been notified. `rules` has such packets
     /// by list and rule.
     counts: Vec<Count>,
@@ -236,10 +242,10 @@ struct ExitSummary {
 }
 
 impl ExitSummary {
-    /// Adds the exit of some packets of the batch. With `tells`, a packet that the program drops leaves the
-    /// batch here, because the element that it bypassed counts the drop.
-    fn add(&mut self, exit: Exit, tells: bool) {
-        if tells && matches!(exit, Exit::Drop(_)) {
+    /// Adds the exit of some packets of the batch. If `is_counted_elsewhere`, the packets end here, because
+    /// the element that they bypassed counts the drop.
+    fn add(&mut self, exit: Exit, is_counted_elsewhere: bool) {
+        if is_counted_elsewhere {
             self.has_ended = true;
         } else {
             self.is_mixed |= self.other.is_some_and(|other| other != exit);
@@ -271,10 +277,10 @@ impl Synthesized {
     /// leave the batch first. Returns the batch if all remaining packets leave by output 0, so that the
     /// engine forwards it without an emission.
     fn leave(&mut self, cx: &mut Cx<'_>, mut batch: Batch, exits: ExitSummary) -> Option<Batch> {
-        let Synthesized { program, ends, scratch, leaving, tells, .. } = self;
+        let Synthesized { program, ends, counted_elsewhere, scratch, leaving, .. } = self;
         let otherwise = Exit::Output(program.otherwise);
         let exit = |class: u32| ends.get(class as usize).copied().unwrap_or(otherwise);
-        let has_ended = |class: u32| *tells && matches!(exit(class), Exit::Drop(_));
+        let has_ended = |class: u32| counted_elsewhere.get(class as usize) == Some(&true);
         let classes = &scratch.classes;
         if exits.has_ended {
             if exits.other.is_none() {
@@ -321,7 +327,7 @@ impl Element for Synthesized {
         let lessors = self.program.steps.iter().map(lessor).collect::<Option<Vec<_>>>().unwrap_or_default();
         self.flows = FlowCache::new(&self.program, lessors, cx.hash_seed());
         // Without the elements in the graph, the program has to take all packets, whatever they cost.
-        let is_only_way = !self.tells || self.elements.is_empty();
+        let is_only_way = self.elements.is_empty() || self.elements.contains(&None);
         self.balance = Balance::new(self.program.always || is_only_way, cx.hash_seed());
         self.weigh();
         let reached: Vec<_> = (0..cx.outputs()).map(|output| cx.graph().reached(output)).collect();
@@ -341,7 +347,7 @@ impl Element for Synthesized {
             scratch,
             flows,
             counts,
-            tells,
+            counted_elsewhere,
             is_outdated,
             ..
         } = &mut *self;
@@ -371,7 +377,7 @@ impl Element for Synthesized {
         let mut exits = ExitSummary::default();
         let others = came - groups.sort(classes, counts.len());
         if others > 0 {
-            exits.add(otherwise, *tells);
+            exits.add(otherwise, false);
         }
         if *fallback == Fallback::Elements {
             all_saved -= others as i64 * cost::PROGRAM;
@@ -387,10 +393,10 @@ impl Element for Synthesized {
             let carried = operation.carry_out(&mut batch, places, flows.as_deref(), now, refused);
             for &place in refused.iter() {
                 classes[usize::from(place)] = OTHERWISE;
-                exits.add(otherwise, *tells);
+                exits.add(otherwise, false);
             }
             if !places.is_empty() {
-                exits.add(ends[class as usize], *tells);
+                exits.add(ends[class as usize], counted_elsewhere[class as usize]);
             }
             // The sum of the offsets at which the output packets start, to convert lengths into ends.
             let moved = i64::from(program.classes[class as usize].start) * places.len() as i64;
