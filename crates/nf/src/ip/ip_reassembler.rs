@@ -20,7 +20,8 @@
 //! is needed for other packets, or when one of the limits below is reached. In both cases its fragments
 //! leave by output 1 as they came. Without output 1 they are dropped; the drop reasons are `out of time`,
 //! `memory limit` and `fragment limit`. Time is the time of the packets' time stamps, or the clock's for
-//! packets without one; expired packets are removed only when the next packet arrives.
+//! packets without one; expired packets are removed only when the next packet arrives. If time goes backwards
+//! by more than 30 seconds, incomplete packets expire, too.
 //!
 //! ## Memory
 //! HIMEM bounds all memory for fragments: a fragment takes the slots of its packet, whatever its length or
@@ -358,10 +359,12 @@ impl IpReassembler {
         self.end(set, |packet| cx.emit_one(1, packet, reason));
     }
 
-    /// Evicts the sets that are older than [`PATIENCE`] at the time `now`.
+    /// Evicts the sets that are older than [`PATIENCE`] at the time `now`, the oldest first. A set that began
+    /// later than `now` by more than this is evicted, too: time stamps have gone backwards, and the set would
+    /// keep the sets after it.
     fn end_old(&mut self, cx: &mut Cx<'_>, now: Timestamp) {
         while let Some((set, began)) = self.store.oldest()
-            && now - began > PATIENCE
+            && (now - began > PATIENCE || began - now > PATIENCE)
         {
             self.give_up(cx, set, DropReason::OutOfTime);
         }
@@ -476,7 +479,7 @@ impl Element for IpReassembler {
 }
 
 const HANDLERS: &[Handler<IpReassembler>] = &[
-    Handler::read("dump", |e, _, _| {
+    Handler::<IpReassembler>::read("dump", |e, _, _| {
         let Counts { fragments, good, failed, bad } = e.counts;
         let mut text = format!(
             "frags seen total:    {fragments}\ngood reassemblies:   {good}\nfailed reassemblies: {failed}\nbad fragments seen:  {bad}\ncached chunk data:\n"
@@ -496,6 +499,7 @@ const HANDLERS: &[Handler<IpReassembler>] = &[
             text.push('\n');
         }
         Ok(text)
-    }),
-    Handler::get("memory", |e| e.store.memory().to_string()),
+    })
+    .listed(),
+    Handler::count("memory", |e| e.store.memory() as u64),
 ];
