@@ -219,12 +219,12 @@ impl FromIpSummaryDump {
     }
 
     /// Reads the next line or binary record into `line`. For a binary record, a further byte at its end is 1
-    /// if the record is text. Returns false at the end of the file, even within a binary record, and at an
-    /// empty binary record.
+    /// if the record is text. Returns false at the end of the file.
     ///
     /// # Errors
-    /// If the file cannot be read, a line or record is longer than [`MOST_BYTES`], or the length of a record
-    /// is less than 4, the bytes of the length itself.
+    /// If the file cannot be read or ends within a binary record, if a line or record is longer than
+    /// [`MOST_BYTES`], or if the length of a record is less than 4, the bytes of the length itself, or 4 for
+    /// a record that is no text.
     fn read_piece(&mut self) -> io::Result<bool> {
         let Some(dump) = &mut self.dump else { return Ok(false) };
         self.line.clear();
@@ -237,11 +237,17 @@ impl FromIpSummaryDump {
             self.position += read as u64;
             return Ok(read > 0);
         }
+        let is_cut = || io::Error::other("the file ends within a binary record");
         let mut length = [0; 4];
-        match dump.read_exact(&mut length) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
-            Err(error) => return Err(error),
+        let mut begun = 0;
+        while begun < length.len() {
+            match dump.read(&mut length[begun..]) {
+                Ok(0) if begun == 0 => return Ok(false),
+                Ok(0) => return Err(is_cut()),
+                Ok(n) => begun += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
         let word = u32::from_be_bytes(length);
         let Some(rest) = (word & 0x7fff_ffff).checked_sub(4) else {
@@ -254,7 +260,13 @@ impl FromIpSummaryDump {
         let read = dump.take(rest.into()).read_to_end(&mut self.line)?;
         self.position += read as u64 + 4;
         self.line.push(u8::from(is_text));
-        Ok(read == rest as usize && (rest > 0 || is_text))
+        if read < rest as usize {
+            return Err(is_cut());
+        }
+        if rest == 0 && !is_text {
+            return Err(io::Error::other("empty binary record"));
+        }
+        Ok(true)
     }
 
     /// Reads lines or records until one describes a packet, unless packets of the last record are still to be

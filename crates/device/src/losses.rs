@@ -26,6 +26,31 @@ struct Loss {
     at: Timestamp,
 }
 
+/// The last failure of an element, so that a failure that lasts is reported once.
+#[derive(Debug)]
+pub(crate) struct LastFailure<T>(Option<(T, Timestamp)>);
+
+impl<T> Default for LastFailure<T> {
+    fn default() -> LastFailure<T> {
+        LastFailure(None)
+    }
+}
+
+impl<T: PartialEq> LastFailure<T> {
+    /// Notes a failure of kind `what` at `now`. Returns true if it is to be reported: the last failure was of
+    /// another kind, or more than ten seconds ago.
+    pub(crate) fn is_new(&mut self, what: T, now: Timestamp) -> bool {
+        let is_new = self.0.as_ref().is_none_or(|(last, at)| *last != what || now - *at >= PAUSE);
+        self.0 = Some((what, now));
+        is_new
+    }
+
+    /// Forgets the last failure, so that the next one is reported.
+    pub(crate) fn clear(&mut self) {
+        self.0 = None;
+    }
+}
+
 impl Losses {
     /// Counts dropped packets with their drop reason, and reports them if a message is due. `device` is the
     /// name in messages. `text` says what is wrong with the first packet and what to do. `text` is `None` if
@@ -110,6 +135,19 @@ mod tests {
 
     static LOSER: Class =
         Class { name: "Loser", ports: "0/0", build: |_| Ok(Box::new(Loser::default())), ..Class::DEFAULT };
+
+    #[test]
+    fn a_failure_that_lasts_is_reported_once() {
+        let mut last = LastFailure::default();
+        let told: Vec<i64> = (0..60)
+            .filter(|&n| !(20..=40).contains(&n))
+            .filter(|&n| last.is_new(5, Timestamp::from_secs(n)))
+            .collect();
+        assert_eq!(told, [0, 41]);
+        assert!(last.is_new(6, Timestamp::from_secs(59)) && last.is_new(5, Timestamp::from_secs(59)));
+        last.clear();
+        assert!(last.is_new(5, Timestamp::from_secs(59)));
+    }
 
     #[test]
     fn the_first_packet_is_told_and_then_their_number_now_and_then() {

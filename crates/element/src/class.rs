@@ -85,6 +85,9 @@ pub trait HandlerTable: Sync {
     /// ([`Class::own_handlers`]).
     fn own(&self, element: &dyn Element) -> Vec<(String, Access)>;
 
+    /// Returns the rule that merges the values of the handler `name` of an element ([`Class::merging`]).
+    fn merging(&self, element: &dyn Element, name: &str) -> Option<Merge>;
+
     /// Answers the read handler `name` ([`Class::read`]).
     ///
     /// # Errors
@@ -346,12 +349,16 @@ pub enum Merge {
     First,
     /// The numbers at the ends of lines that are otherwise equal are added.
     Sum,
-    /// Lines are rows of a table, with a space between columns. Rows of different workers that have the same
-    /// words become one row, in which each number is the sum of the numbers in its column.
+    /// Lines are rows of a table, with a space or a tab between columns. Rows of different workers that have
+    /// the same words become one row, in which each number is the sum of the numbers in its column.
     Columns,
     /// The lines of all copies follow each other, with a common heading only once. JSON arrays become one
     /// array.
     Lines,
+    /// The least of the numbers is taken; of truth values, true if all are true.
+    Least,
+    /// The largest of the numbers is taken; of truth values, true if any is true.
+    Most,
 }
 
 /// The description of a handler of a class. The manual explains the handler under the same name.
@@ -404,6 +411,20 @@ impl HandlerInfo {
     #[must_use]
     pub const fn listed(self) -> HandlerInfo {
         HandlerInfo { merge: Merge::Lines, ..self }
+    }
+
+    /// Returns the handler with the rule that the least value of several workers is shown
+    /// ([`Merge::Least`]).
+    #[must_use]
+    pub const fn least(self) -> HandlerInfo {
+        HandlerInfo { merge: Merge::Least, ..self }
+    }
+
+    /// Returns the handler with the rule that the largest value of several workers is shown
+    /// ([`Merge::Most`]).
+    #[must_use]
+    pub const fn most(self) -> HandlerInfo {
+        HandlerInfo { merge: Merge::Most, ..self }
     }
 
     /// Describes a write handler.

@@ -87,12 +87,43 @@ pub enum Action {
     Set(Field, Value),
     /// Removes bytes at the front of the packet (positive), or adds bytes there (negative), with the values
     /// that they had before they were stripped, or zeros if they were never part of the packet. A packet
-    /// with fewer bytes becomes empty.
+    /// with fewer bytes becomes empty. A packet may be dropped if its slot has too little headroom
+    /// ([`DropReason::NoHeadroom`]), or if it has several slots and the first one has fewer bytes
+    /// ([`DropReason::HeadersSplit`]).
     Strip(i32),
     /// Like `Strip`, for a number of bytes that is computed from the packet.
     Start(Number),
-    /// Cuts the packet or makes it longer at its end. The new length is a function of the given fields.
+    /// Cuts the packet or makes it longer at its end. The new length is a function of the given fields. The
+    /// packet may be dropped if it would be longer than a packet can be ([`DropReason::TooLong`]).
     Resize(Vec<Field>),
+}
+
+/// The reasons for which packets are dropped that a file or an interface does not take ([`Target::Send`]).
+pub const UNSENT: &[DropReason] = &[
+    DropReason::WriteError,
+    DropReason::NotConnected,
+    DropReason::InterfaceDown,
+    DropReason::SendQueueFull,
+    DropReason::OtherLinkType,
+    DropReason::TooLarge,
+    DropReason::TooShort,
+    DropReason::NoBuffer,
+];
+
+impl Action {
+    /// Returns the reasons for which packets may be dropped that have no room for the action.
+    fn refusals(&self) -> &'static [DropReason] {
+        match self {
+            Action::Strip(0) => &[],
+            Action::Strip(1..) => &[DropReason::HeadersSplit],
+            Action::Strip(_) => &[DropReason::NoHeadroom],
+            Action::Start(_) | Action::Set(Field::HeaderOffset(Base::Data), _) => {
+                &[DropReason::HeadersSplit, DropReason::NoHeadroom]
+            }
+            Action::Resize(_) | Action::Set(Field::Length, _) => &[DropReason::TooLong],
+            Action::Set(..) => &[],
+        }
+    }
 }
 
 /// The outcome of a case for its packets.
@@ -110,7 +141,8 @@ pub enum Target {
     Drop(DropReason),
     /// The packet is stored in the element, and leaves by this output later.
     Hold(usize),
-    /// The packet leaves the graph: the element writes it to a file or an interface.
+    /// The packet leaves the graph: the element writes it to a file or an interface. A packet that the file
+    /// or the interface does not take is dropped, for one of the reasons in [`UNSENT`].
     Send,
 }
 
@@ -553,6 +585,20 @@ impl Effects {
             Counting::Tallied => !case.is_shown,
             Counting::Own => false,
         }
+    }
+
+    /// Returns the reasons for which the element may drop packets if `outputs` of its outputs are connected.
+    /// The engine drops packets that wait in the element at the end of the run ([`DropReason::Stop`]).
+    pub fn drop_reasons(&self, outputs: usize) -> Vec<DropReason> {
+        let of_case = |case: &Case| match case.to {
+            Target::Drop(reason) => vec![reason],
+            Target::Output(output) | Target::Hold(output) if output >= outputs => vec![case.otherwise],
+            Target::SomeOutput => vec![DropReason::NoOutput],
+            Target::Send => UNSENT.to_vec(),
+            Target::Output(_) | Target::Hold(_) | Target::AllOutputs => Vec::new(),
+        };
+        let of_actions = self.cases.iter().flat_map(|case| &case.actions).flat_map(Action::refusals);
+        self.cases.iter().flat_map(of_case).chain(of_actions.copied()).collect()
     }
 
     /// Returns the fields on which the outcome for packets, their bytes or the element's state depend,

@@ -25,7 +25,7 @@ use std::any::Any;
 use std::slice;
 
 use crate::args::parse_bool;
-use crate::class::{ANY_HANDLER, Access, HandlerInfo, HandlerTable};
+use crate::class::{ANY_HANDLER, Access, HandlerInfo, HandlerTable, Merge};
 use crate::{Class, Cx, Element};
 
 /// A handler of elements of the type `E`: its description, and the functions that answer reads and writes.
@@ -218,6 +218,20 @@ impl<E> Handler<E> {
     pub const fn listed(self) -> Handler<E> {
         Handler { info: self.info.listed(), ..self }
     }
+
+    /// Returns the handler with the rule that the least value of several workers is shown
+    /// ([`Merge::Least`](crate::class::Merge::Least)).
+    #[must_use]
+    pub const fn least(self) -> Handler<E> {
+        Handler { info: self.info.least(), ..self }
+    }
+
+    /// Returns the handler with the rule that the largest value of several workers is shown
+    /// ([`Merge::Most`](crate::class::Merge::Most)).
+    #[must_use]
+    pub const fn most(self) -> Handler<E> {
+        Handler { info: self.info.most(), ..self }
+    }
 }
 
 impl<E: Element> Handler<E> {
@@ -293,6 +307,13 @@ impl<T: Tables> HandlerTable for T {
         self.entries().flat_map(named).collect()
     }
 
+    fn merging(&self, element: &dyn Element, name: &str) -> Option<Merge> {
+        let any: &dyn Any = element;
+        let element = any.downcast_ref::<T::Of>()?;
+        let mut read = self.entries().filter(|handler| handler.info.access.read);
+        read.find(|handler| handler.number(element, name).is_some()).map(|handler| handler.info.merge)
+    }
+
     fn read(
         &self,
         element: &mut dyn Element,
@@ -347,6 +368,10 @@ impl HandlerTable for () {
         Vec::new()
     }
 
+    fn merging(&self, _: &dyn Element, _: &str) -> Option<Merge> {
+        None
+    }
+
     fn read(&self, _: &mut dyn Element, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, String> {
         Err(format!("'{name}' is not a read handler"))
     }
@@ -375,6 +400,12 @@ impl Class {
     /// they can be used. [`ANY_HANDLER`] as a name matches all names that are not handlers otherwise.
     pub fn own_handlers(&self, element: &dyn Element) -> Vec<(String, Access)> {
         self.table.own(element)
+    }
+
+    /// Returns the rule that merges the values that several workers' copies of an element have for the read
+    /// handler `name`; `None` if there is no such handler.
+    pub fn merging(&self, element: &dyn Element, name: &str) -> Option<Merge> {
+        self.table.merging(element, name)
     }
 
     /// Returns the value of the read handler `name` of an element of this class. `param` is the parameter of

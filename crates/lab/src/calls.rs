@@ -248,9 +248,15 @@ fn wait<'s>(
     time: Duration,
 ) -> Result<Vec<(usize, PollFlags)>> {
     let mut all: Vec<_> = streams.map(|(stream, flags)| PollFd::new(stream.as_fd(), flags)).collect();
-    match ppoll(&mut all, Some(TimeSpec::from_duration(time)), None) {
-        Ok(_) | Err(nix::Error::EINTR) => {}
-        Err(error) => return Err(Error::from(error)),
+    let until = Instant::now() + time;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match ppoll(&mut all, Some(TimeSpec::from_duration(left)), None) {
+            Ok(_) => break,
+            // A signal does not shorten the wait.
+            Err(nix::Error::EINTR) => {}
+            Err(error) => return Err(Error::from(error)),
+        }
     }
     let ready = all.iter().enumerate().filter_map(|(number, one)| Some((number, one.revents()?)));
     Ok(ready.filter(|(_, flags)| !flags.is_empty()).collect())

@@ -20,8 +20,8 @@ pub struct RunningProgram {
 }
 
 impl RunningProgram {
-    /// Starts a command, and threads that read its standard output and standard error. A thread ends at the
-    /// end of its stream, or at the first line that is not UTF-8.
+    /// Starts a command, and threads that read its standard output and standard error until they end. Bytes
+    /// that are not UTF-8 are replaced.
     ///
     /// # Errors
     /// If the command cannot be started.
@@ -35,7 +35,9 @@ impl RunningProgram {
         for (number, stream) in [output, messages].into_iter().flatten().enumerate() {
             let sender = sender.clone();
             thread::spawn(move || {
-                for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+                    let line =
+                        String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(&line)).into_owned();
                     if sender.send((number, line)).is_err() {
                         return;
                     }
@@ -104,11 +106,17 @@ impl RunningProgram {
                 Err(Error::new(ErrorKind::TimedOut, said))
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                let status = self.child.wait();
-                Err(Error::other(format!(
-                    "it has ended ({status:?}) after: {}{}",
-                    self.said[0], self.said[1]
-                )))
+                // A program may close its streams and continue to run.
+                let mut status = self.child.try_wait();
+                while matches!(status, Ok(None)) && Instant::now() < until {
+                    thread::sleep(Duration::from_millis(5));
+                    status = self.child.try_wait();
+                }
+                let said = format!("{}{}", self.said[0], self.said[1]);
+                Err(Error::other(match status {
+                    Ok(None) => format!("it has closed its output after: {said}"),
+                    status => format!("it has ended ({status:?}) after: {said}"),
+                }))
             }
         }
     }
@@ -164,5 +172,19 @@ impl Drop for RunningProgram {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_not_utf_8_are_read_too() {
+        let mut shell = Command::new("sh");
+        let mut program =
+            RunningProgram::new(shell.args(["-c", r"printf '\377x\nafter\n'; exec sleep 60"])).unwrap();
+        assert_eq!(program.wait_for("x").unwrap(), "\u{fffd}x");
+        assert_eq!(program.wait_for("after").unwrap(), "after");
     }
 }

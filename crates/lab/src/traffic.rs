@@ -50,7 +50,7 @@ pub fn transfer(
     let expected = bytes(n);
     thread::scope(|scope| {
         let sender = scope.spawn(|| -> Result<()> {
-            let mut stream = from.enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
+            let mut stream = from.enter(|| connect(address))?;
             stream.set_write_timeout(Some(STANDSTILL))?;
             stream.set_read_timeout(Some(STANDSTILL))?;
             stream.write_all(&expected)?;
@@ -85,7 +85,7 @@ pub fn download(client: &Namespace, server: &Namespace, address: SocketAddr, n: 
     let expected = bytes(n);
     thread::scope(|scope| {
         let receiver = scope.spawn(|| -> Result<Vec<u8>> {
-            let mut stream = client.enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
+            let mut stream = client.enter(|| connect(address))?;
             stream.set_read_timeout(Some(STANDSTILL))?;
             let mut received = Vec::with_capacity(n);
             stream.read_to_end(&mut received)?;

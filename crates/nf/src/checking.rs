@@ -125,5 +125,6 @@ impl<C: HeaderCheck> Checker<C> {
         let rows = C::REASONS.iter().zip(&e.outcome.bad);
         rows.map(|((text, _), n)| format!("{n}\t{text}\n")).collect()
     })
-    .only_if(|e| e.outcome.details);
+    .only_if(|e| e.outcome.details)
+    .tabled();
 }

@@ -86,10 +86,11 @@ const ARGS: &[ArgInfo] = &[
     ArgInfo::required("NUMBER", "unsigned"),
     ArgInfo::keyword("ROUNDS", "unsigned", "1"),
     ArgInfo::keyword("RECORD", "bool", "true"),
+    ArgInfo::keyword("HEADROOM", "unsigned", "256"),
 ];
 
-/// The class `TestSource(EXCHANGE, NUMBER [, ROUNDS n])`. It pushes the packets that the exchange has for
-/// this number, `n` times.
+/// The class `TestSource(EXCHANGE, NUMBER [, ROUNDS n, HEADROOM h])`. It pushes the packets that the exchange
+/// has for this number, `n` times. Packets of one slot have `h` bytes of headroom.
 pub static TEST_SOURCE: Class = Class {
     name: "TestSource",
     ports: "0/1",
@@ -157,11 +158,12 @@ impl Element for TestFirst {
 fn build_source(args: &mut element::Args<'_>) -> Result<Box<dyn Element>, element::Invalid> {
     let (exchange, number): (u64, usize) = (args.required("EXCHANGE"), args.required("NUMBER"));
     let rounds = args.value::<usize>("ROUNDS");
+    let headroom = args.value::<usize>("HEADROOM");
     args.finish()?;
     publish_occupancy(args);
     let inputs = exchanges().get(&exchange).and_then(|e| e.inputs.get(number).cloned()).unwrap_or_default();
     let first = 1 + 100_000 * number as u32;
-    Ok(Box::new(TestSource { inputs, rounds, next: 0, first }))
+    Ok(Box::new(TestSource { inputs, rounds, headroom, next: 0, first }))
 }
 
 /// Publishes the service that queues publish, with an occupancy of ten packets. So elements that watch
@@ -175,6 +177,7 @@ fn publish_occupancy(args: &mut element::Args<'_>) {
 struct TestSource {
     inputs: Vec<TestPacket>,
     rounds: usize,
+    headroom: usize,
     next: usize,
     /// The number of the source's first packet, as sinks record it ([`Seen::id`]).
     first: u32,
@@ -188,6 +191,12 @@ impl TestSource {
             let input = &self.inputs[place];
             self.next += 1;
             let Some(mut packet) = cx.packet(&input.bytes) else { continue };
+            let unwanted = packet.headroom().saturating_sub(self.headroom);
+            if unwanted > 0 && !packet.is_large() && packet.unstrip(unwanted) {
+                let length = input.bytes.len();
+                packet.data_mut()[..length].copy_from_slice(&input.bytes);
+                packet.truncate(length);
+            }
             packet.set_time(input.time);
             packet.annotations_mut().bytes_mut().copy_from_slice(&input.annotations);
             for (base, offset) in BASES.into_iter().zip(input.headers) {

@@ -16,9 +16,10 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use element::effects::{Case, Effects, Field, Filter, Hold, Order, Predicate, StateAccess};
+use element::effects::{Case, Depends, Effects, Field, Filter, Hold, Order, Predicate, StateAccess};
 use element::steering::{Dispatch, Spread, Spreading, WorkerLoad};
-use element::{Base, Class, Packet, Timestamp};
+use element::{Base, Class, DropReason, Packet, Timestamp};
+use engine::End;
 use packet::HEADROOM;
 
 use crate::declared::does_what_it_declares;
@@ -47,6 +48,8 @@ pub const CHECKS: &[Check] = &[
     Check { name: "order is kept as declared", run: keeps_order },
     Check { name: "nothing changes that is not declared as written", run: writes_what_it_declares },
     Check { name: "nothing depends on what is not declared as read", run: reads_what_it_declares },
+    Check { name: "packets are dropped for declared reasons", run: drops_as_declared },
+    Check { name: "handlers change the outcome only if that is declared", run: changes_as_declared },
     Check { name: "no decision is declared twice", run: declares_no_decision_twice },
     Check { name: "what happens to a packet is what is declared", run: does_what_it_declares },
 ];
@@ -159,7 +162,8 @@ impl Spreading for InTurn {
 
 /// Checks that three workers together send the same packets as one worker, and that every packet is
 /// accounted for. The packets are not compared if the element is opaque, holds packets, has state that is
-/// not [`StateAccess::Soft`], or depends on something other than the packet ([`Effects::depends`]).
+/// not [`StateAccess::Soft`], or depends on something other than the packet and handlers
+/// ([`Effects::depends`]).
 fn several_do_what_one_does(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
     workers_do_what_one_does(sample, effects, TestRun::trace().on(3))
 }
@@ -177,7 +181,8 @@ fn workers_do_what_one_does(sample: &ClassSample, effects: &Effects, how: TestRu
         return Err(format!("{:?}", one.report));
     }
     let soft = effects.state.iter().all(|state| state.access == StateAccess::Soft);
-    if effects.opaque.is_some() || !effects.depends.is_empty() || !soft || effects.hold != Hold::None {
+    let varies = effects.depends.iter().any(|what| *what != Depends::Handler);
+    if effects.opaque.is_some() || varies || !soft || effects.hold != Hold::None {
         return Ok(());
     }
     let sorted = |seen: Vec<Seen>| {
@@ -414,6 +419,88 @@ fn reads_what_it_declares(sample: &ClassSample, effects: &Effects) -> Result<(),
     Ok(())
 }
 
+/// Checks that every reason for which the element drops packets follows from its declaration
+/// ([`Effects::drop_reasons`]). Some of the packets have several slots or no headroom. Packets that wait at
+/// the end of the run are dropped by the engine.
+fn drops_as_declared(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
+    if effects.opaque.is_some() {
+        return Ok(());
+    }
+    let declared: Vec<&str> =
+        effects.drop_reasons(sample.shape.1).iter().map(|reason| reason.as_str()).collect();
+    for headroom in [HEADROOM, 0] {
+        let inputs = inputs_and_headers_for(sample, 1);
+        let (outcome, _) = sample.run_with(TestRun::default(), headroom, None, inputs)?;
+        let reports = outcome.report.elements.iter().filter(|element| element.name == "e");
+        let drops = reports.flat_map(|element| &element.drops);
+        let mut others = drops.filter(|(reason, _)| !declared.contains(*reason));
+        if let Some((other, _)) = others.find(|(reason, _)| **reason != DropReason::Stop.as_str()) {
+            return Err(format!("packets are dropped for the reason '{other}', which it does not declare"));
+        }
+    }
+    Ok(())
+}
+
+/// Values that are written to handlers, of all types that settings of elements have.
+const VALUES: [&str; 22] = [
+    "0",
+    "1",
+    "2",
+    "3",
+    "20",
+    "100",
+    "1000",
+    "-1",
+    "true",
+    "false",
+    "0.25",
+    "1.5",
+    "1ms",
+    "1000Bps",
+    "10.9.8.7",
+    "10.0.0.0/8",
+    "2001:db8::7",
+    "02:00:00:00:00:07",
+    "deny all",
+    "tcp",
+    "12/0806",
+    "",
+];
+
+/// Checks that values which are written to the element's handlers before the run do not change what happens
+/// to packets, unless the element declares [`Depends::Handler`].
+fn changes_as_declared(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
+    if effects.opaque.is_some() || effects.depends.contains(&Depends::Handler) || sample.shape.0 == 0 {
+        return Ok(());
+    }
+    let outcome = |write: Option<(&str, &str)>| {
+        let (outcome, seen) = sample.run_with(TestRun::default(), HEADROOM, write, inputs_for(sample, 1))?;
+        let reports = outcome.report.elements.into_iter().filter(|element| element.name == "e");
+        let drops: Vec<_> = reports.flat_map(|element| element.drops).collect();
+        Ok::<_, String>((outcome.end == End::Stopped, (drops, seen)))
+    };
+    let (is_stopped, plain) = outcome(None)?;
+    if is_stopped {
+        return Ok(());
+    }
+    // `config` replaces the element, `tickets` is about its task, and others write files.
+    let is_setting = |name: &str| !["config", "tickets"].contains(&name) && !name.contains("file");
+    let written =
+        sample.handlers()?.into_iter().filter(|(name, flags)| flags.contains('w') && is_setting(name));
+    for (name, _) in written {
+        for value in VALUES {
+            // A value that the handler refuses is none of its settings. A handler may also say when the
+            // element stops the run, which is no effect on a packet.
+            if let Ok((false, other)) = outcome(Some((&name, value)))
+                && other != plain
+            {
+                return Err(format!("'{name} {value}' changes the outcome, and it does not declare that"));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// True if the declaration does not say for which packets the filter holds, because that depends on state
 /// or on the element alone.
 fn is_own(filter: &Filter) -> bool {
@@ -434,7 +521,6 @@ fn declares_no_decision_twice(_: &ClassSample, effects: &Effects) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
-    use element::DropReason;
     use element::effects::Target;
 
     use super::*;
@@ -458,14 +544,23 @@ mod tests {
             ClassSample::new(element::Sample { class, config: String::new(), shape: (1, 1), pull: false })
         };
         let honest = sample(crate::classes().find(|class| class.name == "Null").unwrap());
-        let [writer, reader, sorter] = [0, 1, 2].map(|i| sample(crate::liars::CLASSES[i]));
+        let [writer, reader, sorter, setting] = [0, 1, 2, 3].map(|i| sample(crate::liars::CLASSES[i]));
         let pass = Effects::pass();
-        for check in [keeps_order, writes_what_it_declares, reads_what_it_declares] {
+        let checks = [
+            keeps_order,
+            writes_what_it_declares,
+            reads_what_it_declares,
+            drops_as_declared,
+            changes_as_declared,
+        ];
+        for check in checks {
             assert_eq!(check(&honest, &pass), Ok(()));
         }
         assert!(writes_what_it_declares(&writer, &pass).unwrap_err().contains("byte 20"));
         assert!(reads_what_it_declares(&reader, &pass).is_err());
         assert!(keeps_order(&sorter, &pass).is_err());
+        assert!(drops_as_declared(&reader, &pass).unwrap_err().contains("no match"));
+        assert!(changes_as_declared(&setting, &pass).unwrap_err().contains("'active 0'"));
         assert_eq!(does_what_it_declares(&honest, &pass), Ok(()));
         let drops = Effects::cases(vec![Case::new(Filter::TRUE, Target::Drop(DropReason::Denied))]);
         assert!(does_what_it_declares(&honest, &drops).is_err());

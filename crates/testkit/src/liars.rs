@@ -4,8 +4,14 @@ use element::effects::Counting;
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler};
 
 /// The classes of this file, one for each kind of wrong declaration.
-pub static CLASSES: &[&Class] =
-    &[&UNDECLARED_WRITER, &UNDECLARED_READER, &UNDECLARED_SORTER, &UNDECLARED_COUNTER, &DEAF_COUNTER];
+pub static CLASSES: &[&Class] = &[
+    &UNDECLARED_WRITER,
+    &UNDECLARED_READER,
+    &UNDECLARED_SORTER,
+    &UNDECLARED_SETTING,
+    &UNDECLARED_COUNTER,
+    &DEAF_COUNTER,
+];
 
 /// A class that changes the byte at offset 20, but does not declare a write.
 pub static UNDECLARED_WRITER: Class =
@@ -18,6 +24,15 @@ pub static UNDECLARED_READER: Class =
 /// A class that reverses the packets of each batch, but declares that it keeps their order.
 pub static UNDECLARED_SORTER: Class =
     Class { name: "UndeclaredSorter", build: |_| Ok(Box::new(Liar::Sorter)), ..Class::DEFAULT };
+
+/// A class whose handler `active` decides if packets are dropped, but which declares neither the handler nor
+/// the drops.
+pub static UNDECLARED_SETTING: Class = Class {
+    name: "UndeclaredSetting",
+    table: &SETTING,
+    build: |_| Ok(Box::new(Liar::Setting { is_active: false })),
+    ..Class::DEFAULT
+};
 
 /// A class that counts packets, but does not declare that it counts.
 pub static UNDECLARED_COUNTER: Class = Class {
@@ -40,6 +55,7 @@ enum Liar {
     Writer,
     Reader,
     Sorter,
+    Setting { is_active: bool },
     Counter { packets: usize, counts: Counting },
 }
 
@@ -63,10 +79,20 @@ impl Element for Liar {
                 |packet, ()| cx.drop(packet, DropReason::NoMatch),
             ),
             Liar::Sorter => batch.reverse(),
+            Liar::Setting { is_active: false } => {}
+            Liar::Setting { is_active: true } => {
+                let all = std::mem::take(batch);
+                cx.drop_all(all, DropReason::Denied);
+            }
             Liar::Counter { packets, .. } => *packets += batch.len(),
         }
     }
 }
+
+const SETTING: &[Handler<Liar>] = &[Handler::set("active", |e, _, _| {
+    *e = Liar::Setting { is_active: true };
+    Ok(())
+})];
 
 const HANDLERS: &[Handler<Liar>] = &[Handler::count("count", |e| match e {
     Liar::Counter { packets, .. } => *packets as u64,

@@ -222,8 +222,26 @@ impl TestRun {
     /// # Errors
     /// The errors of the configuration, or the first error of an initialization, as text.
     pub fn text(self, text: &str, handlers: &[&str]) -> Result<RunResults, String> {
+        self.text_after(text, None, handlers)
+    }
+
+    /// Runs a configuration like [`text`](Self::text). If `write` has an element, a handler and a value, the
+    /// value is written at the first worker before the run.
+    ///
+    /// # Errors
+    /// As [`text`](Self::text), and if the handler refuses the value.
+    pub fn text_after(
+        self,
+        text: &str,
+        write: Option<(&str, &str, &str)>,
+        handlers: &[&str],
+    ) -> Result<RunResults, String> {
         let collector = Collector::default();
         let mut workers = workers(text, self, Box::new(collector.clone()))?;
+        if let Some((element, handler, value)) = write {
+            let id = workers.plan().graph.find(element);
+            workers.first().write(id, handler, value)?;
+        }
         let end = workers.run();
         let values = handlers.iter().map(|name| read(&mut workers, name)).collect();
         let errors = workers.finish().err().unwrap_or_default();

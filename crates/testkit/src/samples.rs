@@ -5,6 +5,7 @@ use std::path::Path;
 
 use element::Class;
 use element::effects::Effects;
+use packet::HEADROOM;
 
 use crate::elements::{Seen, TestPacket, collect, offer};
 use crate::{RunResults, TestRun};
@@ -75,10 +76,15 @@ impl ClassSample {
     /// Each source sends its packets of the exchange with this number `rounds` times; sinks record the
     /// packets if `record` is true.
     pub fn text(&self, number: u64, rounds: usize, record: bool) -> String {
+        self.text_with(number, &format!("ROUNDS {rounds}"), record)
+    }
+
+    /// Returns the text of [`text`](Self::text), with these further arguments of the sources.
+    fn text_with(&self, number: u64, of_sources: &str, record: bool) -> String {
         let mut text = format!("e :: {}({});\n", self.class.name, self.config);
         for i in 0..self.shape.0 {
             let class = if self.pulls(false, i) { "TestPullSource" } else { "TestSource" };
-            text += &format!("{class}({number}, {i}, ROUNDS {rounds}) -> [{i}] e;\n");
+            text += &format!("{class}({number}, {i}, {of_sources}) -> [{i}] e;\n");
         }
         for o in 0..self.shape.1 {
             let class = if self.pulls(true, o) { "TestPullSink" } else { "TestSink" };
@@ -93,10 +99,39 @@ impl ClassSample {
     /// # Errors
     /// The errors of the sample as text.
     pub fn run(&self, run: TestRun, inputs: Vec<Vec<TestPacket>>) -> Result<(RunResults, Vec<Seen>), String> {
+        self.run_with(run, HEADROOM, None, inputs)
+    }
+
+    /// Runs the element like [`run`](Self::run), on packets with this headroom. Before the run, a value is
+    /// written to one of its handlers if `write` has a handler's name and a value.
+    ///
+    /// # Errors
+    /// The errors of the sample, or of the handler, as text.
+    pub(crate) fn run_with(
+        &self,
+        run: TestRun,
+        headroom: usize,
+        write: Option<(&str, &str)>,
+        inputs: Vec<Vec<TestPacket>>,
+    ) -> Result<(RunResults, Vec<Seen>), String> {
         let number = offer(inputs);
-        let outcome = run.with(self.classes).text(&self.text(number, 1, true), &[]);
+        let text = self.text_with(number, &format!("HEADROOM {headroom}"), true);
+        let writes = write.map(|(handler, value)| ("e", handler, value));
+        let outcome = run.with(self.classes).text_after(&text, writes, &[]);
         let seen = collect(number);
         outcome.map(|outcome| (outcome, seen))
+    }
+
+    /// Returns the names of the element's handlers, with their flags.
+    ///
+    /// # Errors
+    /// The errors of the sample as text.
+    pub fn handlers(&self) -> Result<Vec<(String, String)>, String> {
+        let mut worker = crate::worker(&self.text(0, 1, false), TestRun::default().with(self.classes))?;
+        let id = worker.plan().graph.find("e").ok_or("no element")?;
+        let all = worker.read(Some(id), "handlers", "")?;
+        let split = |line: &str| line.split_once('\t').map(|(name, flags)| (name.into(), flags.into()));
+        Ok(all.lines().filter_map(split).collect())
     }
 
     /// Returns the declared effects of the element in this configuration.

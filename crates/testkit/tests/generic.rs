@@ -47,6 +47,16 @@ fn nothing_depends_on_what_is_not_declared_as_read() {
 }
 
 #[test]
+fn packets_are_dropped_for_declared_reasons() {
+    check("packets are dropped for declared reasons");
+}
+
+#[test]
+fn handlers_change_the_outcome_only_if_that_is_declared() {
+    check("handlers change the outcome only if that is declared");
+}
+
+#[test]
 fn no_decision_is_declared_twice() {
     check("no decision is declared twice");
 }

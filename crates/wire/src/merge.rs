@@ -466,11 +466,10 @@ impl WholeSegment {
         let start = pseudo.sum(protocol, whole);
         let transport = headers.get_mut(l4..self.start.into()).unwrap_or_default();
         let sum = match data {
-            Some(data) => match start.bytes(transport).followed_by(data).checksum() {
-                // In UDP, a checksum field of 0 means "no checksum".
-                0 if !self.is_tcp => NEGATIVE_ZERO,
-                sum => sum,
-            },
+            Some(data) => {
+                let sum = start.bytes(transport).followed_by(data);
+                if self.is_tcp { sum.checksum() } else { sum.udp_checksum() }
+            }
             None => start.folded(),
         };
         if let Some(place) = transport.get_mut(field..field + 2) {

@@ -40,7 +40,7 @@ impl Cutter {
     /// Cuts a large segment, and passes the resulting segments in order to `each`. They have complete
     /// checksums and the annotations of the large segment, without its virtio header. The large segment is
     /// dropped with reason `Segmented`, or with `UnknownSegments` if its headers cannot be parsed. A segment
-    /// for which the pool has no slot is left out.
+    /// for which the pool has no slot counts as dropped ([`Cx::packet`]).
     pub(crate) fn cut(&mut self, cx: &mut Cx<'_>, packet: Packet, mut each: impl FnMut(&mut Cx<'_>, Packet)) {
         let virtio = packet.annotations().virtio;
         let size = usize::from(virtio.gso_size);

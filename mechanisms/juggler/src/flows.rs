@@ -33,6 +33,16 @@ pub use crate::phases::{EvictionList, FlowPhase, FlushReason};
 use crate::queue::{Piece, Queue, SegmentRun};
 use crate::sequence::{Expected, REPAIR_TIME, RETRANSMISSION_WINDOW, is_before};
 
+/// What became of a TCP segment that a flow has taken.
+pub enum Taken {
+    /// It waits, or has been released.
+    Held,
+    /// It is next in a flow without merging, and is to be forwarded.
+    InSequence(Packet),
+    /// There is no memory to hold it, so it is to be forwarded.
+    NoMemory(Packet),
+}
+
 /// The limits of the flow table, which follow from arguments of the element.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -290,9 +300,9 @@ impl Flows {
     }
 
     /// Takes a TCP segment. Segments that leave because of it are put into `released`. A returned packet is
-    /// to be forwarded after them: it is next in a flow without merging, or there is no memory for it.
+    /// to be forwarded after them.
     #[inline]
-    pub fn take(&mut self, index: u32, mut piece: Piece<'_>, now: Timestamp) -> Option<Packet> {
+    pub fn take(&mut self, index: u32, mut piece: Piece<'_>, now: Timestamp) -> Taken {
         let flow = &mut self.flows[index as usize];
         let segment = piece.segment;
         let is_plain = segment.length > 0 && segment.flags & (flags::SYN | flags::FIN | flags::RST) == 0;
@@ -302,7 +312,7 @@ impl Flows {
             let merges = self.limits.merges && flow.merges;
             if flow.queue.is_empty() && !merges && segment.sequence == flow.next {
                 (flow.next, flow.flushed, flow.expected, flow.unrelated) = (end, now, [Some(end); 2], 0);
-                return Some(piece.packet);
+                return Taken::InSequence(piece.packet);
             }
             if let Some(last) = flow.queue.continued_by(&piece, merges) {
                 let before = last.chain.slots();
@@ -319,17 +329,17 @@ impl Flows {
                         } else if is_complete {
                             self.settle(index, now);
                         }
-                        return None;
+                        return Taken::Held;
                     }
                     Err(refused) => piece = refused,
                 }
             }
         }
         if !self.has_memory_for_run(index) {
-            return Some(piece.packet);
+            return Taken::NoMemory(piece.packet);
         }
         self.take_closely(index, SegmentRun::new(piece, now), now);
-        None
+        Taken::Held
     }
 
     /// Takes a TCP segment that the fast path of [`take`](Self::take) does not handle.

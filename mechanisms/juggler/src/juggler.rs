@@ -118,7 +118,7 @@ use wire::tcp::flags;
 use wire::{FromBytes, ipv4};
 
 use crate::cut::{Cutter, complete, is_large_segment, is_partial};
-use crate::flows::{Counts, EvictionList, Flows, FlushReason};
+use crate::flows::{Counts, EvictionList, Flows, FlushReason, Taken};
 use crate::key::{self, SegmentFlow, WRITTEN};
 use crate::outgoing::add;
 use crate::queue::{Piece, SegmentRun};
@@ -368,15 +368,17 @@ impl Juggler {
         let may_repeat_id = self.settings.constant_id && has_no_use_for_id(&packet, segment);
         let piece = Piece { packet, segment, data, merges, may_repeat_id, mark };
         match flow {
-            Some(flow) if segment.is_tcp => {
-                if let Some(packet) = self.flows.take(flow, piece, now) {
+            Some(flow) if segment.is_tcp => match self.flows.take(flow, piece, now) {
+                Taken::Held => {}
+                Taken::InSequence(packet) => {
                     if !self.flows.released.is_empty() {
                         self.let_go(cx, out);
                     }
                     self.in_sequence += 1;
                     add(cx, out, packet);
                 }
-            }
+                Taken::NoMemory(packet) => self.pass(cx, out, packet, FlushReason::NoFlow),
+            },
             Some(flow) => {
                 if let Some(packet) = self.flows.take_unordered(flow, piece, now) {
                     self.pass(cx, out, packet, FlushReason::NoFlow);
@@ -609,7 +611,7 @@ fn large(run: SegmentRun) -> Packet {
 /// The state that a new instance takes over when the graph is changed: the waiting packets, which it emits
 /// at once, and the counts.
 struct Inherited {
-    packets: Vec<Packet>,
+    waiting: Vec<(SegmentRun, FlushReason)>,
     statistics: Statistics,
     counts: Counts,
 }
@@ -688,25 +690,22 @@ impl Element for Juggler {
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         self.flows.clear(FlushReason::Drain);
-        let mut packets = Vec::new();
-        for (run, reason) in self.flows.released.drain(..) {
-            self.statistics.release(&run, reason, run.chain.packets() as u64, run.since);
-            let mut chain = Some(run.chain);
-            while let Some(left) = chain {
-                let (packet, rest) = left.pop();
-                packets.push(packet);
-                chain = rest;
-            }
-        }
+        let waiting = std::mem::take(&mut self.flows.released);
         let counts = std::mem::take(&mut self.flows.counts);
-        Some(Box::new(Inherited { packets, statistics: std::mem::take(&mut self.statistics), counts }))
+        Some(Box::new(Inherited { waiting, statistics: std::mem::take(&mut self.statistics), counts }))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state = state.downcast::<Inherited>().map_err(|_| "not the state of a Juggler")?;
         (self.statistics, self.flows.counts) = (state.statistics, state.counts);
-        for packet in state.packets {
-            cx.emit_one(0, packet, DropReason::NoOutput);
+        for (run, reason) in state.waiting {
+            self.statistics.release(&run, reason, run.chain.packets() as u64, cx.now());
+            let mut chain = Some(run.chain);
+            while let Some(left) = chain {
+                let (packet, rest) = left.pop();
+                cx.emit_one(0, packet, DropReason::NoOutput);
+                chain = rest;
+            }
         }
         Ok(())
     }

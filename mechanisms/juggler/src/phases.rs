@@ -6,12 +6,11 @@
 #[repr(u8)]
 pub enum FlushReason {
     /// The segment belongs to no known flow: it is a SYN or has no data, or no flow could be opened for it.
-    /// Also a datagram that there is no memory to hold.
+    /// Also a segment or datagram that there is no memory to hold.
     NoFlow,
     /// The transport checksum is wrong, so the packet is forwarded as it is.
     Damaged,
-    /// The segment is in sequence, and its flow is not merged, so it does not wait. Also a TCP segment that
-    /// there is no memory to hold.
+    /// The segment is in sequence, and its flow is not merged, so it does not wait.
     InSequence,
     /// The segment starts before the next expected sequence number, probably as a retransmission, or is too
     /// far from it to belong to the flow.

@@ -225,6 +225,7 @@ impl Element for PriorityMarker {
         Effects { state: vec![table], ..Effects::cases(vec![data, back]) }
             .depending_on(Depends::Random)
             .depending_on(Depends::Time)
+            .depending_on(Depends::Handler)
             .sharing("rate")
     }
 

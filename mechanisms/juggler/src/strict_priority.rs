@@ -186,6 +186,7 @@ impl Element for StrictPriority {
         let hold = Hold::Fifo { may_drop: true };
         Effects { hold, order: Order::MayReorder, ..Effects::cases(cases) }
             .depending_on(Depends::Time)
+            .depending_on(Depends::Handler)
             .sharing("link")
     }
 

@@ -1,7 +1,7 @@
 //! Tests of the flow table: the examples of the paper (figures 6, 7 and 8), evictions and time-outs.
 
 use element::Timestamp;
-use juggler::flows::{EvictionList, FlowPhase, Flows, FlushReason, Limits};
+use juggler::flows::{EvictionList, FlowPhase, Flows, FlushReason, Limits, Taken};
 use juggler::key;
 use juggler::queue::Piece;
 use packet::Pool;
@@ -51,7 +51,7 @@ impl Table {
             Piece { packet, segment: &segment, data, merges: true, may_repeat_id: false, mark: 0 },
             self.now,
         );
-        assert!(at_once.is_none(), "it is to be merged");
+        assert!(matches!(at_once, Taken::Held), "it is to be merged");
         index
     }
 

@@ -74,9 +74,10 @@ impl Error {
         // The length field of the quotation, which is not 0 if extensions follow (RFC 4884, section 4).
         let has_extensions =
             !goes_on && data.get(message + if is_ipv6 { 4 } else { 5 }).is_some_and(|&n| n > 0);
-        // Errors of these types have the length field. Parameter problems over IPv4 have it, too (RFC 4884,
-        // section 4), but are not recognized here; other errors use its byte for other numbers.
-        let has_extensions = has_extensions && (kind == 1 && is_ipv6 || matches!(kind, 3 | 11));
+        // Errors of these types have the length field: destination unreachable, time exceeded and, over
+        // IPv4, parameter problem. Other errors use its byte for other numbers.
+        let has_extensions =
+            has_extensions && if is_ipv6 { matches!(kind, 1 | 3) } else { matches!(kind, 3 | 11 | 12) };
         (is_error && quoted < end && end <= data.len()).then_some(Error {
             is_ipv6,
             l3,
@@ -204,6 +205,18 @@ fn unmarked(own: u8, dscp: Option<u8>) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_with_a_length_field_may_have_extensions() {
+        let has_extensions = |kind: u8| {
+            let mut error = [0; 56];
+            error[..12].copy_from_slice(&[0x45, 0, 0, 56, 0, 0, 0, 0, 64, ip_protocol::ICMP, 0, 0]);
+            (error[20], error[25]) = (kind, 32);
+            Error::find(&error, 0).is_some_and(|error| error.has_extensions)
+        };
+        let kinds: Vec<u8> = (0..=u8::MAX).filter(|&kind| has_extensions(kind)).collect();
+        assert_eq!(kinds, [3, 11, 12], "RFC 4884, section 4");
+    }
 
     #[test]
     fn nothing_of_the_mark_is_left() {

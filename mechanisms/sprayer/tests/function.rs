@@ -56,7 +56,11 @@ impl Function for Numbers {
     fn regular_packets(&mut self, flows: &FlowStates<'_, [u64; 2]>, packets: &mut [FlowPacket<[u64; 2]>]) {
         let asked: Vec<_> = packets.iter().flat_map(|packet| [packet.flow, packet.flow.reversed()]).collect();
         let mut states = vec![None; asked.len()];
+        // Elements beyond the shorter slice stay as they are.
+        let beyond = Some([7; 2]);
+        states.push(beyond);
         flows.get_flows(&asked, &mut states);
+        assert_eq!(states.pop(), Some(beyond));
         for (packet, found) in packets.iter().zip(states.chunks(2)) {
             let state = packet.state.expect("it is known");
             assert_eq!((found, flows.get_flow(&packet.flow)), (&[Some(state), None][..], Some(state)));

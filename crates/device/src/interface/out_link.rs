@@ -11,7 +11,7 @@ use super::awaited::{Awaited, is_awaited};
 use super::sys::link;
 use super::sys::news::News;
 use super::{Gone, LOOK_AGAIN, cannot};
-use crate::losses::Losses;
+use crate::losses::{LastFailure, Losses};
 use crate::reason;
 
 /// The first and the longest time to wait before the next attempt, while the interface takes nothing.
@@ -59,9 +59,8 @@ pub(crate) struct OutLink {
     pub(crate) is_down: bool,
     /// The time since which the interface has taken nothing; `None` if it takes packets.
     stuck: Option<Timestamp>,
-    /// The error number of the last reported failure. The same number is not reported again, unless the
-    /// interface was down and has sent since then.
-    told: Option<i32>,
+    /// The error number of the last failure, until the interface was down and sends again.
+    failure: LastFailure<Option<i32>>,
     /// True if the interface had a carrier at the last check, and the time of that check.
     is_connected: bool,
     asked: Timestamp,
@@ -85,7 +84,7 @@ impl OutLink {
             pause: LEAST_PAUSE,
             is_down: false,
             stuck: None,
-            told: None,
+            failure: LastFailure::default(),
             is_connected: true,
             asked: Timestamp::ZERO,
         }
@@ -249,10 +248,10 @@ impl OutLink {
         cx.warn(format_args!("{}: {text}", self.device));
     }
 
-    /// Reports a failure to the user, unless its error number is that of the last reported failure.
+    /// Reports a failure to the user, unless the last failure had the same error number and was less than ten
+    /// seconds ago.
     pub(crate) fn tell(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
-        if self.told != error.raw_os_error() {
-            self.told = error.raw_os_error();
+        if self.failure.is_new(error.raw_os_error(), cx.now()) {
             self.say(cx, format_args!("{}", reason(error)));
         }
     }
@@ -317,7 +316,7 @@ impl OutLink {
     pub(crate) fn recover(&mut self, cx: &mut Cx<'_>) {
         (self.pause, self.stuck) = (LEAST_PAUSE, None);
         if std::mem::take(&mut self.is_down) {
-            self.told = None;
+            self.failure.clear();
             cx.note(format_args!("{}: sends again", self.device));
         }
     }

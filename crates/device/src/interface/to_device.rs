@@ -421,7 +421,7 @@ const HANDLERS: &[Handler<ToDevice>] = &[
     Handler::flag("debug", |e| &mut e.debug, "type mismatch"),
     Handler::count("pulls", |e| e.pulls),
     Handler::read("signal", |e, cx, _| Ok((e.pulls_input && cx.may_pull(0)).to_string())),
-    Handler::<ToDevice>::get("q", |e| (!e.waiting.is_empty()).to_string()).summed(),
+    Handler::<ToDevice>::get("q", |e| (!e.waiting.is_empty()).to_string()).most(),
     Handler::count("count", |e| e.count),
     Handler::count("drops", |e| e.drops),
 ];

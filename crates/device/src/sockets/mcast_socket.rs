@@ -14,7 +14,7 @@
 //! - `MCASTPORT`: the port of the group.
 //! - `SOURCEIP`: the address to send from; the element sends and listens on the interface with this
 //!   address. Otherwise the system's routes choose the interface.
-//! - `SOURCEPORT`: the port to send from, if SOURCEIP is given.
+//! - `SOURCEPORT`: the port to send from. Without SOURCEIP it has no effect, and a warning says so.
 //! - `LOOP`: true if programs on this machine receive the packets as well.
 //! - `SNAPLEN`: the largest number of bytes of a received packet; longer packets are cut.
 //! - `TIMESTAMP`: true to set the time stamp of received packets to the current time.
@@ -42,6 +42,7 @@ use socket2::{Domain, Protocol, SockAddr, Type};
 
 use super::outgoing::{Line, Outgoing};
 use super::{Common, LONGEST_DATAGRAM, MOST_RECEIVED, effects, failed};
+use crate::losses::LastFailure;
 use crate::reason;
 
 /// The element class McastSocket.
@@ -70,6 +71,9 @@ pub static CLASS: Class = Class {
         let port = args.required::<UdpPort>("MCASTPORT").0;
         let source_ip = args.get("SOURCEIP").unwrap_or(Ipv4Addr::UNSPECIFIED);
         let source_port = args.value::<UdpPort>("SOURCEPORT").0;
+        if source_port != 0 && source_ip.is_unspecified() {
+            args.warn("SOURCEPORT has no effect without SOURCEIP");
+        }
         let socket = McastSocket {
             group: SocketAddrV4::new(ip, port),
             source: SocketAddrV4::new(source_ip, source_port),
@@ -80,7 +84,7 @@ pub static CLASS: Class = Class {
             sockets: None,
             outgoing: Outgoing::new(),
             waits_to_write: false,
-            told: None,
+            failure: LastFailure::default(),
             buffer: Vec::new(),
         };
         args.finish()?;
@@ -107,9 +111,8 @@ struct McastSocket {
     sockets: Option<Sockets>,
     outgoing: Outgoing,
     waits_to_write: bool,
-    /// The kind of the last reported error. An error of this kind is not reported again until another kind
-    /// has been reported.
-    told: Option<ErrorKind>,
+    /// The kind of the last error.
+    failure: LastFailure<ErrorKind>,
     buffer: Vec<u8>,
 }
 
@@ -173,9 +176,9 @@ impl McastSocket {
         }
     }
 
-    /// Reports an error, unless it is of the same kind as the last reported error.
+    /// Reports an error, unless the last error was of the same kind and less than ten seconds ago.
     fn tell(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
-        if self.told.replace(error.kind()) != Some(error.kind()) {
+        if self.failure.is_new(error.kind(), cx.now()) {
             let why = reason(error);
             cx.warn(format_args!("{why}"));
         }

@@ -39,6 +39,31 @@ fn lines_and_records_have_a_bound() {
     assert!(outcome.messages.contains("record of more than 1 MiB"), "{}", outcome.messages);
 }
 
+/// A binary record that the file ends in, and one without fields, are told. The packets before it count.
+#[test]
+fn cut_and_empty_records_are_told() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let config =
+        format!("FromIPSummaryDump({}, STOP true) -> c :: Counter -> Discard", file.path().display());
+    let begin =
+        b"!IPSummaryDump 1.3\n!data src dst\n1.0.0.1 2.0.0.2\n!binary\n\0\0\0\x0c\x01\0\0\x01\x02\0\0\x02";
+    for (end, said) in [
+        (&b""[..], ""),
+        (b"\0", "ends within a binary record"),
+        (b"\0\0\0\x0c", "ends within a binary record"),
+        (b"\0\0\0\x0c\x01\0\0", "ends within a binary record"),
+        (b"\0\0\0\x04", "empty binary record"),
+    ] {
+        std::fs::write(file.path(), [begin, end].concat()).unwrap();
+        let outcome = TestRun::default().text(&config, &["c.count"]).unwrap();
+        assert_eq!(outcome.values[0].as_deref(), Ok("2"), "{end:?}");
+        match said {
+            "" => assert_eq!(outcome.messages, ""),
+            said => assert!(outcome.messages.contains(said), "{end:?}: {}", outcome.messages),
+        }
+    }
+}
+
 #[test]
 fn what_is_read_is_written() {
     let written = text(

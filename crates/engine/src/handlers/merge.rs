@@ -1,5 +1,7 @@
 //! Merges the values that the workers' copies of an element return for one handler into a single value.
 
+use std::cmp::Ordering;
+
 use element::class::Merge;
 
 /// Merges the values of several workers by the rule `how`. A single value is returned unchanged.
@@ -10,7 +12,28 @@ pub(crate) fn merge(values: &[String], how: Merge) -> String {
         (_, Merge::Lines) => list(values),
         (_, Merge::Sum) => sum(values),
         (_, Merge::Columns) => columns(values),
+        (_, Merge::Least) => extreme(values, Ordering::Less),
+        (_, Merge::Most) => extreme(values, Ordering::Greater),
     }
+}
+
+/// Returns the least (`Ordering::Less`) or the largest of several numbers or truth values. If any value is
+/// something else, returns the first value.
+fn extreme(values: &[String], wanted: Ordering) -> String {
+    let first = values.first().cloned().unwrap_or_default();
+    let size = |value: &str| match value.trim() {
+        "true" => Some(1.0),
+        "false" => Some(0.0),
+        text => Number::parse(text).map(Number::size),
+    };
+    let Some(sizes) = values.iter().map(|value| size(value)).collect::<Option<Vec<f64>>>() else {
+        return first;
+    };
+    let better = |best: usize, other: usize| match sizes[other].total_cmp(&sizes[best]) == wanted {
+        true => other,
+        false => best,
+    };
+    (0..values.len()).reduce(better).map_or(first, |best| values[best].clone())
 }
 
 /// Concatenates several lists: JSON arrays element by element, other lists line by line. A first line that
@@ -56,8 +79,12 @@ fn sum(values: &[String]) -> String {
 fn columns(values: &[String]) -> String {
     let mut lines: Vec<Vec<Cell<'_>>> = Vec::new();
     for line in values.iter().flat_map(|value| value.lines()) {
-        let cells: Vec<_> =
-            line.split(' ').map(|word| Number::parse(word).map_or(Cell::Word(word), Cell::Sum)).collect();
+        let words = line.split_inclusive([' ', '\t']).flat_map(|word| {
+            let (word, end) = word.split_at(word.trim_end_matches([' ', '\t']).len());
+            let cell = (!word.is_empty()).then(|| Number::parse(word).map_or(Cell::Word(word), Cell::Sum));
+            cell.into_iter().chain((!end.is_empty()).then_some(Cell::Space(end)))
+        });
+        let cells: Vec<_> = words.collect();
         let is_same = |known: &&mut Vec<Cell<'_>>| {
             known.len() == cells.len() && known.iter().zip(&cells).all(|(a, b)| a.is_same(b))
         };
@@ -66,7 +93,7 @@ fn columns(values: &[String]) -> String {
             None => lines.push(cells),
         }
     }
-    let line = |cells: &Vec<Cell<'_>>| cells.iter().map(Cell::to_string).collect::<Vec<_>>().join(" ");
+    let line = |cells: &Vec<Cell<'_>>| cells.iter().map(Cell::to_string).collect::<String>();
     let end = if values.iter().any(|value| value.ends_with('\n')) { "\n" } else { "" };
     lines.iter().map(line).collect::<Vec<_>>().join("\n") + end
 }
@@ -74,13 +101,15 @@ fn columns(values: &[String]) -> String {
 /// A word of a line, or the sum of a column.
 enum Cell<'a> {
     Word(&'a str),
+    /// A space or a tab between words.
+    Space(&'a str),
     Sum(Number),
 }
 
 impl Cell<'_> {
     fn is_same(&self, other: &Cell<'_>) -> bool {
         match (self, other) {
-            (Cell::Word(a), Cell::Word(b)) => a == b,
+            (Cell::Word(a), Cell::Word(b)) | (Cell::Space(a), Cell::Space(b)) => a == b,
             (Cell::Sum(_), Cell::Sum(_)) => true,
             _ => false,
         }
@@ -96,7 +125,7 @@ impl Cell<'_> {
 impl std::fmt::Display for Cell<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Cell::Word(word) => f.write_str(word),
+            Cell::Word(word) | Cell::Space(word) => f.write_str(word),
             Cell::Sum(sum) => sum.fmt(f),
         }
     }
@@ -117,6 +146,13 @@ impl Number {
         }
         let digits = text.split_once('.').map_or(0, |(_, digits)| digits.len());
         text.parse().ok().map(|decimal| Number::Decimal(decimal, digits))
+    }
+
+    fn size(self) -> f64 {
+        match self {
+            Number::Whole(whole) => whole as f64,
+            Number::Decimal(decimal, _) => decimal,
+        }
     }
 
     fn plus(self, other: Number) -> Number {
@@ -164,5 +200,11 @@ mod tests {
         assert_eq!(merged(&tables, Merge::Columns), "1.0.0.1 active 6 8\n1.0.0.2 gone 10 12\n");
         assert_eq!(merged(&["1 2 3", "4 5 6"], Merge::Columns), "5 7 9");
         assert_eq!(merged(&["idle", "busy"], Merge::Sum), "idle");
+        assert_eq!(merged(&["1\ttoo short\n", "2\ttoo short\n"], Merge::Columns), "3\ttoo short\n");
+        assert_eq!(merged(&["9", "10", "1.5"], Merge::Most), "10");
+        assert_eq!(merged(&["9", "10", "1.5"], Merge::Least), "1.5");
+        assert_eq!(merged(&["true", "false"], Merge::Least), "false");
+        assert_eq!(merged(&["false", "true"], Merge::Most), "true");
+        assert_eq!(merged(&["idle", "5"], Merge::Most), "idle");
     }
 }

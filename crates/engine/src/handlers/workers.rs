@@ -55,8 +55,15 @@ impl GraphCopy {
     /// element has are summed. Any other handler without a declared rule has the value of one worker.
     pub(crate) fn merging(&self, element: Option<ElementId>, handler: &str) -> Merge {
         let Some(id) = element else { return Merge::First };
-        match self.plan.classes[id].each_handler().find(|known| known.name == handler) {
-            Some(known) => known.merge,
+        let class = self.plan.classes[id];
+        let own = match self.elements[id].as_deref() {
+            Some(element) => class.merging(element, handler),
+            // The element is being called, so only the handlers that all elements of the class have are
+            // known.
+            None => class.each_handler().find(|known| known.name == handler).map(|known| known.merge),
+        };
+        match own {
+            Some(merge) => merge,
             None if matches!(handler, "counts" | "drops_by_reason") => Merge::Sum,
             None => Merge::First,
         }

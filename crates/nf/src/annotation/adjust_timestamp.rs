@@ -22,7 +22,7 @@
 
 use element::args::parse_seconds;
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Field, Filter, Target, Value};
+use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
 use element::{Batch, Class, Cx, Effects, Element, Handler, Timestamp, manual};
 use packet::Annotations;
 
@@ -62,7 +62,8 @@ impl Element for AdjustTimestamp {
             true => Value::Plus(field.clone(), self.time.0),
             false => Value::Pure { name: "adjusted if set", reads: vec![field.clone()] },
         };
-        Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(Action::Set(field, value))])
+        let adjusted = Case::new(Filter::TRUE, Target::Output(0)).with(Action::Set(field, value));
+        Effects::cases(vec![adjusted]).depending_on(Depends::Handler)
     }
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {

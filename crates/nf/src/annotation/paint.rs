@@ -21,7 +21,7 @@
 
 use element::args::{AnnotationOffset, ArgType};
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Field, Filter, Target, Value};
+use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
 use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 /// The element class `Paint`.
@@ -53,6 +53,7 @@ impl Element for Paint {
         let field = Field::Annotation { offset: self.place as u8, length: 1 };
         let paint = Action::Set(field, Value::Constant(vec![self.colour]));
         Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(paint)])
+            .depending_on(Depends::Handler)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

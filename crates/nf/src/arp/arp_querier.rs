@@ -67,7 +67,7 @@
 //! - `insert`: `IP ETHER`: notes an address, as a reply would.
 //! - `delete`: forgets the Ethernet address of an IPv4 address.
 //! - `clear`: removes all entries, drops the packets that wait, and sets `queries`, `responses` and `drops`
-//!   to zero.
+//!   to zero. The table's drops, which `stats` includes, stay, as in Click.
 //! - `release`: sends packets whose addresses another element has learnt; elements that share a table call
 //!   it.
 //!

@@ -178,8 +178,7 @@ impl Element for ArpTable {
 
 const HANDLERS: &[Handler<ArpTable>] = &[
     Handler::read("table", |e, cx, _| Ok(e.with(cx, |cx, table| table.show(table::now(cx))))),
-    Handler::<ArpTable>::read("drops", |e, cx, _| Ok(e.with(cx, |_, table| table.drops().to_string())))
-        .summed(),
+    Handler::read("drops", |e, cx, _| Ok(e.with(cx, |_, table| table.drops().to_string()))),
     Handler::read("count", |e, cx, _| Ok(e.with(cx, |_, table| table.len().to_string()))),
     Handler::read("length", |e, cx, _| Ok(e.with(cx, |_, table| table.waiting().to_string()))),
     Handler::set("insert", |e, cx, text| {

@@ -257,7 +257,8 @@ impl Choice {
     }
 
     /// Computes the weights of the active servers: 10 at average load, more at lower load, within
-    /// [`WEIGHTS`]. A server without load gets the largest weight. `amount` returns the load of a server.
+    /// [`WEIGHTS`]. As in FastClick, a server without load gets the largest weight, whatever AWRR_ALPHA
+    /// is. `amount` returns the load of a server.
     fn weigh(&mut self, amount: impl Fn(u16) -> u64) {
         let Choice { active, weights, rule, .. } = self;
         let total: f64 = active.iter().map(|&number| amount(number) as f64).sum();

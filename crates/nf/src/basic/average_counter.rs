@@ -180,7 +180,7 @@ const HANDLERS: &[Handler<AverageCounter>] = &[
     Handler::<AverageCounter>::get("rate", |e| show(e.per_second(e.counts.packets))).summed(),
     Handler::<AverageCounter>::get("byte_rate", |e| show(e.per_second(e.counts.bytes))).summed(),
     Handler::<AverageCounter>::get("bit_rate", |e| show(e.per_second(e.counts.bytes * 8))).summed(),
-    Handler::get("link_rate", |e| show(e.per_second(e.link_bits()))),
+    Handler::<AverageCounter>::get("link_rate", |e| show(e.per_second(e.link_bits()))).summed(),
     Handler::get("time", |e| show(e.span() as f64 / 1000.0)),
     Handler::get("first", |e| e.counts.first.unwrap_or_default().to_string()),
     Handler::get("last", |e| e.counts.last.to_string()),

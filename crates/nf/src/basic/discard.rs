@@ -25,7 +25,7 @@
 
 use element::args::parse_bool;
 use element::class::{ArgInfo, Notes, Task};
-use element::effects::Counting;
+use element::effects::{Counting, Depends};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Tally, manual};
 use packet::BATCH_CAPACITY;
 
@@ -57,7 +57,7 @@ struct Discard {
 
 impl Element for Discard {
     fn effects(&self) -> Effects {
-        Effects::drop(DropReason::Discard).counting(Counting::Tallied)
+        Effects::drop(DropReason::Discard).depending_on(Depends::Handler).counting(Counting::Tallied)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -14,7 +14,7 @@
 //! - `DST`: the destination address.
 //! - `TYPE`: the type of message, by number or name (`echo`, `unreachable` ...).
 //! - `CODE`: the code, by number or name.
-//! - `IDENTIFIER`: the identifier, for messages that have one.
+//! - `IDENTIFIER`: the identifier, for echo, time stamp and information messages.
 //!
 //! ## Handlers
 //! - `src`, `dst`: the addresses.
@@ -117,7 +117,8 @@ impl IcmpIpEncap {
         IcmpIpEncap { outer, kind, code, identifier, id: 1 }
     }
 
-    /// True if messages of this type have an identifier and a sequence number.
+    /// True if messages of this type get an identifier and a sequence number. Address mask messages get none,
+    /// as in Click.
     fn is_query(&self) -> bool {
         let queries = [
             kind::ECHO,

@@ -105,8 +105,8 @@ impl UdpIpEncap {
                 sum = sum.bytes(&address);
             }
             let sum = sum.word(length).word(length);
-            checksum =
-                sum_from(packet, Base::Data, packet.len(), sum).ok_or(DropReason::TooShort)?.checksum();
+            let sum = sum_from(packet, Base::Data, packet.len(), sum).ok_or(DropReason::TooShort)?;
+            checksum = sum.udp_checksum();
         }
         let words = [self.ports[0], self.ports[1], length, checksum].map(U16::new);
         let mut header = [0; INNER];

@@ -28,7 +28,7 @@
 use classify::IntervalSet;
 use classify::pattern::{BytesTest, Decision, PatternProgram};
 use element::class::ArgInfo;
-use element::effects::{Case, Counting, Filter, Predicate, Target, Written};
+use element::effects::{Case, Counting, Depends, Filter, Predicate, Target, Written};
 use element::{Base, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, manual};
 
 use crate::editing::bytes;
@@ -102,7 +102,7 @@ impl Element for Classifier {
         };
         let mut cases: Vec<Case> = (0..self.patterns.len()).map(pattern).collect();
         cases.push(Case::new(Filter::TRUE, Target::Drop(DropReason::NoMatch)));
-        Effects::cases(cases).counting(Counting::Tallied)
+        Effects::cases(cases).depending_on(Depends::Handler).counting(Counting::Tallied)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

@@ -26,7 +26,7 @@
 
 use element::args::ArgType;
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Field, Filter, Target, Value, wire_field};
+use element::effects::{Action, Case, Depends, Field, Filter, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use wire::{IntoBytes, LinkType, MacAddr, ethernet};
 
@@ -68,7 +68,7 @@ impl Element for EtherEncap {
             .with(set(wire_field::ETHER_DST, &self.header.destination.0))
             .with(set(wire_field::ETHER_SRC, &self.header.source.0))
             .with(set(wire_field::ETHER_TYPE, self.header.ether_type.as_bytes()));
-        Effects::cases(vec![encap])
+        Effects::cases(vec![encap]).depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -25,7 +25,7 @@
 use crate::editing::{bytes, is_marked};
 use element::args::ArgType;
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Filter, Predicate, Target, Value};
+use element::effects::{Action, Case, Depends, Filter, Predicate, Target, Value};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use wire::MacAddr;
 
@@ -84,6 +84,7 @@ impl Element for EtherRewrite {
             rewrite(Base::Data, is_marked(Base::Mac).not().and([Predicate::reaches(Base::Data, 0, 12)])),
             Case::new(Filter::TRUE, Target::Drop(DropReason::TooShort)),
         ])
+        .depending_on(Depends::Handler)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

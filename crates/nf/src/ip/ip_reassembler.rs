@@ -21,7 +21,7 @@
 //! output 1 as they came (with OVERLAP, some bytes may have been replaced). Without output 1 they are
 //! dropped; the drop reasons are `out of time`, `memory limit` and `fragment limit`. Time is the time of the
 //! packets' time stamps, or the clock's for packets without one; expired packets are removed only when the
-//! next packet arrives.
+//! next packet arrives. If time goes backwards by more than 30 seconds, incomplete packets expire, too.
 //!
 //! ## Memory
 //! HIMEM bounds all memory for fragments: a fragment takes the slots of its packet, whatever its length or
@@ -360,11 +360,12 @@ impl IpReassembler {
         self.end(set, |packet| cx.emit_one(1, packet, reason));
     }
 
-    /// Evicts sets that are older than [`PATIENCE`] at the time `now`, in the order in which they were made.
-    /// Stops at the first set that is not so old.
+    /// Evicts the sets that are older than [`PATIENCE`] at the time `now`, the oldest first. A set that began
+    /// later than `now` by more than this is evicted, too: time stamps have gone backwards, and the set would
+    /// keep the sets after it.
     fn end_old(&mut self, cx: &mut Cx<'_>, now: Timestamp) {
         while let Some((set, began)) = self.store.oldest()
-            && now - began > PATIENCE
+            && (now - began > PATIENCE || began - now > PATIENCE)
         {
             self.give_up(cx, set, DropReason::OutOfTime);
         }
@@ -479,7 +480,7 @@ impl Element for IpReassembler {
 }
 
 const HANDLERS: &[Handler<IpReassembler>] = &[
-    Handler::read("dump", |e, _, _| {
+    Handler::<IpReassembler>::read("dump", |e, _, _| {
         let Counts { fragments, good, failed, bad } = e.counts;
         let mut text = format!(
             "frags seen total:    {fragments}\ngood reassemblies:   {good}\nfailed reassemblies: {failed}\nbad fragments seen:  {bad}\ncached chunk data:\n"
@@ -499,6 +500,7 @@ const HANDLERS: &[Handler<IpReassembler>] = &[
             text.push('\n');
         }
         Ok(text)
-    }),
-    Handler::get("memory", |e| e.store.memory().to_string()),
+    })
+    .listed(),
+    Handler::count("memory", |e| e.store.memory() as u64),
 ];

@@ -69,10 +69,8 @@ fn set(packet: &mut Packet) -> Fate {
     let is_udp = upper.protocol == ip_protocol::UDP;
     let header = packet.header_mut(Base::Transport).and_then(|header| header.get_mut(at..at + 2));
     header.ok_or(bad)?.fill(0);
-    let sum = sum_from(packet, Base::Transport, length, pseudo).ok_or(bad)?.checksum();
-    // UDP over IPv6 must have a checksum, and zero would mean none, so zero is written as 0xffff (RFC 8200,
-    // section 8.1).
-    let sum = if is_udp && sum == 0 { 0xffff } else { sum };
+    let sum = sum_from(packet, Base::Transport, length, pseudo).ok_or(bad)?;
+    let sum = if is_udp { sum.udp_checksum() } else { sum.checksum() };
     let header = packet.header_mut(Base::Transport).and_then(|header| header.get_mut(at..at + 2));
     header.ok_or(bad)?.copy_from_slice(&sum.to_be_bytes());
     Ok(())

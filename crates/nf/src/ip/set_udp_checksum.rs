@@ -42,8 +42,7 @@ struct SetUdpChecksum {
 }
 
 /// Sets the checksum of a packet. Returns `None` for fragments, for packets that are shorter than their UDP
-/// length, for a UDP length below 8, and if a header annotation is not set. A checksum that is computed as
-/// zero stays zero, as in Click, although receivers then take the packet as one without a checksum.
+/// length, for a UDP length below 8, and if a header annotation is not set.
 fn set(packet: &mut Packet) -> Option<()> {
     let (ip, options) = ipv4_with_options(packet)?;
     let available = length_from(packet, Base::Transport)?;
@@ -54,7 +53,7 @@ fn set(packet: &mut Packet) -> Option<()> {
     }
     // The sum includes the old checksum. Adding the complement of the old checksum cancels it.
     let sum = PseudoHeader::routed(ip, options).sum(ip_protocol::UDP, length).word(!udp.checksum.get());
-    let checksum = sum_from(packet, Base::Transport, length, sum)?.checksum();
+    let checksum = sum_from(packet, Base::Transport, length, sum)?.udp_checksum();
     let header = packet.header_chunk_mut::<{ udp::Header::LEN }>(Base::Transport)?;
     udp::Header::mut_from_bytes(header).ok()?.checksum.set(checksum);
     Some(())

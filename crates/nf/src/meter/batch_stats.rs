@@ -54,5 +54,5 @@ impl Element for BatchStats {
 const HANDLERS: &[Handler<BatchStats>] = &[
     Handler::get("median", |e| e.sizes.mode().0.to_string()),
     Handler::get("average", |e| e.sizes.sum().checked_div(e.sizes.total()).unwrap_or(0).to_string()),
-    Handler::get("dump", |e| e.sizes.dump()),
+    Handler::<BatchStats>::get("dump", |e| e.sizes.dump()).summed(),
 ];

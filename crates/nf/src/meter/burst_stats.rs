@@ -82,10 +82,11 @@ const HANDLERS: &[Handler<BurstStats>] = &[
         let (_mode, often) = lengths.mode();
         Ok(often.to_string())
     }),
-    Handler::read("max", |e, _, _| {
+    Handler::<BurstStats>::read("max", |e, _, _| {
         let lengths = &e.lengths;
         Ok(lengths.max().map_or("-1".into(), |max| max.to_string()))
-    }),
+    })
+    .most(),
     Handler::<BurstStats>::read("count", |e, _, _| {
         let lengths = &e.lengths;
         Ok(lengths.total().to_string())
@@ -113,8 +114,9 @@ const HANDLERS: &[Handler<BurstStats>] = &[
             total => Number::Real(lengths.sum() as f64 / total as f64).to_string(),
         })
     }),
-    Handler::read("dump", |e, _, _| {
+    Handler::<BurstStats>::read("dump", |e, _, _| {
         let lengths = &e.lengths;
         Ok(lengths.dump())
-    }),
+    })
+    .summed(),
 ];

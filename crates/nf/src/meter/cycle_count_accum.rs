@@ -68,7 +68,7 @@ impl Element for CycleCountAccum {
 
 const HANDLERS: &[Handler<CycleCountAccum>] = &[
     Handler::count("count", |e| e.count),
-    Handler::get("cycles", |e| e.cycles.to_string()),
+    Handler::count("cycles", |e| e.cycles),
     Handler::get("cycles_pp", |e| e.cycles.checked_div(e.count).unwrap_or(0).to_string()),
     Handler::count("zero_count", |e| e.without),
     Handler::act("reset_counts", |e| *e = CycleCountAccum::default()),

@@ -72,7 +72,7 @@ impl Element for TimestampAccum {
 
 const HANDLERS: &[Handler<TimestampAccum>] = &[
     Handler::count("count", |e| e.count),
-    Handler::get("time", |e| Number::Real(e.nanos as f64 / 1e9).to_string()),
+    Handler::<TimestampAccum>::get("time", |e| Number::Real(e.nanos as f64 / 1e9).to_string()).summed(),
     Handler::get("average_time", |e| Number::Real(e.nanos as f64 / 1e9 / e.count as f64).to_string()),
     Handler::get("min", |e| e.range.unwrap_or_default().0.to_string()),
     Handler::get("max", |e| e.range.unwrap_or_default().1.to_string()),

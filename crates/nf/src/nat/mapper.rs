@@ -68,7 +68,7 @@ impl Mapper {
                 ring.get(at).or(ring.first()).and_then(|&(_, number)| attempt(number))
             }
             Choice::Consistent(table) => {
-                let hash = flow_hash(&key(space, flow));
+                let hash = flow_hash(&key(flow));
                 let number = table.lock().unwrap_or_else(PoisonError::into_inner).server(hash);
                 number.and_then(|number| attempt(number.into()))
             }
@@ -85,13 +85,13 @@ impl Mapper {
     }
 }
 
-/// Returns the key of a flow for consistent hashing. Of the space the key contains only the number within the
-/// translator (such as UDP), so that several translators of one class choose the same pattern for a flow.
-fn key(space: u32, flow: Tuple) -> FiveTupleKey {
+/// Returns the key of a flow for consistent hashing. It contains neither the protocol nor the space, whose
+/// number depends on the translator, so that several translators choose the same pattern for a flow.
+fn key(flow: Tuple) -> FiveTupleKey {
     let end = |address, port| (Ipv4Addr::from_bits(address), port);
     let [source, destination] =
         [end(flow.source, flow.source_port), end(flow.destination, flow.destination_port)];
-    FiveTupleKey::new(&FiveTuple::v4(source, destination, space as u8), 0)
+    FiveTupleKey::new(&FiveTuple::v4(source, destination, 0), 0)
 }
 
 /// Returns the point of an address on the hash ring, by a mixing function: neighbouring addresses get

@@ -261,7 +261,10 @@ fn selective(options: &[u8]) -> impl Iterator<Item = usize> {
             if kind == 0 {
                 return None;
             }
-            let length = if kind == 1 { 1 } else { usize::from(*options.get(at + 1)?).max(2) };
+            let length = if kind == 1 { 1 } else { usize::from(*options.get(at + 1)?) };
+            if kind != 1 && length < 2 {
+                return None;
+            }
             at += length;
             if at > options.len() {
                 return None;
@@ -376,6 +379,16 @@ mod tests {
             assert!(shift.add(1000 + n * 10, 5, b"x"));
         }
         assert_eq!((shift.edits.len(), shift.last()), (MOST, 2u32.wrapping_sub(400)));
+    }
+
+    #[test]
+    fn a_malformed_option_ends_the_search() {
+        let sack = [5, 10, 0, 0, 0, 1, 0, 0, 0, 2];
+        let found = |before: &[u8]| selective(&[before, &sack].concat()).collect::<Vec<_>>();
+        assert_eq!(found(&[8, 2]), [4, 8]);
+        for length in [0, 1] {
+            assert_eq!(found(&[8, length]), [0; 0]);
+        }
     }
 
     #[test]

@@ -198,7 +198,8 @@ impl Element for CoDel {
         });
         let drop = Case::new(late, Target::Drop(DropReason::EarlyDrop));
         let effects = Effects::cases(vec![drop, Case::new(Filter::TRUE, Target::Output(0))]);
-        effects.depending_on(Depends::Time).depending_on(Depends::Counter).sharing("time above the target")
+        let effects = effects.depending_on(Depends::Time).depending_on(Depends::Counter);
+        effects.depending_on(Depends::Handler).sharing("time above the target")
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

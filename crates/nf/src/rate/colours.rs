@@ -215,12 +215,13 @@ impl<M: Marker> Element for Painter<M> {
 
 /// The handlers of both markers.
 impl<M: Marker> Painter<M> {
-    pub(super) const GREEN: Handler<Self> = Handler::get("green", |e| e.packets(Colour::Green));
-    pub(super) const YELLOW: Handler<Self> = Handler::get("yellow", |e| e.packets(Colour::Yellow));
-    pub(super) const RED: Handler<Self> = Handler::get("red", |e| e.packets(Colour::Red));
-    pub(super) const GREEN_BYTES: Handler<Self> = Handler::get("green_bytes", |e| e.bytes(Colour::Green));
-    pub(super) const YELLOW_BYTES: Handler<Self> = Handler::get("yellow_bytes", |e| e.bytes(Colour::Yellow));
-    pub(super) const RED_BYTES: Handler<Self> = Handler::get("red_bytes", |e| e.bytes(Colour::Red));
+    pub(super) const GREEN: Handler<Self> = Handler::count("green", |e| e.packets(Colour::Green));
+    pub(super) const YELLOW: Handler<Self> = Handler::count("yellow", |e| e.packets(Colour::Yellow));
+    pub(super) const RED: Handler<Self> = Handler::count("red", |e| e.packets(Colour::Red));
+    pub(super) const GREEN_BYTES: Handler<Self> = Handler::count("green_bytes", |e| e.bytes(Colour::Green));
+    pub(super) const YELLOW_BYTES: Handler<Self> =
+        Handler::count("yellow_bytes", |e| e.bytes(Colour::Yellow));
+    pub(super) const RED_BYTES: Handler<Self> = Handler::count("red_bytes", |e| e.bytes(Colour::Red));
     pub(super) const TOKENS: Handler<Self> = Handler::<Self>::read("tokens", |e, cx, _| {
         e.marker.refill(cx.now());
         let [first, second] = e.marker.tokens();
@@ -228,12 +229,12 @@ impl<M: Marker> Painter<M> {
     });
     pub(super) const RESET: Handler<Self> = Handler::act("reset", |e| e.counts = [[0; 2]; 3]);
 
-    fn packets(&self, colour: Colour) -> String {
-        self.counts[colour as usize][0].to_string()
+    fn packets(&self, colour: Colour) -> u64 {
+        self.counts[colour as usize][0]
     }
 
-    fn bytes(&self, colour: Colour) -> String {
-        self.counts[colour as usize][1].to_string()
+    fn bytes(&self, colour: Colour) -> u64 {
+        self.counts[colour as usize][1]
     }
 
     /// Parses a rate, and sets it by `set`.

@@ -104,7 +104,8 @@ impl Element for Delay {
     fn effects(&self) -> Effects {
         let value = if self.pushes { Value::Plus(Field::TimeStamp, self.delay.0) } else { Value::Now };
         let delayed = Case::new(Filter::TRUE, Target::Hold(0)).with(Action::Set(Field::TimeStamp, value));
-        Effects { hold: Hold::Delay, ..Effects::cases(vec![delayed]) }.depending_on(Depends::Time)
+        let effects = Effects { hold: Hold::Delay, ..Effects::cases(vec![delayed]) };
+        effects.depending_on(Depends::Time).depending_on(Depends::Handler)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

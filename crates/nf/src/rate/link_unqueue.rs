@@ -135,6 +135,7 @@ impl Element for LinkUnqueue {
         let delayed = Case::new(Filter::TRUE, Target::Hold(0)).with(Action::Set(Field::TimeStamp, leaves));
         Effects { hold: Hold::Delay, ..Effects::cases(vec![delayed]) }
             .depending_on(Depends::Time)
+            .depending_on(Depends::Handler)
             .sharing("link")
     }
 

@@ -62,7 +62,7 @@ impl Element for RatedSplitter {
             support: Support { whole_length: true, ..Support::default() },
             ..Effects::cases(cases)
         };
-        effects.depending_on(Depends::Time).sharing(RATE)
+        effects.depending_on(Depends::Time).depending_on(Depends::Handler).sharing(RATE)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

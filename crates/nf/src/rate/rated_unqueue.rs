@@ -75,7 +75,11 @@ impl Element for RatedUnqueue {
     fn effects(&self) -> Effects {
         let effects =
             Effects { support: Support { whole_length: true, ..Support::default() }, ..Effects::pass() };
-        effects.depending_on(Depends::Time).sharing(RATE).observing(&self.limit.reads())
+        effects
+            .depending_on(Depends::Time)
+            .depending_on(Depends::Handler)
+            .sharing(RATE)
+            .observing(&self.limit.reads())
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

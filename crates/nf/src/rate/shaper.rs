@@ -156,13 +156,17 @@ impl Element for Shaper {
                 support: Support { whole_length: self.bandwidth, ..Support::default() },
                 ..Effects::cases(cases)
             };
-            return effects.depending_on(Depends::Time).sharing(RATE);
+            return effects.depending_on(Depends::Time).depending_on(Depends::Handler).sharing(RATE);
         }
         let effects = Effects {
             support: Support { whole_length: self.bandwidth, ..Support::default() },
             ..Effects::pass()
         };
-        effects.depending_on(Depends::Time).sharing(RATE).observing(&[Field::Length])
+        effects
+            .depending_on(Depends::Time)
+            .depending_on(Depends::Handler)
+            .sharing(RATE)
+            .observing(&[Field::Length])
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, max: usize) -> Batch {

@@ -59,7 +59,7 @@ impl TimedSink {
 
 impl Element for TimedSink {
     fn effects(&self) -> Effects {
-        Effects::drop(DropReason::Discard).depending_on(Depends::Time)
+        Effects::drop(DropReason::Discard).depending_on(Depends::Time).depending_on(Depends::Handler)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -36,6 +36,7 @@ impl Stride {
                 None => args.error(format!("argument {i} should be number of tickets (integer)")),
                 Some(n) if n < 0 => args.error(format!("argument {i} (number of tickets) must be >= 0")),
                 Some(n) if n as u32 > MOST_TICKETS => {
+                    // Click says "input" about outputs, too.
                     args.warn(format!("input {i}, tickets reduced to {MOST_TICKETS}"));
                     tickets.push(MOST_TICKETS);
                 }

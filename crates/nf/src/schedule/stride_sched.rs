@@ -56,7 +56,7 @@ pub(crate) struct Striding {
 impl Element for Striding {
     fn effects(&self) -> Effects {
         if self.sorter.is_none() {
-            return Effects::pass();
+            return Effects::pass().depending_on(Depends::Handler);
         }
         let none = when("no output has tickets", &[], Target::Drop(DropReason::NoOutput));
         let some = Effects::cases(vec![none, Case::new(Filter::TRUE, Target::SomeOutput)]);

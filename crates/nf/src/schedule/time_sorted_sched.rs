@@ -188,4 +188,4 @@ impl Element for TimeSortedSched {
 }
 
 const HANDLERS: &[Handler<TimeSortedSched>] =
-    &[Handler::<TimeSortedSched>::get("well_ordered", |e| e.well_ordered.to_string()).summed()];
+    &[Handler::<TimeSortedSched>::get("well_ordered", |e| e.well_ordered.to_string()).least()];

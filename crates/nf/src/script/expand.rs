@@ -32,8 +32,8 @@ pub(super) enum Mode {
     Quoted,
 }
 
-/// Returns `text` with its references replaced by the values that `source` gives. The result is empty if it
-/// has more than `most` bytes up to the end of an inserted value; text after the last value does not count.
+/// Returns `text` with its references replaced by the values that `source` gives. The result is empty if
+/// values were inserted and it has more than `most` bytes.
 pub(super) fn expand(text: &str, mode: Mode, most: usize, source: &mut dyn Source) -> String {
     let mut out = String::with_capacity(text.len());
     let mut quotes = None;
@@ -70,6 +70,11 @@ pub(super) fn expand(text: &str, mode: Mode, most: usize, source: &mut dyn Sourc
         }
     }
     out.push_str(text.get(copied..).unwrap_or_default());
+    // Without values the text is the user's own, which has no limit.
+    if copied > 0 && out.len() > most {
+        source.too_long();
+        return String::new();
+    }
     out
 }
 
@@ -247,6 +252,10 @@ mod tests {
         assert_eq!((known.depth, known.refused), (0, 1));
         assert_eq!(expand(&"$q".repeat(200), Mode::Plain, 1000, &mut known), "");
         assert_eq!(known.refused, 2);
+        let end = "x".repeat(1000);
+        assert_eq!(expand(&format!("${{q}}{end}"), Mode::Plain, 1000, &mut known), "");
+        assert_eq!(expand(&format!("{end}$nothing"), Mode::Plain, 1000, &mut known).len(), 1008);
+        assert_eq!(known.refused, 3);
     }
 
     proptest! {

@@ -15,23 +15,23 @@ const SYNTAX_ERROR: &str = "syntax error";
 /// words are the values.
 ///
 /// # Errors
-/// If the format is invalid, if there are more or fewer words than conversions need, or if the result up to
-/// the end of a conversion is too long.
+/// If the format is invalid, if there are more or fewer words than conversions need, or if the result is too
+/// long.
 pub(super) fn sprintf(text: &str) -> Result<String, String> {
     let mut words = split_spaces(text).into_iter().map(|word| word.text);
     let format = unquote(&words.next().ok_or(SYNTAX_ERROR)?);
     let mut out = String::new();
     let mut rest = format.as_str();
+    let is_long = |length| (length > MOST_TEXT).then(|| format!("result longer than {MOST_TEXT} bytes"));
     while let Some(at) = rest.find('%') {
         out.push_str(&rest[..at]);
         let (conversion, length) = Conversion::parse(&rest[at + 1..], &mut words)?;
         out.push_str(&conversion.apply(&mut words)?);
-        if out.len() > MOST_TEXT {
-            return Err(format!("result longer than {MOST_TEXT} bytes"));
-        }
+        is_long(out.len()).map_or(Ok(()), Err)?;
         rest = &rest[at + 1 + length..];
     }
     out.push_str(rest);
+    is_long(out.len()).map_or(Ok(()), Err)?;
     match words.next() {
         None => Ok(out),
         Some(_) => Err(SYNTAX_ERROR.into()),

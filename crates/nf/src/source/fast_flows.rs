@@ -304,7 +304,8 @@ impl FastFlows {
     }
 
     /// Returns the index of the next TCP flow that is not complete after the limit has been reached, and
-    /// sets its headers to a FIN packet. Flows without packets are not complete. Returns `None` if all flows
+    /// sets its headers to a FIN packet. Flows without packets are not complete, and get a FIN, as in
+    /// Click. Returns `None` if all flows
     /// are closed, and for UDP.
     fn next_to_close(&mut self) -> Option<usize> {
         if self.kind != Kind::Tcp {

@@ -39,7 +39,7 @@
 
 use element::args::{ArgType, parse_bool};
 use element::class::{ArgInfo, Notes};
-use element::effects::{Case, Field, Filter, Hold, Order, Predicate, Target};
+use element::effects::{Case, Depends, Field, Filter, Hold, Order, Predicate, Target};
 use element::{Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::{BATCH_CAPACITY, Store};
 
@@ -256,15 +256,14 @@ impl Element for ReplayUnqueue {
         // A packet is held and sent many times; each time it leaves as it arrived.
         let inputs = self.incoming.len();
         if inputs == 1 {
-            return Effects {
-                hold: Hold::Replay,
-                ..Effects::cases(vec![Case::new(Filter::TRUE, Target::Hold(0))])
-            };
+            let effects = Effects::cases(vec![Case::new(Filter::TRUE, Target::Hold(0))]);
+            return Effects { hold: Hold::Replay, ..effects }.depending_on(Depends::Handler);
         }
         let merged =
             Filter::Leaf(Predicate::Opaque { about: "merged by time", reads: vec![Field::TimeStamp] });
         let cases = (0..inputs).map(|n| Case::new(merged.clone(), Target::Hold(n)).on(n)).collect();
-        Effects { hold: Hold::Replay, order: Order::MayReorder, ..Effects::cases(cases) }
+        let effects = Effects { order: Order::MayReorder, ..Effects::cases(cases) };
+        Effects { hold: Hold::Replay, ..effects }.depending_on(Depends::Handler)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -434,10 +434,11 @@ impl Element for FlowCounter {
 
 const HANDLERS: &[Handler<FlowCounter>] = &[
     Handler::count("count", |e| e.counts.flows),
-    Handler::read("open", |e, cx, _| {
+    Handler::<FlowCounter>::read("open", |e, cx, _| {
         e.catch_up(cx.now());
         Ok(e.flows.table.stats().entries.to_string())
-    }),
+    })
+    .summed(),
     Handler::<FlowCounter>::read("expired", |e, cx, _| {
         e.catch_up(cx.now());
         Ok(e.counts.expired.to_string())
@@ -448,7 +449,7 @@ const HANDLERS: &[Handler<FlowCounter>] = &[
     Handler::count("bytes", |e| e.counts.bytes),
     Handler::count("overflows", |e| e.counts.overflows),
     Handler::count("overflow_bytes", |e| e.counts.overflow_bytes),
-    Handler::get("others", |e| e.counts.others.to_string()),
+    Handler::count("others", |e| e.counts.others),
     Handler::<FlowCounter>::read_param("csv", |e, cx, param| e.list(cx, Layout::Csv, param, None)).listed(),
     Handler::<FlowCounter>::read_param("json", |e, cx, param| e.list(cx, Layout::Json, param, None)).listed(),
     Handler::<FlowCounter>::read_param("top", |e, cx, param| e.list(cx, Layout::Lines, param, Some(10)))

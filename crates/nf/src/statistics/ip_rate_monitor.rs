@@ -219,7 +219,7 @@ const HANDLERS: &[Handler<IpRateMonitor>] = &[
         })
     }),
     Handler::get("thresh", |e| e.tree.threshold.to_string()),
-    Handler::get("mem", |e| e.tree.used.to_string()),
+    Handler::count("mem", |e| e.tree.used as u64),
     Handler::data(
         "memmax",
         |e| e.tree.limit.to_string(),

@@ -241,8 +241,8 @@ impl RateTree {
 
     /// Removes networks both of whose averages per epoch, with 10 fractional bits, are below `threshold`,
     /// oldest first. The averages are about 8 times the rates per second; Click compares the same numbers.
-    /// Stops after a removal if the memory in use is below the limit; without a limit, below nine tenths of
-    /// its amount at the start.
+    /// As in Click, it stops after a removal if the memory in use is below the limit; without a limit, below
+    /// nine tenths of its amount at the start.
     fn fold(&mut self, threshold: u64, now: Timestamp) {
         let enough = if self.limit > 0 { self.limit } else { self.used / 10 * 9 };
         let mut at = 0;

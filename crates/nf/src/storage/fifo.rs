@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use element::args::ArgType;
 use element::class::ArgInfo;
-use element::effects::{Case, Filter, Hold, Order, Predicate, Target};
+use element::effects::{Case, Depends, Filter, Hold, Order, Predicate, Target};
 use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Signal};
 use packet::BATCH_CAPACITY;
 
@@ -219,6 +219,7 @@ impl Element for Fifo {
                 Case::new(Filter::TRUE, Target::Hold(0)),
             ])
         }
+        .depending_on(Depends::Handler)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
@@ -296,7 +297,7 @@ impl Element for Fifo {
 /// The handlers of all queue classes except CPUQueue.
 pub(super) const HANDLERS: &[Handler<Fifo>] = &[
     Handler::count("length", |e| e.packets.len() as u64),
-    Handler::get("highwater_length", |e| e.highwater.to_string()),
+    Handler::<Fifo>::get("highwater_length", |e| e.highwater.to_string()).most(),
     Handler::data("capacity", Fifo::show_capacity, |e, cx, value| {
         let capacity = u32::parse(value, &cx.place()).map_err(|error| format!("CAPACITY: {error}"))?;
         e.capacity = capacity as usize;

@@ -84,12 +84,13 @@ impl Unqueue {
 impl Element for Unqueue {
     fn effects(&self) -> Effects {
         if self.active && self.limit < 0 && self.burst != 0 {
-            return Effects::pass().counting(Counting::Tallied);
+            return Effects::pass().depending_on(Depends::Handler).counting(Counting::Tallied);
         }
         // Packets that are not pulled stay upstream until the end of the run, when they are dropped.
         let pulls = Filter::Leaf(Predicate::Opaque { about: "whether it pulls", reads: Vec::new() });
         let stays = Case::new(Filter::TRUE, Target::Drop(DropReason::Stop));
-        Effects::cases(vec![Case::new(pulls, Target::Output(0)), stays]).depending_on(Depends::Counter)
+        let effects = Effects::cases(vec![Case::new(pulls, Target::Output(0)), stays]);
+        effects.depending_on(Depends::Counter).depending_on(Depends::Handler)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

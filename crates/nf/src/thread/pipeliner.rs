@@ -33,7 +33,7 @@ use std::collections::VecDeque;
 
 use element::args::parse_bool;
 use element::class::{ArgInfo, Notes};
-use element::effects::{Case, Filter, Hold, Predicate, Target};
+use element::effects::{Case, Depends, Filter, Hold, Predicate, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use packet::BATCH_CAPACITY;
 
@@ -89,14 +89,15 @@ struct Pipeliner {
 impl Element for Pipeliner {
     fn effects(&self) -> Effects {
         if self.direct {
-            return Effects::pass();
+            return Effects::pass().depending_on(Depends::Handler);
         }
         let full = Filter::Leaf(Predicate::Opaque { about: "queue full", reads: Vec::new() });
         let cases = vec![
             Case::new(full, Target::Drop(DropReason::QueueFull)),
             Case::new(Filter::TRUE, Target::Hold(0)),
         ];
-        Effects { hold: Hold::Fifo { may_drop: true }, ..Effects::cases(cases) }
+        let hold = Hold::Fifo { may_drop: true };
+        Effects { hold, ..Effects::cases(cases) }.depending_on(Depends::Handler)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {

@@ -188,6 +188,16 @@ fn more_fragments_do_not_buy_time() {
     assert_eq!((dropped(&outcome, DropReason::OutOfTime), held(&outcome)), (3, 1));
 }
 
+/// A fragment whose time stamp is far ahead does not keep later ones for longer.
+#[test]
+fn time_stamps_that_go_backwards_keep_nothing() {
+    let [ahead, now, later] = [1, 2, 3].map(|n| halves(host(n), n)[0].clone());
+    let element = "CheckIPHeader(14) -> c :: IPClassifier(src host 10.0.0.1, -) -> AdjustTimestamp(100)
+        -> r :: IPReassembler; c[1] -> r; r";
+    let (outcome, _) = through(element, &[(0, ahead), (SECOND, now), (40 * SECOND, later)], &[]);
+    assert_eq!((dropped(&outcome, DropReason::OutOfTime), held(&outcome)), (2, 1));
+}
+
 /// A whole datagram of another host shows that time has passed. A fragment expires then, although no other
 /// fragment comes.
 #[test]

@@ -43,6 +43,24 @@ fn route(kind: u8, left: u8, addresses: &[&str]) -> Vec<u8> {
 }
 
 #[test]
+fn a_udp_checksum_of_zero_is_written_as_all_ones() {
+    let (header, ports) = ([10, 0, 0, 1, 10, 0, 0, 2, 0, 17, 0, 10], [0, 1, 0, 2, 0, 10]);
+    // With its own complement as the payload, the datagram adds up to all ones.
+    let sum = wire::checksum::Sum::new().bytes(&header).bytes(&ports).checksum();
+    let payload = sum.to_be_bytes();
+    let mut packet = vec![0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    packet.extend(ports.iter().chain(&[0, 0]).chain(&payload));
+    for (bytes, element) in
+        [(&payload[..], "UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2)"), (&packet, "MarkIPHeader -> SetUDPChecksum")]
+    {
+        let number = offer(vec![vec![input(bytes)]]);
+        values(&format!("TestSource({number}, 0) -> {element} -> TestSink({number}, 0)"), &[]);
+        let seen = collect(number);
+        assert_eq!(seen[0].bytes[26..], [0xff, 0xff, payload[0], payload[1]], "{element}");
+    }
+}
+
+#[test]
 fn rfc8200_8_1_checksums_are_about_the_final_destination() {
     const END: &str = "2001:db8::99";
     const STOP: &str = "2001:db8::2";

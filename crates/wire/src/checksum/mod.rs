@@ -132,6 +132,16 @@ impl Sum {
     pub fn checksum(self) -> u16 {
         !self.folded()
     }
+
+    /// Returns the checksum as [`checksum`](Self::checksum) does, for UDP: a computed 0 becomes 0xffff,
+    /// because 0 means that there is no checksum (RFC 768).
+    #[inline]
+    pub fn udp_checksum(self) -> u16 {
+        match self.checksum() {
+            0 => 0xffff,
+            checksum => checksum,
+        }
+    }
 }
 
 /// Returns the sum of the bytes as words in the machine's byte order, not folded. A last single byte is the

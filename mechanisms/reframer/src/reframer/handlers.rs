@@ -123,12 +123,11 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
         ReleaseReason::ALL.iter().map(|&reason| format!("{} {}\n", reason.as_str(), count(reason))).collect()
     })
     .summed(),
-    Handler::<Reframer>::get("waited_in_vain", |e| {
+    Handler::get("waited_in_vain", |e| {
         let waited = mean(e.statistics.waited, e.statistics.bursts());
         Timestamp(waited.round() as i64).as_interval()
-    })
-    .summed(),
-    Handler::list("flows", |e| e.table.stats().entries.to_string()),
+    }),
+    Handler::count("flows", |e| e.table.stats().entries as u64),
     ACTIVE,
     Handler::count("held", |e| e.lists.held() as u64),
     Handler::count("passed", |e| e.statistics.passed),
@@ -161,7 +160,7 @@ pub(crate) const OF_SF_MAKER: &[Handler<Reframer>] = &[
     FLUSH,
 ];
 
-const ACTIVE: Handler<Reframer> = Handler::get("active", |e| e.lists.active().to_string());
+const ACTIVE: Handler<Reframer> = Handler::count("active", |e| e.lists.active() as u64);
 const REORDERED: Handler<Reframer> = Handler::count("reordered", |e| e.statistics.reordered);
 const FLUSH: Handler<Reframer> = Handler::set("flush", |e, cx, _| {
     if e.settings.flush_ends {

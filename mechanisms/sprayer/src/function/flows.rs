@@ -112,7 +112,7 @@ impl<S: Plain> FlowStates<'_, S> {
                 *owner = (self.worker_of)(flow);
             }
             let found = self.find(flows.iter(), &owners);
-            for (state, found) in states.iter_mut().zip(found) {
+            for (state, found) in states.iter_mut().zip(found).take(flows.len()) {
                 *state = found.map(|(_, state)| state);
             }
         }

@@ -66,7 +66,7 @@ use std::sync::Arc;
 
 use element::args::{PlaceNames, Scope, filter_condition};
 use element::class::ArgInfo;
-use element::effects::Written;
+use element::effects::{Depends, Written};
 use element::{Batch, Class, Complaint, Cx, Effects, Element, Handler, Tally, manual};
 use lang::args::unquote;
 
@@ -140,7 +140,7 @@ struct IpClassifier {
 
 impl Element for IpClassifier {
     fn effects(&self) -> Effects {
-        self.rules.effects()
+        self.rules.effects().depending_on(Depends::Handler)
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

@@ -1,0 +1,115 @@
+//! Tests that handlers of elements at several workers show the values of all workers.
+//!
+//! Each element gets the same packets at two workers. If the workers' copies then have different values for
+//! a handler, the handler must not show the value of one copy only.
+
+use std::sync::Arc;
+
+use element::steering::{Dispatch, Spread, Spreading, WorkerLoad};
+use element::{Packet, Timestamp};
+use testkit::elements::{TestPacket, collect, offer};
+use testkit::samples::{ClassSample, all};
+use testkit::{TestRun, corpus};
+
+/// Handlers that show the value of one worker, by class: means, shares and times of this worker's packets,
+/// which cannot be merged without the numbers that they are made of. `worker` shows those of each worker.
+const OF_ONE: &[(&str, &[&str])] = &[
+    ("TimeRange", &["first", "last", "range", "interval"]),
+    ("ARPQuerier", &["stats"]),
+    ("IPFilter", &["cache_hits_ratio", "cache_misses_ratio"]),
+    ("BatchStats", &["median", "average"]),
+    ("BurstStats", &["most_seen", "most_seen_freq", "nval", "median", "average", "avg"]),
+    ("CycleCountAccum", &["cycles_pp"]),
+    ("TimestampAccum", &["average_time", "min", "max"]),
+    ("IPRewriter", &["patterns", "pattern0"]),
+    ("TCPRewriter", &["patterns", "pattern0"]),
+    ("UDPRewriter", &["patterns", "pattern0"]),
+    ("Batcher", &["mean_batch"]),
+    ("Reframer", &["mean_batch", "slf_in", "slf_out", "waited_in_vain"]),
+    (
+        "SFMaker",
+        &[
+            "useless_wait_avg",
+            "bursts_avg",
+            "packets_avg",
+            "superframe_flows_avg",
+            "superframe_size_avg",
+            "compress_avg",
+        ],
+    ),
+    ("Juggler", &["merged"]),
+    ("Slicer", &["ratio"]),
+];
+
+/// A spreading that sends the packets to the workers in turn, but the first two to the second worker, so
+/// that the workers get different numbers of packets.
+struct Turns(usize);
+
+impl Spread for Turns {
+    fn worker_of(&mut self, _packet: &Packet, _now: Timestamp, _owner: &dyn Dispatch) -> usize {
+        self.0 += 1;
+        usize::from(self.0 < 3 || self.0.is_multiple_of(3))
+    }
+
+    fn may_stay(&self, _packet: &Packet) -> bool {
+        true
+    }
+}
+
+struct InTurn;
+
+impl Spreading for InTurn {
+    fn spread(&self, _worker: usize, _loads: &Arc<[WorkerLoad]>) -> Box<dyn Spread> {
+        Box::new(Turns(0))
+    }
+}
+
+/// Returns the handlers that show the value of one worker although the workers have different values.
+fn of_one_worker(sample: &ClassSample) -> Result<Vec<String>, String> {
+    let names = sample.handlers()?.into_iter();
+    let read = names.filter(|(name, flags)| {
+        flags.contains('r') && !["name", "class", "config", "ports", "handlers", "signal"].contains(&&**name)
+    });
+    let names: Vec<String> = read.map(|(name, _)| name).collect();
+    let questions = names
+        .iter()
+        .flat_map(|name| [format!("e.{name}"), format!("worker 0 e.{name}"), format!("worker 1 e.{name}")]);
+    let questions: Vec<String> =
+        questions.chain(["worker 0 e.counts", "worker 1 e.counts"].map(str::to_string)).collect();
+    let questions: Vec<&str> = questions.iter().map(String::as_str).collect();
+    let inputs: Vec<Vec<TestPacket>> = (0..sample.shape.0).map(|i| corpus::inputs(1 + i as u64)).collect();
+    let number = offer(inputs);
+    let how = TestRun::trace().on(2).spread(|| Arc::new(InTurn));
+    let outcome = how.text(&sample.text(number, 1, false), &questions);
+    collect(number);
+    let values: Vec<String> = outcome?.values.into_iter().map(|value| value.unwrap_or_default()).collect();
+    // An element that works at one worker only has nothing to merge.
+    let is_idle = |counts: &String| counts.starts_with("in 0\n");
+    if values[values.len() - 2..].iter().any(is_idle) {
+        return Ok(Vec::new());
+    }
+    // The sum of a count and of nothing is the count.
+    let is_nothing = |value: &&String| !value.contains(|digit: char| ('1'..='9').contains(&digit));
+    let differs = names.iter().zip(values.chunks(3)).filter(|(_, values)| {
+        let [merged, first, second] = values else { return false };
+        first != second && (merged == first || merged == second) && ![first, second].iter().any(is_nothing)
+    });
+    Ok(differs.map(|(name, values)| format!("{name} {values:?}")).collect())
+}
+
+#[test]
+fn handlers_show_the_values_of_all_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    testkit::generic::prepare(folder.path()).unwrap();
+    let classes: Vec<_> = testkit::classes().collect();
+    let mut failures = Vec::new();
+    for sample in all(&classes, folder.path()).into_iter().filter(|sample| sample.shape.0 > 0) {
+        let found = of_one_worker(&sample).unwrap_or_else(|error| vec![error]);
+        let known =
+            OF_ONE.iter().filter(|(class, _)| *class == sample.class.name).flat_map(|(_, names)| *names);
+        let is_known = |found: &String| known.clone().any(|name| found.split(' ').next() == Some(name));
+        failures
+            .extend(found.iter().filter(|found| !is_known(found)).map(|found| format!("{sample}: {found}")));
+    }
+    assert!(failures.is_empty(), "{}:\n{}", failures.len(), failures.join("\n"));
+}
