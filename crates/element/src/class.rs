@@ -349,8 +349,8 @@ pub enum Merge {
     First,
     /// The numbers at the ends of lines that are otherwise equal are added.
     Sum,
-    /// Lines are rows of a table, with a space or a tab between columns. Rows of different workers that have
-    /// the same words become one row, in which each number is the sum of the numbers in its column.
+    /// Lines are rows of a table, with a space or a tab between columns. Rows that have the same
+    /// words become one row, in which each number is the sum of the numbers in its column.
     Columns,
     /// The lines of all copies follow each other, with a common heading only once. JSON arrays become one
     /// array.

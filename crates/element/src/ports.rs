@@ -93,7 +93,8 @@ pub fn processing(code: &str, output: bool, port: usize) -> Option<Processing> {
 /// item per port, inputs before the slash: a letter, a set `[ab]` or `[^ab]`, or `#` for the port of the
 /// same number. The last item applies to all further ports. Packets flow between two ports if their items
 /// have a letter in common. `[^#]` means all ports with other numbers. Without a slash both sides are the
-/// same. A code that is not well formed lets no packet flow.
+/// same. If the item of one of the ports is not well formed, no packet flows between them; later items are
+/// not read.
 pub fn flows(code: &str, input: usize, output: usize) -> bool {
     let (left, right) = code.split_once('/').unwrap_or((code, code));
     match (flow_set(left, input), flow_set(right, output)) {

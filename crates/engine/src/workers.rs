@@ -326,7 +326,7 @@ impl Workers {
         self.here[0].can_read(element, handler)
     }
 
-    /// Writes out all text that the sink still buffers.
+    /// Writes out the text of messages, handlers and `Print` that the run's [`Sink`] still buffers.
     pub fn flush(&mut self) {
         self.here[0].flush();
     }

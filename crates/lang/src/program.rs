@@ -90,11 +90,11 @@ pub(crate) struct Slot {
     pub(crate) name: String,
     pub(crate) kind: SlotKind,
     pub(crate) span: Span,
-    /// The number of input ports: one more than the highest port to which a link of this template leads, or
-    /// 0.
+    /// The number of the slot's input ports: one more than the slot's highest port to which a link of the
+    /// template leads, or 0.
     pub(crate) inputs: usize,
-    /// The number of output ports: one more than the highest port from which a link of this template comes,
-    /// or 0.
+    /// The number of the slot's output ports: one more than the slot's highest port from which a link of the
+    /// template comes, or 0.
     pub(crate) outputs: usize,
 }
 

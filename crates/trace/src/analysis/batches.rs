@@ -35,7 +35,7 @@ pub struct BatchSize {
     pub p75: u64,
     /// The 99th percentile of the number of packets.
     pub p99: u64,
-    /// The number of packets of the largest batch.
+    /// The number of packets of the largest batch, rounded down as [`Histogram`] rounds numbers from 4096 on.
     pub max: u64,
 }
 

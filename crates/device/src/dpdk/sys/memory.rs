@@ -367,8 +367,8 @@ pub(in crate::dpdk) struct TxQueue {
     port: u16,
     queue: u16,
     memory: Arc<Memory>,
-    /// The lock that a sender holds during a call of the driver, if copies at other workers send to the
-    /// queue as well.
+    /// The lock that a sender holds during a call of the driver; `None` if one copy of one element is the
+    /// only sender of the queue.
     shared: Option<Arc<Mutex<()>>>,
     /// DPDK's own pool, into which packets are copied if the device cannot read the packet pool.
     own: Option<Arc<OwnPool>>,
