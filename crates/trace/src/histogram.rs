@@ -67,6 +67,11 @@ impl Histogram {
         ratio(self.sum as f64, self.total as f64)
     }
 
+    /// Returns the largest counted value, which is exact; 0 if there are no values.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
     /// Returns the smallest counted value `v` for which at least `percent` percent of all values are at
     /// most `v` (nearest rank). Values from 4096 on are rounded down. 0 if there are no values.
     pub fn percentile(&self, percent: u32) -> u64 {
@@ -164,6 +169,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_largest_value_is_exact() {
+        let mut histogram = Histogram::default();
+        histogram.add(5001);
+        assert_eq!((histogram.max(), histogram.percentile(100)), (5001, 5000));
+    }
 
     #[test]
     fn by_hand() {

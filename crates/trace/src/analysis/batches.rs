@@ -35,14 +35,14 @@ pub struct BatchSize {
     pub p75: u64,
     /// The 99th percentile of the number of packets.
     pub p99: u64,
-    /// The number of packets of the largest batch, rounded down as [`Histogram`] rounds numbers from 4096 on.
+    /// The number of packets of the largest batch.
     pub max: u64,
 }
 
 impl BatchSize {
     fn of(sizes: &Histogram) -> BatchSize {
-        let [p25, p50, p75, p99, max] = [25, 50, 75, 99, 100].map(|percent| sizes.percentile(percent));
-        BatchSize { batches: sizes.count(), mean: sizes.mean(), p25, p50, p75, p99, max }
+        let [p25, p50, p75, p99] = [25, 50, 75, 99].map(|percent| sizes.percentile(percent));
+        BatchSize { batches: sizes.count(), mean: sizes.mean(), p25, p50, p75, p99, max: sizes.max() }
     }
 }
 
