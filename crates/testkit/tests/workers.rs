@@ -48,7 +48,7 @@ struct Turns(usize);
 impl Spread for Turns {
     fn worker_of(&mut self, _packet: &Packet, _now: Timestamp, _owner: &dyn Dispatch) -> usize {
         self.0 += 1;
-        usize::from(self.0 < 3 || self.0 % 3 == 0)
+        usize::from(self.0 < 3 || self.0.is_multiple_of(3))
     }
 
     fn may_stay(&self, _packet: &Packet) -> bool {
