@@ -5,12 +5,13 @@ use crate::runner::{measure_of, worker_with};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// Measures meters by rate, and meters that colour packets. The limits are above the rate of the replay, so
-/// that all packets leave by the first output.
+/// Measures meters by rate, and meters that colour packets. The limits of the latter are above the rate of
+/// the replay, so that all packets leave by the first output. Meter and BandwidthMeter take no rate above
+/// 4,194,303 per second, as in Click, so packets of the replay may exceed it.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let meters = [
-        ("Meter", "Meter(1000000000)"),
-        ("BandwidthMeter", "BandwidthMeter(4GBps)"),
+        ("Meter", "Meter(4194303)"),
+        ("BandwidthMeter", "BandwidthMeter(4MBps)"),
         ("SrTCM", "SrTCM(4GBps, 1000000, 1000000)"),
         ("TrTCM", "TrTCM(4GBps, 1000000, 4GBps, 1000000)"),
     ];
@@ -19,14 +20,15 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
 
 fn measure(settings: &Settings, class: &'static str, meter: &str) -> Result<Row, String> {
     let chain = format!("m :: {meter} -> Discard; over :: Counter -> Discard; m[1] -> over");
-    let chain = if class.ends_with("TCM") { chain + "; m[2] -> over" } else { chain };
+    let colours = class.ends_with("TCM");
+    let chain = if colours { chain + "; m[2] -> over" } else { chain };
     let mut worker = worker_with(settings.packets, (10_000, 1), 64, Start::Ethernet, &chain)?;
     let row = measure_of("meter", settings, 64, &mut worker, &[("class", Param::Word(class))])?;
     let over = worker.plan().graph.find("over");
     let count = worker.read(over, "count", "")?;
     worker.finish().map_err(|errors| errors.join("; "))?;
-    match count.as_str() {
-        "0" => Ok(row),
-        _ => Err(format!("{meter}: {count} packets were above its limit; choose a higher one")),
+    match colours && count != "0" {
+        false => Ok(row),
+        true => Err(format!("{meter}: {count} packets were above its limit; choose a higher one")),
     }
 }
