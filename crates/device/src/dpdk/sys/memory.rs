@@ -374,8 +374,8 @@ pub(in crate::dpdk) struct TxQueue {
     own: Option<Arc<OwnPool>>,
     /// The packets that the port has not taken yet, in order: their slots, which are marked as DPDK's.
     waiting: VecDeque<BufferSpan>,
-    /// The number of copies that were made of packets to be sent. A packet is copied up to twice: into a
-    /// slot, and into a buffer of `own`.
+    /// The number of packets that were copied to be sent: into one slot, into a buffer of `own`, or both. A
+    /// packet that is copied twice counts once.
     pub(in crate::dpdk) copied: u64,
 }
 
