@@ -18,7 +18,7 @@ pub(crate) use word::{Word, WordTest};
 pub(crate) struct Next(pub(crate) u32);
 
 impl Next {
-    /// The result if no pattern matches.
+    /// The result if no condition holds.
     pub(crate) const FAIL: Next = Next(u32::MAX);
     /// The offset that is added to the number of a result; smaller values are indexes of steps.
     const RESULTS: u32 = 1 << 31;
@@ -99,8 +99,8 @@ impl<T: Test> Graph<T> {
         graph
     }
 
-    /// Appends the tests of a condition, each before the tests that follow it in an evaluation. Returns the
-    /// target at which the evaluation starts; it ends at `yes` or `no`.
+    /// Appends the tests of a condition, the last test of an evaluation first. Returns the target at which
+    /// the evaluation starts; it ends at `yes` or `no`.
     fn lay_out(&mut self, condition: &Tree<T>, yes: Next, no: Next) -> Next {
         match condition {
             Tree::Constant(true) => yes,
