@@ -33,13 +33,13 @@ pub use crate::phases::{EvictionList, FlowPhase, FlushReason};
 use crate::queue::{Piece, Queue, SegmentRun};
 use crate::sequence::{Expected, REPAIR_TIME, RETRANSMISSION_WINDOW, is_before};
 
-/// What became of a TCP segment that a flow has taken.
+/// The result of giving a TCP segment to a flow.
 pub enum Taken {
-    /// It waits, or has been released.
+    /// The segment waits, or has been released.
     Held,
-    /// It is next in a flow without merging, and is to be forwarded.
+    /// The segment is next in a flow without merging, and is to be forwarded.
     InSequence(Packet),
-    /// There is no memory to hold it, so it is to be forwarded.
+    /// The flow has no memory to hold the segment, so the segment is to be forwarded.
     NoMemory(Packet),
 }
 

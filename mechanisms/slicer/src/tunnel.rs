@@ -534,8 +534,8 @@ impl<'a> Walk<'a> {
                 Next::Protocol(next)
             }
             ip_protocol::ESP => {
-                // ESP without encryption (RFC 2410) shows the headers inside, so this search goes on behind it.
-                // ESP still authenticates them: a payload must not be taken out of them.
+                // ESP without encryption (RFC 2410) shows the headers inside, so this search goes on. ESP
+                // still authenticates these headers: a payload must not be taken out of them.
                 self.seal();
                 self.at += 8;
                 Next::Ip

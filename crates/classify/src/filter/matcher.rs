@@ -1,8 +1,8 @@
 //! Finds the first condition of a list that holds for a packet.
 //!
 //! Each condition is compiled to a [decision graph](crate::decision) of tests. Up to [`FEW`] conditions are
-//! compiled to a single graph, in which a condition that fails leads to the next, past the tests whose
-//! outcome is known by then.
+//! compiled to a single graph, in which a condition that fails leads to the next condition. Tests whose
+//! outcome follows from earlier tests are skipped.
 //!
 //! Longer lists are also translated to boxes over addresses, protocol and ports. [`Products`], or [`Cuts`]
 //! if the tables would be too large, find the first box that contains a packet. Most conditions hold
@@ -25,7 +25,7 @@ const FEW: usize = 16;
 /// A compiled list of conditions, which finds the first that holds for a packet.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
-    /// One graph of all conditions, or the graphs of all conditions one after the other.
+    /// The graph of all conditions, or the graphs of all conditions one after the other.
     graph: Graph<Test>,
     method: Method,
 }
