@@ -24,8 +24,9 @@
 //! - `bytes_in`, `bytes_crossed`, `ratio`: as for PayloadTable.
 //! - `small`, `long`, `unsuitable`, `occupied`, `no_buffer`, `remarked`: as for PayloadTable, about packets
 //!   that passed whole.
-//! - `foreign`, `expired`, `late`, `repeated`, `no_token`, `changed`, `hidden`, `unmarked`, `quoted`,
-//!   `unrestored`: as for PayloadTable, about packets that were dropped or did not return as they left.
+//! - `foreign`, `expired`, `late`, `repeated`, `no_token`, `changed`, `hidden`, `unmarked`: as for
+//!   PayloadTable, about packets that were dropped or did not return as they left.
+//! - `quoted`, `unrestored`: as for PayloadTable, about ICMP errors.
 //! - `reset`: sets all counts to zero.
 //!
 //! ## Example
