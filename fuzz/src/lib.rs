@@ -12,7 +12,7 @@
 //! | `frames.rs` | [`headers`], [`layers`] |
 //! | `chain.rs` | [`packets`] |
 //! | `slicing.rs` | [`slicing()`] |
-//! | `programs.rs` | [`program`] |
+//! | `programs.rs` | [`program()`] |
 //! | `attack/` | no target, but random configurations and packets of its own |
 //! | `seeds.rs` | [`seeds`]: inputs to start from |
 //!

@@ -281,11 +281,11 @@ pub enum FlowMarks {
     #[default]
     None,
     /// The element marks packets if another element relies on the marks
-    /// ([`crate::context::Graph::uses_flow_marks`]). It then removes marks from all packets whose flows it
+    /// ([`crate::context::GraphView::uses_flow_marks`]). It then removes marks from all packets whose flows it
     /// does not know.
     Gives,
     /// The element may rely on marks instead of looking flows up, if
-    /// [`crate::context::Graph::uses_flow_marks`] returns true. The outcome for packets is the same as
+    /// [`crate::context::GraphView::uses_flow_marks`] returns true. The outcome for packets is the same as
     /// without marks.
     Takes,
 }
@@ -424,7 +424,7 @@ pub enum Leaves {
     Here,
     /// Packets that came at the home of their flow also leave at its home. An element that gives flows
     /// other addresses or ports chooses them such that replies belong to the same worker
-    /// ([`crate::context::Workers::is_home`]). In a source with queues, the queue of each worker has the
+    /// ([`crate::context::PacketOwners::is_home`]). In a source with queues, the queue of each worker has the
     /// flows that belong to the worker.
     AtHome,
     /// Packets of one flow leave at several workers: a source with queues, over which an interface spreads

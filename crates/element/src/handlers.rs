@@ -199,35 +199,35 @@ impl<E> Handler<E> {
     }
 
     /// Returns the handler with the rule that the values of several workers are added
-    /// ([`Merge::Sum`](crate::class::Merge::Sum)).
+    /// ([`Merge::Sum`]).
     #[must_use]
     pub const fn summed(self) -> Handler<E> {
         Handler { info: self.info.summed(), ..self }
     }
 
     /// Returns the handler with the rule that the values of several workers are tables whose columns of
-    /// numbers are added ([`Merge::Columns`](crate::class::Merge::Columns)).
+    /// numbers are added ([`Merge::Columns`]).
     #[must_use]
     pub const fn tabled(self) -> Handler<E> {
         Handler { info: self.info.tabled(), ..self }
     }
 
     /// Returns the handler with the rule that the lines of several workers become one list
-    /// ([`Merge::Lines`](crate::class::Merge::Lines)).
+    /// ([`Merge::Lines`]).
     #[must_use]
     pub const fn listed(self) -> Handler<E> {
         Handler { info: self.info.listed(), ..self }
     }
 
     /// Returns the handler with the rule that the least value of several workers is shown
-    /// ([`Merge::Least`](crate::class::Merge::Least)).
+    /// ([`Merge::Least`]).
     #[must_use]
     pub const fn least(self) -> Handler<E> {
         Handler { info: self.info.least(), ..self }
     }
 
     /// Returns the handler with the rule that the largest value of several workers is shown
-    /// ([`Merge::Most`](crate::class::Merge::Most)).
+    /// ([`Merge::Most`]).
     #[must_use]
     pub const fn most(self) -> Handler<E> {
         Handler { info: self.info.most(), ..self }
