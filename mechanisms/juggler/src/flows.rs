@@ -19,6 +19,8 @@
 //! are collected and checked at the end of a batch, and a heap orders flows by the times of their
 //! time-outs.
 
+mod lists;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -156,11 +158,6 @@ impl Flows {
     /// Returns the number of packets that wait, without packets in `released`.
     pub fn held(&self) -> usize {
         self.held
-    }
-
-    /// Returns the number of flows in a list.
-    pub fn length(&self, list: EvictionList) -> usize {
-        self.lists[list as usize].2
     }
 
     /// Looks up the flows of `keys` together, so that cache misses overlap. Unknown flows are `None` in
@@ -705,56 +702,6 @@ impl Flows {
         // `due` may still have entries of this flow. They find nothing due in a flow without segments.
         flow.phase = FlowPhase::PostMerging;
         self.table.remove(flow.id.take()?)
-    }
-
-    #[inline]
-    fn turn(&mut self, index: u32, phase: FlowPhase) {
-        let flow = &mut self.flows[index as usize];
-        let was = std::mem::replace(&mut flow.phase, phase);
-        // A flow stays in the list of gaps until `rest` checks whether it still has one.
-        let list =
-            if flow.is_tcp { phase.list(flow.list == EvictionList::Gap) } else { EvictionList::Datagrams };
-        // A datagram flow moves to the end of the list whenever it gets its first waiting datagram, so flows
-        // without new datagrams are evicted first.
-        if list != flow.list || !flow.is_tcp && was == FlowPhase::PostMerging {
-            self.move_to(index, list);
-        }
-    }
-
-    /// Moves a flow to the end of a list, where it is evicted last.
-    #[inline]
-    fn move_to(&mut self, index: u32, list: EvictionList) {
-        self.unlink(index);
-        self.link(index, list);
-    }
-
-    #[inline]
-    fn link(&mut self, index: u32, list: EvictionList) {
-        let (first, last, length) = &mut self.lists[list as usize];
-        let flow = &mut self.flows[index as usize];
-        (flow.before, flow.behind, flow.list) = (*last, NONE, list);
-        let last_was = std::mem::replace(last, index);
-        *length += 1;
-        match self.flows.get_mut(last_was as usize) {
-            Some(before) => before.behind = index,
-            None => *first = index,
-        }
-    }
-
-    #[inline]
-    fn unlink(&mut self, index: u32) {
-        let flow = &self.flows[index as usize];
-        let (before, behind) = (flow.before, flow.behind);
-        let (first, last, length) = &mut self.lists[flow.list as usize];
-        *length -= 1;
-        match self.flows.get_mut(before as usize) {
-            Some(other) => other.behind = behind,
-            None => *first = behind,
-        }
-        match self.flows.get_mut(behind as usize) {
-            Some(other) => other.before = before,
-            None => *last = before,
-        }
     }
 
     /// Returns a flow's phase, next expected number and first missing byte (valid in loss recovery).

@@ -101,7 +101,8 @@ use wire::{MacAddr, arp, ether_type};
 
 use super::arp_table::Change;
 use super::desk::Desk;
-use super::table::{self, Limits, RELEASE, Shared, Table};
+use super::shared::{RELEASE, Shared};
+use super::table::{self, Limits, Table};
 use super::waiting::{Dropping, Waiting};
 use super::{FRAME, is_operation, prefix_or_address};
 use crate::editing::{annotation, bytes, constant, value, when, within};

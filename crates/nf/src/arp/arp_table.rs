@@ -49,7 +49,8 @@ use element::{Class, Cx, Effects, Element, Handler, manual};
 use lang::args::split_spaces;
 use wire::MacAddr;
 
-use super::table::{self, Limits, NoWaiters, Shared, Table, Waiters};
+use super::shared::Shared;
+use super::table::{self, Limits, NoWaiters, Table, Waiters};
 
 /// The element class `ARPTable`.
 pub static CLASS: Class = Class {

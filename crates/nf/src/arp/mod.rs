@@ -7,6 +7,7 @@ pub mod arp_responder;
 pub mod arp_table;
 mod desk;
 pub(crate) mod entries;
+mod shared;
 pub(crate) mod table;
 pub(crate) mod waiting;
 
