@@ -24,7 +24,8 @@ pub(crate) struct Slicing {
     pub(crate) fraction: f64,
     /// The maximum number of payload bytes that are parked.
     pub(crate) bytes: u32,
-    /// True if TCP segments are presented as the last bytes of the original, false for the first bytes.
+    /// True if the sequence number of a sliced TCP segment is changed so that the segment ends where the
+    /// original ended; false if the sequence number stays that of the original's first byte.
     pub(crate) is_tail: bool,
 }
 

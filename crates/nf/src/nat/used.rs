@@ -47,7 +47,7 @@ impl BuildHasher for Seeded {
     }
 }
 
-/// The state of one computation of [`Seeded`].
+/// The state of computing the hash of one key with [`Seeded`].
 struct Folded(u64);
 
 impl Hasher for Folded {

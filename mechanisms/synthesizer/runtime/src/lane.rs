@@ -96,8 +96,8 @@ impl Lanes {
         let mut lane =
             Lane { place: usize::try_from(place).unwrap_or_default(), keep: u64::MAX, ..Lane::default() };
         let shift = |byte: i32| 8 * (7 - (byte - start).clamp(0, 7)) as u32;
-        // The bytes that get a value from elsewhere: the offset of the byte, the index of its write, and
-        // the index of the byte within the write's value.
+        // The bytes whose values come from other bytes of the packet or from a lease: the offset of the
+        // byte, the index of its write, and the index of the byte within the write's value.
         let mut values = Vec::new();
         for (&byte, &number) in bytes {
             let Write { place: ByteLocation::Byte(first), value } = &writes[number] else { continue };
