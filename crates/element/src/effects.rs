@@ -281,8 +281,8 @@ pub enum FlowMarks {
     #[default]
     None,
     /// The element marks packets if another element relies on the marks
-    /// ([`crate::context::GraphView::uses_flow_marks`]). It then removes marks from all packets whose flows it
-    /// does not know.
+    /// ([`crate::context::GraphView::uses_flow_marks`]). It then removes marks from all packets whose flows
+    /// it does not know.
     Gives,
     /// The element may rely on marks instead of looking flows up, if
     /// [`crate::context::GraphView::uses_flow_marks`] returns true. The outcome for packets is the same as
