@@ -65,8 +65,7 @@ fn page(class: &Class) -> String {
                 ArgKind::Required => ", required".to_string(),
                 _ => default_in_words(arg.default),
             };
-            let _ =
-                writeln!(text, "    {} ({}{kind})\n{}", arg.name, arg.ty, indent(&indent(about)).trim_end());
+            let _ = writeln!(text, "    {} ({}{kind})\n{}", arg.name, arg.ty, item(about));
         }
     }
     if class.each_handler().next().is_some() {
@@ -80,7 +79,7 @@ fn page(class: &Class) -> String {
                 Access { read: true, .. } => "read",
                 _ => "write",
             };
-            let _ = writeln!(text, "    {} ({access})\n{}", handler.name, indent(&indent(about)).trim_end());
+            let _ = writeln!(text, "    {} ({access})\n{}", handler.name, item(about));
         }
     }
     for (title, body) in &page.sections {
@@ -104,6 +103,47 @@ fn default_in_words(default: DefaultValue) -> String {
     }
 }
 
+/// Returns the text about an argument or handler, in lines that are indented below its heading. A line has
+/// at most [`WIDTH`] characters, unless a word is longer.
+fn item(about: &str) -> String {
+    let mut text = String::new();
+    let mut width = WIDTH;
+    for word in about.split_whitespace() {
+        width += 1 + word.chars().count();
+        if width > WIDTH {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(INDENT);
+            width = INDENT.len() + word.chars().count();
+        } else {
+            text.push(' ');
+        }
+        text.push_str(word);
+    }
+    text
+}
+
+/// The indentation of texts about arguments and handlers.
+const INDENT: &str = "        ";
+/// The maximum number of characters in a line of a text about an argument or handler.
+const WIDTH: usize = 110;
+
 fn indent(text: &str) -> String {
     text.lines().map(|line| if line.is_empty() { "\n".into() } else { format!("    {line}\n") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_items_are_wrapped() {
+        assert_eq!(item(""), "");
+        assert_eq!(item("short"), "        short");
+        let wrapped = item(&"word ".repeat(60));
+        assert!(wrapped.lines().all(|line| line.starts_with("        word") && line.len() <= WIDTH));
+        assert_eq!(wrapped.split_whitespace().count(), 60);
+        assert_eq!(wrapped.lines().count(), 3);
+    }
 }
