@@ -55,11 +55,30 @@ const ENDS: usize = 8;
 const SECTIONS: [&str; 9] =
     ["run", "config", "packets", "handlers", "out", "out with times", "messages", "counters", "errors"];
 
-/// A section of a file: its name, the number of its first line, and its text.
-struct Section<'t> {
-    name: &'t str,
-    line: usize,
-    body: String,
+/// A section of a file. It begins with a line such as `-- name` or `-- name: title`.
+pub struct Section<'t> {
+    /// The name, without the title.
+    pub name: &'t str,
+    /// The number of the line with the name; the first line of the file has the number 1.
+    pub line: usize,
+    /// The lines after the name.
+    pub body: String,
+}
+
+/// Returns the text before the first section of a file, and the sections.
+pub fn sections(text: &str) -> (String, Vec<Section<'_>>) {
+    let (mut title, mut sections) = (String::new(), Vec::<Section>::new());
+    for (index, line) in text.lines().enumerate() {
+        if let Some(heading) = line.strip_prefix("--") {
+            let name = heading.split_once(':').map_or(heading, |(name, _)| name).trim();
+            sections.push(Section { name, line: index + 1, body: String::new() });
+        } else {
+            let body = sections.last_mut().map_or(&mut title, |section| &mut section.body);
+            *body += line;
+            body.push('\n');
+        }
+    }
+    (title, sections)
 }
 
 /// A mistake in a file: the number of the line, and what is wrong there.
@@ -73,24 +92,17 @@ struct Case<'t> {
 
 impl<'t> Case<'t> {
     fn read(text: &'t str) -> Result<Case<'t>, Mistake> {
-        let mut case = Case { title: String::new(), sections: Vec::new() };
-        for (index, line) in text.lines().enumerate() {
-            let Some(name) = line.strip_prefix("--").map(str::trim) else {
-                let body = case.sections.last_mut().map_or(&mut case.title, |section| &mut section.body);
-                *body += line;
-                body.push('\n');
-                continue;
-            };
+        let (title, sections) = sections(text);
+        let mut case = Case { title, sections: Vec::new() };
+        for section in sections {
+            let Section { name, line, .. } = section;
             if !SECTIONS.contains(&name) {
-                return Err((
-                    index + 1,
-                    format!("no section is named '{name}'; use {}", SECTIONS.join(", ")),
-                ));
+                return Err((line, format!("no section is named '{name}'; use {}", SECTIONS.join(", "))));
             }
             if case.section(name).is_some() {
-                return Err((index + 1, format!("the section '{name}' is here for the second time")));
+                return Err((line, format!("the section '{name}' is here for the second time")));
             }
-            case.sections.push(Section { name, line: index + 2, body: String::new() });
+            case.sections.push(section);
         }
         match case.section("config") {
             Some(_) => Ok(case),
@@ -106,7 +118,7 @@ impl<'t> Case<'t> {
     fn lines(&self, name: &str) -> impl Iterator<Item = (usize, &str)> {
         let section = self.section(name);
         let lines =
-            section.into_iter().flat_map(|s| s.body.lines().enumerate().map(|(i, l)| (s.line + i, l)));
+            section.into_iter().flat_map(|s| s.body.lines().enumerate().map(|(i, l)| (s.line + 1 + i, l)));
         lines.filter(|(_, line)| !line.trim().is_empty())
     }
 
@@ -167,7 +179,7 @@ impl<'t> Case<'t> {
             Ok(outcome) => outcome,
             Err(errors) => return Ok(vec![("errors", errors)]),
         };
-        let line = self.section("config").map_or(1, |section| section.line);
+        let line = self.section("config").map_or(1, |section| section.line + 1);
         if !outcome.report.balances() {
             return Err((line, format!("packets are missing: {:?}", outcome.report)));
         }
@@ -224,7 +236,7 @@ impl<'t> Case<'t> {
         let mut all = Vec::new();
         for name in SECTIONS {
             let actual = results.iter().find(|(of, _)| *of == name).map_or("", |(_, body)| body);
-            let (line, expected) = self.section(name).map_or((1, ""), |s| (s.line, &s.body));
+            let (line, expected) = self.section(name).map_or((1, ""), |s| (s.line + 1, &s.body));
             if !["run", "config", "packets"].contains(&name) && actual != expected {
                 all.push((line, format!("{name}\nexpected:\n{expected}\nis:\n{actual}")));
             }

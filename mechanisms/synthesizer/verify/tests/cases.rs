@@ -29,41 +29,21 @@
 
 use std::path::Path;
 
-use testkit::cases::files;
+use testkit::cases::{Section, files, sections};
 use testkit::chains::{compare, try_read};
 use verify::equivalence::{Conclusion, Difference};
 
 /// A mistake in a file or a wrong verdict: the number of the line, and what is wrong.
 type Mistake = (usize, String);
 
-/// A section of a file: its name, the number of the line with the name, and the lines after it.
-struct Section<'t> {
-    name: &'t str,
-    line: usize,
-    body: Vec<&'t str>,
-}
-
-fn sections(text: &str) -> Vec<Section<'_>> {
-    let mut sections: Vec<Section> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        if let Some(title) = line.strip_prefix("--") {
-            let name = title.split_once(':').map_or(title, |(name, _)| name).trim();
-            sections.push(Section { name, line: index + 1, body: Vec::new() });
-        } else if let Some(section) = sections.last_mut() {
-            section.body.push(line);
-        }
-    }
-    sections
-}
-
 /// Returns the chain that a section compares with `chain`.
 fn other(chain: &str, section: &Section) -> Result<String, Mistake> {
-    let lines = || section.body.iter().zip(section.line + 1..).filter(|(line, _)| !line.trim().is_empty());
+    let lines = || section.body.lines().zip(section.line + 1..).filter(|(line, _)| !line.trim().is_empty());
     if lines().next().is_none() {
         return Ok(chain.to_string());
     }
     if lines().all(|(line, _)| !line.starts_with("- ") && !line.starts_with(['+', '~'])) {
-        return Ok(section.body.join("\n"));
+        return Ok(section.body.clone());
     }
     let mut changed = chain.to_string();
     let is_there_once = |chain: &str, part: &str, number| match chain.matches(part).count() {
@@ -98,9 +78,9 @@ fn other(chain: &str, section: &Section) -> Result<String, Mistake> {
 fn check(text: &str) -> (usize, Vec<Mistake>) {
     let (mut pairs, mut mistakes) = (0, Vec::new());
     let mut chain = String::new();
-    for section in sections(text) {
+    for section in sections(text).1 {
         if section.name == "chain" {
-            chain = section.body.join("\n");
+            chain = section.body;
             continue;
         }
         pairs += 1;
