@@ -30,6 +30,7 @@ mod packets;
 mod proofs;
 mod prove;
 mod reasoning;
+mod reload;
 mod run;
 mod status;
 mod steering;
@@ -63,6 +64,8 @@ struct Cli {
 enum Command {
     /// Run a configuration on captures or interfaces
     Run(run::Args),
+    /// Replace the configuration of a running instance, without losing packets or state
+    Reload(reload::Args),
     /// Report the errors of a configuration, without opening a capture or an interface
     Check(check::CheckArgs),
     /// Show the manual: a list of all elements, or the page of one element
@@ -127,6 +130,7 @@ fn run(mut arguments: Vec<OsString>) -> Status {
     };
     match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Reload(args) => reload::run(&args),
         Command::Check(args) => check::check(&args),
         Command::Elements(args) => elements::run(&args),
         Command::Flatten(args) => check::flatten(&args),

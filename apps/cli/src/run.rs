@@ -1,30 +1,35 @@
 //! `tidegate run`: runs a configuration on captures or interfaces.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use element::{Class, ElementId};
-use engine::{ClockKind, Options, Plan, Stamp, StandardStreams, Workers};
+use engine::{
+    ClockKind, Configured, Options, Plan, Problem, Rebuild, RebuildRequest, Rebuilt, Stamp, StandardStreams,
+    Workers,
+};
 use indicatif::{ProgressBar, ProgressStyle};
+use lang::Span;
 
 use crate::analyze::{can_write, is_stream, save};
-use crate::load::{Input, start_dpdk};
+use crate::load::{Input, Loaded, Texts, parse, start_dpdk};
 use crate::memory::{self, parse_size};
 use crate::numbers::whole;
 use crate::origin;
 use crate::status::{Failure, SUCCESS, Status};
 use crate::steering::{Steering, parse_time};
+use crate::successors::{Successor, Successors};
 use crate::synthesize::{PutIn, Which};
 use crate::{explain, handlers, interrupt, print, synthesize, table};
 
 /// The default of `--burst`: the most packets per batch.
 pub(crate) const BURST: usize = 32;
 
-const SIGNALS: &str = "Signals: INT and TERM end the run, with its table; USR1 writes the table so far to standard error. HUP and \
-    USR2 only write a message.";
+const SIGNALS: &str = "Signals: INT and TERM end the run, with its table; USR1 writes the table so far to standard error; HUP reads \
+    the configuration again, like `tidegate reload`; USR2 only writes a message.";
 
 /// The arguments of `run`.
 #[derive(clap::Args)]
@@ -68,6 +73,15 @@ pub(crate) struct Args {
     threads: u16,
     #[command(flatten)]
     steering: Steering,
+    /// Listen on a Unix socket for `tidegate reload` and other clients of Click's control protocol
+    #[arg(long, value_name = "PATH", help_heading = "Control")]
+    control: Option<PathBuf>,
+    /// Let clients of control sockets install any configuration of this folder
+    #[arg(long, value_name = "DIR", help_heading = "Control")]
+    config_dir: Option<String>,
+    /// Let clients of Unix sockets install any configuration, which can have any file read and written
+    #[arg(long, help_heading = "Control")]
+    allow_config: bool,
     /// Print the value of a handler at the end; may be given several times
     ///
     /// The value is read before elements release the packets that they hold; the table counts these packets,
@@ -157,48 +171,125 @@ fn follow(spinner: ProgressBar, style: &str, count: &Arc<AtomicU64>) -> Progress
     spinner
 }
 
+/// The settings by which a configuration is built, at the start of the run and at each reload.
+struct Recipe {
+    input: Input,
+    steering: Steering,
+    synthesize: Option<Which>,
+    threads: usize,
+    burst: usize,
+    clock: Clock,
+    control: Option<PathBuf>,
+    quiet: bool,
+}
+
+/// The name of the control socket of `--control`.
+const SOCKET: &str = "tidegate@@control";
+
+impl Recipe {
+    fn new(args: &Args) -> Recipe {
+        Recipe {
+            input: args.input.clone(),
+            steering: args.steering.clone(),
+            synthesize: args.synthesize,
+            threads: usize::from(args.threads),
+            burst: usize::from(args.burst),
+            clock: args.clock,
+            control: args.control.clone(),
+            quiet: args.quiet,
+        }
+    }
+
+    /// Builds the plan of a configuration, and a copy of its elements for each worker. Adds problems to
+    /// those of the configuration. Returns `None` if there are errors.
+    fn build(&self, loaded: &mut Loaded) -> Option<(Arc<Plan>, Vec<Configured>)> {
+        if let Some(path) = &self.control {
+            let source = loaded.sources.add("--control", "");
+            let config = format!("UNIX, {}", lang::args::quote(&path.display().to_string()));
+            loaded.graph.add(SOCKET, "ControlSocket", &config, Span { source, start: 0, end: 0 });
+        }
+        if let Some(which) = self.synthesize
+            && !loaded.has_errors()
+        {
+            let PutIn { done, left } = synthesize::insert_programs(loaded, which);
+            if !self.quiet && !done.is_empty() {
+                crate::tell(format_args!("{}: {done}", loaded.name));
+            }
+            // These lines are printed even with `--quiet`, because a region was not synthesized although the
+            // user has asked for it.
+            left.iter().for_each(|line| crate::tell(format_args!("{}: {line}", loaded.name)));
+        }
+        let spreading = self.steering.spreading();
+        let built = loaded.build_copies(Some(self.burst), self.threads, spreading.as_ref());
+        if let Some((plan, copies)) = &built {
+            let warning =
+                copies.first().and_then(|copy| explain::warn_of_fragments(plan, copy, self.threads));
+            loaded.problems.extend(warning);
+            loaded.problems.extend(copies.first().map(|copy| plan.unknown_calls(copy)).unwrap_or_default());
+        }
+        built.filter(|_| !loaded.has_errors())
+    }
+
+    /// Checks that a graph can be run as the command line wants it.
+    ///
+    /// # Errors
+    /// If it cannot: the message for the user.
+    fn check(&self, plan: &Plan, copies: &[Configured]) -> Result<(), String> {
+        if let Some(text) = copies.first().and_then(|copy| self.steering.refusal(plan, copy)) {
+            return Err(text);
+        }
+        if let (Some(id), Clock::Trace) = (plan.live(), self.clock) {
+            let name = plan.declaration(id);
+            return Err(format!(
+                "{name}: --clock trace is the time of captures; leave it out for interfaces"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the function that makes the graph for the handlers `hotconfig` and `reload` and for SIGHUP.
+fn rebuild(recipe: Recipe, successors: Successors) -> Rebuild {
+    Arc::new(move |request: &RebuildRequest| {
+        let own = recipe.input.file.as_deref().filter(|_| recipe.input.expression.is_none());
+        let mut loaded = match &request.value {
+            None if own.is_some_and(|file| file != Path::new("-")) => recipe.input.load(true)?,
+            _ => {
+                let Successor { name, text, file } = successors.requested(request, own)?;
+                let texts = Texts { file: file.as_deref(), ..Texts::of(&name, text) };
+                parse(texts, &recipe.input.values()?, true)
+            }
+        };
+        let built = recipe.build(&mut loaded);
+        let Loaded { sources, problems, text, .. } = loaded;
+        let said: String = problems.iter().map(|problem| problem.render(&sources)).collect();
+        let Some((plan, copies)) = built else { return Err(said.trim_end().to_string()) };
+        recipe.check(&plan, &copies)?;
+        crate::show(format_args!("{said}"));
+        let tell = move |problem: &Problem| problem.render(&sources).trim_end().to_string();
+        Ok(Rebuilt { plan, copies, text, tell: Box::new(tell) })
+    })
+}
+
 pub(crate) fn run(args: &Args) -> Status {
     let check = args.steering.check();
     check.map_err(|text| Failure::usage(format!("{text}; see `tidegate run --help`")))?;
     can_write(&args.json)?;
     let requests = interrupt::requests();
+    let successors = Successors::new(args.config_dir.as_deref(), args.allow_config)?;
+    let recipe = Recipe::new(args);
     let mut loaded = args.input.load(true)?;
-    if let Some(which) = args.synthesize
-        && !loaded.has_errors()
-    {
-        let PutIn { done, left } = synthesize::insert_programs(&mut loaded, which);
-        if !args.quiet && !done.is_empty() {
-            crate::tell(format_args!("{}: {done}", loaded.name));
-        }
-        // These lines are printed even with `--quiet`, because a region was not synthesized although the
-        // user has asked for it.
-        left.iter().for_each(|line| crate::tell(format_args!("{}: {line}", loaded.name)));
-    }
-    let spreading = args.steering.spreading();
-    let (burst, threads) = (usize::from(args.burst), usize::from(args.threads));
-    let built = loaded.build_copies(Some(burst), threads, spreading.as_ref());
-    if let Some((plan, copies)) = &built {
-        let warning = copies.first().and_then(|copy| explain::warn_of_fragments(plan, copy, threads));
-        loaded.problems.extend(warning);
-        loaded.problems.extend(copies.first().map(|copy| plan.unknown_calls(copy)).unwrap_or_default());
-    }
+    let built = recipe.build(&mut loaded);
     loaded.show();
-    let Some((plan, copies)) = built.filter(|_| !loaded.has_errors()) else {
+    let Some((plan, copies)) = built else {
         return Err(Failure::shown());
     };
     let files = copies.first().map(|copy| copy.setup.inputs.clone()).unwrap_or_default();
-    if let Some(text) = copies.first().and_then(|copy| args.steering.refusal(&plan, copy)) {
-        return Err(text.into());
-    }
+    recipe.check(&plan, &copies)?;
     if plan.is_empty() {
         crate::tell(format_args!("{}: configuration has no elements", loaded.name));
     }
     let live = plan.live();
-    if let (Some(id), Clock::Trace) = (live, args.clock) {
-        let name = plan.declaration(id);
-        let text = format!("{name}: --clock trace is the time of captures; leave it out for interfaces");
-        return Err(text.into());
-    }
     let interrupt = Arc::default();
     let progress_count = Arc::new(AtomicU64::new(0));
     let options = Options {
@@ -206,7 +297,7 @@ pub(crate) fn run(args: &Args) -> Status {
             Clock::Real => ClockKind::Real,
             Clock::Trace => ClockKind::Trace,
         },
-        burst,
+        burst: usize::from(args.burst),
         text: loaded.text.clone(),
         memory: args.memory.unwrap_or_else(memory::for_packets),
         seed: args.seed,
@@ -216,7 +307,7 @@ pub(crate) fn run(args: &Args) -> Status {
         ends_when_idle: true,
         interrupt: Arc::clone(&interrupt),
         requests,
-        rebuild: None,
+        rebuild: Some(rebuild(recipe, successors)),
         progress: Arc::clone(&progress_count),
     };
     let _dpdk = start_dpdk(args.input.dpdk.as_deref())?;

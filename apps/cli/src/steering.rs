@@ -15,7 +15,7 @@ use engine::{Configured, ElementWorkers, Placement, Plan};
 use sprayer::{Classes, Policy, SpreadSettings};
 
 /// The arguments of `run` about steering.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(next_help_heading = "Workers")]
 pub(crate) struct Steering {
     /// The way in which packets are distributed over workers

@@ -1,9 +1,10 @@
 //! The configurations that may replace a running configuration: which client may ask for which text or
 //! file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use element::{CallOrigin, Folder};
+use engine::RebuildRequest;
 
 use crate::load::read_text;
 
@@ -40,6 +41,25 @@ impl Successors {
         Ok(Successors { folder: folder.map(open).transpose()?, takes_texts })
     }
 
+    /// Returns the configuration that a request is for. `own` is the file that the run was started with, if
+    /// there is one.
+    ///
+    /// # Errors
+    /// If there is no such file, or the text is not accepted: the message for the user.
+    pub(crate) fn requested(
+        &self,
+        request: &RebuildRequest,
+        own: Option<&Path>,
+    ) -> Result<Successor, String> {
+        let Some(value) = &request.value else {
+            let file = own.filter(|file| *file != Path::new("-"));
+            let file = file.ok_or("the configuration was given as text: there is no file to read again")?;
+            let (name, text) = read_text(file)?;
+            return Ok(Successor { name, text, file: Some(file.to_path_buf()) });
+        };
+        self.find(value, request.origin)
+    }
+
     /// Returns the configuration that a value of the handler `hotconfig` means: the name of a file, or a
     /// text. If there is a folder, a value of only letters, digits and `._-+/` is a name, because no useful
     /// configuration consists of these characters alone.
@@ -47,7 +67,7 @@ impl Successors {
     /// # Errors
     /// If there is no such file, or if a caller of this origin may not send texts: the message for the
     /// user.
-    pub(crate) fn find(&self, value: &str, origin: CallOrigin) -> Result<Successor, String> {
+    fn find(&self, value: &str, origin: CallOrigin) -> Result<Successor, String> {
         let name = value.trim();
         if let Some((path, folder)) = self.folder.as_ref().filter(|_| is_name(name)) {
             let shown = format!("{path}/{name}");

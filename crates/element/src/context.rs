@@ -73,6 +73,15 @@ impl Counters {
         self.drop(reason, 1);
     }
 
+    /// Adds the counts of another element.
+    pub fn add(&mut self, more: &Counters) {
+        self.arrived += more.arrived;
+        self.made += more.made;
+        self.emitted += more.emitted;
+        self.sent += more.sent;
+        more.drops.iter().for_each(|&(reason, n)| self.drop(reason, n));
+    }
+
     /// Counts `n` packets as dropped for a reason for which no packet was dropped before. If there is no
     /// memory for the new reason, the packets count as dropped for the last reason in the list, if there is
     /// one.

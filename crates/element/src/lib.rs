@@ -197,6 +197,10 @@ pub trait Element: Send + Any {
         true
     }
 
+    /// Takes the result of a handler that the element has written by
+    /// [`write_later`](context::Handlers::write_later), with the token of that call.
+    fn answered(&mut self, _cx: &mut Cx<'_>, _token: u32, _result: Result<(), String>) {}
+
     /// Hands over the state with which a new element of the same class and name can continue, when the
     /// configuration changes while the graph runs. `None` if there is nothing to continue.
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {

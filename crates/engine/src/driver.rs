@@ -110,6 +110,9 @@ impl Worker {
     /// # Errors
     /// If an element cannot write all of its output: the messages of all such elements.
     pub fn finish(&mut self) -> Result<(), Vec<String>> {
+        if self.team.is_none() {
+            self.end_reload();
+        }
         self.drain();
         self.graph.settle_stand_ins(&mut self.core);
         let mut errors = Vec::new();
@@ -127,6 +130,11 @@ impl Worker {
     /// after each repetition while packets are held.
     pub(crate) fn drain(&mut self) {
         drop(std::mem::take(&mut self.reserve));
+        self.drain_all();
+    }
+
+    /// Like [`drain`](Self::drain), but keeps the memory that is released at the end of the run.
+    pub(crate) fn drain_all(&mut self) {
         let mut order = self.graph.plan.order();
         order.retain(|&id| self.graph.placement.is_at(id, self.graph.worker()));
         let mut timers = MOST_LAST_TIMERS;
@@ -189,7 +197,7 @@ impl Worker {
                 continue;
             }
             self.run_timers(self.core.now);
-            let goes_on = self.control.goes_on() && self.control.next.is_none();
+            let goes_on = self.control.goes_on() && !self.reloads.is_ready();
             if self.wakeups.tasks.is_empty() && goes_on && !came {
                 let is_over = !self.wakeups.timers.keep_going()
                     && self.options.ends_when_idle
@@ -302,8 +310,11 @@ impl Worker {
     /// ([`nap`](Self::nap)).
     fn is_team_idle(&mut self) -> bool {
         let Some(team) = self.team.clone() else { return true };
+        if self.retiring.is_some() {
+            return false;
+        }
         self.set_idle(true);
-        let is_idle = self.graph.worker() == 0 && team.is_idle();
+        let is_idle = self.graph.worker() == 0 && team.quiet.is_quiet();
         if !is_idle {
             self.nap();
         }
@@ -328,6 +339,9 @@ impl Worker {
             self.answer();
         }
         let Some(team) = self.team.clone() else { return false };
+        if team.is_told_of_reload(me) {
+            self.take_part_in_reload();
+        }
         if team.is_asked_for_report(me) {
             team.give_report(me, self.report());
         }
@@ -381,7 +395,10 @@ impl Worker {
     /// the run was stopped or interrupted, and no driver script objects.
     pub(crate) fn stop_check(&mut self) -> Option<End> {
         self.rounds = self.rounds.wrapping_add(1);
-        if self.control.next.is_some() {
+        if self.reloads.is_leading() {
+            self.lead_reload();
+        }
+        if self.reloads.is_ready() {
             self.switch();
         }
         if self.rounds.is_multiple_of(ROUNDS_PER_REPORT) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use element::context::PerGraph;
+use element::ports::Processing;
 use element::{Core, Effects, Element, ElementId, Setup};
 
 use crate::configure::Configured;
@@ -31,6 +32,11 @@ pub(crate) struct GraphCopy {
     stand_ins: StandIns,
     /// The names, services and settings that elements share, and the number of this worker.
     pub(crate) setup: Setup,
+    /// The number of this generation of the graph in its run, from 0.
+    pub(crate) generation: u64,
+    /// After the worker has changed over to another generation: the element of that generation that each
+    /// element's packets go on to, and the inputs of that element that packets can be pushed into.
+    crossings: Vec<Option<(u32, u32)>>,
     /// The current arguments of elements that were given other arguments since the start, by element
     /// number.
     pub(crate) configs: BTreeMap<ElementId, String>,
@@ -86,6 +92,8 @@ impl GraphCopy {
             effects,
             setup,
             configs: BTreeMap::new(),
+            generation: 0,
+            crossings: Vec::new(),
             plan,
         };
         (graph, PerGraph::new(outputs, facts))
@@ -107,6 +115,35 @@ impl GraphCopy {
     pub(crate) fn target(&self, element: u32, output: u32) -> Option<Target> {
         let target = self.targets[(self.first_target[element as usize] + output) as usize];
         (target.element != Target::NOWHERE.element).then_some(target)
+    }
+
+    /// Has packets that come to an element with an heir go on at the heir, in the graph of `new`. `heirs` are
+    /// the heirs by element number.
+    pub(crate) fn lead_to_heirs(&mut self, heirs: &[Option<ElementId>], new: &Plan) {
+        // Packets cannot be pushed into an input that pulls. Packets for inputs that an heir does not have go
+        // on in the old graph.
+        let pushed = |heir: ElementId| new.inputs[heir].iter().take_while(|&&side| side == Processing::Push);
+        let crossing = |heir: ElementId| (heir as u32, pushed(heir).count() as u32);
+        self.crossings = heirs.iter().map(|heir| heir.map(crossing)).collect();
+        for number in 0..self.targets.len() {
+            let to = self.targets[number];
+            if let Some(heir) = self.crossing(to) {
+                self.targets[number] = heir;
+            }
+        }
+    }
+
+    /// Returns the input of the next generation that packets for an input go on to, if there is one.
+    fn crossing(&self, to: Target) -> Option<Target> {
+        let &(element, inputs) = self.crossings.get(to.element as usize)?.as_ref()?;
+        (to.input < inputs).then_some(Target { element, way: Way::Heir, ..to })
+    }
+
+    /// Returns the input that packets from other workers go into, which were handed over for the input `to`.
+    #[inline]
+    pub(crate) fn arrival(&self, to: Target) -> Target {
+        let here = Target { way: Way::Here, ..to };
+        if self.crossings.is_empty() { here } else { self.crossing(to).unwrap_or(here) }
     }
 
     /// Puts an element back into the slot that it was taken from.

@@ -24,6 +24,7 @@ use crate::clock;
 use crate::control::Control;
 use crate::graph_copy::GraphCopy;
 use crate::placement;
+use crate::reload::{Caller, Reloads};
 use crate::team::Team;
 use crate::wakeups::Wakeups;
 
@@ -35,6 +36,7 @@ pub(crate) struct WorkerHost<'a> {
     pub(crate) control: &'a mut Control,
     /// The state that this worker shares with other workers; `None` with a single worker.
     pub(crate) team: &'a Option<Arc<Team>>,
+    pub(crate) reloads: &'a mut Reloads,
 }
 
 impl WorkerHost<'_> {
@@ -146,6 +148,27 @@ impl Host for WorkerHost<'_> {
 
     fn write(&mut self, core: &mut Core, _caller: ElementId, call: &Call) -> Result<(), String> {
         self.write_handler(core, call.element, &call.handler, &call.value, &call.rights)
+    }
+
+    fn write_later(
+        &mut self,
+        core: &mut Core,
+        caller: ElementId,
+        call: &Call,
+        token: u32,
+    ) -> Option<Result<(), String>> {
+        // Where runs are repeatable, the caller waits: the time at which a thread is ready differs from run to
+        // run.
+        if core.is_repeatable {
+            return Some(self.write(core, caller, call));
+        }
+        match self.reload_request(call.element, &call.handler, &call.value, &call.rights) {
+            Some(request) => {
+                let begun = self.begin_reload_for(Caller::Element(caller, token), request);
+                begun.map(|(_, error)| Err(error))
+            }
+            None => Some(self.write(core, caller, call)),
+        }
     }
 
     fn stop(&mut self) {

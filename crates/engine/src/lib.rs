@@ -21,7 +21,7 @@
 //! | choosing what runs next, and the end of a run | `driver`, `trace_time`, `requests` |
 //! | time and sleep | `clock`, `sleep`, `lateness` |
 //! | reading and writing handlers | `handlers` |
-//! | changing a running graph | `reconfigure`, `hotconfig` |
+//! | changing a running graph | `reconfigure`; the whole graph: `reload`, `generation`, `quiet` |
 //! | several workers: who does what, and what they share | `workers`, `placement`, `team` |
 //! | several workers: handing packets over, and their order | `exchange`; for benchmarks `exchange_bench` |
 //! | what the user of the crate gives and gets | `options`, `streams`, `report`, `worker_report` |
@@ -39,17 +39,19 @@ mod element_order;
 mod exchange;
 pub mod exchange_bench;
 mod flow_marks;
+mod generation;
 mod graph_copy;
 mod graph_facts;
 mod handlers;
 mod host;
-mod hotconfig;
 mod lateness;
 mod options;
 mod placement;
 mod plan;
 mod problem;
+mod quiet;
 mod reconfigure;
+mod reload;
 mod report;
 mod requests;
 mod sleep;
@@ -65,7 +67,7 @@ mod workers;
 pub use clock::ClockKind;
 pub use configure::Configured;
 pub use control::End;
-pub use options::{Options, Rebuild, Rebuilt, Render, Requests, Tell};
+pub use options::{Options, Rebuild, RebuildRequest, Rebuilt, Render, Requests, Tell};
 pub use placement::{ElementWorkers, Placement};
 pub use plan::Plan;
 pub use problem::Problem;

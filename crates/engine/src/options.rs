@@ -47,8 +47,8 @@ pub struct Options {
     /// The text of the configuration, for the handler `config`. If empty, the handler returns the flat
     /// configuration.
     pub text: String,
-    /// The function that makes the graph for the handler `hotconfig`. Without the function, or with several
-    /// workers, the handler does not exist.
+    /// The function that makes the graph for the handlers `hotconfig` and `reload`, and for SIGHUP. Without
+    /// the function, the handlers do not exist.
     pub rebuild: Option<Rebuild>,
     /// The number of packets that have entered the graph so far. The driver updates it now and then, for a
     /// progress display.
@@ -56,8 +56,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns a copy of the options for one worker, without the text and the `rebuild` function. The caller
-    /// sets the text; the function cannot be copied.
+    /// Returns a copy of the options for one worker, without the text and the `rebuild` function, which the
+    /// caller sets.
     pub(crate) fn clone_for_copy(&self) -> Options {
         Options {
             clock: self.clock,
@@ -130,19 +130,30 @@ impl Requests {
     }
 }
 
-/// A function that makes a graph from a value of the handler `hotconfig`, for a caller of this origin. Its
-/// error lists the errors of the configuration, or says why a caller of this origin may not install it.
-pub type Rebuild = Box<dyn FnMut(&str, CallOrigin) -> Result<Rebuilt, String> + Send>;
+/// A function that makes the graph that is to replace the running graph. Its error lists the errors of the
+/// configuration, or says why the configuration is not accepted from this origin. It is called on a thread of
+/// its own while the run goes on.
+pub type Rebuild = Arc<dyn Fn(&RebuildRequest) -> Result<Rebuilt, String> + Send + Sync>;
 
-/// A function that returns the message about a problem of a graph, for the caller of `hotconfig`.
-pub type Tell = Box<dyn Fn(&Problem) -> String>;
+/// A request to make another graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RebuildRequest {
+    /// The value of the handler `hotconfig`: a text, or the name of a file. `None` if the file of the running
+    /// configuration is to be read again.
+    pub value: Option<String>,
+    /// The origin of the request, which decides about texts and files that are accepted.
+    pub origin: CallOrigin,
+}
 
-/// A graph that has been made for the handler `hotconfig`.
+/// A function that returns the message about a problem of a graph, for the caller of a reload.
+pub type Tell = Box<dyn Fn(&Problem) -> String + Send>;
+
+/// A graph that has been made to replace the running graph.
 pub struct Rebuilt {
     /// The plan of the graph.
     pub plan: Arc<Plan>,
-    /// The elements of the graph, configured but not initialised.
-    pub configured: Configured,
+    /// A copy of the elements for each worker, configured but not initialised.
+    pub copies: Vec<Configured>,
     /// The text of the configuration, for the handler `config`.
     pub text: String,
     /// The function that returns the message if an element cannot be initialised.

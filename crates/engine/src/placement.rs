@@ -69,6 +69,8 @@ pub(crate) enum Way {
     Stay,
     /// All packets go to this worker.
     To(usize),
+    /// All packets go on at this worker, in the next generation of the graph.
+    Heir,
 }
 
 /// Facts about the packets that an element passes on, which the exchange uses.
@@ -205,7 +207,7 @@ impl Placement {
                     match self.way_if(from, id, before[from]) {
                         Way::ToOwner => true,
                         Way::Spread => false,
-                        Way::Here | Way::To(_) | Way::Stay => before[from],
+                        Way::Here | Way::To(_) | Way::Stay | Way::Heir => before[from],
                     }
                 });
             }
@@ -218,6 +220,15 @@ impl Placement {
     /// Returns the way of packets from an output of the element `from` to an input of the element `to`.
     pub(crate) fn way(&self, from: ElementId, to: ElementId) -> Way {
         self.way_if(from, to, self.sorted[from])
+    }
+
+    /// Returns the way of packets that come from outside of the graph to an input of an element.
+    pub(crate) fn way_into(&self, to: ElementId) -> Way {
+        match self.places[to] {
+            ElementWorkers::One(there) => Way::To(there),
+            ElementWorkers::Owner => Way::ToOwner,
+            ElementWorkers::Everywhere => Way::Here,
+        }
     }
 
     /// Like [`way`](Self::way), where `sorted` is true if packets leave `from` at the home of their flow.

@@ -44,8 +44,14 @@ impl Worker {
             let text = render(&self.report_of_all());
             self.control.sink.write(OutputStream::Messages, format_args!("{text}"));
         }
+        if reload && self.reloads.can_reload() {
+            self.reload_for_signal();
+        }
         let told = [
-            (reload, "SIGHUP: the configuration cannot be read again while it runs; the run goes on\n"),
+            (
+                reload && !self.reloads.can_reload(),
+                "SIGHUP: the configuration cannot be read again while it runs; the run goes on\n",
+            ),
             (nothing, "SIGUSR2: nothing waits for this signal; the run goes on\n"),
         ];
         for (_, text) in told.into_iter().filter(|(is_raised, _)| *is_raised) {

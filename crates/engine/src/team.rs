@@ -8,13 +8,16 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use element::context::secret;
 use element::steering::{Dispatch, Rss, STEERING_KEY, key_of};
 use element::{ElementId, Rights};
 
-use crate::exchange::{Bell, Board};
+use crate::exchange::{self, Bell, Board, Exchange};
+use crate::graph_copy::GraphCopy;
+use crate::quiet::Quiet;
+use crate::reload::Reload;
 use crate::report::RunReport;
 use crate::worker::Worker;
 
@@ -29,9 +32,13 @@ pub(crate) struct Team {
     /// is can call them.
     waiting: Vec<Mutex<Option<Box<Worker>>>>,
     members: Vec<Member>,
+    /// Which workers are idle.
+    pub(crate) quiet: Quiet,
     /// The displacement of packets at all workers, and its limit. Set only if packets of flows are spread
     /// without keeping order.
-    pub(crate) displacement: OnceLock<(Arc<Board>, Option<u64>)>,
+    displacement: Mutex<Option<(Arc<Board>, Option<u64>)>>,
+    /// The reload that is under way.
+    reload: Mutex<Option<Arc<Reload>>>,
     /// True if the run is over, so that workers leave their loops.
     over: AtomicBool,
     failed: AtomicBool,
@@ -43,17 +50,13 @@ pub(crate) struct Team {
 #[derive(Default)]
 #[repr(align(64))]
 struct Member {
-    /// The number of times that the worker has become idle or ceased to be idle. It is odd while the worker
-    /// is idle.
-    idle: AtomicU64,
-    /// The number of packets that the worker had handed over, and had taken, when it became idle.
-    handed: AtomicU64,
-    taken: AtomicU64,
     /// The number of packets that have entered the graph at this worker, for the progress display.
     made: AtomicU64,
     /// True while the worker's thread answers handler calls.
     answers: AtomicBool,
     has_requests: AtomicBool,
+    /// True while the worker has not seen a copy, a decision or state of a reload.
+    has_word_of_reload: AtomicBool,
     /// True from the time when the worker's report is asked for until the worker has given it.
     wants_report: AtomicBool,
     /// The report that the worker has given, until it is taken.
@@ -63,6 +66,8 @@ struct Member {
 
 /// A handler call that one worker has sent to another worker.
 pub(crate) struct Request {
+    /// The generation of the graph that the element's number is of.
+    pub(crate) generation: u64,
     pub(crate) element: Option<ElementId>,
     pub(crate) handler: String,
     /// The value to write, or the parameter to read with.
@@ -94,7 +99,9 @@ impl Team {
             waiting: (0..workers).map(|_| Mutex::new(None)).collect(),
             bells: (0..workers).map(|_| Bell::new()).collect::<nix::Result<_>>()?,
             members: (0..workers).map(|_| Member::default()).collect(),
-            displacement: OnceLock::new(),
+            quiet: Quiet::new(workers),
+            displacement: Mutex::new(None),
+            reload: Mutex::new(None),
             over: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             stops: AtomicI64::new(0),
@@ -135,7 +142,7 @@ impl Team {
     /// Sets or clears the flag that the run is over, and wakes all workers.
     pub(crate) fn set_over(&self, over: bool) {
         self.over.store(over, Ordering::Release);
-        self.bells.iter().for_each(Bell::ring);
+        self.ring_all();
     }
 
     /// Asks the first worker `times` times to stop the run. The first worker subtracts the number from its
@@ -155,39 +162,10 @@ impl Team {
 
     /// Notes that a worker is idle, and the numbers of packets that it has handed over and taken. Has no
     /// effect if the worker was idle before.
-    pub(crate) fn begin_idle(&self, me: usize, (handed, taken): (u64, u64)) {
-        let member = &self.members[me];
-        if member.idle.load(Ordering::Relaxed).is_multiple_of(2) {
-            member.handed.store(handed, Ordering::SeqCst);
-            member.taken.store(taken, Ordering::SeqCst);
-            member.idle.fetch_add(1, Ordering::SeqCst);
-            if me != 0 {
-                self.bells[0].ring();
-            }
+    pub(crate) fn begin_idle(&self, me: usize, moved: (u64, u64)) {
+        if self.quiet.begin_idle(me, moved) && me != 0 {
+            self.bells[0].ring();
         }
-    }
-
-    /// Notes that a worker is not idle any more. Must be called before the worker does any work.
-    pub(crate) fn end_idle(&self, me: usize) {
-        let member = &self.members[me];
-        if !member.idle.load(Ordering::Relaxed).is_multiple_of(2) {
-            member.idle.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    /// True if all workers are idle and no packet is on its way between them. A worker works only after it
-    /// has called [`end_idle`](Self::end_idle). Suppose that all workers were idle for the whole time between
-    /// two readings of their counts, and as many packets were taken as were handed over. Then no worker can
-    /// get work from another worker any more.
-    pub(crate) fn is_idle(&self) -> bool {
-        let all = || self.members.iter().map(|member| member.idle.load(Ordering::SeqCst));
-        let before: Vec<u64> = all().collect();
-        let sum = |of: fn(&Member) -> &AtomicU64| {
-            self.members.iter().map(|member| of(member).load(Ordering::SeqCst)).fold(0, u64::wrapping_add)
-        };
-        before.iter().all(|n| !n.is_multiple_of(2))
-            && sum(|member| &member.handed) == sum(|member| &member.taken)
-            && all().eq(before.iter().copied())
     }
 
     /// Notes the number of packets that have entered the graph at a worker. Returns the sum for all
@@ -215,7 +193,7 @@ impl Team {
     pub(crate) fn ask(
         &self,
         worker: usize,
-        element: Option<ElementId>,
+        (generation, element): (u64, Option<ElementId>),
         handler: &str,
         value: &str,
         writes: Option<&Rights>,
@@ -228,7 +206,14 @@ impl Team {
             if !member.answers.load(Ordering::SeqCst) {
                 return None;
             }
-            requests.push_back(Request { element, handler, value, writes: writes.cloned(), reply });
+            requests.push_back(Request {
+                generation,
+                element,
+                handler,
+                value,
+                writes: writes.cloned(),
+                reply,
+            });
         }
         member.has_requests.store(true, Ordering::Release);
         self.bells[worker].ring();
@@ -245,7 +230,64 @@ impl Team {
     /// The first worker also has requests to stop and panics of other workers.
     pub(crate) fn has_word_for(&self, me: usize) -> bool {
         let for_first = || self.stops.load(Ordering::Relaxed) != 0 || self.has_failed();
-        self.is_asked(me) || self.is_asked_for_report(me) || self.is_over() || (me == 0 && for_first())
+        self.is_asked(me)
+            || self.is_told_of_reload(me)
+            || self.is_asked_for_report(me)
+            || self.is_over()
+            || (me == 0 && for_first())
+    }
+
+    /// Returns the displacement of packets at all workers, and its limit.
+    pub(crate) fn displacement(&self) -> Option<(Arc<Board>, Option<u64>)> {
+        lock(&self.displacement).clone()
+    }
+
+    pub(crate) fn set_displacement(&self, displacement: Option<(Arc<Board>, Option<u64>)>) {
+        *lock(&self.displacement) = displacement;
+    }
+
+    /// Wakes all workers.
+    pub(crate) fn ring_all(&self) {
+        self.bells.iter().for_each(Bell::ring);
+    }
+
+    /// Sets the reload that is under way.
+    pub(crate) fn set_reload(&self, reload: Option<Arc<Reload>>) {
+        *lock(&self.reload) = reload;
+    }
+
+    /// Notes that there is something about the reload that a worker has not seen, and wakes the worker.
+    pub(crate) fn tell_of_reload(&self, worker: usize) {
+        self.members[worker].has_word_of_reload.store(true, Ordering::Release);
+        self.bells[worker].ring();
+    }
+
+    /// True if there is something about a reload that a worker has not seen.
+    #[inline]
+    pub(crate) fn is_told_of_reload(&self, me: usize) -> bool {
+        self.members[me].has_word_of_reload.load(Ordering::Relaxed)
+    }
+
+    /// Returns the reload that is under way, if there is something about it that the worker has not seen.
+    pub(crate) fn hear_of_reload(&self, me: usize) -> Option<Arc<Reload>> {
+        let is_told = self.members[me].has_word_of_reload.swap(false, Ordering::Acquire);
+        lock(&self.reload).clone().filter(|_| is_told)
+    }
+
+    /// Makes the exchange between the workers for a graph, one side for each worker. `graph` is the copy of
+    /// one of them, and `seed` the seed of the hash by which known flows are found.
+    pub(crate) fn connect(&self, graph: &GraphCopy, seed: u64) -> Vec<Exchange> {
+        // Packets of interfaces cannot wait for room in a ring.
+        let waits = graph.plan.live().is_none();
+        let spreading = graph.setup.spreading.clone();
+        let aside = graph.placement.aside(&graph.plan);
+        let known = spreading.as_ref().map(|_| {
+            let known = graph.setup.known();
+            known.set_seed(seed);
+            known
+        });
+        let spreading = spreading.as_ref().zip(known.as_ref());
+        exchange::connect(&self.bells, &self.dispatch, spreading, &aside, waits)
     }
 
     /// Asks a worker for its report, if the worker answers handler calls now.
@@ -281,10 +323,12 @@ impl Team {
         self.members.iter().filter_map(|member| lock(&member.report).take()).collect()
     }
 
-    /// Takes the next handler call for a worker out of its queue.
-    pub(crate) fn next_request(&self, me: usize) -> Option<Request> {
+    /// Takes the next handler call for a worker out of its queue. Calls of generations of the graph after
+    /// `generation` stay in the queue.
+    pub(crate) fn next_request(&self, me: usize, generation: u64) -> Option<Request> {
         let mut requests = self.requests(me);
-        let next = requests.pop_front();
+        let next = requests.iter().position(|request| request.generation <= generation);
+        let next = next.and_then(|next| requests.remove(next));
         self.members[me].has_requests.store(!requests.is_empty(), Ordering::Release);
         next
     }
@@ -299,28 +343,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_team_is_idle_when_all_are_and_nothing_is_on_its_way() {
-        let team = Team::new(2, false).unwrap();
-        team.begin_idle(0, (5, 0));
-        assert!(!team.is_idle(), "one works");
-        team.begin_idle(1, (0, 4));
-        assert!(!team.is_idle(), "a packet is on its way");
-        team.end_idle(1);
-        team.begin_idle(1, (0, 5));
-        assert!(team.is_idle());
-    }
-
-    #[test]
     fn requests_find_an_answer_or_nobody() {
         let team = Team::new(2, false).unwrap();
-        assert!(team.ask(1, None, "version", "", None).is_none());
+        assert!(team.ask(1, (0, None), "version", "", None).is_none());
         team.set_answers(1, true);
-        let answer = team.ask(1, None, "version", "", None).unwrap();
+        let answer = team.ask(1, (0, None), "version", "", None).unwrap();
         assert!(team.is_asked(1));
-        team.next_request(1).unwrap().answer(Ok("1".into()));
+        team.next_request(1, 0).unwrap().answer(Ok("1".into()));
         assert!(!team.is_asked(1));
         assert_eq!(answer.recv().unwrap(), Ok("1".into()));
-        let answer = team.ask(1, None, "version", "", None).unwrap();
+        let answer = team.ask(1, (0, None), "version", "", None).unwrap();
         team.set_answers(1, false);
         assert!(answer.recv().is_err(), "reports that no worker answers");
     }

@@ -185,7 +185,7 @@ pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
                 break;
             }
         }
-        if !crew.first().control.goes_on() || crew.first().control.next.is_some() {
+        if !crew.first().control.goes_on() || crew.first().reloads.is_ready() {
             continue;
         }
         // Then time moves to the next packet or timer.

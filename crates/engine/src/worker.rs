@@ -43,9 +43,11 @@ use crate::lateness::Lateness;
 use crate::options::Options;
 use crate::placement::Way;
 use crate::plan::Plan;
+use crate::reload::{Reloads, Retiring};
 use crate::streams::Sink;
 use crate::team::Team;
 use crate::wakeups::Wakeups;
+use crate::worker_report::Former;
 
 /// Returns the elements that follow captures, in the order of the graph: their packets give the trace clock
 /// its time.
@@ -63,6 +65,15 @@ pub struct Worker {
     pub(crate) graph: GraphCopy,
     pub(crate) wakeups: Wakeups,
     pub(crate) control: Control,
+    /// The part of this worker that takes part in reloads.
+    pub(crate) reloads: Reloads,
+    /// The generation of the graph before the current one, until its last packet has left.
+    pub(crate) retiring: Option<Box<Retiring>>,
+    /// Packets of the old generation that have come to an element with an heir, and the input of the heir
+    /// that they go to.
+    pub(crate) crossed: Vec<(Target, Batch)>,
+    /// The counts of elements of earlier generations that have no heir.
+    pub(crate) former: Former,
     /// The state that all workers share. `None` with a single worker.
     pub(crate) team: Option<Arc<Team>>,
     /// The exchange of packets with other workers. `None` with a single worker.
@@ -112,8 +123,8 @@ impl Worker {
         let text = std::mem::take(&mut options.text);
         let (graph, per_graph) = GraphCopy::new(plan, configured);
         let wakeups = Wakeups::new(&graph.plan, &graph.setup);
-        let mut control = Control::new(sink, text);
-        control.rebuild = options.rebuild.take().into();
+        let control = Control::new(sink, text);
+        let reloads = Reloads::new(options.rebuild.take());
         let mut core = Core::new(
             pool,
             per_graph.outputs,
@@ -131,6 +142,10 @@ impl Worker {
             graph,
             wakeups,
             control,
+            reloads,
+            retiring: None,
+            crossed: Vec::new(),
+            former: Former::default(),
             team: None,
             exchange: None,
             work: Vec::with_capacity(64),
@@ -170,8 +185,8 @@ impl Worker {
     /// Returns the hot state, and the other parts of the worker that are in use while an element is called.
     #[inline]
     pub(crate) fn host(&mut self) -> (&mut Core, WorkerHost<'_>) {
-        let Worker { core, graph, wakeups, control, team, .. } = self;
-        (core, WorkerHost { graph, wakeups, control, team })
+        let Worker { core, graph, wakeups, control, team, reloads, .. } = self;
+        (core, WorkerHost { graph, wakeups, control, team, reloads })
     }
 
     /// Calls an element. Returns `None`, without a call, if the element is being called already.
@@ -264,11 +279,15 @@ impl Worker {
     /// number of elements that were called.
     #[inline]
     fn push_on(&mut self, mut from: u32, mut at: Target, mut batch: Batch, endless: bool) -> u64 {
-        let Worker { core, graph, wakeups, control, team, exchange, .. } = self;
-        let mut host = WorkerHost { graph, wakeups, control, team };
+        let Worker { core, graph, wakeups, control, team, reloads, exchange, crossed, .. } = self;
+        let mut host = WorkerHost { graph, wakeups, control, team, reloads };
         let mut hops = 0;
         loop {
             let id = at.element as usize;
+            if at.way == Way::Heir {
+                crossed.push((at, batch));
+                return hops;
+            }
             if at.way != Way::Here
                 && let Some(exchange) = exchange
             {
@@ -305,7 +324,7 @@ impl Worker {
     /// Sends packets that have arrived at an element to the element's copies at other workers. Pushes the
     /// packets that stay into the copy at this worker. Returns the number of elements that were called.
     #[cold]
-    fn send_to_copies(&mut self, to: Target, batch: Batch, endless: bool) -> u64 {
+    pub(crate) fn send_to_copies(&mut self, to: Target, batch: Batch, endless: bool) -> u64 {
         let origin = self.graph.placement.origin(to.element as usize);
         let here = match &mut self.exchange {
             Some(exchange) => exchange.send_to_copies(&mut self.core, origin, to, batch),
@@ -319,6 +338,15 @@ impl Worker {
     /// waits in a window, and packets from the rings are dropped at the element that they come to.
     #[inline]
     pub(crate) fn receive(&mut self, ends: bool) -> bool {
+        if self.retiring.is_some() {
+            self.serve_retiring();
+        }
+        self.receive_current(ends)
+    }
+
+    /// Like [`receive`](Self::receive), for packets of the current generation of the graph alone.
+    #[inline]
+    pub(crate) fn receive_current(&mut self, ends: bool) -> bool {
         self.exchange.as_mut().is_some_and(Exchange::poll) && self.receive_all(ends)
     }
 
@@ -335,7 +363,7 @@ impl Worker {
             let ends = ends && !has_waited;
             came = true;
             self.has_worked = true;
-            self.push_on(to.element, Target { way: Way::Here, ..to }, batch, ends);
+            self.push_on(to.element, self.graph.arrival(to), batch, ends);
             self.settle_within(if ends { 0 } else { MOST_WORK });
             self.look_at_clock();
         }
@@ -346,7 +374,7 @@ impl Worker {
         if let (Some(team), Some(exchange)) = (&self.team, &self.exchange) {
             match idle {
                 true => team.begin_idle(self.graph.worker(), exchange.moved()),
-                false => team.end_idle(self.graph.worker()),
+                false => team.quiet.end_idle(self.graph.worker()),
             }
         }
     }
@@ -413,7 +441,7 @@ impl Worker {
     /// Returns true if a handler can be read, false if it can only be written, and `None` if it does not
     /// exist.
     pub fn can_read(&self, element: Option<ElementId>, handler: &str) -> Option<bool> {
-        handlers::access(&self.graph, &self.control, self.team.as_deref(), element, handler)
+        handlers::access(&self.graph, &self.reloads, self.team.as_deref(), element, handler)
             .map(|access| access.read)
     }
 

@@ -18,7 +18,6 @@ use packet::PoolError;
 use crate::clock::ClockKind;
 use crate::configure::Configured;
 use crate::control::End;
-use crate::exchange;
 use crate::handlers::WORKER;
 use crate::handlers::merge::merge;
 use crate::options::Options;
@@ -76,17 +75,15 @@ impl Workers {
         let sink = Shared::new(sink);
         let memory = options.memory / count;
         let mut here = Vec::with_capacity(count);
-        let rebuild = options.rebuild.take().filter(|_| count == 1);
+        let rebuild = options.rebuild.take();
         let text = std::mem::take(&mut options.text);
         for configured in copies {
-            let options = Options { memory, text: text.clone(), rebuild: None, ..options.clone_for_copy() };
+            let options =
+                Options { memory, text: text.clone(), rebuild: rebuild.clone(), ..options.clone_for_copy() };
             let worker = Worker::new(Arc::clone(plan), configured, Box::new(sink.clone()), options);
             here.push(Box::new(worker.map_err(|error| of_all(error, count).to_string())?));
         }
         let mut workers = Workers { here, threads: Vec::new(), allowed: None, team };
-        if let Some(first) = workers.here.first_mut() {
-            first.control.rebuild = rebuild.into();
-        }
         workers.connect();
         Ok(workers)
     }
@@ -94,21 +91,10 @@ impl Workers {
     /// Connects the workers by rings, if there are several.
     fn connect(&mut self) {
         let Some(team) = &self.team else { return };
-        // Packets of interfaces cannot wait for room in a ring.
-        let waits = self.plan().live().is_none();
-        let spreading = self.here.first().and_then(|worker| worker.graph.setup.spreading.clone());
-        let aside = self.placement().aside(self.plan());
-        let known = self.here.first().filter(|_| spreading.is_some()).map(|worker| {
-            let known = worker.graph.setup.known();
-            known.set_seed(worker.core.hash_seed);
-            known
-        });
-        let spreading = spreading.as_ref().zip(known.as_ref());
-        let sides = exchange::connect(&team.bells, &team.dispatch, spreading, &aside, waits);
+        let Some(first) = self.here.first() else { return };
+        let sides = team.connect(&first.graph, first.core.hash_seed);
         for (worker, side) in self.here.iter_mut().zip(sides) {
-            if let Some(board) = side.board(worker.core.burst) {
-                team.displacement.get_or_init(|| board);
-            }
+            team.set_displacement(side.board(worker.core.burst));
             worker.exchange = Some(side);
             worker.team = Some(Arc::clone(team));
         }
@@ -254,6 +240,7 @@ impl Workers {
     /// If elements cannot write all of their output: the messages of all such elements.
     pub fn finish(&mut self) -> Result<(), Vec<String>> {
         if self.team.is_some() {
+            self.end_reload();
             // Packets that a worker drains may go on to another worker, so draining and receiving
             // alternate. A path through the graph has at most `most` elements; packets that are handed over
             // more often go in circles.
@@ -279,6 +266,16 @@ impl Workers {
         let errors: Vec<_> =
             self.here.iter_mut().flat_map(|worker| worker.finish().err().unwrap_or_default()).collect();
         if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// Ends a reload that is under way: all workers change over if that has been decided, and otherwise close
+    /// their copies of the new graph.
+    fn end_reload(&mut self) {
+        self.here.iter_mut().for_each(|worker| worker.end_reload());
+        // Workers that have changed over wait for packets of the old graph at other workers.
+        while self.here.iter().any(|worker| worker.retiring.is_some()) {
+            self.here.iter_mut().for_each(|worker| worker.serve_retiring());
+        }
     }
 
     /// Returns the number of packets that all workers have handed over so far.

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
 
+use element::Timestamp;
 use element::args::{parse_bool, parse_integer};
-use element::{CallOrigin, Timestamp};
-use engine::{ClockKind, Options, Problem, Rebuild, Rebuilt, StandardStreams, Workers};
+use engine::{ClockKind, Options, Problem, Rebuild, RebuildRequest, Rebuilt, StandardStreams, Workers};
 use lang::{Severity, Sources};
 
 use crate::analyze::save;
@@ -36,8 +36,9 @@ Options:
                                 loopback address, or of this one (0.0.0.0: all).
   -u, --unix-socket FILE        Listen for control connections on a Unix socket.
       --socket FD               Take an open connection as a control connection.
-  -R, --allow-reconfigure       Let the configuration replace itself by the handler
-                                hotconfig: a script writes the text of another one.
+  -R, --allow-reconfigure       Let the configuration be replaced: a script writes the
+                                text of another one to the handler hotconfig; the
+                                handler reload and HUP read its file again.
       --config-dir DIR          Let anybody replace it by a file below DIR: clients
                                 of control sockets write its name to hotconfig.
       --allow-config            Let clients of Unix sockets write the text of another
@@ -241,6 +242,7 @@ fn start(mut asked: Asked) -> Status {
     let configuration = asked.configuration.take().unwrap_or(Configuration::File("-".into()));
     let successors = Successors::new(asked.config_folder.as_deref(), asked.takes_configs)?;
     let (name, text, file) = configuration.read()?;
+    let own = file.clone();
     let (file, folders) = (file.as_deref(), asked.folders.as_deref());
     let texts = Texts { name, text, file, folders, allows_circles: true };
     let mut loaded = parse(texts, &asked.defines, true);
@@ -271,7 +273,7 @@ fn start(mut asked: Asked) -> Status {
         ends_when_idle: false,
         interrupt: Arc::clone(&interrupt),
         requests: interrupt::requests(),
-        rebuild: asked.reconfigures.then(|| rebuild(&asked, successors)),
+        rebuild: asked.reconfigures.then(|| rebuild(&asked, successors, own)),
         ..Options::default()
     };
     let _dpdk = start_dpdk(asked.dpdk.as_deref())?;
@@ -359,11 +361,12 @@ fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
     }
 }
 
-/// Returns the function that makes the graph for a value of the handler `hotconfig`.
-fn rebuild(asked: &Asked, successors: Successors) -> Rebuild {
+/// Returns the function that makes the graph for the handlers `hotconfig` and `reload`. `own` is the file of
+/// the configuration that the run was started with; `None` if it was given as a text.
+fn rebuild(asked: &Asked, successors: Successors, own: Option<PathBuf>) -> Rebuild {
     let (defines, sockets, folders) = (asked.defines.clone(), control_sockets(asked), asked.folders.clone());
-    Box::new(move |value: &str, origin: CallOrigin| {
-        let Successor { name, text, file } = successors.find(value, origin)?;
+    Arc::new(move |request: &RebuildRequest| {
+        let Successor { name, text, file } = successors.requested(request, own.as_deref())?;
         let texts =
             Texts { name, text, file: file.as_deref(), folders: folders.as_deref(), allows_circles: true };
         let mut loaded = parse(texts, &defines, true);
@@ -380,7 +383,7 @@ fn rebuild(asked: &Asked, successors: Successors) -> Rebuild {
         let Some((plan, configured)) = built else { return Err(said.trim_end().to_string()) };
         crate::show(format_args!("{said}"));
         let tell = move |problem: &Problem| words(slice::from_ref(problem)).trim_end().to_string();
-        Ok(Rebuilt { plan, configured, text, tell: Box::new(tell) })
+        Ok(Rebuilt { plan, copies: vec![configured], text, tell: Box::new(tell) })
     })
 }
 

@@ -12,10 +12,11 @@
 //! element of the same name and address. So give the element a name. A new element with the same address and
 //! another name needs RETRIES of 1 or more: the address is in use until the old element is closed.
 //!
-//! The handler `hotconfig` installs another configuration, if `tidegate click` was started with `--config-dir
-//! DIR`: its value is the name of a file below that folder, `WRITE hotconfig edge.click`. The text of a
-//! configuration gives the right to read and write files. Therefore it is taken only from clients of a Unix
-//! socket, and only with `--allow-config`.
+//! The handler `reload` reads the file of the running configuration again (`WRITE reload`). The handler
+//! `hotconfig` installs another configuration, if Tidegate was started with `--config-dir DIR`: its value is
+//! the name of a file below that folder, `WRITE hotconfig edge.click`. The text of a configuration gives the
+//! right to read and write files. Therefore it is taken only from clients of a Unix socket, and only with
+//! `--allow-config`. The reply comes when the new configuration is ready or has turned out to be wrong.
 //!
 //! The file of a Unix socket that a killed program has left is replaced. If another process or element has
 //! the socket open, the address counts as in use. If several programs start at once, one of them gets the
@@ -398,6 +399,8 @@ struct Reach<'a, 'b> {
     port: Option<u16>,
     proxy: Option<ElementId>,
     rights: &'a Rights,
+    /// The token of the client's connection.
+    token: u32,
     cx: &'a mut Cx<'b>,
 }
 
@@ -426,8 +429,9 @@ impl Handlers for Reach<'_, '_> {
         }
     }
 
-    fn write(&mut self, call: &Call) -> Result<(), String> {
-        self.cx.handlers().write(&Call { rights: self.rights.clone(), ..call.clone() })
+    fn write(&mut self, call: &Call) -> Option<Result<(), String>> {
+        let call = Call { rights: self.rights.clone(), ..call.clone() };
+        self.cx.handlers().write_later(&call, self.token)
     }
 }
 
@@ -614,11 +618,19 @@ impl ControlSocket {
                 port: self.port,
                 proxy: self.proxy,
                 rights: &self.rights,
+                token: connection.token,
                 cx,
             });
             open &= connection.send();
         }
         let waits = !connection.session.output.is_empty();
+        if open && !waits && connection.session.is_awaiting() {
+            // Until the result of its command is known, nothing is read from the client. Of `Both`, the next
+            // call changes to what is needed then.
+            cx.files().unwatch(connection.token);
+            connection.interest = Interest::Both;
+            return;
+        }
         if open && (waits || !connection.session.quits) {
             let interest = if waits { Interest::Write } else { Interest::Read };
             if interest == connection.interest
@@ -662,6 +674,13 @@ impl Element for ControlSocket {
         if token == LISTENER {
             self.accept(cx);
         } else if let Some(index) = self.connections.iter().position(|c| c.token == token) {
+            self.serve(cx, index);
+        }
+    }
+
+    fn answered(&mut self, cx: &mut Cx<'_>, token: u32, result: Result<(), String>) {
+        if let Some(index) = self.connections.iter().position(|c| c.token == token) {
+            self.connections[index].session.answered(result);
             self.serve(cx, index);
         }
     }

@@ -28,8 +28,9 @@ pub(super) trait Handlers {
     fn has(&self, call: &Call, write: bool) -> bool;
     /// Reads a handler. An error is the reason that the client gets.
     fn read(&mut self, call: &Call) -> Result<String, String>;
-    /// Writes a handler. An error is the reason that the client gets; it may be empty.
-    fn write(&mut self, call: &Call) -> Result<(), String>;
+    /// Writes a handler. An error is the reason that the client gets; it may be empty. `None` if the result
+    /// comes later ([`Session::answered`]).
+    fn write(&mut self, call: &Call) -> Option<Result<(), String>>;
 }
 
 /// The operation of a command on a handler.
@@ -65,6 +66,9 @@ pub(super) struct Session {
     /// A command whose data have not all arrived: its operation, the name of its handler, and the end of
     /// its data.
     waiting: Option<(Verb, String, Rest)>,
+    /// The name of the handler that has been written and whose result comes later. No command is executed
+    /// before.
+    awaited: Option<String>,
     /// True if the client has closed its side of the connection, so that no more input arrives.
     ended: bool,
     /// True if the client has sent a line that is not empty. Only the first such line is checked for HTTP.
@@ -95,7 +99,7 @@ impl Session {
     /// Executes all commands whose data have arrived, but stops when `MUCH_OUTPUT` bytes of output are
     /// waiting. Returns true if it stopped for that reason, so that it has to be called again.
     pub(super) fn execute(&mut self, handlers: &mut dyn Handlers) -> bool {
-        while !self.quits && self.output.len() < MUCH_OUTPUT {
+        while !self.quits && self.output.len() < MUCH_OUTPUT && self.awaited.is_none() {
             let done = match self.waiting.take() {
                 Some((verb, handler, Rest::Bytes(n))) => self.take_bytes(handlers, verb, handler, n),
                 Some((verb, handler, Rest::Lines(end))) => self.take_lines(handlers, verb, handler, end),
@@ -352,12 +356,32 @@ impl Session {
                 Err(reason) => self.reply(590, &format!("Read handler '{name}' error:\n{reason}")),
             },
             Verb::Write => match handlers.write(&call) {
-                Ok(()) => self.reply(200, &format!("Write handler '{name}' OK")),
-                Err(reason) if reason.is_empty() => {
-                    self.reply(520, &format!("Write handler '{name}' error"));
-                }
-                Err(reason) => self.reply(520, &format!("Write handler '{name}' error:\n{reason}")),
+                Some(result) => self.written(name, result),
+                None => self.awaited = Some(name.to_string()),
             },
+        }
+    }
+
+    /// True if the result of a handler that has been written comes later.
+    pub(super) fn is_awaiting(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    /// Takes the result of the handler that was awaited.
+    pub(super) fn answered(&mut self, result: Result<(), String>) {
+        if let Some(name) = self.awaited.take() {
+            self.written(&name, result);
+        }
+    }
+
+    /// Appends the reply for a handler that has been written.
+    fn written(&mut self, name: &str, result: Result<(), String>) {
+        match result {
+            Ok(()) => self.reply(200, &format!("Write handler '{name}' OK")),
+            Err(reason) if reason.is_empty() => {
+                self.reply(520, &format!("Write handler '{name}' error"));
+            }
+            Err(reason) => self.reply(520, &format!("Write handler '{name}' error:\n{reason}")),
         }
     }
 
@@ -457,9 +481,13 @@ mod tests {
             }
         }
 
-        fn write(&mut self, call: &Call) -> Result<(), String> {
+        fn write(&mut self, call: &Call) -> Option<Result<(), String>> {
             self.0.push(call.value.clone());
-            if call.value == "bad" { Err("no".into()) } else { Ok(()) }
+            match call.value.as_str() {
+                "bad" => Some(Err("no".into())),
+                "later" => None,
+                _ => Some(Ok(())),
+            }
         }
     }
 
@@ -565,8 +593,8 @@ mod tests {
             fn read(&mut self, call: &Call) -> Result<String, String> {
                 Ok(call.handler.clone())
             }
-            fn write(&mut self, _: &Call) -> Result<(), String> {
-                Ok(())
+            fn write(&mut self, _: &Call) -> Option<Result<(), String>> {
+                Some(Ok(()))
             }
         }
         let mut session = Session::new(false);

@@ -178,6 +178,17 @@ pub trait Host {
     /// # Errors
     /// A text for the user that says why the handler cannot be written.
     fn write(&mut self, core: &mut Core, caller: ElementId, call: &Call) -> Result<(), String>;
+    /// Writes a handler for the element `caller`, as [`Handlers::write_later`](super::Handlers::write_later)
+    /// does.
+    fn write_later(
+        &mut self,
+        core: &mut Core,
+        caller: ElementId,
+        call: &Call,
+        _token: u32,
+    ) -> Option<Result<(), String>> {
+        Some(self.write(core, caller, call))
+    }
     /// Asks the driver to stop.
     fn stop(&mut self);
     /// Writes text to a destination.

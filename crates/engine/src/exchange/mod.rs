@@ -204,7 +204,7 @@ impl Exchange {
         let Exchange { me, dispatch, rings, spreader, order, .. } = self;
         let (dispatch, Departure { to, now, .. }) = (&**dispatch, departure);
         match (to.way, &mut *spreader) {
-            (Way::Here, _) => {}
+            (Way::Here | Way::Heir, _) => {}
             (Way::To(worker), _) => rings.stage(batch, to, |_| (worker, 0), &mut lost),
             // Each packet gets a worker from the spreading policy, or goes home.
             (Way::Spread, Some(spreader)) => {
@@ -352,6 +352,22 @@ impl Exchange {
         let order = self.order.as_ref();
         self.home.has_waiting()
             || order.is_some_and(|order| order.has_waiting() || !ends && order.has_to_tell())
+    }
+
+    /// Takes nothing out of the rings until [`open`](Self::open) allows it. For a new generation of the graph:
+    /// packets of the old generation from the same worker come first.
+    pub(crate) fn await_others(&mut self) {
+        self.rings.shut_all();
+    }
+
+    /// Takes packets of these workers from now on, or of all workers.
+    pub(crate) fn open(&mut self, workers: &[usize], all: bool) {
+        self.rings.open(workers, all);
+    }
+
+    /// True if packets that this worker hands over are not in the rings yet.
+    pub(crate) fn has_packets_out(&self) -> bool {
+        self.rings.have_waiting()
     }
 
     /// True if packets have come, or wait to be handed over or to be processed.

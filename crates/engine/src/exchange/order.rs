@@ -270,7 +270,7 @@ impl Order {
                     *handed += packets as u64;
                 }
             }
-            Way::Here | Way::To(_) => {}
+            Way::Here | Way::To(_) | Way::Heir => {}
         }
     }
 
@@ -297,7 +297,7 @@ impl Order {
                     *taken += batch.len() as u64;
                 }
             }
-            Way::Here | Way::To(_) => {}
+            Way::Here | Way::To(_) | Way::Heir => {}
         }
     }
 

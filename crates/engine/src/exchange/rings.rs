@@ -34,6 +34,8 @@ pub(super) struct Rings {
     lanes: Vec<Option<Lane>>,
     /// The receiving end of the ring from each worker. `None` for this worker itself.
     arrivals: Vec<Option<rtrb::Consumer<Handed>>>,
+    /// For each worker, true if nothing is taken out of the ring from it.
+    shut: Vec<bool>,
     bells: Arc<[Bell]>,
     /// True if packets that find a full ring wait in a queue. If false, they are dropped.
     pub(super) waits: bool,
@@ -102,6 +104,7 @@ impl Rings {
                 me,
                 lanes: (0..workers).map(|_| None).collect(),
                 arrivals: (0..workers).map(|_| None).collect(),
+                shut: vec![false; workers],
                 bells: Arc::clone(bells),
                 waits,
                 unfinished: Arc::clone(&unfinished),
@@ -222,19 +225,39 @@ impl Rings {
 
     // Operations for packets from other workers.
 
-    /// Returns the number of packets in the ring from a worker.
+    /// Takes nothing out of any ring from now on.
+    pub(super) fn shut_all(&mut self) {
+        self.shut.fill(true);
+    }
+
+    /// Takes packets out of the rings from these workers, or from all workers, from now on.
+    pub(super) fn open(&mut self, workers: &[usize], all: bool) {
+        workers.iter().for_each(|&worker| self.shut[worker] = false);
+        if all {
+            self.shut.fill(false);
+        }
+    }
+
+    /// Returns the rings that packets are taken out of.
+    fn open_rings(&self) -> impl Iterator<Item = &rtrb::Consumer<Handed>> {
+        let open = self.arrivals.iter().zip(&self.shut).filter(|(_, shut)| !**shut);
+        open.filter_map(|(ring, _)| ring.as_ref())
+    }
+
+    /// Returns the number of packets that can be taken out of the ring from a worker.
     pub(super) fn arrived_from(&self, from: usize) -> usize {
-        self.arrivals.get(from).and_then(Option::as_ref).map_or(0, |ring| ring.slots())
+        let ring = self.arrivals.get(from).and_then(Option::as_ref).filter(|_| !self.shut[from]);
+        ring.map_or(0, |ring| ring.slots())
     }
 
-    /// Returns the number of packets in the rings from all workers.
+    /// Returns the number of packets that can be taken out of the rings from all workers.
     pub(super) fn arrived(&self) -> u64 {
-        self.arrivals.iter().flatten().map(|ring| ring.slots() as u64).sum()
+        self.open_rings().map(|ring| ring.slots() as u64).sum()
     }
 
-    /// True if there are packets in the rings from other workers.
+    /// True if packets can be taken out of the rings from other workers.
     pub(super) fn have_arrivals(&self) -> bool {
-        self.arrivals.iter().flatten().any(|ring| !ring.is_empty())
+        self.open_rings().any(|ring| !ring.is_empty())
     }
 
     /// Takes at most `most` packets that came from the worker `from` and go to one input, into an empty

@@ -12,9 +12,10 @@ use element::class::{ANY_HANDLER, Access};
 use element::ports::{self, Processing};
 use element::{Class, Core, Element, ElementId, OutputStream, Rights};
 
-use crate::control::{Control, Rebuilder};
 use crate::graph_copy::GraphCopy;
 use crate::host::WorkerHost;
+use crate::options::RebuildRequest;
+use crate::reload::Reloads;
 use crate::team::Team;
 use crate::wakeups::MOST_TICKETS;
 
@@ -38,9 +39,10 @@ const OF_TASK: &[(&str, Access)] =
 /// ELEMENT.HANDLER`. It exists only with several workers.
 pub(crate) const WORKER: &str = "worker";
 
-/// The graph's handler that replaces the whole graph. It exists only if the run has a function that makes
-/// graphs ([`Control::rebuild`]).
+/// The graph's handlers that replace the whole graph: by another configuration, and by the file of the
+/// running configuration, read again. They exist only if the run has a function that makes graphs.
 const HOTCONFIG: &str = "hotconfig";
+const RELOAD: &str = "reload";
 
 /// The graph's handlers for displacement: the largest number of packets by which a packet was overtaken, and
 /// the limit of this number. They exist if packets of flows are spread without keeping order.
@@ -64,6 +66,7 @@ const GLOBAL: &[(&str, Access)] = &[
     ("stop", Access::WRITE),
     ("packages", Access::READ),
     (HOTCONFIG, Access::WRITE),
+    (RELOAD, Access::WRITE),
     ("timewarp", Access::READ),
 ];
 
@@ -112,13 +115,13 @@ pub(crate) fn of_graph(name: &str) -> Option<Access> {
 /// Returns `None` if there is no handler of that name.
 pub(crate) fn access(
     graph: &GraphCopy,
-    control: &Control,
+    reloads: &Reloads,
     team: Option<&Team>,
     element: Option<ElementId>,
     name: &str,
 ) -> Option<Access> {
     let Some(id) = element else {
-        return global(graph, control, team).find(|(n, _)| *n == name).map(|(_, access)| access);
+        return global(graph, reloads, team).find(|(n, _)| *n == name).map(|(_, access)| access);
     };
     let plan = &graph.plan;
     find(plan.classes[id], graph.elements[id].as_deref(), plan.has_task(id), name)
@@ -127,13 +130,13 @@ pub(crate) fn access(
 /// Returns the handlers of the graph that exist in this run.
 fn global(
     graph: &GraphCopy,
-    control: &Control,
+    reloads: &Reloads,
     team: Option<&Team>,
 ) -> impl Iterator<Item = (&'static str, Access)> + use<> {
-    let (swaps, several) = (!matches!(control.rebuild, Rebuilder::None), graph.setup.workers > 1);
-    let displaces = team.is_some_and(|team| team.displacement.get().is_some());
+    let (reloads, several) = (reloads.can_reload(), graph.setup.workers > 1);
+    let displaces = team.is_some_and(|team| team.displacement().is_some());
     GLOBAL.iter().copied().filter(move |&(name, _)| match name {
-        HOTCONFIG => swaps,
+        HOTCONFIG | RELOAD => reloads,
         WORKER => several,
         DISPLACED | DISPLACED_MOST => displaces,
         _ => true,
@@ -187,7 +190,7 @@ impl WorkerHost<'_> {
     /// Returns the access to a handler of an element, or of the graph if `element` is `None`. Returns
     /// `None` if there is no handler of that name.
     pub(crate) fn find_handler(&self, element: Option<ElementId>, name: &str) -> Option<Access> {
-        access(self.graph, self.control, self.team.as_deref(), element, name)
+        access(self.graph, self.reloads, self.team.as_deref(), element, name)
     }
 
     /// Reads a handler of this worker's copy of an element, or of the graph if `element` is `None`.
@@ -265,13 +268,36 @@ impl WorkerHost<'_> {
                 };
                 self.deeper(id, write)
             }
-            None if name == HOTCONFIG => self.prepare(core, value),
+            None if matches!(name, HOTCONFIG | RELOAD) => {
+                let rights = core.rights.clone();
+                match self.reload_request(None, name, value, &rights) {
+                    Some(request) => self.reload(core, request),
+                    None => self.reload_elsewhere(core, name, value, &rights),
+                }
+            }
             None => {
                 // `stop` is the only other handler of the graph that can be written.
                 self.control.stop(value.trim().parse().unwrap_or(1));
                 Ok(())
             }
         }
+    }
+
+    /// Returns the request for a reload that writing this handler makes, if this worker leads reloads.
+    pub(crate) fn reload_request(
+        &self,
+        element: Option<ElementId>,
+        name: &str,
+        value: &str,
+        rights: &Rights,
+    ) -> Option<RebuildRequest> {
+        let value = match name {
+            HOTCONFIG => Some(value.to_string()),
+            RELOAD => None,
+            _ => return None,
+        };
+        let leads = element.is_none() && self.graph.worker() == 0 && self.reloads.can_reload();
+        leads.then_some(RebuildRequest { value, origin: rights.origin })
     }
 
     fn write_tickets(&mut self, id: ElementId, value: &str) -> Result<(), String> {
@@ -313,7 +339,7 @@ impl WorkerHost<'_> {
                 graph.requirements.iter().map(|(kind, what)| format!("{kind}\n{what}\n")).collect()
             }
             "handlers" => list_handlers(
-                global(self.graph, self.control, self.team.as_deref())
+                global(self.graph, self.reloads, self.team.as_deref())
                     .map(|(name, access)| (name.to_string(), access)),
             ),
             "list" => {
@@ -329,7 +355,7 @@ impl WorkerHost<'_> {
             }
             "nthreads" => self.graph.setup.workers.to_string(),
             DISPLACED | DISPLACED_MOST => {
-                let team = self.team.as_ref().and_then(|team| team.displacement.get());
+                let team = self.team.as_ref().and_then(|team| team.displacement());
                 team.map_or(String::new(), |(board, most)| match name {
                     DISPLACED => board.largest().to_string(),
                     _ => most.map_or("none".to_string(), |most| most.to_string()),

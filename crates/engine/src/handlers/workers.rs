@@ -11,6 +11,7 @@ use crate::graph_copy::GraphCopy;
 use crate::handlers::WORKER;
 use crate::handlers::merge::merge;
 use crate::host::WorkerHost;
+use crate::reload::Caller;
 
 /// The answer of another worker to a handler call.
 enum Answer {
@@ -148,6 +149,19 @@ impl WorkerHost<'_> {
         result
     }
 
+    /// Has the first worker replace the graph, and waits until the workers have initialised their copies.
+    pub(super) fn reload_elsewhere(
+        &mut self,
+        core: &mut Core,
+        handler: &str,
+        value: &str,
+        rights: &Rights,
+    ) -> Result<(), String> {
+        let question = Question { element: None, handler, value, writes: Some(rights) };
+        let answer = self.ask(0, question).ok_or("the first worker does not run")?;
+        self.await_answer(core, answer).map(drop)
+    }
+
     /// Sends a handler call to each other worker that does the element's work. Workers that do not run have
     /// no answer in the result.
     fn ask_others(&self, question: Question<'_>) -> Vec<Answer> {
@@ -163,6 +177,7 @@ impl WorkerHost<'_> {
         let team = self.team.as_ref()?;
         let Question { element, handler, value, writes } = question;
         if !team.in_turn {
+            let element = (self.graph.generation, element);
             return team.ask(worker, element, handler, value, writes).map(Answer::Later);
         }
         let mut other = team.take_waiting(worker)?;
@@ -192,8 +207,31 @@ impl WorkerHost<'_> {
     /// Answers all handler calls that other workers have sent to this worker.
     pub(crate) fn answer(&mut self, core: &mut Core) {
         let Some(team) = self.team else { return };
-        while let Some(request) = team.next_request(self.graph.worker()) {
+        if team.is_told_of_reload(self.graph.worker()) {
+            self.take_part_in_reload(core);
+        }
+        while let Some(mut request) = team.next_request(self.graph.worker(), self.graph.generation) {
+            // Another worker that has not changed over yet knows the number of an element in the old graph.
+            if request.generation < self.graph.generation {
+                let heir = request.element.map(|old| self.reloads.heir(old));
+                if heir == Some(None) {
+                    let error = "the configuration has just been replaced by one without this element";
+                    request.answer(Err(error.into()));
+                    continue;
+                }
+                request.element = heir.flatten();
+            }
             let (name, value) = (&request.handler, &request.value);
+            if let Some(rights) = &request.writes
+                && let Some(wanted) = self.reload_request(request.element, name, value, rights)
+            {
+                if let Some((Caller::Worker(request), error)) =
+                    self.begin_reload_for(Caller::Worker(request), wanted)
+                {
+                    request.answer(Err(error));
+                }
+                continue;
+            }
             let result = match &request.writes {
                 Some(rights) => {
                     self.write_here(core, request.element, name, value, rights).map(|()| String::new())

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use element::{Call, CallOrigin, Class, Cx, Effects, Element, OutputStream, Timestamp};
-use engine::{ClockKind, Configured, End, Options, Plan, Rebuilt, Sink, Worker};
+use engine::{ClockKind, Configured, End, Options, Plan, RebuildRequest, Rebuilt, Sink, Worker};
 
 fn build(text: &str) -> Result<(Arc<Plan>, Configured), String> {
     let mut sources = lang::Sources::new();
@@ -23,7 +23,7 @@ fn build(text: &str) -> Result<(Arc<Plan>, Configured), String> {
 }
 
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<String>>);
+pub(crate) struct Lines(pub(crate) Arc<Mutex<String>>);
 
 impl Sink for Lines {
     fn write(&mut self, _: OutputStream, text: fmt::Arguments<'_>) {
@@ -43,12 +43,12 @@ fn run(first: &str, second: &str, handlers: &[&str]) -> (Vec<String>, String) {
         burst: 1,
         memory: 64 << 20,
         // The script passes the text on with its quotes.
-        rebuild: Some(Box::new(|text, origin| {
-            assert_eq!(origin, CallOrigin::Configuration);
-            let text = lang::args::unquote(text);
+        rebuild: Some(Arc::new(|request: &RebuildRequest| {
+            assert_eq!(request.origin, CallOrigin::Configuration);
+            let text = lang::args::unquote(request.value.as_deref().unwrap());
             let (plan, configured) = build(&text)?;
             let tell = Box::new(|problem: &engine::Problem| problem.render(&lang::Sources::new()));
-            Ok(Rebuilt { plan, configured, text, tell })
+            Ok(Rebuilt { plan, copies: vec![configured], text, tell })
         })),
         ..Options::default()
     };
@@ -290,6 +290,6 @@ fn a_graph_that_is_being_built_builds_no_other() {
         "TestEager; Script(wait 1s, write hotconfig \"Idle -> x\", print \"later\", stop)",
         &[],
     );
-    assert!(text.starts_with("true: another configuration is being built already\n"), "{text}");
+    assert!(text.starts_with("true: another configuration is being installed already\n"), "{text}");
     assert!(text.contains("undeclared element 'x'") && text.ends_with("later\n"), "{text}");
 }

@@ -5,6 +5,7 @@ mod ends;
 mod flow_marks;
 mod hotconfig;
 mod reconfigure;
+mod reload;
 mod stand_ins;
 mod starts;
 mod timers;

@@ -1,0 +1,91 @@
+//! A generation of the graph at one worker: the copy of the graph, and everything that belongs to it.
+//!
+//! A run begins with the first generation. Each reload makes the next one. A worker has the current
+//! generation in its own fields, where the work list finds it. Other generations wait in a [`Generation`]:
+//! the next one before the worker changes over to it, and the old one until its last packet has left.
+
+use std::fmt;
+use std::sync::Arc;
+
+use element::context::PerGraph;
+use element::{Core, ElementId, OutputStream};
+
+use crate::configure::Configured;
+use crate::control::Control;
+use crate::exchange::Exchange;
+use crate::graph_copy::GraphCopy;
+use crate::host::WorkerHost;
+use crate::plan::Plan;
+use crate::reload::Reloads;
+use crate::streams::Sink;
+use crate::wakeups::Wakeups;
+use crate::worker::{Worker, captures};
+
+/// A generation of the graph that a worker does not have in its own fields.
+pub(crate) struct Generation {
+    pub(crate) graph: GraphCopy,
+    wakeups: Wakeups,
+    pub(crate) control: Control,
+    /// The generation's part of the worker's hot state.
+    pub(crate) hot: PerGraph,
+    /// The exchange with the same generation at other workers. `None` with a single worker.
+    pub(crate) exchange: Option<Exchange>,
+    captures: Vec<ElementId>,
+    manager: Option<ElementId>,
+}
+
+/// A sink that drops its text: the sink of a generation that is not in use.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn write(&mut self, _stream: OutputStream, _text: fmt::Arguments<'_>) {}
+    fn flush(&mut self) {}
+}
+
+impl Generation {
+    /// Makes the generation with this number from configured elements. Its elements are not initialised, and
+    /// it has no exchange.
+    pub(crate) fn new(number: u64, plan: Arc<Plan>, configured: Configured, text: String) -> Generation {
+        let captures = captures(&plan);
+        let (mut graph, hot) = GraphCopy::new(plan, configured);
+        graph.generation = number;
+        let wakeups = Wakeups::new(&graph.plan, &graph.setup);
+        let control = Control::new(Box::new(Nowhere), text);
+        Generation { graph, wakeups, control, hot, exchange: None, captures, manager: None }
+    }
+
+    /// Calls `work` while this generation's part of the hot state is in `core`, with the sink of the
+    /// generation that is current. Handlers of other workers cannot be called meanwhile, and no reload can
+    /// begin.
+    pub(crate) fn in_use<T>(
+        &mut self,
+        core: &mut Core,
+        control: &mut Control,
+        reloads: &Reloads,
+        work: impl FnOnce(&mut Core, &mut WorkerHost<'_>) -> T,
+    ) -> T {
+        core.exchange(&mut self.hot);
+        std::mem::swap(&mut control.sink, &mut self.control.sink);
+        let (mut reloads, Generation { graph, wakeups, control: own, .. }) =
+            (Reloads::busy(reloads), &mut *self);
+        let host = &mut WorkerHost { graph, wakeups, control: own, team: &None, reloads: &mut reloads };
+        let result = work(core, host);
+        std::mem::swap(&mut control.sink, &mut self.control.sink);
+        core.exchange(&mut self.hot);
+        result
+    }
+}
+
+impl Worker {
+    /// Exchanges the current generation for another one. The sink stays with the generation that is current.
+    pub(crate) fn exchange_generation(&mut self, other: &mut Generation) {
+        std::mem::swap(&mut self.graph, &mut other.graph);
+        std::mem::swap(&mut self.wakeups, &mut other.wakeups);
+        std::mem::swap(&mut self.control, &mut other.control);
+        std::mem::swap(&mut self.control.sink, &mut other.control.sink);
+        std::mem::swap(&mut self.exchange, &mut other.exchange);
+        std::mem::swap(&mut self.captures, &mut other.captures);
+        std::mem::swap(&mut self.manager, &mut other.manager);
+        self.core.exchange(&mut other.hot);
+    }
+}

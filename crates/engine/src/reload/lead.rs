@@ -1,0 +1,291 @@
+//! The first worker's part of a reload: has the new graph built, has all workers initialise their copies,
+//! and decides if they change over.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
+use std::time::Duration;
+
+use element::{CallOrigin, Core, ElementId, OutputStream};
+use lang::{Diagnostic, Span};
+
+use super::switch::moved;
+use super::{Decision, Reload, locked};
+use crate::generation::Generation;
+use crate::host::WorkerHost;
+use crate::options::{RebuildRequest, Rebuilt, Tell};
+use crate::problem::Problem;
+use crate::team::Request;
+use crate::worker::Worker;
+
+/// The stages of a reload at the worker that leads it.
+pub(crate) enum Lead {
+    /// No reload is under way.
+    Idle,
+    /// A graph is being initialised, or the stage is being changed.
+    Busy,
+    /// A thread builds the new graph.
+    Building(Receiver<Result<Rebuilt, String>>),
+    /// The workers initialise their copies, one after the other.
+    Initialising(Box<Initialising>),
+    /// The workers change over, or have packets of the old generation left.
+    Switching(Arc<Reload>),
+}
+
+/// The state of a reload while the workers initialise their copies.
+#[allow(clippy::vec_box, reason = "copies change places, and a box is one word to move")]
+pub(crate) struct Initialising {
+    reload: Arc<Reload>,
+    /// The copies of the workers that have not been asked yet, by worker.
+    copies: Vec<Box<Generation>>,
+    /// The worker that initialises its copy now, if there is one.
+    asked: Option<usize>,
+    tell: Tell,
+}
+
+/// The caller that gets the result of a reload later.
+pub(crate) enum Caller {
+    /// An element, and the token of its call.
+    Element(ElementId, u32),
+    /// An element at another worker, which waits for the answer.
+    Worker(Request),
+    /// A signal. The result is written as a message.
+    Signal,
+}
+
+/// The time to sleep before a caller who waits looks for the result of a reload again.
+const LOOK: Duration = Duration::from_micros(200);
+
+impl Lead {
+    /// True while a reload needs steps of the first worker.
+    pub(super) fn is_at_work(&self) -> bool {
+        !matches!(self, Lead::Idle | Lead::Busy)
+    }
+}
+
+impl WorkerHost<'_> {
+    /// Replaces the graph, and waits until the workers have initialised their copies of the new graph.
+    ///
+    /// # Errors
+    /// If the new graph cannot be built or initialised: its errors. Also if another reload is under way.
+    /// The old graph then continues to run.
+    pub(crate) fn reload(&mut self, core: &mut Core, request: RebuildRequest) -> Result<(), String> {
+        self.begin_reload(request)?;
+        loop {
+            if let Some(result) = self.continue_reload(core) {
+                return result;
+            }
+            // Another worker may wait for an answer of this worker, and would not initialise its copy.
+            self.answer(core);
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Begins a reload whose result the caller gets later. Returns the caller and the error if the graph cannot
+    /// be replaced now.
+    pub(crate) fn begin_reload_for(
+        &mut self,
+        caller: Caller,
+        request: RebuildRequest,
+    ) -> Option<(Caller, String)> {
+        match self.begin_reload(request) {
+            Ok(()) => {
+                self.reloads.caller = Some(caller);
+                None
+            }
+            Err(error) => Some((caller, error)),
+        }
+    }
+
+    /// Begins a reload: starts the thread that builds the new graph.
+    fn begin_reload(&mut self, request: RebuildRequest) -> Result<(), String> {
+        let (Lead::Idle, Some(rebuild)) = (&self.reloads.lead, self.reloads.rebuild.clone()) else {
+            return Err("another configuration is being installed already".into());
+        };
+        let (give, take) = mpsc::sync_channel(1);
+        let bells = self.team.as_ref().map(|team| Arc::clone(&team.bells));
+        let build = move || {
+            // An error means that the run has ended.
+            let _ = give.send(rebuild(&request));
+            bells.iter().for_each(|bells| bells[0].ring());
+        };
+        let thread = thread::Builder::new().name("reload".into()).spawn(build);
+        thread.map_err(|error| format!("no thread to build the configuration: {error}"))?;
+        self.reloads.lead = Lead::Building(take);
+        Ok(())
+    }
+
+    /// Takes the next steps of a reload, as far as they are possible now. Returns the result once it is
+    /// known: `Ok` if all workers change over.
+    fn continue_reload(&mut self, core: &mut Core) -> Option<Result<(), String>> {
+        match std::mem::replace(&mut self.reloads.lead, Lead::Busy) {
+            Lead::Building(take) => {
+                let error = match take.try_recv() {
+                    Ok(Ok(rebuilt)) => match self.connect(core, rebuilt) {
+                        Ok(initialising) => return self.initialise_copies(core, initialising),
+                        Err(error) => error,
+                    },
+                    Ok(Err(error)) => error,
+                    Err(TryRecvError::Empty) => {
+                        self.reloads.lead = Lead::Building(take);
+                        return None;
+                    }
+                    Err(TryRecvError::Disconnected) => "building the configuration has failed".into(),
+                };
+                self.reloads.lead = Lead::Idle;
+                Some(Err(error))
+            }
+            Lead::Initialising(initialising) => self.initialise_copies(core, initialising),
+            Lead::Switching(reload) if reload.quiet.is_quiet() => {
+                self.reloads.lead = Lead::Idle;
+                self.team.iter().for_each(|team| team.set_reload(None));
+                None
+            }
+            other => {
+                self.reloads.lead = other;
+                None
+            }
+        }
+    }
+
+    /// Makes a generation of the new graph for each worker, and connects them by rings.
+    ///
+    /// # Errors
+    /// If an element would move to another worker although workers take turns.
+    fn connect(&mut self, core: &Core, rebuilt: Rebuilt) -> Result<Box<Initialising>, String> {
+        let Rebuilt { plan, copies, text, tell } = rebuilt;
+        let number = self.graph.generation + 1;
+        let generation =
+            |configured| Box::new(Generation::new(number, Arc::clone(&plan), configured, text.clone()));
+        let mut copies: Vec<_> = copies.into_iter().map(generation).collect();
+        if let Some(team) = self.team {
+            let graphs: Vec<_> = copies.iter().map(|copy| &copy.graph).collect();
+            let sides = team.connect(graphs[0], core.hash_seed);
+            copies.iter_mut().zip(sides).for_each(|(copy, side)| copy.exchange = Some(side));
+        }
+        let moved = copies.first().and_then(|copy| moved(self.graph, &copy.graph));
+        if let (Some(id), Some(_)) = (moved, self.team.as_ref().filter(|team| team.in_turn)) {
+            let name = self.graph.plan.declaration(id);
+            return Err(format!("{name}: an element cannot move to another worker under the trace clock"));
+        }
+        let reload = Arc::new(Reload::new(number, copies.len(), moved.is_some()));
+        self.team.iter().for_each(|team| team.set_reload(Some(Arc::clone(&reload))));
+        Ok(Box::new(Initialising { reload, copies, asked: None, tell }))
+    }
+
+    /// Has the workers initialise their copies, the last worker first. The first worker comes last, as at
+    /// the start of a run.
+    fn initialise_copies(
+        &mut self,
+        core: &mut Core,
+        mut all: Box<Initialising>,
+    ) -> Option<Result<(), String>> {
+        loop {
+            let result = match (all.asked, all.copies.pop()) {
+                (Some(worker), copy) => {
+                    all.copies.extend(copy);
+                    let result = locked(&all.reload.seats[worker].result).take();
+                    match result {
+                        Some(result) => result,
+                        None => {
+                            self.reloads.lead = Lead::Initialising(all);
+                            return None;
+                        }
+                    }
+                }
+                (None, Some(copy)) if all.copies.len() == self.graph.worker() => {
+                    self.reloads.reload = Some(Arc::clone(&all.reload));
+                    self.initialise_copy(core, copy)
+                }
+                (None, Some(copy)) => {
+                    let worker = all.copies.len();
+                    match self.ask_to_initialise(&all.reload, worker, copy) {
+                        Some(result) => result,
+                        None => {
+                            all.asked = Some(worker);
+                            continue;
+                        }
+                    }
+                }
+                (None, None) => {
+                    all.reload.decide(Decision::Go, self.team.as_deref());
+                    self.reloads.lead = Lead::Switching(all.reload);
+                    return Some(Ok(()));
+                }
+            };
+            all.asked = None;
+            if let Err(problem) = result {
+                all.reload.decide(Decision::GiveUp, self.team.as_deref());
+                self.give_up_reload(core);
+                self.reloads.lead = Lead::Idle;
+                return Some(Err((all.tell)(&problem)));
+            }
+        }
+    }
+
+    /// Has another worker initialise its copy. If the workers take turns, returns the result. Otherwise, the
+    /// worker gives the result later.
+    fn ask_to_initialise(
+        &mut self,
+        reload: &Arc<Reload>,
+        worker: usize,
+        copy: Box<Generation>,
+    ) -> Option<Result<(), Box<Problem>>> {
+        let team = self.team.as_ref()?;
+        if !team.in_turn {
+            *locked(&reload.seats[worker].copy) = Some(copy);
+            team.tell_of_reload(worker);
+            return None;
+        }
+        let Some(mut other) = team.take_waiting(worker) else {
+            let text = format!("worker {worker} is being called, and cannot change its configuration");
+            return Some(Err(Box::new(Problem::new(Diagnostic::error(Span::default(), text)))));
+        };
+        *locked(&reload.seats[worker].copy) = Some(copy);
+        other.take_part_in_reload();
+        team.let_wait(worker, other);
+        locked(&reload.seats[worker].result).take()
+    }
+}
+
+impl Worker {
+    /// Takes the next steps of a reload that this worker leads, and gives the result to the caller.
+    #[cold]
+    pub(crate) fn lead_reload(&mut self) {
+        let (core, mut host) = self.host();
+        let Some(result) = host.continue_reload(core) else { return };
+        match self.reloads.caller.take() {
+            Some(Caller::Element(id, token)) => {
+                self.call(id, |element, cx| element.answered(cx, token, result));
+                self.settle();
+            }
+            Some(Caller::Worker(request)) => request.answer(result.map(|()| String::new())),
+            Some(Caller::Signal) | None => self.tell_result(&result),
+        }
+    }
+
+    /// Begins to read the file of the running configuration again. The result is written as a message.
+    pub(crate) fn reload_for_signal(&mut self) {
+        let request = RebuildRequest { value: None, origin: CallOrigin::Configuration };
+        let (_, mut host) = self.host();
+        if let Some((_, error)) = host.begin_reload_for(Caller::Signal, request) {
+            self.tell_result(&Err(error));
+        }
+    }
+
+    /// Takes part in a reload that another worker leads, except for changing over.
+    pub(crate) fn take_part_in_reload(&mut self) {
+        let (core, mut host) = self.host();
+        host.take_part_in_reload(core);
+    }
+
+    /// Writes the result of a reload that a signal has asked for as a message.
+    fn tell_result(&mut self, result: &Result<(), String>) {
+        let text = match result {
+            Ok(()) => "the configuration has been replaced".to_string(),
+            Err(error) => format!("{error}\nthe configuration is unchanged; the run goes on"),
+        };
+        self.control.sink.write(OutputStream::Messages, format_args!("{text}\n"));
+        self.control.sink.flush();
+    }
+}

@@ -1,0 +1,172 @@
+//! Replaces the running configuration by another one, on all workers, without losing packets or state
+//! (Click's hot-swapping).
+//!
+//! ```text
+//!  first worker          builds a thread of its own        other workers
+//!  ────────────          ──────────────────────────        ─────────────
+//!  hotconfig ──────────▶ parse, configure: a copy of
+//!                        the new graph for each worker
+//!  connects the copies ◀─────────┘
+//!  asks one worker after the other ───────────────────────▶ initialises its copy
+//!  initialises its own copy ◀─────────────────────────────── done, or an error: all copies are closed
+//!  decides ────────────────────────────────────────────────▶ each changes over between two batches
+//!  runs packets of the old generation to their end           as well
+//! ```
+//!
+//! - The first worker leads a reload (`lead.rs`). The new graph is built by a thread of its own while packets
+//!   flow. Errors go to the caller, and the old graph runs on.
+//! - Each worker initialises its copy of the new graph, and changes over to it between two batches
+//!   (`switch.rs`). Elements hand their state, including packets that they hold, on to elements of the same
+//!   name and class: their *heirs*. No worker waits for another one, unless an element moves to another
+//!   worker.
+//! - Each generation of the graph has rings of its own between the workers. So a worker never gets a packet
+//!   of a generation that it does not have yet. Packets that other workers have handed over before they
+//!   changed over are processed by the old generation (`retire.rs`). As soon as such a packet comes to an
+//!   element that has an heir, the packet goes on in the new generation, because the heir has the state.
+
+mod lead;
+mod retire;
+mod switch;
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use element::ElementId;
+
+use crate::generation::Generation;
+use crate::options::Rebuild;
+use crate::problem::Problem;
+use crate::quiet::Quiet;
+use crate::team::Team;
+
+pub(crate) use lead::Caller;
+use lead::Lead;
+pub(crate) use retire::Retiring;
+use switch::SavedState;
+
+/// The part of a worker that takes part in reloads.
+pub(crate) struct Reloads {
+    /// The function that makes graphs. `None` if the graph cannot be replaced.
+    rebuild: Option<Rebuild>,
+    /// The stage of the reload that this worker leads. Only the first worker leads reloads.
+    lead: Lead,
+    /// The caller that gets the result of the reload.
+    caller: Option<Caller>,
+    /// The reload that this worker takes part in, until the worker has changed over.
+    reload: Option<Arc<Reload>>,
+    /// This worker's copy of the next generation, once it is initialised.
+    next: Option<Box<Generation>>,
+    /// The heirs of the elements of the generation before the current one, by the number of the old element.
+    heirs: Vec<Option<ElementId>>,
+}
+
+/// A reload that is under way: what the workers tell each other about it.
+pub(crate) struct Reload {
+    /// The number of the new generation.
+    number: u64,
+    seats: Vec<Seat>,
+    /// True if an element moves to another worker with its state. Then all workers wait for each other once,
+    /// because no packet may come to the element before its state.
+    moves: bool,
+    /// See [`Decision`].
+    decision: AtomicU8,
+    /// Before the states of elements move: which workers have no packet to process any more.
+    gathered: Quiet,
+    /// Which workers have no packet of the old generation left.
+    quiet: Quiet,
+}
+
+/// The part of a reload that one worker reads and writes with the first worker.
+#[derive(Default)]
+struct Seat {
+    /// The worker's copy of the new graph, once the worker is to initialise it.
+    copy: Mutex<Option<Box<Generation>>>,
+    /// The result of initialising the copy.
+    result: Mutex<Option<Result<(), Box<Problem>>>>,
+    /// True once the worker has sent the state of all elements that move to other workers.
+    has_sent: AtomicBool,
+    /// True once the worker has changed over, and all packets that it had handed over by then are in the
+    /// rings.
+    has_left: AtomicBool,
+    /// The state that other workers have sent, of elements that this worker has now.
+    sent: Mutex<Vec<SavedState>>,
+}
+
+/// The decision about a reload, made by the first worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Decision {
+    /// Some worker has not initialised its copy yet.
+    Open,
+    /// Each worker changes over.
+    Go,
+    /// A copy could not be initialised. Each worker closes its copy.
+    GiveUp,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Reload {
+    fn new(number: u64, workers: usize, moves: bool) -> Reload {
+        Reload {
+            number,
+            moves,
+            seats: (0..workers).map(|_| Seat::default()).collect(),
+            decision: AtomicU8::new(Decision::Open as u8),
+            gathered: Quiet::new(workers),
+            quiet: Quiet::new(workers),
+        }
+    }
+
+    fn decision(&self) -> Decision {
+        match self.decision.load(Ordering::Acquire) {
+            0 => Decision::Open,
+            1 => Decision::Go,
+            _ => Decision::GiveUp,
+        }
+    }
+
+    fn decide(&self, decision: Decision, team: Option<&Team>) {
+        self.decision.store(decision as u8, Ordering::Release);
+        if let Some(team) = team {
+            (0..team.len()).for_each(|worker| team.tell_of_reload(worker));
+        }
+    }
+}
+
+impl Reloads {
+    /// Makes the part of a worker. Without the function that makes graphs, the graph cannot be replaced.
+    pub(crate) fn new(rebuild: Option<Rebuild>) -> Reloads {
+        Reloads { rebuild, lead: Lead::Idle, caller: None, reload: None, next: None, heirs: Vec::new() }
+    }
+
+    /// The part of a generation that is being initialised: its elements find the handlers that begin a
+    /// reload if `can_reload`, but cannot write them.
+    pub(crate) fn busy(of: &Reloads) -> Reloads {
+        Reloads { lead: Lead::Busy, ..Reloads::new(of.rebuild.clone()) }
+    }
+
+    /// True if the graph can be replaced.
+    pub(crate) fn can_reload(&self) -> bool {
+        self.rebuild.is_some()
+    }
+
+    /// True if this worker changes over before its next round.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.next.is_some() && self.reload.as_ref().is_some_and(|reload| reload.decision() == Decision::Go)
+    }
+
+    /// True while the first worker has steps to take for a reload that it leads.
+    #[inline]
+    pub(crate) fn is_leading(&self) -> bool {
+        self.lead.is_at_work()
+    }
+
+    /// Returns the heir of an element of the generation before the current one.
+    pub(crate) fn heir(&self, old: ElementId) -> Option<ElementId> {
+        self.heirs.get(old).copied().flatten()
+    }
+}

@@ -1,0 +1,151 @@
+//! The old generation of the graph at one worker, after the worker has changed over: runs packets that other
+//! workers have handed over to it, until no such packet is left.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use element::{Batch, ElementId, OutputStream};
+
+use super::Reload;
+use crate::clock::ClockKind;
+use crate::generation::Generation;
+use crate::graph_copy::{GraphCopy, Target};
+use crate::worker::Worker;
+
+/// The old generation, or, before the worker has changed over, what is known of its end.
+pub(crate) struct Retiring {
+    pub(super) reload: Arc<Reload>,
+    /// The generation, once the worker has changed over.
+    generation: Option<Box<Generation>>,
+    /// The elements that have been closed.
+    closed: Vec<bool>,
+}
+
+impl Retiring {
+    pub(super) fn new(reload: Arc<Reload>) -> Retiring {
+        Retiring { reload, generation: None, closed: Vec::new() }
+    }
+
+    /// Keeps the old generation, after the worker has changed over.
+    pub(super) fn keep(self, generation: Box<Generation>) -> Box<Retiring> {
+        Box::new(Retiring { generation: Some(generation), ..self })
+    }
+
+    /// Closes the elements of the worker's current generation for which `ends` is true, and that have not
+    /// been closed. Errors are written as messages.
+    pub(super) fn close(&mut self, worker: &mut Worker, ends: impl Fn(&GraphCopy, ElementId) -> bool) {
+        self.closed.resize(worker.graph.plan.len(), false);
+        for id in worker.graph.placed().collect::<Vec<_>>() {
+            if self.closed[id] || !ends(&worker.graph, id) {
+                continue;
+            }
+            self.closed[id] = true;
+            if let Some(Err(error)) = worker.call(id, |element, cx| element.close(cx)) {
+                worker.control.sink.write(OutputStream::Messages, format_args!("{error}\n"));
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Ends a reload that is under way at the end of a run: changes over if that has been decided, and
+    /// otherwise closes the copy of the new graph.
+    pub(crate) fn end_reload(&mut self) {
+        if self.reloads.is_ready() {
+            return self.switch();
+        }
+        let (core, mut host) = self.host();
+        host.give_up_reload(core);
+    }
+
+    /// Processes packets of the old generation, and closes it if no worker has such packets any more.
+    #[cold]
+    pub(crate) fn serve_retiring(&mut self) {
+        let Some(mut retiring) = self.retiring.take() else { return };
+        let Some(mut generation) = retiring.generation.take() else { return };
+        let (reload, me) = (Arc::clone(&retiring.reload), self.graph.worker());
+        // Before packets are taken, so that everything that these workers have handed over is in the rings.
+        let left: Vec<usize> = (0..reload.seats.len())
+            .filter(|&worker| reload.seats[worker].has_left.load(Ordering::Acquire))
+            .collect();
+        self.exchange_generation(&mut generation);
+        if self.has_old_work() {
+            reload.quiet.end_idle(me);
+            while self.has_old_work() {
+                let moved = self.receive_current(false) | self.drain_held();
+                if !moved {
+                    break;
+                }
+            }
+        }
+        if self.exchange.as_ref().is_none_or(|exchange| !exchange.has_packets_out()) {
+            reload.seats[me].has_left.store(true, Ordering::Release);
+        }
+        if !self.has_old_work() && reload.seats[me].has_left.load(Ordering::Relaxed) {
+            let moved = self.exchange.as_ref().map_or((0, 0), |exchange| exchange.moved());
+            reload.quiet.begin_idle(me, moved);
+        }
+        let ends = reload.quiet.is_quiet();
+        if ends {
+            self.drain_all();
+            retiring.close(self, |_, _| true);
+            self.former.add(&self.core.counters);
+            if let Some(exchange) = &self.exchange {
+                self.former.add_exchange(exchange.report(self.core.burst));
+            }
+        }
+        self.exchange_generation(&mut generation);
+        self.enter_crossed();
+        if let Some(exchange) = &mut self.exchange {
+            exchange.open(&left, ends);
+        }
+        match ends {
+            true => self.dispose(generation),
+            false => {
+                retiring.generation = Some(generation);
+                self.retiring = Some(retiring);
+            }
+        }
+    }
+
+    /// True if packets of the current generation, which is the old one, are in rings or windows, or are held
+    /// by its elements.
+    fn has_old_work(&self) -> bool {
+        self.exchange.as_ref().is_some_and(|exchange| exchange.has_work()) || self.traces().0 > 0
+    }
+
+    /// Drains the elements of the current generation if they hold packets. True if any packet has moved.
+    fn drain_held(&mut self) -> bool {
+        let before = self.traces();
+        if before.0 > 0 {
+            self.drain_all();
+        }
+        self.traces() != before
+    }
+
+    /// Passes packets that have come to an element with an heir to the heir.
+    fn enter_crossed(&mut self) {
+        for (to, mut batch) in std::mem::take(&mut self.crossed) {
+            // A flow mark, or the number by which order is kept, has no meaning in another graph.
+            batch.iter_mut().for_each(|packet| packet.set_flow_mark(None));
+            let way = self.graph.placement.way_into(to.element as usize);
+            self.enter(Target { way, ..to }, batch);
+            self.settle();
+        }
+    }
+
+    /// Passes packets that come from outside of the graph to an input.
+    fn enter(&mut self, to: Target, batch: Batch) {
+        self.send_to_copies(to, batch, false);
+    }
+
+    /// Frees the old generation, which may have large tables: if time is real, on a thread of its own, so
+    /// that no packet waits for it.
+    fn dispose(&self, generation: Box<Generation>) {
+        if self.options.clock == ClockKind::Real {
+            // If no thread can be started, the closure is dropped here, and the generation with it.
+            let _ = thread::Builder::new().name("dispose".into()).spawn(move || drop(generation));
+        }
+    }
+}

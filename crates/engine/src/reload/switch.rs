@@ -1,0 +1,323 @@
+//! One worker's part of a reload: initialises its copy of the new graph, and changes over to it.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use element::args::unquote;
+use element::context::{Counters, Emitted};
+use element::{Core, DropReason, ElementId, OutputStream};
+
+use super::{Decision, Reload, Reloads, Retiring, Seat, locked};
+use crate::exchange::Exchange;
+use crate::generation::Generation;
+use crate::graph_copy::GraphCopy;
+use crate::graph_facts;
+use crate::host::WorkerHost;
+use crate::placement::ElementWorkers;
+use crate::plan::Plan;
+use crate::problem::Problem;
+use crate::worker::Worker;
+
+/// The state of an old element for its heir, with the number of packets in the state.
+pub(super) struct SavedState {
+    heir: ElementId,
+    state: Box<dyn Any + Send>,
+    packets: u64,
+}
+
+/// Returns the heir of each old element: the new element of the same name and class.
+fn heirs(old: &Plan, new: &Plan) -> Vec<Option<ElementId>> {
+    let heir = |id: ElementId| {
+        let heir = new.graph.find(&old.graph.elements[id].name)?;
+        std::ptr::eq(old.classes[id], new.classes[heir]).then_some(heir)
+    };
+    (0..old.len()).map(heir).collect()
+}
+
+impl WorkerHost<'_> {
+    /// Takes part in a reload that another worker leads: initialises the copy of this worker if it has come,
+    /// and closes it if the reload is given up. Changing over is left to the worker's next round.
+    pub(crate) fn take_part_in_reload(&mut self, core: &mut Core) {
+        let Some(team) = self.team else { return };
+        let me = self.graph.worker();
+        let Some(reload) = team.hear_of_reload(me).filter(|reload| reload.number > self.graph.generation)
+        else {
+            return;
+        };
+        self.reloads.reload = Some(Arc::clone(&reload));
+        let copy = locked(&reload.seats[me].copy).take();
+        if let Some(copy) = copy {
+            let result = self.initialise_copy(core, copy);
+            *locked(&reload.seats[me].result) = Some(result);
+            team.bells[0].ring();
+        }
+        if reload.decision() == Decision::GiveUp {
+            self.give_up_reload(core);
+        }
+    }
+
+    /// Initialises this worker's copy of the new graph, and keeps it until the worker changes over. After a
+    /// failure, the copy is closed.
+    ///
+    /// # Errors
+    /// If an element cannot be initialised: the problem that it reports.
+    pub(super) fn initialise_copy(
+        &mut self,
+        core: &mut Core,
+        mut copy: Box<Generation>,
+    ) -> Result<(), Box<Problem>> {
+        // Calls during initialisation have the rights of the new configuration, not the rights of the caller
+        // that asked for the reload.
+        let rights = std::mem::take(&mut core.rights);
+        let arguments =
+            |id| lang::args::split(self.graph.config(id)).iter().map(|arg| unquote(&arg.text)).collect();
+        let heirs = heirs(&self.graph.plan, &copy.graph.plan).into_iter().enumerate();
+        let pairs = heirs.filter_map(|(id, heir)| Some((heir?, id)));
+        copy.control.predecessors = pairs.map(|(heir, id)| (heir, arguments(id))).collect();
+        let result = copy.in_use(core, self.control, self.reloads, |core, host| {
+            initialise(core, host).inspect_err(|_| abandon(core, host))
+        });
+        core.rights = rights;
+        if result.is_ok() {
+            self.reloads.next = Some(copy);
+        }
+        result
+    }
+
+    /// Closes this worker's copy of the new graph, which never runs.
+    pub(super) fn give_up_reload(&mut self, core: &mut Core) {
+        self.reloads.reload = None;
+        if let Some(mut never) = self.reloads.next.take() {
+            never.in_use(core, self.control, &Reloads::busy(self.reloads), abandon);
+        }
+    }
+}
+
+/// Initialises the elements of a graph that are at its worker, in the order of the phases of their classes.
+/// Stops at the first failure.
+fn initialise(core: &mut Core, host: &mut WorkerHost<'_>) -> Result<(), Box<Problem>> {
+    let plan = Arc::clone(&host.graph.plan);
+    let mut order: Vec<ElementId> = host.graph.placed().collect();
+    order.sort_by_key(|&id| plan.classes[id].phase);
+    for id in order {
+        if let Some(Err(text)) = host.call(core, id, |element, cx| element.initialize(cx)) {
+            return Err(Box::new(plan.initialization_failed(id, text)));
+        }
+    }
+    Ok(())
+}
+
+/// Drains and closes a graph that never ran, and drops the packets that its elements have emitted.
+fn abandon(core: &mut Core, host: &mut WorkerHost<'_>) {
+    for id in host.graph.placed().collect::<Vec<_>>() {
+        host.call(core, id, |element, cx| element.drain(cx));
+        let _ = host.call(core, id, |element, cx| element.close(cx));
+    }
+    for emitted in std::mem::take(&mut core.emitted) {
+        let (element, batch) = match emitted {
+            Emitted::Packets { element, batch, .. } => {
+                core.counters[element as usize].emitted -= batch.len() as u64;
+                (element, batch)
+            }
+            Emitted::Over { element, batch, .. } => {
+                core.counters[element as usize].arrived += batch.len() as u64;
+                (element, batch)
+            }
+            Emitted::Call { .. } | Emitted::Back { .. } => continue,
+        };
+        core.drop_batch(element as usize, batch, DropReason::Stop);
+    }
+}
+
+impl Worker {
+    /// Changes over to the next generation of the graph.
+    #[cold]
+    pub(crate) fn switch(&mut self) {
+        let (Some(mut next), Some(reload)) = (self.reloads.next.take(), self.reloads.reload.take()) else {
+            return;
+        };
+        self.move_states(&mut next, &reload);
+        let heirs = heirs(&self.graph.plan, &next.graph.plan);
+        let unfit = self.drain_unacceptable(&next.graph, &heirs);
+        let saved = self.take_states(&heirs, &mut next, false);
+        // Packets go over to the new graph at the elements in this list.
+        let crossings: Vec<_> =
+            (0..heirs.len()).map(|id| heirs[id].filter(|_| !unfit.contains(&id))).collect();
+        self.graph.lead_to_heirs(&crossings, &next.graph.plan);
+        self.drain_all();
+        let mut old = Retiring::new(reload);
+        old.close(self, |graph, id| crossings[id].is_some() || graph.plan.inputs[id].is_empty());
+        self.exchange_generation(&mut next);
+        // Packets from the old graph may have annotations, so the pool continues to use them even if the
+        // new graph does not need them.
+        let used = self.core.pool.uses_annotations() || self.core.facts.annotations_used;
+        self.core.pool.use_annotations(used);
+        if let (Some(team), Some(exchange)) = (&self.team, &mut self.exchange) {
+            exchange.await_others();
+            team.set_displacement(exchange.board(self.core.burst));
+        }
+        self.reloads.heirs = heirs;
+        saved.into_iter().for_each(|saved| self.put_state(saved));
+        self.put_sent_states(&old.reload);
+        self.settle();
+        self.retiring = Some(old.keep(next));
+        self.serve_retiring();
+    }
+
+    /// Sends the state of elements that move to other workers, if there are such elements. All workers take
+    /// part, and wait for each other twice. First they process the packets between them, so that no packet of
+    /// the old graph comes to an element after its state has left. Then they send the state, so that no packet
+    /// of the new graph comes to an element before its state.
+    fn move_states(&mut self, next: &mut Generation, reload: &Reload) {
+        let Some(team) = self.team.clone().filter(|_| reload.moves) else { return };
+        let me = self.graph.worker();
+        while !reload.gathered.is_quiet() && !team.is_over() {
+            if self.exchange.as_ref().is_some_and(Exchange::has_work) {
+                reload.gathered.end_idle(me);
+                self.receive_current(false);
+            } else {
+                let moved = self.exchange.as_ref().map_or((0, 0), Exchange::moved);
+                reload.gathered.begin_idle(me, moved);
+            }
+            self.answer_while_waiting();
+        }
+        let heirs = heirs(&self.graph.plan, &next.graph.plan);
+        for saved in self.take_states(&heirs, next, true) {
+            let ElementWorkers::One(there) = next.graph.placement.places[saved.heir] else { continue };
+            next.hot.counters[saved.heir].sent += saved.packets;
+            locked(&reload.seats[there].sent).push(saved);
+        }
+        reload.seats[me].has_sent.store(true, Ordering::Release);
+        let is_sent = |seat: &Seat| seat.has_sent.load(Ordering::Acquire);
+        while !reload.seats.iter().all(is_sent) && !team.is_over() {
+            self.answer_while_waiting();
+        }
+    }
+
+    /// Answers handler calls of other workers, while this worker waits for them.
+    fn answer_while_waiting(&mut self) {
+        let (core, mut host) = self.host();
+        host.answer(core);
+        std::hint::spin_loop();
+    }
+
+    /// Gives state to its new element.
+    fn put_state(&mut self, SavedState { heir, state, .. }: SavedState) {
+        let taken = self.call(heir, |element, cx| element.put_state(cx, state));
+        if let Some(Err(error)) = taken {
+            let name = self.graph.plan.declaration(heir);
+            let text = format_args!("While hot-swapping state into '{name}':\n  {error}\n");
+            self.control.sink.write(OutputStream::Messages, text);
+        }
+    }
+
+    /// Gives state that has come from other workers to its elements.
+    fn put_sent_states(&mut self, reload: &Reload) {
+        for saved in std::mem::take(&mut *locked(&reload.seats[self.graph.worker()].sent)) {
+            self.core.counters[saved.heir].made += saved.packets;
+            self.put_state(saved);
+        }
+    }
+
+    /// Drains old elements that hold packets in which work may be left for a device. It does so only if the
+    /// heir, or an element downstream of it, cannot handle such packets. Returns the old elements whose heirs
+    /// cannot handle them.
+    fn drain_unacceptable(&mut self, new: &GraphCopy, heirs: &[Option<ElementId>]) -> BTreeSet<ElementId> {
+        let (old, facts) = (&self.graph, &self.core.facts);
+        let starts = |passing: &[bool]| -> BTreeSet<i32> {
+            let passing = passing.iter().zip(&old.effects).filter(|(passes, _)| **passes);
+            passing.filter_map(|(_, effects)| effects.support.offloads).collect()
+        };
+        let (partial, large) = (starts(&facts.offloads), starts(&facts.large_segments));
+        if partial.is_empty() && large.is_empty() {
+            return BTreeSet::new();
+        }
+        // Without any use of offloads in the new graph, its elements that send packets do not look for work
+        // left in them.
+        let are_known = graph_facts::gather(&new.effects, &new.plan.forward).uses_offloads();
+        let (effects, forward) = (&new.effects, &new.plan.forward);
+        let minds = |heir: ElementId| {
+            let takes_partial =
+                |start: &i32| are_known && graph_facts::take_offloads(effects, forward, vec![heir], *start);
+            let takes_large = |start: &i32| {
+                are_known && graph_facts::take_large_segments(effects, forward, vec![heir], *start)
+            };
+            !partial.iter().all(takes_partial) || !large.iter().all(takes_large)
+        };
+        // Upstream elements are drained first, because their packets may come to other elements of the
+        // list.
+        let minded = |id: &ElementId| heirs[*id].is_some_and(minds);
+        let minded: Vec<ElementId> = old.plan.order().into_iter().filter(minded).collect();
+        for &id in &minded {
+            if self.graph.held(id) > 0 {
+                self.call(id, |element, cx| element.drain(cx));
+                self.settle();
+            }
+        }
+        minded.into_iter().collect()
+    }
+
+    /// Takes the state of each old element that has an heir at this worker, or if `moves`, at another worker.
+    /// Moves the element's counts to the heir's.
+    fn take_states(
+        &mut self,
+        heirs: &[Option<ElementId>],
+        next: &mut Generation,
+        moves: bool,
+    ) -> Vec<SavedState> {
+        self.graph.settle_stand_ins(&mut self.core);
+        let mut all = Vec::new();
+        for (id, heir) in heirs.iter().enumerate().filter_map(|(id, heir)| Some((id, (*heir)?))) {
+            let fate = fate(&self.graph, &next.graph, id, heir);
+            if (fate == Fate::Moves) != moves {
+                continue;
+            }
+            let is_here = self.graph.placement.is_at(id, self.graph.worker());
+            let Some(old) = &mut self.graph.elements[id] else { continue };
+            let held = old.held();
+            let state = if is_here && fate != Fate::Ends { old.take_state() } else { None };
+            let left = old.held();
+            let packets = (held - left) as u64;
+            move_counters(&mut self.core.counters[id], &mut next.hot.counters[heir], left as u64);
+            all.extend(state.map(|state| SavedState { heir, state, packets }));
+        }
+        all
+    }
+}
+
+/// The fate of an old element's state.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// The heir at the same worker gets it.
+    Stays,
+    /// The heir at another worker gets it.
+    Moves,
+    /// It ends: the states of several copies do not become the state of one, or the other way round.
+    Ends,
+}
+
+fn fate(old: &GraphCopy, new: &GraphCopy, id: ElementId, heir: ElementId) -> Fate {
+    match (old.placement.places[id], new.placement.places[heir]) {
+        (ElementWorkers::One(a), ElementWorkers::One(b)) if a != b => Fate::Moves,
+        (ElementWorkers::One(_), ElementWorkers::One(_)) => Fate::Stays,
+        (ElementWorkers::One(_), _) | (_, ElementWorkers::One(_)) => Fate::Ends,
+        _ => Fate::Stays,
+    }
+}
+
+/// Returns an old element that moves to another worker, if there is one.
+pub(super) fn moved(old: &GraphCopy, new: &GraphCopy) -> Option<ElementId> {
+    let heirs = heirs(&old.plan, &new.plan).into_iter().enumerate();
+    let mut pairs = heirs.filter_map(|(id, heir)| Some((id, heir?)));
+    pairs.find(|&(id, heir)| fate(old, new, id, heir) == Fate::Moves).map(|(id, _)| id)
+}
+
+/// Adds the counts of an old element to the counts of its heir. The old element keeps `left` packets, which
+/// it holds still.
+fn move_counters(old: &mut Counters, heir: &mut Counters, left: u64) {
+    let moved = std::mem::replace(old, Counters { arrived: left, ..Counters::default() });
+    heir.add(&moved);
+    heir.arrived -= left;
+}
