@@ -12,6 +12,9 @@
 //! With a push output, the element emits at most BURST packets per turn. Under the trace clock, the packets
 //! of a turn all have the same time stamp, and time advances with them. The output can also be a pull output.
 //!
+//! A reload continues at the same packet if FILENAME, SAMPLE and the arguments about START and END stay the
+//! same. Otherwise the file is read from its start.
+//!
 //! ## Usage
 //! `FromDump(FILENAME [, TIMING, KEYWORDS])`
 //!
@@ -50,6 +53,7 @@
 //! ## See also
 //! ToDump, ReplayUnqueue
 
+use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
@@ -58,13 +62,14 @@ use element::args::{Raw, parse_bool, parse_seconds};
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Action, Case, EXTRA_LENGTH, Filter, Target, Value};
 use element::{
-    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, Signal, Timestamp,
-    manual,
+    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, Signal, StatePart,
+    Timestamp, manual,
 };
 use packet::{Annotations, BATCH_CAPACITY};
 use wire::LinkType;
 
 use crate::force_ip::{mark_ip, marking_ip};
+use crate::handover::is_handed_over;
 use crate::pace::{Pace, begin};
 use crate::{encapsulation, probability};
 
@@ -96,6 +101,7 @@ pub static CLASS: Class = Class {
     ],
     table: &HANDLERS,
     notes: Notes { signals_packets: true, follows_captures: true, task: Task::WherePushing, ..Notes::NONE },
+    state: &[StatePart::kept("position", &["count", "active"])],
     samples: &["$CAPTURE", "$CAPTURE, FORCE_IP true, STOP true -> 0/2", "$CAPTURE, SAMPLE 0.5"],
     build: |args| {
         let filename: String = args.required("FILENAME");
@@ -131,6 +137,7 @@ pub static CLASS: Class = Class {
             waiting: false,
             ended: false,
             fault: None,
+            drained: false,
             skipped: false,
             warned: false,
             count: 0,
@@ -170,11 +177,28 @@ struct FromDump {
     /// END_CALL).
     ended: bool,
     fault: Option<String>,
+    /// True if the element was active until it was drained. The element that replaces it stays active.
+    drained: bool,
     /// True if records were skipped in this turn, so that the turn did work even if it emitted no packet.
     skipped: bool,
     /// True if the user has been warned that the packet pool is full, so that the warning is not repeated.
     warned: bool,
     count: u64,
+}
+
+/// FILENAME, START and START_AFTER, the ends of the window, and SAMPLE.
+type Settings = (String, [Option<Timestamp>; 2], [Option<Timestamp>; 3], f64);
+
+/// The position in the capture, for the element that replaces the element.
+struct Position {
+    settings: Settings,
+    reader: Option<Reader>,
+    link: LinkType,
+    next: Option<Packet>,
+    window: Option<(Timestamp, Option<Timestamp>)>,
+    pace: Pace,
+    state: (bool, bool, u64),
+    fault: Option<String>,
 }
 
 /// The times between which packets of the capture are emitted.
@@ -220,12 +244,21 @@ enum Ahead {
 }
 
 impl FromDump {
-    fn open(&self) -> Result<Reader, String> {
+    /// The settings with which the position in a capture can be continued.
+    fn settings(&self) -> Settings {
+        let Window { start, start_after, ends, .. } = self.window;
+        (self.filename.clone(), [start, start_after], ends, self.sample)
+    }
+
+    fn open(&mut self) -> Result<(), String> {
         let reader = match self.filename.as_str() {
             "-" => Reader::from_read(io::stdin(), "<stdin>"),
             path => Reader::open(path),
         };
-        reader.map_err(|error| error.to_string())
+        let reader = reader.map_err(|error| error.to_string())?;
+        self.link = reader.link();
+        self.reader = Some(reader);
+        Ok(())
     }
 
     /// Reads records until `next` holds a packet of the window, if it does not hold one already. Returns
@@ -380,9 +413,9 @@ impl Element for FromDump {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let reader = self.open()?;
-        self.link = reader.link();
-        self.reader = Some(reader);
+        if !is_handed_over(cx, &self.filename) {
+            self.open()?;
+        }
         if let Some(text) = &self.end_text {
             let own = |name: &str| CLASS.each_handler().any(|h| h.name == name).then_some(cx.id());
             self.end_call = Some(Arc::new(Call::parse(text, cx, own)?));
@@ -436,6 +469,7 @@ impl Element for FromDump {
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
+        self.drained |= self.active;
         self.active = false;
         if let Some(packet) = self.next.take() {
             cx.drop(packet, DropReason::Stop);
@@ -449,6 +483,38 @@ impl Element for FromDump {
 
     fn held(&self) -> usize {
         usize::from(self.next.is_some())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let pace = self.pace;
+        Some(Box::new(Position {
+            settings: self.settings(),
+            reader: self.reader.take(),
+            link: self.link,
+            next: self.next.take(),
+            window: self.window.fixed,
+            pace,
+            state: (self.active || self.drained, self.ended, self.count),
+            fault: self.fault.take(),
+        }))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let old: Position = *state.downcast().map_err(|_| "the state of another class")?;
+        if old.settings != self.settings() {
+            old.next.into_iter().for_each(|packet| cx.drop(packet, DropReason::Stop));
+            if self.reader.is_none() {
+                self.open()?;
+            }
+            return old.fault.map_or(Ok(()), Err);
+        }
+        if let Some(packet) = std::mem::replace(&mut self.next, old.next) {
+            cx.drop(packet, DropReason::Stop);
+        }
+        (self.reader, self.link, self.window.fixed) = (old.reader, old.link, old.window);
+        (self.active, self.ended, self.count) = old.state;
+        (self.pace, self.fault) = (self.pace.go_on(old.pace), old.fault);
+        Ok(())
     }
 }
 

@@ -56,7 +56,9 @@ use capture::summary::{BuiltPacket, Dump, Parsed, Parser};
 use element::args::{Bytes, Raw, parse_bool};
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Action, Case, DST_IP, EXTRA_LENGTH, Field, Filter, PAINT, Target, Value};
-use element::{Base, Batch, Class, Cx, Effects, Element, Handler, Packet, Signal, Timestamp, manual};
+use element::{
+    Base, Batch, Class, Cx, Effects, Element, Handler, Packet, Signal, StatePart, Timestamp, manual,
+};
 use packet::{Annotations, BATCH_CAPACITY};
 use wire::LinkType;
 
@@ -91,6 +93,7 @@ pub static CLASS: Class = Class {
     ],
     table: &HANDLERS,
     notes: Notes { signals_packets: true, follows_captures: true, task: Task::WherePushing, ..Notes::NONE },
+    state: &[StatePart::lost("position", "the file is read again from its start", &["filepos", "active"])],
     samples: &[
         "DATA \"1.0.0.1 T 5\\n2.0.0.2 U 1\\n\", FIELDS ip_src ip_proto count",
         "DATA \"!data ts src dst sport payload\\n1 1.1.1.1 2.2.2.2 9 abc\\n2 - - - d\", CHECKSUM true, STOP true",

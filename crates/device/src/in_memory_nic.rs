@@ -46,7 +46,9 @@ use capture::Reader;
 use element::args::parse_integer;
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Hold, Leaves};
-use element::{Base, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual, steering};
+use element::{
+    Base, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Timestamp, manual, steering,
+};
 use packet::{BATCH_CAPACITY, Store};
 use wire::{FromBytes, Layers, LinkType, ip_protocol, tcp};
 
@@ -67,6 +69,14 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("BURST", "unsigned", "").computed("the burst of the run"),
     ],
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("counts", &["count"]),
+        StatePart::lost(
+            "position",
+            "the capture is loaded again, for the elements of the new configuration",
+            &[],
+        ),
+    ],
     samples: &[
         "$CAPTURE",
         "$CAPTURE, LOOPS 3, STEERING turn, BURST 7",
@@ -312,6 +322,8 @@ impl Element for InMemoryNic {
     fn missed(&self) -> u64 {
         self.missed
     }
+
+    element::keeps!(count);
 }
 
 const HANDLERS: &[Handler<InMemoryNic>] = &[

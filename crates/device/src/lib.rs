@@ -9,6 +9,7 @@ mod force_ip;
 mod frames;
 pub mod from_dump;
 pub mod from_ip_summary_dump;
+mod handover;
 pub mod in_memory_nic;
 pub mod interface;
 mod losses;

@@ -4,6 +4,7 @@ use element::{Cx, Signal, Timestamp};
 
 /// The pace of a source. Packets are held back until their time under the trace clock or with TIMING;
 /// otherwise all packets are due at once.
+#[derive(Clone, Copy)]
 pub(crate) struct Pace {
     /// True if packets are sent with the time between them that their time stamps have (TIMING).
     timing: bool,
@@ -15,6 +16,11 @@ pub(crate) struct Pace {
 impl Pace {
     pub(crate) fn new(timing: bool) -> Pace {
         Pace { timing, shift: None }
+    }
+
+    /// Returns this pace with the times of another source's pace, in whose place the source continues.
+    pub(crate) fn go_on(self, before: Pace) -> Pace {
+        Pace { shift: before.shift, ..self }
     }
 
     /// Makes the packet of the next call of `is_due` due at once, and counts the time for later packets from

@@ -20,6 +20,9 @@
 //! how many of the packets that had been taken before are not in the file; `count` is the number of packets
 //! that are in the file.
 //!
+//! A reload continues the file if FILENAME, SNAPLEN, NANO and a given link type stay the same. Otherwise the
+//! file is completed, and FILENAME is created again.
+//!
 //! ## Usage
 //! `ToDump(FILENAME [, SNAPLEN, ENCAP, KEYWORDS])`
 //!
@@ -51,6 +54,7 @@
 //! ## See also
 //! FromDump
 
+use std::any::Any;
 use std::io::{self, Write};
 
 use capture::{Writer, WriterOptions};
@@ -58,11 +62,13 @@ use element::args::Raw;
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Counting, EXTRA_LENGTH, Field, Filter, Target};
 use element::{
-    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, WriteTimer, manual,
+    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, StatePart,
+    WriteTimer, manual,
 };
 use packet::Annotations;
 use wire::LinkType;
 
+use crate::handover::is_handed_over;
 use crate::sink::Sink;
 use crate::{encapsulation, reason};
 
@@ -86,6 +92,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("PER_NODE", "bool", "false"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("file", &["count"])],
     samples: &["$OUTPUT", "$OUTPUT, SNAPLEN 0, NANO false -> 1/1", "$OUTPUT, 60, ENCAP IP"],
     build: |args| {
         let filename: String = args.required("FILENAME");
@@ -102,8 +109,6 @@ pub static CLASS: Class = Class {
         let to_dump = ToDump {
             filename,
             snap_length,
-            link: link.flatten(),
-            number: 0,
             link_from: from.unwrap_or_default().split_whitespace().map(String::from).collect(),
             extra_length: args.value("EXTRA_LENGTH"),
             nanoseconds: args.value("NANO"),
@@ -112,14 +117,8 @@ pub static CLASS: Class = Class {
             force_time: args.value("FORCE_TS"),
             passes_on: args.outputs() > 0,
             is_given: false,
-            file: None,
-            buffer: Vec::new(),
-            writer: None,
+            out: Output { link: link.flatten(), ..Output::default() },
             timer: WriteTimer::default(),
-            left_out: 0,
-            fault: None,
-            written: 0,
-            reset_at: 0,
         };
         args.value::<bool>("PER_NODE");
         args.finish()?;
@@ -130,28 +129,14 @@ pub static CLASS: Class = Class {
 
 type Stream = Box<dyn Write + Send>;
 
-struct ToDump {
-    filename: String,
-    snap_length: u32,
-    link: Option<LinkType>,
-    /// The number of the file's link type. A packet with this link type has the right kind of header, so
-    /// that it needs no further check.
-    number: u16,
-    /// True if ENCAP or USE_ENCAP_FROM gives the link type. Then no packet is left out.
-    is_given: bool,
-    link_from: Vec<String>,
-    extra_length: bool,
-    nanoseconds: bool,
-    unbuffered: bool,
-    burst: usize,
-    force_time: bool,
-    passes_on: bool,
+/// The file, with the counts of its packets. The element that replaces this element continues with it.
+#[derive(Default)]
+struct Output {
     /// The open file, until the link type is known and `writer` begins the file with its header.
     file: Option<Stream>,
     /// The write buffer, allocated at the start, until `writer` takes it.
     buffer: Vec<u8>,
     writer: Option<Writer<Stream>>,
-    timer: WriteTimer,
     /// The number of packets that were left out because they start with another kind of header than the
     /// file's packets.
     left_out: u64,
@@ -162,28 +147,91 @@ struct ToDump {
     /// The number of packets that were in the file when `reset_counts` was last called. The handler `count`
     /// subtracts it.
     reset_at: u64,
+    /// The link type of the file, once it is known.
+    link: Option<LinkType>,
+    /// The number of the file's link type. A packet with this link type has the right kind of header, so
+    /// that it needs no further check.
+    number: u16,
+}
+
+/// The settings that the header of the file contains: FILENAME, SNAPLEN, NANO and the link type, if it is
+/// given.
+type Settings = (String, u32, bool, Option<LinkType>);
+
+struct ToDump {
+    filename: String,
+    snap_length: u32,
+    /// True if ENCAP or USE_ENCAP_FROM gives the link type. Then no packet is left out.
+    is_given: bool,
+    link_from: Vec<String>,
+    extra_length: bool,
+    nanoseconds: bool,
+    unbuffered: bool,
+    burst: usize,
+    force_time: bool,
+    passes_on: bool,
+    out: Output,
+    timer: WriteTimer,
 }
 
 impl ToDump {
+    fn settings(&self) -> Settings {
+        let link = self.out.link.filter(|_| self.is_given);
+        (self.filename.clone(), self.snap_length, self.nanoseconds, link)
+    }
+
+    /// Opens the file. On a live run with a given link type, also writes its header.
+    fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.out.file = Some(match self.filename.as_str() {
+            "-" => Box::new(io::stdout()),
+            path => capture::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?,
+        });
+        self.out.buffer =
+            capture::writer_buffer().map_err(|error| format!("no memory for a buffer: {error}"))?;
+        if let Some(link) = self.out.link.filter(|_| !cx.follows_captures()) {
+            self.begin(link);
+            self.write_out(cx);
+        }
+        Ok(())
+    }
+
+    /// Writes the header, if no packet has come, and the buffered packets, and closes the file.
+    fn finish(&mut self) -> Result<(), String> {
+        if self.out.writer.is_none() && self.out.file.is_some() {
+            self.begin(self.out.link.unwrap_or(LinkType::Ethernet));
+        }
+        let result = self.flush().map_err(|error| self.text_of(&error));
+        self.out.writer = None;
+        match (self.out.fault.take(), result) {
+            (Some(fault), _) => Err(fault),
+            (None, Err(text)) => Err(text),
+            (None, Ok(())) if self.out.left_out > 0 => Err(format!(
+                "ToDump({}): {} packets with another link header than the file's were left out",
+                self.filename, self.out.left_out
+            )),
+            (None, Ok(())) => Ok(()),
+        }
+    }
+
     /// Creates the writer of packets, with the file's header in its buffer. `link` is the link type in the
     /// header.
     fn begin(&mut self, link: LinkType) {
         let options = WriterOptions { nanoseconds: self.nanoseconds, snap_length: self.snap_length, link };
-        (self.link, self.number) = (Some(link), link.number());
-        let buffer = std::mem::take(&mut self.buffer);
-        self.writer = self.file.take().map(|file| Writer::with_buffer(file, options, buffer));
+        (self.out.link, self.out.number) = (Some(link), link.number());
+        let buffer = std::mem::take(&mut self.out.buffer);
+        self.out.writer = self.out.file.take().map(|file| Writer::with_buffer(file, options, buffer));
     }
 
     /// Returns the packet's link type if the packet has to be left out, and `None` if it can be written.
     #[inline]
     fn other_link(&self, packet: &Packet) -> Option<LinkType> {
-        if packet.link() == self.number { None } else { self.judge(packet) }
+        if packet.link() == self.out.number { None } else { self.judge(packet) }
     }
 
     /// Returns the packet's link type if the packet has to be left out: it comes from a capture or interface
     /// of another link type than the file's. Never the case if ENCAP or USE_ENCAP_FROM is given.
     fn judge(&self, packet: &Packet) -> Option<LinkType> {
-        let (own, link) = (self.link?, LinkType::from_number(packet.link()));
+        let (own, link) = (self.out.link?, LinkType::from_number(packet.link()));
         // Ethernet is also the link type of packets that elements have made. Only a packet whose MAC header
         // annotation points to its start is known to be an Ethernet frame.
         let says = link != LinkType::Ethernet || packet.offset(Base::Mac) == Some(0);
@@ -192,9 +240,9 @@ impl ToDump {
 
     #[cold]
     fn leave_out(&mut self, cx: &mut Cx<'_>, link: LinkType) {
-        self.left_out += 1;
-        if self.left_out == 1 {
-            let own = self.link.map_or(String::new(), encapsulation::name);
+        self.out.left_out += 1;
+        if self.out.left_out == 1 {
+            let own = self.out.link.map_or(String::new(), encapsulation::name);
             let other = encapsulation::name(link);
             cx.warn(format_args!(
                 "packets of encapsulation {other} are left out of a file of encapsulation {own}; give them a \
@@ -205,9 +253,9 @@ impl ToDump {
 
     /// Writes the buffered packets to the file, and updates the number of packets that are in the file.
     fn flush(&mut self) -> io::Result<()> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let Some(writer) = &mut self.out.writer else { return Ok(()) };
         let result = writer.flush();
-        self.written = writer.written();
+        self.out.written = writer.written();
         result
     }
 
@@ -215,7 +263,7 @@ impl ToDump {
     /// user at once, and the run ends as failed.
     fn write_out(&mut self, cx: &mut Cx<'_>) {
         if let Err(error) = self.flush()
-            && self.fault.is_none()
+            && self.out.fault.is_none()
         {
             self.fail(cx, &error);
         }
@@ -225,7 +273,7 @@ impl ToDump {
         let time = if packet.time().is_set() || self.force_time { packet.time() } else { cx.now() };
         let extra = if self.extra_length { packet.annotations().u32(Annotations::EXTRA_LENGTH) } else { 0 };
         let length = (packet.len() as u32).saturating_add(extra);
-        match &mut self.writer {
+        match &mut self.out.writer {
             Some(writer) => writer.write(time.0, length, packet.chunks()),
             None => Ok(()),
         }
@@ -235,7 +283,7 @@ impl ToDump {
     /// file.
     fn text_of(&self, error: &io::Error) -> String {
         let text = format!("ToDump({}): {}", self.filename, reason(error));
-        match self.writer.as_ref().map_or(0, Writer::lost) {
+        match self.out.writer.as_ref().map_or(0, Writer::lost) {
             0 => text,
             lost => format!("{text}; {lost} packets that were taken are not in the file"),
         }
@@ -245,20 +293,20 @@ impl ToDump {
     fn fail(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
         let text = self.text_of(error);
         cx.messages().remark(Severity::Error, format_args!("{text}"));
-        self.fault = Some(text);
+        self.out.fault = Some(text);
     }
 }
 
 impl Sink for ToDump {
     fn has_failed(&self) -> bool {
-        self.fault.is_some()
+        self.out.fault.is_some()
     }
 
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         if let Some(first) = batch.iter().next()
-            && self.writer.is_none()
+            && self.out.writer.is_none()
         {
-            self.begin(self.link.unwrap_or(LinkType::from_number(first.link())));
+            self.begin(self.out.link.unwrap_or(LinkType::from_number(first.link())));
             // On a live run, the header is written at once, for programs that read the file meanwhile.
             if !cx.follows_captures() {
                 self.write_out(cx);
@@ -271,7 +319,7 @@ impl Sink for ToDump {
                     self.leave_out(cx, link);
                     return if self.passes_on { Ok(()) } else { Err(DropReason::OtherLinkType) };
                 }
-                if self.fault.is_none() {
+                if self.out.fault.is_none() {
                     match self.write_packet(cx, packet) {
                         Ok(()) => return Ok(()),
                         Err(error) => self.fail(cx, &error),
@@ -314,20 +362,14 @@ impl Element for ToDump {
             let value = cx.handlers().read(&call)?;
             let link = encapsulation::parse(&value)
                 .ok_or_else(|| format!("'{element}.encap' did not return a valid encapsulation type"))?;
-            if self.link.is_some_and(|before| before != link) {
+            if self.out.link.is_some_and(|before| before != link) {
                 return Err("source encapsulation types disagree".into());
             }
-            self.link = Some(link);
+            self.out.link = Some(link);
         }
-        self.is_given = self.link.is_some();
-        self.file = Some(match self.filename.as_str() {
-            "-" => Box::new(io::stdout()),
-            path => capture::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?,
-        });
-        self.buffer = capture::writer_buffer().map_err(|error| format!("no memory for a buffer: {error}"))?;
-        if let Some(link) = self.link.filter(|_| !cx.follows_captures()) {
-            self.begin(link);
-            self.write_out(cx);
+        self.is_given = self.out.link.is_some();
+        if !is_handed_over(cx, &self.filename) {
+            self.open(cx)?;
         }
         self.start(cx, self.passes_on);
         Ok(())
@@ -351,20 +393,29 @@ impl Element for ToDump {
     }
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
-        if self.writer.is_none() && self.file.is_some() {
-            self.begin(self.link.unwrap_or(LinkType::Ethernet));
+        self.finish()
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new((self.settings(), std::mem::take(&mut self.out))))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let (settings, out): (Settings, Output);
+        (settings, out) = *state.downcast().map_err(|_| "the state of another class")?;
+        if settings == self.settings() {
+            self.out = out;
+            self.write_out(cx);
+            return Ok(());
         }
-        let result = self.flush().map_err(|error| self.text_of(&error));
-        self.writer = None;
-        match (self.fault.take(), result) {
-            (Some(fault), _) => Err(fault),
-            (None, Err(text)) => Err(text),
-            (None, Ok(())) if self.left_out > 0 => Err(format!(
-                "ToDump({}): {} packets with another link header than the file's were left out",
-                self.filename, self.left_out
-            )),
-            (None, Ok(())) => Ok(()),
+        let is_open = self.out.file.is_some() || self.out.writer.is_some();
+        let own = std::mem::replace(&mut self.out, out);
+        let result = self.finish();
+        self.out = own;
+        if !is_open {
+            self.open(cx)?;
         }
+        result
     }
 }
 
@@ -373,17 +424,17 @@ const HANDLERS: &[Handler<ToDump>] = &[
         // Writes the buffer first, so that the count is true of the file even if the program is killed
         // afterwards.
         e.write_out(cx);
-        Ok(e.written.saturating_sub(e.reset_at).to_string())
+        Ok(e.out.written.saturating_sub(e.out.reset_at).to_string())
     })
     .summed(),
     Handler::get("filename", |e| if e.filename == "-" { "<stdout>".into() } else { e.filename.clone() }),
     Handler::set("reset_counts", |e, cx, _| {
         e.write_out(cx);
-        e.reset_at = e.written;
+        e.out.reset_at = e.out.written;
         Ok(())
     }),
     Handler::set("flush", |e, cx, _| {
         e.write_out(cx);
-        e.fault.clone().map_or(Ok(()), Err)
+        e.out.fault.clone().map_or(Ok(()), Err)
     }),
 ];

@@ -14,6 +14,9 @@
 //! element pulls by itself. On a live run, lines are in the file within a second; when the run ends, also
 //! by SIGINT or SIGTERM, all lines are in the file.
 //!
+//! A reload continues the file if FILENAME, BINARY and the fields stay the same. Otherwise the file is
+//! completed, and FILENAME is created again.
+//!
 //! ## Usage
 //! `ToIPSummaryDump(FILENAME [, KEYWORDS])`
 //!
@@ -42,6 +45,7 @@
 //! ## See also
 //! FromIPSummaryDump, ToDump
 
+use std::any::Any;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
@@ -50,11 +54,13 @@ use element::args::Raw;
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Counting, EXTRA_LENGTH, Field, Filter, PAINT, Target};
 use element::{
-    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, WriteTimer, manual,
+    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, StatePart, WriteTimer,
+    manual,
 };
 use packet::Annotations;
 
 use crate::from_ip_summary_dump::FIRST;
+use crate::handover::is_handed_over;
 use crate::reason;
 use crate::sink::Sink;
 
@@ -79,6 +85,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("EXTRA_LENGTH", "bool", "true"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("file", &[])],
     samples: &[
         "$OUTPUT",
         "$OUTPUT, FIELDS ip_len payload tcp_opt \"icmp type\", BAD_PACKETS true -> 1/1",
@@ -153,7 +160,30 @@ struct ToIpSummaryDump {
     fault: Option<String>,
 }
 
+/// The settings that decide about the lines of the file: FILENAME, BINARY and the fields.
+type Settings = (String, bool, Vec<Summary>);
+
 impl ToIpSummaryDump {
+    fn settings(&self) -> Settings {
+        (self.filename.clone(), self.binary, self.fields.clone())
+    }
+
+    /// Opens the file, and writes the lines at its start.
+    fn open(&mut self, cx: &Cx<'_>) -> Result<(), String> {
+        let file: Box<dyn Write + Send> = match self.filename.as_str() {
+            "-" => Box::new(io::stdout()),
+            path => Box::new(File::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?),
+        };
+        let mut file = BufWriter::new(file);
+        if self.header {
+            let head = self.head(cx);
+            file.write_all(head.as_bytes())
+                .map_err(|error| format!("{}: {}", self.filename, reason(&error)))?;
+        }
+        self.file = Some(file);
+        Ok(())
+    }
+
     /// Returns the lines at the start of the file (HEADER), which begin with `!` and name the fields.
     fn head(&self, cx: &Cx<'_>) -> String {
         let (major, minor) = summary::VERSION;
@@ -309,17 +339,9 @@ impl Element for ToIpSummaryDump {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let file: Box<dyn Write + Send> = match self.filename.as_str() {
-            "-" => Box::new(io::stdout()),
-            path => Box::new(File::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?),
-        };
-        let mut file = BufWriter::new(file);
-        if self.header {
-            let head = self.head(cx);
-            file.write_all(head.as_bytes())
-                .map_err(|error| format!("{}: {}", self.filename, reason(&error)))?;
+        if !is_handed_over(cx, &self.filename) {
+            self.open(cx)?;
         }
-        self.file = Some(file);
         self.start(cx, self.passes_on);
         Ok(())
     }
@@ -351,6 +373,27 @@ impl Element for ToIpSummaryDump {
         let flushed = self.flush();
         self.file = None;
         self.fault.take().map_or(flushed, Err)
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        // The buffer is written now, because no timer of the next element may be set.
+        let flushed = self.flush();
+        let fault = self.fault.take().or(flushed.err());
+        Some(Box::new((self.settings(), self.file.take(), fault)))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let (settings, file, fault): (Settings, _, Option<String>);
+        (settings, file, fault) = *state.downcast().map_err(|_| "the state of another class")?;
+        if settings == self.settings() {
+            (self.file, self.fault) = (file, fault);
+        } else {
+            if self.file.is_none() {
+                self.open(cx)?;
+            }
+            return fault.map_or(Ok(()), Err);
+        }
+        Ok(())
     }
 }
 

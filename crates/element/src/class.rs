@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::args::{Args, Invalid};
-use crate::{Cx, Element};
+use crate::{Cx, Element, StatePart};
 
 /// The description of an element class: its ports, arguments and handlers, and the function that makes its
 /// elements. The file of each element has a `Class` as a static.
@@ -34,6 +34,9 @@ pub struct Class {
     /// continues with the state of the old element ([`Element::take_state`]), and must need nothing else
     /// from it.
     pub reconfigures: bool,
+    /// The parts of an element's state, and what a reload does with them (see [`crate::reload`]). Empty for
+    /// a class whose elements keep nothing between packets.
+    pub state: &'static [StatePart],
     /// The manual: the doc block at the top of the element's file (see [`mod@crate::manual`]).
     pub manual: &'static str,
     /// Configurations for the generic tests over all classes. Each is valid for an element with the smallest
@@ -58,6 +61,7 @@ impl Class {
         notes: Notes::NONE,
         phase: ConfigurePhase::Ordinary,
         reconfigures: false,
+        state: &[],
         manual: "",
         samples: &[""],
         build: |_| Err(Invalid),

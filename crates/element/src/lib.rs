@@ -15,6 +15,7 @@
 //! - [`lease`]: flows that an element leases to another element
 //! - [`histogram`]: histograms that elements show
 //! - [`names`]: names that configurations give to addresses and ports
+//! - [`reload`]: the state that a class keeps, and what a reload does with it
 //! - [`services`]: names of ports that the machine knows
 //! - [`steering`]: the worker that a packet belongs to
 //! - [`tally`]: counts of packets that another element processed in place of this element
@@ -37,6 +38,7 @@ pub mod manual;
 pub mod names;
 pub mod obstacles;
 pub mod ports;
+pub mod reload;
 mod rights;
 mod sample;
 pub mod services;
@@ -58,6 +60,7 @@ pub use files::{FileScope, Folder};
 pub use handlers::Handler;
 pub use lang::Severity;
 pub use packet::{Base, Batch, DropReason, Packet, Timestamp};
+pub use reload::{OnReload, StatePart};
 pub use rights::{CallOrigin, Rights};
 pub use sample::Sample;
 pub use setup::Setup;
@@ -202,7 +205,8 @@ pub trait Element: Send + Any {
     fn answered(&mut self, _cx: &mut Cx<'_>, _token: u32, _result: Result<(), String>) {}
 
     /// Hands over the state with which a new element of the same class and name can continue, when the
-    /// configuration changes while the graph runs. `None` if there is nothing to continue.
+    /// configuration changes while the graph runs. `None` if there is nothing to continue. The class
+    /// declares what the state contains ([`Class::state`]).
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         None
     }

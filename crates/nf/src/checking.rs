@@ -5,7 +5,7 @@
 //! or drops them.
 
 use element::effects::{Counting, Target};
-use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Packet, Severity, Tally};
+use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Packet, Severity, StatePart, Tally};
 
 /// The possible faults of a header, in the order in which they are checked. Each has a text for messages
 /// and a drop reason.
@@ -111,12 +111,17 @@ impl<C: HeaderCheck> Element for Checker<C> {
     fn tally(&mut self, tally: &Tally) {
         self.outcome.good += tally.packets;
     }
+
+    element::keeps!(outcome.good, outcome.bad);
 }
 
 impl<C: HeaderCheck> Checker<C> {
     /// The handlers of most classes: `count` of good packets and `drops` of bad packets.
     pub(crate) const HANDLERS: &'static [Handler<Self>] =
         &[Handler::count("count", |e| e.outcome.good), Self::DROPS, Self::DETAILS];
+    /// The state of a class with [`HANDLERS`](Self::HANDLERS).
+    pub(crate) const STATE: &'static [StatePart] =
+        &[StatePart::kept("counts", &["count", "drops", "drop_details"])];
     /// The handlers of a class that does not count good packets.
     pub(crate) const ONLY_DROPS: &'static [Handler<Self>] = &[Self::DROPS];
     const DROPS: Handler<Self> = Handler::count("drops", |e| e.outcome.bad.iter().sum::<u64>());

@@ -28,6 +28,19 @@ impl Trigger {
         Ok(Trigger { at, call: Arc::new(Call::parse(call, cx, own)?), armed: true })
     }
 
+    /// Returns the count of a trigger whose call has been made, for [`skip`](Self::skip).
+    pub(crate) fn spent(trigger: &Option<Trigger>) -> Option<u64> {
+        trigger.as_ref().filter(|trigger| !trigger.armed).map(|trigger| trigger.at)
+    }
+
+    /// Disarms a trigger at the count `spent`, because the element that this element replaces has made the
+    /// call.
+    pub(crate) fn skip(trigger: &mut Option<Trigger>, spent: Option<u64>) {
+        if let Some(trigger) = trigger.as_mut().filter(|trigger| Some(trigger.at) == spent) {
+            trigger.armed = false;
+        }
+    }
+
     /// Returns the call if it has not been made yet and the last increment of the count, by `step` to `now`,
     /// has taken the count from below `at` to `at` or more. A count that was already beyond `at` when the
     /// trigger was set makes no call.

@@ -74,12 +74,18 @@ pub fn collect(number: u64) -> Vec<Seen> {
     exchanges().remove(&number).map(|exchange| exchange.seen).unwrap_or_default()
 }
 
+/// Returns the number of packets that sinks have recorded in an exchange so far.
+pub fn arrived(number: u64) -> usize {
+    exchanges().get(&number).map_or(0, |exchange| exchange.seen.len())
+}
+
 /// The headers whose offsets packets are annotated with, in the order of [`TestPacket::headers`].
 pub const BASES: [Base; 3] = [Base::Mac, Base::Network, Base::Transport];
 
-/// The element classes for tests: sources and sinks, push and pull, and an element that passes all packets
-/// to worker 0.
-pub static CLASSES: &[&Class] = &[&TEST_SOURCE, &TEST_PULL_SOURCE, &TEST_SINK, &TEST_PULL_SINK, &TEST_FIRST];
+/// The element classes for tests: sources and sinks, push and pull, an element that passes all packets to
+/// worker 0, and an element that stops the driver.
+pub static CLASSES: &[&Class] =
+    &[&TEST_SOURCE, &TEST_PULL_SOURCE, &TEST_SINK, &TEST_PULL_SINK, &TEST_FIRST, &TEST_STOP];
 
 const ARGS: &[ArgInfo] = &[
     ArgInfo::required("EXCHANGE", "unsigned"),
@@ -138,6 +144,23 @@ pub static TEST_PULL_SINK: Class = Class {
 /// them on.
 pub static TEST_FIRST: Class =
     Class { name: "TestFirst", processing: "h", build: |_| Ok(Box::new(TestFirst)), ..Class::DEFAULT };
+
+/// The class `TestStop`. It stops the driver before any task of its graph runs.
+pub static TEST_STOP: Class =
+    Class { name: "TestStop", ports: "0/0", build: |_| Ok(Box::new(TestStop)), ..Class::DEFAULT };
+
+struct TestStop;
+
+impl Element for TestStop {
+    fn effects(&self) -> Effects {
+        Effects::none()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        cx.stop();
+        Ok(())
+    }
+}
 
 struct TestFirst;
 

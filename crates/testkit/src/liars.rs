@@ -1,7 +1,7 @@
 //! Elements with wrong declarations. Tests use them to show that the generic tests find each kind of error.
 
 use element::effects::Counting;
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart};
 
 /// The classes of this file, one for each kind of wrong declaration.
 pub static CLASSES: &[&Class] = &[
@@ -11,6 +11,7 @@ pub static CLASSES: &[&Class] = &[
     &UNDECLARED_SETTING,
     &UNDECLARED_COUNTER,
     &DEAF_COUNTER,
+    &FORGETFUL,
 ];
 
 /// A class that changes the byte at offset 20, but does not declare a write.
@@ -48,6 +49,15 @@ pub static DEAF_COUNTER: Class = Class {
     name: "DeafCounter",
     table: &HANDLERS,
     build: |_| Ok(Box::new(Liar::Counter { packets: 0, counts: Counting::Tallied })),
+    ..Class::DEFAULT
+};
+
+/// A class that declares that a reload keeps its count, but loses the count.
+pub static FORGETFUL: Class = Class {
+    name: "Forgetful",
+    table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["count"])],
+    build: |_| Ok(Box::new(Liar::Counter { packets: 0, counts: Counting::Own })),
     ..Class::DEFAULT
 };
 

@@ -7,7 +7,8 @@
 //! the work of others. [`cases`] runs configurations that stand in files with packets and expected results.
 //! [`chains`] reads configurations from text, runs single packets through them and compares them with the
 //! verifier. [`generic`] has the generic tests, for which [`samples`] configures each class and [`liars`] are
-//! elements that must fail. [`checker`] checks checksums of packets.
+//! elements that must fail. [`reload`] compares classes with the state that they declare to keep.
+//! [`checker`] checks checksums of packets.
 
 pub mod cases;
 pub mod chains;
@@ -20,6 +21,7 @@ pub mod found;
 pub mod generic;
 pub mod liars;
 pub mod plain;
+pub mod reload;
 pub mod samples;
 pub mod stand_in;
 pub mod timed;
@@ -29,7 +31,7 @@ use std::sync::{Arc, Mutex};
 
 use element::steering::Spreading;
 use element::{Class, OutputStream, Registry, Timestamp};
-use engine::{ClockKind, Configured, End, Options, Plan, RunReport, Sink, Worker, Workers};
+use engine::{ClockKind, Configured, End, Options, Plan, Rebuilt, RunReport, Sink, Worker, Workers};
 
 /// Returns all element classes of the product, from all crates that have elements.
 pub fn classes() -> impl Iterator<Item = &'static Class> {
@@ -113,13 +115,15 @@ impl Sink for Collector {
     fn flush(&mut self) {}
 }
 
-/// Makes an initialized worker, for tests that take its steps themselves. Its output is discarded.
+/// Makes an initialized worker, for tests that take its steps themselves. Its output is discarded. The
+/// configuration can be replaced by the handler `hotconfig`.
 ///
 /// # Errors
 /// The errors of the configuration, or the first error of an initialization, as text.
 pub fn worker(text: &str, run: TestRun) -> Result<Worker, String> {
-    prepare(text, run, |plan, mut copies, options| {
+    prepare(text, run, |plan, mut copies, mut options| {
         let only = copies.pop().ok_or("no copy")?;
+        options.rebuild = Some(Box::new(move |text, _| rebuild(text, run)));
         let mut worker =
             Worker::new(plan, only, Box::new(Collector::default()), options).map_err(|e| e.to_string())?;
         match worker.initialize() {
@@ -127,6 +131,14 @@ pub fn worker(text: &str, run: TestRun) -> Result<Worker, String> {
             Err(problem) => Ok(Err(problem)),
         }
     })
+}
+
+/// Makes the graph that a write to `hotconfig` installs.
+fn rebuild(text: &str, run: TestRun) -> Result<Rebuilt, String> {
+    let (plan, mut copies, sources) = configure(text, run)?;
+    let configured = copies.pop().ok_or("no copy")?;
+    let tell = Box::new(move |problem: &engine::Problem| problem.render(&sources));
+    Ok(Rebuilt { plan, configured, text: text.to_string(), tell })
 }
 
 /// Makes all workers of a run, initialized. `sink` gets the text that elements write.
@@ -162,11 +174,11 @@ pub fn in_clicks_words(text: &str) -> String {
 
 type Initialized<T> = Result<Result<T, Box<engine::Problem>>, String>;
 
-fn prepare<T>(
-    text: &str,
-    run: TestRun,
-    start: impl FnOnce(Arc<Plan>, Vec<Configured>, Options) -> Initialized<T>,
-) -> Result<T, String> {
+/// Makes the plan of a configuration and the elements of each worker, not initialized.
+///
+/// # Errors
+/// The errors of the configuration as text.
+fn configure(text: &str, run: TestRun) -> Result<(Arc<Plan>, Vec<Configured>, lang::Sources), String> {
     let mut sources = lang::Sources::new();
     let id = sources.add("test", text);
     let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
@@ -178,6 +190,15 @@ fn prepare<T>(
     let plan = Arc::new(Plan::new(graph, &registry().with(run.classes)).map_err(all)?);
     let spreading = run.spreading.map(|make| make());
     let copies = plan.configure_all(run.burst, run.workers, spreading.as_ref()).map_err(all)?;
+    Ok((plan, copies, sources))
+}
+
+fn prepare<T>(
+    text: &str,
+    run: TestRun,
+    start: impl FnOnce(Arc<Plan>, Vec<Configured>, Options) -> Initialized<T>,
+) -> Result<T, String> {
+    let (plan, copies, sources) = configure(text, run)?;
     let options = Options {
         clock: run.clock,
         burst: run.burst.unwrap_or(1),

@@ -37,7 +37,7 @@ pub const PATTERNS: [&str; 17] = [
 pub struct ClassSample {
     sample: element::Sample,
     /// Element classes that are available in addition to the product's and the tests' classes.
-    classes: &'static [&'static Class],
+    pub(crate) classes: &'static [&'static Class],
 }
 
 /// Returns all samples of `classes`, in push and, where the class allows it, in pull context. The

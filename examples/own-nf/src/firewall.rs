@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use element::class::ArgInfo;
-use element::{Args, Class, DropReason, Handler, manual};
+use element::{Args, Class, DropReason, Handler, StatePart, manual};
 use sprayer::function::{FlowPacket, FlowStates, Function, FunctionElement, Needs, Verdict, class};
 use wire::tcp::flags::{ACK, SYN};
 
@@ -38,6 +38,12 @@ pub static CLASS: Class = Class {
     manual: manual!("firewall.rs"),
     args: &[ArgInfo::required("LIMIT", "unsigned")],
     table: &HANDLERS,
+    state: &[StatePart::lost(
+        "connections",
+        "the function has to see the start of each connection",
+        &["open", "refused", "flows"],
+    )
+    .with_tables(&["flows"])],
     samples: &["10"],
     ..class::<Firewall>()
 };

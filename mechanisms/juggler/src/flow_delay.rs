@@ -41,7 +41,8 @@ use std::any::Any;
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Hold, Order, Predicate, Target};
 use element::{
-    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, StatePart, Timestamp,
+    manual,
 };
 use flow::{FiveTupleKey, KeyHasher};
 
@@ -60,6 +61,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("SEED", "unsigned", ""),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("packets", &["held"]), StatePart::kept("counts", &["drops"])],
     samples: &["10ms, 2ms", "0", "5us, 5us, CAPACITY 3, SEED 7"],
     reconfigures: true,
     build,

@@ -109,7 +109,7 @@ use element::effects::{
     Action, Case, Depends, Field, Filter, Hold, Order, State, StateAccess, Support, Target, Value,
 };
 use element::{
-    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual,
+    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, StatePart, Timestamp, manual,
 };
 use flow::{FlowId, KeyHasher};
 use packet::{BATCH_CAPACITY, VirtioNet, prefetch_line};
@@ -145,6 +145,32 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("QUEUE", "unsigned", "2097152"),
     ],
     table: &handlers::HANDLERS,
+    state: &[
+        StatePart::drained(
+            "packets",
+            &["held", "active", "gap", "loss_recovery", "lengths", "hold_times", "flushes"],
+        ),
+        StatePart::lost(
+            "flows",
+            "each flow is known again with its next segment",
+            &["datagrams", "inactive"],
+        ),
+        StatePart::kept(
+            "counts",
+            &[
+                "segments_in",
+                "segments_out",
+                "merged",
+                "sizes",
+                "passed",
+                "damaged",
+                "reordered_in",
+                "reordered_out",
+                "timeouts",
+                "evictions",
+            ],
+        ),
+    ],
     samples: &[
         "",
         "FLOWS 2, OFO_TIMEOUT 5us, INSEQ_TIMEOUT 10us",

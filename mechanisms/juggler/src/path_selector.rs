@@ -44,7 +44,9 @@ use std::any::Any;
 use element::args::{ArgType, Scope};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Predicate, State, StateAccess, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
+use element::{
+    Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Timestamp, manual,
+};
 use flow::{FiveTupleKey, FlowTable, InsertError, KeyHasher};
 use wire::tcp::flags;
 
@@ -65,6 +67,10 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("SEED", "unsigned", ""),
     ],
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("counts", &["packets", "blocks", "overflows"]),
+        StatePart::lost("blocks", "each flow begins a new block", &["flows"]),
+    ],
     samples: &[
         " -> 1/3",
         "TSO -> 1/2",

@@ -49,7 +49,7 @@ use classify::IntervalSet;
 use element::args::{AnnotationOffset, ArgType, Bandwidth, Real};
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Field, Filter, State, StateAccess, Target, Value};
-use element::{Batch, Class, Cx, Effects, Element, Handler, Packet, Timestamp, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, Packet, StatePart, Timestamp, manual};
 use flow::{FiveTupleKey, FlowTable, InsertError, Inserted, KeyHasher};
 use wire::tcp::flags;
 
@@ -71,6 +71,12 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ANNO", "annotation", "PAINT"),
     ],
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("rate", &["rate", "p"]),
+        StatePart::kept("counts", &["acknowledged", "urgent", "others"]),
+        StatePart::lost("acknowledgment numbers", "each connection starts again with its next ACK", &[])
+            .with_tables(&["acknowledged"]),
+    ],
     samples: &["1Gbps, 10Gbps", "1Gbps, 1Gbps, ALPHA 1, INTERVAL 0, FLOWS 2, ANNO 20"],
     reconfigures: true,
     build: |args| {

@@ -41,7 +41,8 @@ use element::args::{Raw, parse_integer, read_seconds, unquote};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Hold, Order, Predicate, Target};
 use element::{
-    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, StatePart, Timestamp,
+    manual,
 };
 
 use crate::delay_queue::{DelayQueue, LONGEST};
@@ -57,6 +58,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CAPACITY", "unsigned", "65536"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("packets", &["held"]), StatePart::kept("counts", &["packets", "drops"])],
     samples: &["0, 20us", "3us, 0, 9us, WEIGHTS 1 0 2", "5us, 1ms, CAPACITY 3", "0"],
     reconfigures: true,
     build,

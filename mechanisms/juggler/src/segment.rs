@@ -32,7 +32,7 @@
 //! Juggler, FromDevice, KernelTap
 
 use element::effects::Support;
-use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, manual};
 
 use crate::cut::{Cutter, complete, is_large_segment, is_partial};
 use crate::outgoing::add;
@@ -43,6 +43,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("segment.rs"),
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["count", "segments", "completed"])],
     samples: &[""],
     build: |args| {
         args.finish()?;
@@ -96,6 +97,8 @@ impl Element for Segment {
         cx.recycle(batch);
         Some(out)
     }
+
+    element::keeps!(count, segments, completed);
 }
 
 const HANDLERS: &[Handler<Segment>] = &[

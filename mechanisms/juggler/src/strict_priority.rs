@@ -39,7 +39,9 @@ use std::collections::VecDeque;
 use element::args::{AnnotationOffset, ArgType, Bandwidth};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Hold, Order, Predicate, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
+use element::{
+    Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Timestamp, manual,
+};
 
 /// The element class `StrictPriority`.
 pub static CLASS: Class = Class {
@@ -53,6 +55,10 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ANNO", "annotation", "PAINT"),
     ],
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("packets", &["lengths"]).with_tables(&["link"]),
+        StatePart::kept("counts", &["packets", "drops"]),
+    ],
     samples: &["1Gbps", "10Mbps, QUEUES 3, CAPACITY 2", "1Mbps, CAPACITY 0, ANNO 20"],
     reconfigures: true,
     build: |args| {

@@ -30,7 +30,9 @@ use std::any::Any;
 use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Hold, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
+use element::{
+    Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Timestamp, manual,
+};
 
 use crate::settings::{Count, Micros, batch_length};
 use crate::statistics::mean;
@@ -45,7 +47,8 @@ pub static CLASS: Class = Class {
         ArgInfo::positional("BURST", "unsigned", "32"),
     ],
     table: &HANDLERS,
-    samples: &["", "5us, 4", "0, 256"],
+    state: &[StatePart::drained("packets", &["held"]), StatePart::kept("counts", &["mean_batch"])],
+    samples: &["", "5us, 4", "0, 256", "1ms, 50"],
     build: |args| {
         let Micros(delay) = args.value("DELAY");
         let Count(burst) = args.value("BURST");
@@ -152,12 +155,13 @@ impl Element for Batcher {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(std::mem::take(&mut self.waiting)))
+        Some(Box::new((std::mem::take(&mut self.waiting), self.left)))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let packets = state.downcast::<Vec<Packet>>().map_err(|_| "not the state of a Batcher")?;
-        for packet in *packets {
+        let packets: Vec<Packet>;
+        (packets, self.left) = *state.downcast().map_err(|_| "the state of another class")?;
+        for packet in packets {
             cx.emit_one(0, packet, DropReason::NoOutput);
         }
         Ok(())

@@ -84,7 +84,7 @@ use std::any::Any;
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Hold, Order, Predicate, State, StateAccess, Target};
 use element::{
-    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual,
+    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, StatePart, Timestamp, manual,
 };
 use flow::{FlowId, FlowTable, InsertError, Inserted, KeyHasher, Sketch};
 use packet::BATCH_CAPACITY;
@@ -118,6 +118,14 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("MAX_HELD", "unsigned", "65536"),
     ],
     table: &HANDLERS,
+    state: &[
+        StatePart::drained(
+            "packets",
+            &["held", "active", "releases", "hold_times", "mean_batch", "slf_out", "waited_in_vain"],
+        ),
+        StatePart::lost("flows", "each flow is known again with its next packet", &["flows"]),
+        StatePart::kept("counts", &["slf_in", "passed", "overflows", "mended", "coalesced", "reordered"]),
+    ],
     samples: &[
         "",
         "BYPASS none, MAX_BURST 2, PRIORITY SHORTEST_FLOW",

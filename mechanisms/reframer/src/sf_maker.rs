@@ -57,7 +57,7 @@
 
 use element::args::{ArgType, Scope};
 use element::class::ArgInfo;
-use element::{Class, Timestamp, manual};
+use element::{Class, StatePart, Timestamp, manual};
 
 use crate::lists::Priority;
 use crate::reframer::{OF_SF_MAKER, build};
@@ -89,6 +89,24 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("MAX_CAP", "int", "-1"),
     ],
     table: &OF_SF_MAKER,
+    state: &[
+        StatePart::drained(
+            "packets",
+            &[
+                "queued",
+                "active",
+                "sent",
+                "count",
+                "bursts_avg",
+                "packets_avg",
+                "superframe_size_avg",
+                "superframe_flows_avg",
+                "useless_wait_avg",
+            ],
+        ),
+        StatePart::lost("flows", "each flow is known again with its next packet", &[]),
+        StatePart::kept("counts", &["pushed", "superframes", "dropped", "compress_avg", "reordered"]),
+    ],
     samples: &[
         "",
         "50, MODEL NONE, PRIO DELAY",

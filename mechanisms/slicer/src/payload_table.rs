@@ -98,7 +98,7 @@ use std::sync::Arc;
 
 use element::args::{ArgType, Micros, Scope};
 use element::class::{ArgInfo, ConfigurePhase};
-use element::{Args, Class, Cx, Effects, Element, Handler, Timestamp, manual};
+use element::{Args, Class, Cx, Effects, Element, Handler, StatePart, Timestamp, manual};
 
 use crate::effects::table_state;
 use crate::payloads::{Payloads, Settings, State};
@@ -111,6 +111,38 @@ pub static CLASS: Class = Class {
     args: &ARGS,
     table: &PayloadTable::TABLE_HANDLERS,
     phase: ConfigurePhase::Service,
+    state: &[
+        StatePart::kept("payloads", &["waiting"]),
+        StatePart::kept(
+            "counts",
+            &[
+                "occupancy",
+                "sliced",
+                "spliced",
+                "tunnelled",
+                "missing",
+                "bytes_in",
+                "bytes_crossed",
+                "ratio",
+                "small",
+                "long",
+                "unsuitable",
+                "occupied",
+                "no_buffer",
+                "remarked",
+                "foreign",
+                "expired",
+                "late",
+                "repeated",
+                "no_token",
+                "changed",
+                "hidden",
+                "unmarked",
+                "quoted",
+                "unrestored",
+            ],
+        ),
+    ],
     samples: &["", "ENTRIES 8, TTL 2, TIMEOUT 10ms, MARKER none", "LINE_RATE 100Gbps, SERVICE_TIME 10us"],
     build: |args| {
         let settings = read_settings(args);

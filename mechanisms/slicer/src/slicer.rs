@@ -46,7 +46,7 @@ use std::sync::Arc;
 use element::args::ElementRef;
 use element::class::ArgInfo;
 use element::effects::{Sliced, Support};
-use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manual};
+use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, StatePart, manual};
 
 use crate::effects::{case, table_state};
 use crate::payload_table::{self, HasTable, read_settings};
@@ -65,6 +65,38 @@ pub static CLASS: Class = Class {
     manual: manual!("slicer.rs"),
     args: &ARGS,
     table: &[Slicer::SLICING_HANDLERS, Slicer::TABLE_HANDLERS],
+    state: &[
+        StatePart::kept("payloads", &["waiting"]),
+        StatePart::kept(
+            "counts",
+            &[
+                "occupancy",
+                "sliced",
+                "spliced",
+                "tunnelled",
+                "missing",
+                "bytes_in",
+                "bytes_crossed",
+                "ratio",
+                "small",
+                "long",
+                "unsuitable",
+                "occupied",
+                "no_buffer",
+                "remarked",
+                "foreign",
+                "expired",
+                "late",
+                "repeated",
+                "no_token",
+                "changed",
+                "hidden",
+                "unmarked",
+                "quoted",
+                "unrestored",
+            ],
+        ),
+    ],
     samples: &["", "THRESHOLD 100, ENTRIES 3, TTL 2", "MARKER none, BYTES 160, FRACTION 0.5"],
     build,
     ..Class::DEFAULT

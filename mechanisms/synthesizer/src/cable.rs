@@ -28,7 +28,7 @@
 use classify::IntervalSet;
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Counting, Field, Filter, Predicate, Target, Value};
-use element::{Base, Batch, Class, Cx, Effects, Element, Handler, Tally, manual};
+use element::{Base, Batch, Class, Cx, Effects, Element, Handler, StatePart, Tally, manual};
 use packet::{Annotations, PacketKind};
 use wire::LinkType;
 
@@ -38,6 +38,7 @@ pub static CLASS: Class = Class {
     manual: manual!("cable.rs"),
     args: &[ArgInfo::positional("FROM", "interface", ""), ArgInfo::positional("TO", "interface", "")],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["count"])],
     samples: &["", "eth1, eth2"],
     build: |args| {
         for name in ["FROM", "TO"] {
@@ -113,6 +114,8 @@ impl Element for Cable {
     fn tally(&mut self, tally: &Tally) {
         self.count += tally.packets;
     }
+
+    element::keeps!(count);
 }
 
 const HANDLERS: &[Handler<Cable>] =

@@ -115,7 +115,7 @@ use std::sync::Arc;
 use element::args::{parse_bool, parse_integer};
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Action, Case, Field, Filter, PAINT, Target, Value};
-use element::{Args, Base, Class, Cx, Effects, Element, Handler, Invalid, Timestamp, manual};
+use element::{Args, Base, Class, Cx, Effects, Element, Handler, Invalid, StatePart, Timestamp, manual};
 use packet::{Annotations, BATCH_CAPACITY, PacketKind};
 
 use super::away::{Away, Look};
@@ -173,6 +173,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["count", "completed"])],
     // No samples for the generic tests, because the element needs a port. Tests on virtual ports cover its
     // behaviour.
     samples: &[],
@@ -440,6 +441,8 @@ impl Element for FromDpdkDevice {
         }
         self.gone.end(&self.wanted.port, self.is_gone)
     }
+
+    element::keeps!(count, completed);
 }
 
 impl FromDpdkDevice {

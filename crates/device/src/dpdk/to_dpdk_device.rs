@@ -59,8 +59,8 @@ use std::sync::Arc;
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Hold, Target};
 use element::{
-    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Packet, Timestamp,
-    manual,
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Packet, StatePart,
+    Timestamp, manual,
 };
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use packet::BATCH_CAPACITY;
@@ -95,6 +95,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["count", "dropped"])],
     // No samples for the generic tests, because the element needs a port. Tests on virtual ports cover its
     // behaviour.
     samples: &[],
@@ -446,6 +447,8 @@ impl Element for ToDpdkDevice {
     fn held(&self) -> usize {
         self.waiting()
     }
+
+    element::keeps!(count, dropped);
 }
 
 const HANDLERS: &[Handler<ToDpdkDevice>] = &[

@@ -79,7 +79,9 @@ use std::time::Duration;
 
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Leaves, Support};
-use element::{Args, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Timestamp, manual};
+use element::{
+    Args, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, StatePart, Timestamp, manual,
+};
 use libc::c_int;
 use packet::{BATCH_CAPACITY, PacketKind};
 use wire::LinkType;
@@ -125,6 +127,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("OFFLOAD", "bool", "true"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["count", "kernel_drops"]), StatePart::kept("interface", &[])],
     // No samples for the generic tests, because the element needs an interface. Tests between network
     // namespaces cover its behaviour.
     samples: &[],

@@ -49,7 +49,9 @@ use std::collections::VecDeque;
 
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Hold, Predicate, Support, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, manual};
+use element::{
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, StatePart, manual,
+};
 use packet::BATCH_CAPACITY;
 use wire::LinkType;
 
@@ -77,6 +79,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("IGNORE_QUEUE_OVERFLOWS", "bool", "false"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("packets", &["q"]), StatePart::kept("counts", &["count", "drops", "pulls"])],
     // No samples for the generic tests, because the element needs an interface. Tests between network
     // namespaces cover its behaviour.
     samples: &[],

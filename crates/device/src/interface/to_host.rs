@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 
 use element::class::ArgInfo;
 use element::effects::{Case, Field, Filter, Support, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart, manual};
 
 use super::host::Transmitter;
 use super::host_interface::HostInterface;
@@ -42,6 +42,7 @@ pub static CLASS: Class = Class {
     manual: manual!("to_host.rs"),
     args: &[ArgInfo::required("DEVNAME", "interface")],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["drops"])],
     // No samples for the generic tests, because the element needs an interface. Tests between network
     // namespaces cover its behaviour.
     samples: &[],
@@ -114,6 +115,8 @@ impl Element for ToHost {
         self.tun = None;
         Ok(())
     }
+
+    element::keeps!(transmitter.drops);
 }
 
 const HANDLERS: &[Handler<ToHost>] =

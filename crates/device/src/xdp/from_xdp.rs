@@ -75,7 +75,8 @@ use std::sync::Arc;
 use element::class::{ArgInfo, ConfigurePhase, Notes, Task};
 use element::effects::{Action, Case, Field, Filter, Leaves, Target, Value};
 use element::{
-    Args, Base, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Timestamp, manual,
+    Args, Base, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, StatePart, Timestamp,
+    manual,
 };
 use libc::c_int;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -119,6 +120,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["count", "completed"])],
     // No samples for the generic tests, because the element needs an interface. Tests between network
     // namespaces cover its behaviour.
     samples: &[],
@@ -604,6 +606,8 @@ impl Element for FromXdp {
     fn missed(&self) -> u64 {
         self.counts().lost
     }
+
+    element::keeps!(count, completed);
 }
 
 const HANDLERS: &[Handler<FromXdp>] = &[

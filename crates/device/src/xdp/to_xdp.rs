@@ -45,7 +45,8 @@ use std::sync::{Arc, Mutex};
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Hold, Target};
 use element::{
-    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, StatePart, Timestamp,
+    manual,
 };
 use libc::c_int;
 use packet::{BATCH_CAPACITY, SLOT_CAPACITY};
@@ -72,6 +73,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["count", "drops", "pulls"])],
     // No samples for the generic tests, because the element needs an interface. Tests between network
     // namespaces cover its behaviour.
     samples: &[],
@@ -498,6 +500,8 @@ impl Element for ToXdp {
         self.close_queue(cx);
         self.link.end(cx)
     }
+
+    element::keeps!(count, drops, pulls);
 }
 
 const HANDLERS: &[Handler<ToXdp>] = &[

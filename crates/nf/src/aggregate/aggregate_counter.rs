@@ -51,6 +51,7 @@
 //! ## See also
 //! AggregateIP, AggregateLength, AggregateIPFlows, Counter
 
+use std::any::Any;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -59,7 +60,9 @@ use element::class::ArgInfo;
 use element::effects::{
     self, Case, Depends, EXTRA_LENGTH, Field, Filter, Predicate, State, StateAccess, Target,
 };
-use element::{Args, Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
+use element::{
+    Args, Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, manual,
+};
 use lang::args::unquote;
 use packet::Annotations;
 
@@ -89,6 +92,10 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
     ],
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("counts", &["count", "nagg", "overflows"]),
+        StatePart::kept("calls that were made", &["aggregate_call", "count_call", "freeze", "active"]),
+    ],
     samples: &[
         "",
         "AGGREGATE_FREEZE 5 -> 1/2",
@@ -341,6 +348,29 @@ impl Element for AggregateCounter {
             self.count(cx, packet, port == 1);
         }
         batch
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let settings = (self.bytes, self.ip_bytes, self.mask);
+        let spent = [Trigger::spent(&self.on_aggregates), Trigger::spent(&self.on_count)];
+        let stopped = (self.frozen, self.active);
+        Some(Box::new((settings, self.counts.take(), self.total, self.overflows, spent, stopped)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let (settings, counts, spent): ((bool, bool, u32), _, [Option<u64>; 2]);
+        let (total, overflows, stopped);
+        (settings, counts, total, overflows, spent, stopped) =
+            *state.downcast().map_err(|_| "the state of another class")?;
+        if settings != (self.bytes, self.ip_bytes, self.mask) {
+            return Err("it counts something else now".into());
+        }
+        self.counts.fill(counts);
+        (self.total, self.overflows) = (total, overflows);
+        (self.frozen, self.active) = stopped;
+        Trigger::skip(&mut self.on_aggregates, spent[0]);
+        Trigger::skip(&mut self.on_count, spent[1]);
+        Ok(())
     }
 }
 

@@ -20,12 +20,13 @@
 //! ## See also
 //! AggregateLast, AggregateIPFlows
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Predicate, State, StateAccess, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, ElementId, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, ElementId, StatePart, manual};
 
 use super::notifier::{self, Ended};
 use super::{AGGREGATE, aggregate_of, for_capacity};
@@ -39,6 +40,7 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("aggregate_first.rs"),
     args: &[ArgInfo::keyword("NOTIFIER", "element", ""), ArgInfo::keyword("CAPACITY", "unsigned", "1048576")],
+    state: &[StatePart::kept("seen", &[])],
     samples: &["", " -> 1/2", "CAPACITY 2 -> 1/2"],
     build: |args| {
         let notifier = notifier::read(args);
@@ -96,5 +98,15 @@ impl Element for AggregateFirst {
             }
         };
         batch.sift(first, |packet, reason| cx.emit_one(1, packet, reason));
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(std::mem::take(&mut self.seen)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let seen: HashSet<u32> = *state.downcast().map_err(|_| "the state of another class")?;
+        self.seen.extend(seen.into_iter().take(self.capacity));
+        Ok(())
     }
 }

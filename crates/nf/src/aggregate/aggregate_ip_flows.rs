@@ -16,6 +16,9 @@
 //! hosts wait until all fragments ahead of them have left. If FRAGMENTS is false, no packet waits, and of
 //! the fragments of a datagram only the first has a flow.
 //!
+//! A reload keeps the flows, and continues TRACEINFO, if CAPACITY, ICMP, FRAGMENTS, SYMETRIC and TRACEINFO
+//! stay the same. Otherwise all flows end; later flows get numbers that were not in use.
+//!
 //! ## Usage
 //! `AggregateIPFlows([KEYWORDS])`
 //!
@@ -50,6 +53,7 @@
 //! ## See also
 //! AggregateIP, AggregateCounter, AggregateFirst, AggregateLast
 
+use std::any::Any;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -62,7 +66,7 @@ use element::effects::{
 };
 use element::{
     Base, Batch, Call, Class, Cx, DropReason, Effects, Element, ElementId, Handler, Packet, Severity,
-    Timestamp, manual,
+    StatePart, Timestamp, manual,
 };
 use flow::{FiveTupleKey, FlowId, FlowTable, KeyHasher};
 use packet::{Annotations, BATCH_CAPACITY};
@@ -73,6 +77,7 @@ use super::fragments::{Fragments, Pair, Waiting};
 use super::notifier::Notifier;
 use super::trace_info::{Record, TraceInfo};
 use crate::memory::{refusal, reserved};
+use crate::report_file::ReportFile;
 
 /// The element class `AggregateIPFlows`.
 pub static CLASS: Class = Class {
@@ -95,6 +100,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FRAGMENT_CAPACITY", "unsigned", "4096"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("flows", &[]), StatePart::kept("numbers", &[]), StatePart::kept("packets", &[])],
     samples: &[
         "",
         "ICMP true, FRAGMENTS false, UDP_TIMEOUT 3, REAP 10 -> 1/2",
@@ -175,6 +181,22 @@ struct Flow {
     packets: [u64; 2],
     position: Option<u64>,
 }
+
+/// The state of an element for the element that replaces it.
+struct Kept {
+    settings: Settings,
+    table: FlowTable<FiveTupleKey>,
+    hasher: KeyHasher,
+    flows: Vec<Option<Flow>>,
+    waiting: Fragments,
+    info: Option<TraceInfo>,
+    next: u32,
+    times: (i64, Option<i64>, bool),
+}
+
+/// The settings with which the flows of an element can be continued: the capacity, ICMP, FRAGMENTS, SYMETRIC
+/// and TRACEINFO.
+type Settings = (usize, bool, bool, bool, Option<String>);
 
 struct AggregateIpFlows {
     limits: Limits,
@@ -303,6 +325,17 @@ struct Arrival<'a> {
 }
 
 impl AggregateIpFlows {
+    /// Opens the file TRACEINFO, if it is given.
+    fn open_file(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        if let Some(path) = &self.path {
+            let call = |element| Call::new(Some(element), "filename", "");
+            let name = self.source.and_then(|element| cx.handlers().read(&call(element)).ok());
+            let name = name.as_deref().map(str::trim).filter(|name| !name.is_empty());
+            self.info = Some(TraceInfo::create(path, name)?);
+        }
+        Ok(())
+    }
+
     fn timeout(&self, flow: &Flow) -> i64 {
         match (flow.is_tcp, flow.over) {
             (false, _) => self.limits.udp,
@@ -369,7 +402,7 @@ impl AggregateIpFlows {
     fn end(&mut self, place: usize) -> Option<FlowId> {
         let flow = self.flows.get_mut(place)?.take()?;
         self.notifier.ended(flow.aggregate);
-        self.report(&flow);
+        report(&mut self.info, &self.table, &flow);
         Some(flow.id)
     }
 
@@ -379,21 +412,6 @@ impl AggregateIpFlows {
         if let Some(info) = &mut self.info {
             info.set_timer(cx, 0);
         }
-    }
-
-    fn report(&mut self, flow: &Flow) {
-        let (Some(info), Some(key)) = (&mut self.info, self.table.key(flow.id)) else { return };
-        let tuple = key.tuple();
-        let from = SocketAddr::new(tuple.source(), tuple.source_port());
-        let to = SocketAddr::new(tuple.destination(), tuple.destination_port());
-        info.write(&Record {
-            aggregate: flow.aggregate,
-            ends: if flow.reverse { (to, from) } else { (from, to) },
-            begin: flow.first,
-            end: flow.last,
-            position: flow.position,
-            packets: flow.packets,
-        });
     }
 
     /// Decides about a packet. Sets its aggregate and paint, unless it has to wait or has no flow.
@@ -519,6 +537,22 @@ impl AggregateIpFlows {
     }
 }
 
+/// Writes a flow that has ended to the file TRACEINFO, if there is one.
+fn report(info: &mut Option<TraceInfo>, table: &FlowTable<FiveTupleKey>, flow: &Flow) {
+    let (Some(info), Some(key)) = (info, table.key(flow.id)) else { return };
+    let tuple = key.tuple();
+    let from = SocketAddr::new(tuple.source(), tuple.source_port());
+    let to = SocketAddr::new(tuple.destination(), tuple.destination_port());
+    info.write(&Record {
+        aggregate: flow.aggregate,
+        ends: if flow.reverse { (to, from) } else { (from, to) },
+        begin: flow.first,
+        end: flow.last,
+        position: flow.position,
+        packets: flow.packets,
+    });
+}
+
 impl Element for AggregateIpFlows {
     fn effects(&self) -> Effects {
         let flags = Field::Bytes { base: Base::Transport, offset: 13, length: 1 };
@@ -573,13 +607,11 @@ impl Element for AggregateIpFlows {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.hasher = cx.key_hasher();
-        if let Some(path) = &self.path {
-            let call = |element| Call::new(Some(element), "filename", "");
-            let name = self.source.and_then(|element| cx.handlers().read(&call(element)).ok());
-            let name = name.as_deref().map(str::trim).filter(|name| !name.is_empty());
-            self.info = Some(TraceInfo::create(path, name)?);
+        let path = self.path.as_deref();
+        match path.is_some_and(|path| ReportFile::is_handed_over(cx, "TRACEINFO", path)) {
+            true => Ok(()),
+            false => self.open_file(cx),
         }
-        Ok(())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
@@ -652,13 +684,49 @@ impl Element for AggregateIpFlows {
         let mut left = std::mem::take(&mut self.flows);
         if self.info.is_some() {
             left.sort_unstable_by_key(|flow| flow.as_ref().map(|flow| flow.aggregate));
-            left.iter().flatten().for_each(|flow| self.report(flow));
+            left.iter().flatten().for_each(|flow| report(&mut self.info, &self.table, flow));
         }
         self.info.take().map_or(Ok(()), TraceInfo::close)
     }
 
     fn held(&self) -> usize {
         self.waiting.len()
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let (capacity, table) = (self.table.stats().capacity, FlowTable::new(1).ok()?);
+        Some(Box::new(Kept {
+            settings: (capacity, self.icmp, self.fragments, self.symmetric, self.path.clone()),
+            table: std::mem::replace(&mut self.table, table),
+            hasher: std::mem::take(&mut self.hasher),
+            flows: std::mem::take(&mut self.flows),
+            waiting: std::mem::take(&mut self.waiting),
+            info: self.info.take(),
+            next: self.next,
+            times: (self.second, self.reap_at, self.warned),
+        }))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let mut kept: Kept = *state.downcast().map_err(|_| "the state of another class")?;
+        let capacity = self.table.stats().capacity;
+        let settings = (capacity, self.icmp, self.fragments, self.symmetric, self.path.clone());
+        // Numbers stay different from earlier numbers in any case.
+        (self.next, (self.second, self.reap_at, self.warned)) = (kept.next, kept.times);
+        if kept.settings == settings {
+            (self.table, self.hasher, self.flows) = (kept.table, kept.hasher, kept.flows);
+            (self.waiting, self.info) = (kept.waiting, kept.info);
+            return Ok(());
+        }
+        kept.waiting.drain().for_each(|packet| cx.emit_one(1, packet, DropReason::Stop));
+        let mut flows: Vec<Flow> = kept.flows.into_iter().flatten().collect();
+        flows.sort_unstable_by_key(|flow| flow.aggregate);
+        flows.iter().for_each(|flow| report(&mut kept.info, &kept.table, flow));
+        kept.info.map_or(Ok(()), TraceInfo::close)?;
+        if self.info.is_none() {
+            self.open_file(cx)?;
+        }
+        Err("it tells flows apart in another way now, so all flows have ended".into())
     }
 }
 

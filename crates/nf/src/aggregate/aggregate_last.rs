@@ -27,6 +27,7 @@
 //! ## See also
 //! AggregateFirst, AggregateIPFlows
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -34,7 +35,9 @@ use element::class::{ArgInfo, Notes};
 use element::effects::{
     Action, Case, EXTRA_LENGTH, Field, Filter, Hold, Order, State, StateAccess, Target, Value,
 };
-use element::{Batch, Class, Cx, DropReason, Effects, Element, ElementId, Handler, Packet, manual};
+use element::{
+    Batch, Class, Cx, DropReason, Effects, Element, ElementId, Handler, Packet, StatePart, manual,
+};
 use packet::Annotations;
 
 use super::notifier::{self, Ended};
@@ -54,6 +57,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CAPACITY", "unsigned", "65536"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("last packets", &[])],
     samples: &["", " -> 1/2"],
     build: |args| {
         let (notifier, stop) = (notifier::read(args), args.value::<bool>("STOP_AFTER_CLEAR"));
@@ -183,6 +187,25 @@ impl Element for AggregateLast {
 
     fn held(&self) -> usize {
         self.packets.len()
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new((std::mem::take(&mut self.packets), std::mem::take(&mut self.going))))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let packets: HashMap<u32, Packet>;
+        (packets, self.going) = *state.downcast().map_err(|_| "the state of another class")?;
+        for (aggregate, packet) in packets {
+            match self.packets.len() < self.capacity {
+                true => drop(self.packets.insert(aggregate, packet)),
+                false => cx.emit_one(1, packet, DropReason::TableFull),
+            }
+        }
+        if !self.going.is_empty() {
+            cx.schedule();
+        }
+        Ok(())
     }
 }
 

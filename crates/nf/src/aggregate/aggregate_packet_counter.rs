@@ -31,12 +31,13 @@
 //! ## See also
 //! AggregateCounter, AggregateIPFlows
 
+use std::any::Any;
 use std::collections::HashMap;
 
 use element::args::{AnnotationOffset, ArgType, ElementRef, Raw, parse_integer};
 use element::class::ArgInfo;
 use element::effects::{Case, Counting, Field, Filter, State, StateAccess, Target};
-use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, manual};
 
 use super::{AGGREGATE, aggregate_of, for_capacity};
 use crate::memory::{reserved, reserved_map};
@@ -53,6 +54,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("packets", &["count", "overflows", "received", "undelivered"])],
     samples: &["", "ANNO NONE -> 2/2"],
     build: |args| {
         args.get::<ElementRef>("NOTIFIER");
@@ -166,6 +168,27 @@ impl Element for AggregatePacketCounter {
         if cx.counters().arrived > 0 && self.packets == 0 {
             cx.warn(format_args!("saw no packets with aggregate annotations"));
         }
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let (places, counts) = (std::mem::take(&mut self.places), std::mem::take(&mut self.counts));
+        Some(Box::new(((self.anno, self.ports), self.packets, self.overflows, places, counts)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let settings: (Option<usize>, usize);
+        let (packets, overflows, counts);
+        let places: HashMap<(u32, u32), u32>;
+        (settings, packets, overflows, places, counts) =
+            *state.downcast().map_err(|_| "the state of another class")?;
+        if settings != (self.anno, self.ports) {
+            return Err("it counts something else now".into());
+        }
+        if places.len() > self.capacity {
+            return Err("CAPACITY is less than the number of packets that were counted".into());
+        }
+        (self.packets, self.overflows, self.places, self.counts) = (packets, overflows, places, counts);
         Ok(())
     }
 }

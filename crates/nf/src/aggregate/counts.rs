@@ -59,6 +59,16 @@ impl Counts {
         }
     }
 
+    /// Removes and returns all counts, for a table that continues with them.
+    pub(super) fn take(&mut self) -> HashMap<u32, u32> {
+        std::mem::take(&mut self.counts)
+    }
+
+    /// Continues with the counts of another table, as far as this table has room.
+    pub(super) fn fill(&mut self, counts: HashMap<u32, u32>) {
+        self.counts.extend(counts.into_iter().take(self.capacity));
+    }
+
     pub(super) fn total(&self) -> u64 {
         self.counts.values().map(|&count| u64::from(count)).sum()
     }

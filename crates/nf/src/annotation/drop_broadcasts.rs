@@ -20,7 +20,7 @@
 
 use classify::IntervalSet;
 use element::effects::{Field, Filter, Predicate};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Severity, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Severity, StatePart, manual};
 use packet::PacketKind;
 
 use crate::editing::{aside, otherwise};
@@ -32,6 +32,7 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("drop_broadcasts.rs"),
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["drops"])],
     samples: &["", " -> 1/2"],
     build: |args| {
         args.finish()?;
@@ -67,6 +68,8 @@ impl Element for DropBroadcasts {
             },
         );
     }
+
+    element::keeps!(drops);
 }
 
 const HANDLERS: &[Handler<DropBroadcasts>] = &[Handler::count("drops", |e| e.drops)];

@@ -24,7 +24,7 @@
 
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
-use element::{Batch, Class, Cx, Effects, Element, Handler, Timestamp, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, Timestamp, manual};
 use packet::Annotations;
 
 use super::first_timestamp;
@@ -35,6 +35,7 @@ pub static CLASS: Class = Class {
     manual: manual!("set_timestamp_delta.rs"),
     args: &[ArgInfo::keyword("TYPE", "RANGE, NOW or FIRST", "RANGE")],
     table: &HANDLERS,
+    state: &[StatePart::kept("first time", &["first"])],
     samples: &["", "TYPE NOW", "TYPE FIRST"],
     build: |args| {
         let kind = match args.value::<String>("TYPE").as_str() {
@@ -98,6 +99,8 @@ impl Element for SetTimestampDelta {
             });
         }
     }
+
+    element::keeps!(first);
 }
 
 const HANDLERS: &[Handler<SetTimestampDelta>] = &[

@@ -30,6 +30,7 @@
 //! ## See also
 //! SetTimestamp, TimeRange
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -37,7 +38,9 @@ use crate::editing::aside;
 use element::args::{Raw, parse_seconds};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Predicate, Target};
-use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
+use element::{
+    Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Timestamp, manual,
+};
 
 /// The element class `TimeFilter`.
 pub static CLASS: Class = Class {
@@ -57,6 +60,10 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
     ],
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("first time", &["start", "end", "interval"]),
+        StatePart::drained("packets", &[]),
+    ],
     samples: &["START_AFTER 5, INTERVAL 10", "3, 9.5 -> 1/2", "", "END 9, END_CALL e.extend_interval 2"],
     build: |args| {
         let mut time = |name| args.get::<Timestamp>(name).filter(|time| time.is_set());
@@ -91,6 +98,7 @@ pub static CLASS: Class = Class {
         };
         let armed = stop || call_text.is_some();
         Ok(Box::new(TimeFilter {
+            given: [(start, start_from), (end, end_from)],
             start,
             start_from,
             end,
@@ -118,6 +126,8 @@ enum From {
 }
 
 struct TimeFilter {
+    /// START and END as configured, with their reference points.
+    given: [(Timestamp, From); 2],
     start: Timestamp,
     start_from: From,
     end: Timestamp,
@@ -355,6 +365,20 @@ impl Element for TimeFilter {
 
     fn held(&self) -> usize {
         self.waiting.len()
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let times = (self.start, self.end, self.end_from, self.ready, self.armed);
+        Some(Box::new((self.given, times)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let (given, times): ([(Timestamp, From); 2], _);
+        (given, times) = *state.downcast().map_err(|_| "the state of another class")?;
+        if given == self.given {
+            (self.start, self.end, self.end_from, self.ready, self.armed) = times;
+        }
+        Ok(())
     }
 }
 

@@ -25,7 +25,7 @@
 
 use element::class::ArgInfo;
 use element::effects::{Counting, Field, State, StateAccess};
-use element::{Batch, Class, Cx, Effects, Element, Handler, Timestamp, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, Timestamp, manual};
 
 /// The element class `TimeRange`.
 pub static CLASS: Class = Class {
@@ -33,6 +33,7 @@ pub static CLASS: Class = Class {
     manual: manual!("time_range.rs"),
     args: &[ArgInfo::keyword("SIMPLE", "bool", "false")],
     table: &HANDLERS,
+    state: &[StatePart::kept("range", &["first", "last", "range", "interval"])],
     samples: &["", "SIMPLE true"],
     build: |args| {
         let simple = args.value::<bool>("SIMPLE");
@@ -67,6 +68,8 @@ impl Element for TimeRange {
             }
         }
     }
+
+    element::keeps!(first, last);
 }
 
 const HANDLERS: &[Handler<TimeRange>] = &[

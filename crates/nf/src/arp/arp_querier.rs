@@ -94,7 +94,8 @@ use element::effects::{
     StateAccess, Target, Value, wire_field,
 };
 use element::{
-    Args, Base, Batch, Call, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Timestamp, manual,
+    Args, Base, Batch, Call, Class, Complaint, Cx, DropReason, Effects, Element, Handler, StatePart,
+    Timestamp, manual,
 };
 use packet::Annotations;
 use wire::{MacAddr, arp, ether_type};
@@ -118,6 +119,11 @@ pub static CLASS: Class = Class {
     manual: manual!("arp_querier.rs"),
     args: &ARGS,
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("ARP table", &["table", "count"]),
+        StatePart::kept("packets", &["length"]),
+        StatePart::kept("counts", &["drops", "stats", "queries", "responses"]),
+    ],
     samples: &[
         "10.0.0.1/8, 2:0:0:0:0:1, CAPACITY 40",
         "1.0.0.1/24, 2:0:0:0:0:1, CAPACITY 4, ENTRY_CAPACITY 3, BROADCAST 1.1.1.1, POLL_TIMEOUT 0 -> 2/2",

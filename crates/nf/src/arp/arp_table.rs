@@ -45,7 +45,7 @@ use std::sync::Arc;
 
 use element::args::ArgType;
 use element::class::ConfigurePhase;
-use element::{Class, Cx, Effects, Element, Handler, manual};
+use element::{Class, Cx, Effects, Element, Handler, StatePart, manual};
 use lang::args::split_spaces;
 use wire::MacAddr;
 
@@ -60,6 +60,7 @@ pub static CLASS: Class = Class {
     args: &table::ARGS,
     table: &HANDLERS,
     phase: ConfigurePhase::Service,
+    state: &[StatePart::kept("ARP table", &["table", "count", "drops"])],
     samples: &["", "CAPACITY 4, TIMEOUT 10"],
     reconfigures: true,
     build: |args| {

@@ -96,7 +96,7 @@ use element::class::{ArgInfo, ConfigurePhase, join};
 use element::effects::{
     Action, Case, DST_IP, Field, Filter, HeaderKind, Predicate, Target, Value, wire_field,
 };
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Invalid, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Invalid, Packet, StatePart, manual};
 use packet::Annotations;
 use wire::{FiveTuple, FromBytes, ip_protocol, ipv4};
 
@@ -119,6 +119,11 @@ pub static CLASS: Class = Class {
     table: &Balancing::<ToAddress>::HANDLERS,
     phase: ConfigurePhase::Service,
     reconfigures: true,
+    state: &[
+        StatePart::kept("connections", &["connections", "load_conn"]),
+        StatePart::kept("servers", &["servers"]),
+        StatePart::kept("counts", &["load_packets", "load_bytes", "overflows"]),
+    ],
     samples: &[
         "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, 10.9.0.3",
         "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, LB_MODE maglev, NSERVER 1, CST_BUCKETS 251, CAPACITY 3",

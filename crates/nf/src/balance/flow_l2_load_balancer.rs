@@ -63,7 +63,7 @@ use classify::IntervalSet;
 use element::class::{ArgInfo, join};
 use element::effects::{Action, Case, Filter, Predicate, Target, Value};
 use element::five_tuple::{READS, five_tuple, flow_of_error};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, StatePart, manual};
 use wire::MacAddr;
 
 use super::balancer::{self, Balancer, Balancing, Delivery, Place, Settings};
@@ -79,6 +79,11 @@ pub static CLASS: Class = Class {
     args: &ARGS,
     table: &Balancing::<ToFrame>::HANDLERS,
     reconfigures: true,
+    state: &[
+        StatePart::kept("connections", &["connections", "load_conn"]),
+        StatePart::kept("servers", &["servers"]),
+        StatePart::kept("counts", &["load_packets", "load_bytes", "overflows"]),
+    ],
     samples: &[
         "DST 2:0:0:0:9:1, DST 2:0:0:0:9:2",
         "2:0:0:0:9:1, 2:0:0:0:9:2, 2:0:0:0:9:3, LB_MODE maglev, CAPACITY 2",

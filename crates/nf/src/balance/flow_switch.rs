@@ -63,7 +63,7 @@ use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Case, Filter, Target};
 use element::five_tuple::{READS, five_tuple, flow_of_error};
-use element::{Batch, Class, Cx, DropReason, Effects, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, StatePart, manual};
 
 use super::balancer::{self, Balancer, Balancing, Delivery, Place, Settings};
 use crate::editing::when;
@@ -80,6 +80,11 @@ pub static CLASS: Class = Class {
     args: &ARGS,
     table: &Balancing::<Outputs>::HANDLERS,
     reconfigures: true,
+    state: &[
+        StatePart::kept("connections", &["connections", "load_conn"]),
+        StatePart::kept("servers", &["servers", "nb_active_servers"]),
+        StatePart::kept("counts", &["load_packets", "load_bytes", "overflows"]),
+    ],
     samples: &[
         "",
         " -> 1/3",

@@ -31,11 +31,9 @@
 //! ## See also
 //! Counter
 
-use std::any::Any;
-
 use element::class::ArgInfo;
 use element::effects::{self, Field, State, StateAccess};
-use element::{Batch, Class, Cx, Effects, Element, Handler, Tally, Timestamp, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, Tally, Timestamp, manual};
 
 use crate::script::number::Number;
 
@@ -51,6 +49,23 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("THRESHOLD", "unsigned", "0"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept(
+        "counts",
+        &[
+            "count",
+            "byte_count",
+            "bit_count",
+            "link_count",
+            "rate",
+            "byte_rate",
+            "bit_rate",
+            "link_rate",
+            "time",
+            "first",
+            "last",
+        ],
+    )
+    .with_tables(&["count"])],
     samples: &["", "1", "THRESHOLD 10"],
     build: |args| {
         let counter = AverageCounter {
@@ -162,14 +177,7 @@ impl Element for AverageCounter {
         self.counts.last = self.counts.last.max(tally.last);
     }
 
-    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(self.counts))
-    }
-
-    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        self.counts = *state.downcast().map_err(|_| "not the state of an AverageCounter")?;
-        Ok(())
-    }
+    element::keeps!(counts, threshold);
 }
 
 const HANDLERS: &[Handler<AverageCounter>] = &[

@@ -36,7 +36,9 @@ use std::sync::Arc;
 use element::args::{BadInteger, Raw, parse_integer};
 use element::class::ArgInfo;
 use element::effects::{Counting, Field, State, StateAccess};
-use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Tally, Timestamp, manual};
+use element::{
+    Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, StatePart, Tally, Timestamp, manual,
+};
 
 use crate::ewma::Rate;
 use crate::trigger::Trigger;
@@ -54,6 +56,11 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ATOMIC", "unsigned", "0"),
     ],
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("counts", &["count", "byte_count"]).with_tables(&["count"]),
+        StatePart::kept("rates", &["rate", "byte_rate", "bit_rate"]),
+        StatePart::kept("calls that were made", &[]),
+    ],
     samples: &["", "COUNT_CALL 5 stop"],
     build: |args| {
         let texts = [args.get::<Raw>("COUNT_CALL"), args.get::<Raw>("BYTE_COUNT_CALL")];
@@ -190,12 +197,16 @@ impl Element for Counter {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new((self.packets, self.bytes, self.packet_rate, self.byte_rate)))
+        let spent = [Trigger::spent(&self.on_packets), Trigger::spent(&self.on_bytes)];
+        Some(Box::new((self.packets, self.bytes, self.packet_rate, self.byte_rate, spent)))
     }
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state = state.downcast().map_err(|_| "not the state of a Counter")?;
-        (self.packets, self.bytes, self.packet_rate, self.byte_rate) = *state;
+        let [packets, bytes]: [Option<u64>; 2];
+        (self.packets, self.bytes, self.packet_rate, self.byte_rate, [packets, bytes]) = *state;
+        Trigger::skip(&mut self.on_packets, packets);
+        Trigger::skip(&mut self.on_bytes, bytes);
         Ok(())
     }
 }

@@ -26,7 +26,7 @@
 use element::args::parse_bool;
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Counting, Depends};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Tally, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart, Tally, manual};
 use packet::BATCH_CAPACITY;
 
 /// The element class `Discard`.
@@ -41,6 +41,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("BURST", "unsigned", "").burst_of_run("1"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["count"])],
     build: |args| {
         let discard = Discard { active: args.value("ACTIVE"), burst: args.value("BURST"), count: 0 };
         args.finish()?;
@@ -103,6 +104,8 @@ impl Element for Discard {
     fn tally(&mut self, tally: &Tally) {
         self.count += tally.packets;
     }
+
+    element::keeps!(count);
 }
 
 const HANDLERS: &[Handler<Discard>] = &[

@@ -22,12 +22,13 @@
 //! ## See also
 //! StoreData, MoveData
 
+use std::any::Any;
 use std::ops::Range;
 
 use element::args::parse_integer;
 use element::class::ArgInfo;
 use element::effects::{Case, Field, Filter, State, StateAccess, Target};
-use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, Effects, Element, Packet, StatePart, manual};
 use packet::MAX_PACKET;
 
 use crate::editing::{bytes, pure};
@@ -39,6 +40,7 @@ pub static CLASS: Class = Class {
     flow: "#/#",
     manual: manual!("clipboard.rs"),
     args: &[ArgInfo::rest("RANGE", "offset/length")],
+    state: &[StatePart::kept("clipboard", &[])],
     samples: &["0/6, 20/4 -> 2/2"],
     build: |args| {
         let mut ranges = Vec::new();
@@ -142,5 +144,19 @@ impl Element for Clipboard {
         let mut batch = cx.pull(port, max);
         self.handle(port, &mut batch);
         batch
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new((self.ranges.clone(), std::mem::take(&mut self.copied), self.full)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let ranges: Vec<Range<usize>>;
+        let (copied, full);
+        (ranges, copied, full) = *state.downcast().map_err(|_| "the state of another class")?;
+        if ranges == self.ranges {
+            (self.copied, self.full) = (copied, full);
+        }
+        Ok(())
     }
 }

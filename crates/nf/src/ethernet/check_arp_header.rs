@@ -46,6 +46,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("DETAILS", "bool", "false"),
     ],
     table: &Checker::<CheckArpHeader>::HANDLERS,
+    state: Checker::<CheckArpHeader>::STATE,
     samples: &["14", "14, DETAILS true, VERBOSE true -> 1/2"],
     build: |args| {
         let offset = args.value::<u32>("OFFSET") as usize;

@@ -44,7 +44,8 @@ use element::args::{ArgType, parse_seconds};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Emit, Field, Order, Predicate, State, StateAccess, Target};
 use element::{
-    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
+    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, StatePart,
+    Timestamp, manual,
 };
 use flow::{FlowTable, HostKey, KeyHasher, TableError};
 use lang::args::{split, split_spaces};
@@ -73,6 +74,7 @@ pub(super) const SWITCH: Class = Class {
         ArgInfo::keyword("CAPACITY", "unsigned", "262144"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("hosts", &["table", "count", "unlearnt"])],
     ..Class::DEFAULT
 };
 

@@ -38,12 +38,15 @@
 //! ## See also
 //! ICMPPingResponder, ICMPPingEncap
 
+use std::any::Any;
 use std::net::Ipv4Addr;
 
 use element::args::{Bytes, parse_bool, parse_seconds};
 use element::class::ArgInfo;
 use element::effects::{Action, Case, DST_IP, Depends, Emit, Field, Filter, HeaderKind, Target, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
+use element::{
+    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Timestamp, manual,
+};
 use packet::Annotations;
 use wire::icmp::kind;
 use wire::{FromBytes, IntoBytes, U16, U32, checksum, icmp, ip_protocol, ipv4};
@@ -69,6 +72,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("STOP", "bool", "false"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("echo requests", &["count", "summary", "rtt_min", "rtt_avg", "rtt_max"])],
     samples: &["10.0.0.1, 10.0.0.2, LIMIT 3, INTERVAL 0.001, STOP true, VERBOSE false -> 1/1"],
     build: |args| {
         let (source, destination): (Option<Ipv4Addr>, Option<Ipv4Addr>) = (args.get("SRC"), args.get("DST"));
@@ -383,6 +387,17 @@ impl Element for IcmpPingSource {
                 cx.messages().message(format_args!("{declaration}: {line}\n"));
             }
         }
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new((self.count, self.receiver.take())))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let receiver: Option<Receiver>;
+        (self.count, receiver) = *state.downcast().map_err(|_| "the state of another class")?;
+        self.receiver = self.receiver.take().map(|new| receiver.unwrap_or(new));
         Ok(())
     }
 }

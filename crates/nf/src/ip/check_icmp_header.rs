@@ -43,6 +43,7 @@ pub static CLASS: Class = Class {
     manual: manual!("check_icmp_header.rs"),
     args: check_tcp_header::ARGS,
     table: &Checker::<CheckIcmpHeader>::HANDLERS,
+    state: Checker::<CheckIcmpHeader>::STATE,
     samples: &["", "CHECKSUM false, DETAILS true, VERBOSE true -> 1/2"],
     build: |args| {
         let checksum = args.value::<bool>("CHECKSUM");

@@ -32,7 +32,7 @@ use std::net::Ipv6Addr;
 use element::args::{ArgType, Scope};
 use element::class::ArgInfo;
 use element::effects::{Action, Field, Filter, Number, Predicate, Value};
-use element::{Base, Class, DropReason, Effects, Packet, manual};
+use element::{Base, Class, DropReason, Effects, Packet, StatePart, manual};
 use wire::{FromBytes, ipv6};
 
 use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
@@ -51,6 +51,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("PROCESS_EH", "bool", "false"),
     ],
     table: &Checker::<CheckIp6Header>::HANDLERS,
+    state: &[StatePart::kept("counts", &["count", "drops"])],
     samples: &["OFFSET 14", "2020::2020 ::1, 14, PROCESS_EH true -> 1/2"],
     build: |args| {
         let Addresses(mut bad_sources) = args.get("BADADDRS").unwrap_or_default();

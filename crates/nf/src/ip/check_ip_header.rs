@@ -63,6 +63,7 @@ pub(super) const DESCRIPTION: Class = Class {
         ArgInfo::keyword("DETAILS", "bool", "false"),
     ],
     table: &Checker::<Checks>::HANDLERS,
+    state: Checker::<Checks>::STATE,
     samples: &[
         "14",
         "14, CHECKSUM false -> 1/2",

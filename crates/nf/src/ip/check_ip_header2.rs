@@ -43,7 +43,7 @@ pub static CLASS: Class = Class {
         DESCRIPTION.args[5],
         DESCRIPTION.args[6],
     ],
-    samples: &["14", "14, CHECKSUM true -> 1/2"],
+    samples: &["14", "14, CHECKSUM true, DETAILS true -> 1/2"],
     build: |args| build(args, &CLASS),
     ..DESCRIPTION
 };

@@ -43,6 +43,7 @@ pub static CLASS: Class = Class {
     manual: manual!("check_tcp_header.rs"),
     args: ARGS,
     table: &Checker::<CheckTcpHeader>::HANDLERS,
+    state: Checker::<CheckTcpHeader>::STATE,
     samples: &["", "CHECKSUM false, DETAILS true, VERBOSE true -> 1/2"],
     build: |args| {
         let checksum = args.value::<bool>("CHECKSUM");

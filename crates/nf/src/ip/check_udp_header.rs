@@ -42,6 +42,7 @@ pub static CLASS: Class = Class {
     manual: manual!("check_udp_header.rs"),
     args: check_tcp_header::ARGS,
     table: &Checker::<CheckUdpHeader>::HANDLERS,
+    state: Checker::<CheckUdpHeader>::STATE,
     samples: &["", "CHECKSUM false, DETAILS true, VERBOSE true -> 1/2"],
     build: |args| {
         let checksum = args.value::<bool>("CHECKSUM");

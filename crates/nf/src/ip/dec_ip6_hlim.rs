@@ -20,7 +20,7 @@
 
 use classify::IntervalSet;
 use element::effects::{Action, Counting, Filter, HeaderKind, Predicate, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Tally, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart, Tally, manual};
 
 use super::ip6_mirror::ipv6;
 use crate::editing::{aside, bytes, needs, otherwise};
@@ -32,6 +32,7 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("dec_ip6_hlim.rs"),
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["drops"])],
     samples: &["", " -> 1/2"],
     build: |args| {
         args.finish()?;
@@ -84,6 +85,8 @@ impl Element for DecIp6Hlim {
             self.expired += tally.packets;
         }
     }
+
+    element::keeps!(expired);
 }
 
 const HANDLERS: &[Handler<DecIp6Hlim>] = &[Handler::count("drops", |e| e.expired)];

@@ -29,7 +29,9 @@ use element::class::ArgInfo;
 use element::effects::{
     Action, Case, Counting, Depends, Filter, HeaderKind, Predicate, Target, Value, wire_field,
 };
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Tally, manual};
+use element::{
+    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Tally, manual,
+};
 use wire::{FromBytes, checksum, ipv4};
 
 /// The element class `DecIPTTL`.
@@ -40,6 +42,7 @@ pub static CLASS: Class = Class {
     manual: manual!("dec_ip_ttl.rs"),
     args: &[ArgInfo::keyword("ACTIVE", "bool", "true"), ArgInfo::keyword("MULTICAST", "bool", "true")],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["drops"])],
     samples: &["", " -> 1/2", "MULTICAST false -> 1/2", "ACTIVE false"],
     build: |args| {
         let element =
@@ -127,6 +130,8 @@ impl Element for DecIpTtl {
             self.expired += tally.packets;
         }
     }
+
+    element::keeps!(expired);
 }
 
 const HANDLERS: &[Handler<DecIpTtl>] =

@@ -35,7 +35,7 @@
 
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Emit, Field, Filter, HeaderKind, Number, Predicate, Target};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, manual};
 use wire::ipv6::{self, FragmentHeader};
 use wire::{FromBytes, IntoBytes, U16, U32, icmpv6, ip_protocol, tcp, udp};
 
@@ -52,6 +52,7 @@ pub static CLASS: Class = Class {
     manual: manual!("ip6_fragmenter.rs"),
     args: &[ArgInfo::required("MTU", "unsigned"), ArgInfo::keyword("HONOR_DF", "bool", "false")],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["drops", "fragments"])],
     samples: &["1280", "64 -> 1/2", "50, HONOR_DF true", "56, HONOR_DF true -> 1/2"],
     build: |args| {
         let mtu: u32 = args.required("MTU");
@@ -304,6 +305,8 @@ impl Element for Ip6Fragmenter {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         self.fragment(cx, batch)
     }
+
+    element::keeps!(drops, fragments);
 }
 
 const HANDLERS: &[Handler<Ip6Fragmenter>] =

@@ -33,7 +33,9 @@ use element::effects::{
     Action, Case, Checksum, Depends, Emit, Field, Filter, HeaderKind, Number, Predicate, Support, Target,
     Value, wire_field,
 };
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, manual};
+use element::{
+    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, StatePart, manual,
+};
 use wire::ipv4::{DONT_FRAGMENT, FRAGMENT_OFFSET, MORE_FRAGMENTS, option};
 use wire::{IntoBytes, checksum, ipv4};
 
@@ -56,6 +58,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("HEADROOM", "unsigned", ""),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["drops", "fragments"])],
     samples: &["576", "100, false -> 1/2", "60 -> 1/2"],
     build: |args| {
         let mtu: u32 = args.required("MTU");
@@ -261,6 +264,8 @@ impl Element for IpFragmenter {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         self.fragment(cx, batch)
     }
+
+    element::keeps!(drops, fragments);
 }
 
 const HANDLERS: &[Handler<IpFragmenter>] =

@@ -28,7 +28,7 @@
 
 use element::class::ArgInfo;
 use element::effects::{Action, PAINT};
-use element::{Class, Cx, DropReason, Effects, Packet, manual};
+use element::{Class, Cx, DropReason, Effects, Packet, StatePart, manual};
 use packet::Annotations;
 use wire::ethernet;
 
@@ -47,6 +47,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("GOODDST", "addresses", ""),
     ],
     table: &Checker::<IpInputCombo>::ONLY_DROPS,
+    state: &[StatePart::kept("counts", &["drops"])],
     samples: &["7", "0, 10.0.0.1 1.2.3.4", "2, INTERFACES 10.0.0.1/8, GOODDST 10.0.1.2"],
     build: |args| {
         let colour = args.required("COLOR");

@@ -72,6 +72,7 @@
 //! ## See also
 //! IPFragmenter, CheckIPHeader
 
+use std::any::Any;
 use std::net::Ipv4Addr;
 
 use element::args::AnnotationOffset;
@@ -81,7 +82,8 @@ use element::effects::{
     wire_field,
 };
 use element::{
-    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
+    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, StatePart, Timestamp,
+    manual,
 };
 use flow::KeyHasher;
 use wire::ipv4::{FRAGMENT_OFFSET, MORE_FRAGMENTS};
@@ -106,6 +108,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("VLAN", "bool", "true"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("fragments", &["memory", "dump"])],
     samples: &["", "HIMEM 20000, MAX_MTU_ANNO 20, OVERLAP true, VLAN false -> 1/2"],
     build: |args| {
         let memory = args.value::<u32>("HIMEM") as usize;
@@ -149,7 +152,7 @@ const PATIENCE: Timestamp = Timestamp::from_secs(30);
 /// The largest number of VLAN tags that are read from a frame.
 const TAGS: usize = 2;
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Counts {
     fragments: u64,
     good: u64,
@@ -476,6 +479,26 @@ impl Element for IpReassembler {
         while let Some((set, _)) = self.store.oldest() {
             self.end(set, |packet| cx.drop(packet, DropReason::Stop));
         }
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let (limit, hasher) = (self.store.limit(), KeyHasher::default());
+        let empty = Store::new(LEAST_BYTES, hasher).ok()?;
+        Some(Box::new((limit, std::mem::replace(&mut self.store, empty), self.counts)))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let (limit, store): (usize, Store);
+        (limit, store, self.counts) = *state.downcast().map_err(|_| "the state of another class")?;
+        let before = std::mem::replace(&mut self.store, store);
+        if limit != before.limit() {
+            while let Some((set, _)) = self.store.oldest() {
+                self.end(set, |packet| cx.drop(packet, DropReason::Stop));
+            }
+            self.store = before;
+            return Err("it has another HIMEM now, so its fragments are dropped".into());
+        }
+        Ok(())
     }
 }
 

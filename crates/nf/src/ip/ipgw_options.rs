@@ -30,7 +30,9 @@ use element::class::ArgInfo;
 use element::effects::{
     Action, Case, Checksum, Depends, Field, Filter, HeaderKind, Predicate, Support, Target, wire_field,
 };
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
+use element::{
+    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Timestamp, manual,
+};
 use packet::Annotations;
 use wire::ipv4::option;
 use wire::{FromBytes, checksum, ipv4};
@@ -46,6 +48,7 @@ pub static CLASS: Class = Class {
     manual: manual!("ipgw_options.rs"),
     args: &[ArgInfo::required("MYADDR", "address"), ArgInfo::positional("OTHERADDRS", "addresses", "")],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["drops"])],
     samples: &["10.0.0.1", "10.0.0.1, 10.0.1.1 10.0.2.1 -> 1/2"],
     build: |args| {
         let address: Option<Ipv4Addr> = args.get("MYADDR");
@@ -254,6 +257,8 @@ impl Element for IpgwOptions {
             },
         );
     }
+
+    element::keeps!(drops);
 }
 
 const HANDLERS: &[Handler<IpgwOptions>] = &[Handler::count("drops", |e| e.drops)];

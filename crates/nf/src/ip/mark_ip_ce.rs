@@ -24,7 +24,7 @@
 
 use element::class::ArgInfo;
 use element::effects::{Case, Filter, HeaderKind, Predicate, Target, wire_field};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart, manual};
 
 use super::service_type;
 use crate::editing::ipv4;
@@ -35,6 +35,7 @@ pub static CLASS: Class = Class {
     manual: manual!("mark_ip_ce.rs"),
     args: &[ArgInfo::positional("FORCE", "bool", "false")],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["drops"])],
     samples: &["", "true"],
     build: |args| {
         let force = args.value::<bool>("FORCE");
@@ -86,6 +87,8 @@ impl Element for MarkIpCe {
             },
         );
     }
+
+    element::keeps!(drops);
 }
 
 const HANDLERS: &[Handler<MarkIpCe>] = &[Handler::count("drops", |e| e.drops)];

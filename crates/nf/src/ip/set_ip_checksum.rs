@@ -21,7 +21,9 @@
 //! CheckIPHeader, SetTCPChecksum, SetUDPChecksum
 
 use element::effects::{Case, Checksum, Field, Filter, HeaderKind, Number, Predicate, Target};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, manual};
+use element::{
+    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, StatePart, manual,
+};
 use wire::{FromBytes, checksum, ipv4};
 
 use crate::editing::{bytes, ipv4_header_length, is_marked, pure, rest_from, within};
@@ -31,6 +33,7 @@ pub static CLASS: Class = Class {
     name: "SetIPChecksum",
     manual: manual!("set_ip_checksum.rs"),
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["drops"])],
     build: |args| {
         args.finish()?;
         Ok(Box::new(SetIpChecksum { drops: 0 }))
@@ -88,6 +91,8 @@ impl Element for SetIpChecksum {
             },
         );
     }
+
+    element::keeps!(drops);
 }
 
 const HANDLERS: &[Handler<SetIpChecksum>] = &[Handler::count("drops", |e| e.drops)];

@@ -28,7 +28,8 @@
 use element::args::{ArgType, not_a};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart, manual};
+use std::any::Any;
 
 use super::{number_at, number_field};
 use crate::editing::refused;
@@ -46,6 +47,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("NET_ORDER", "bool", "false"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("numbers seen", &["max", "min", "dump"])],
     samples: &["1000000 -> 1/2", "1000000, 50"],
     build: |args| {
         let offset = args.value::<i32>("OFFSET");
@@ -107,6 +109,16 @@ impl Element for CheckNumberPacket {
                 cx.emit_one(1, packet, reason);
             },
         );
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.seen.clone()))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let seen: Vec<u32> = *state.downcast().map_err(|_| "the state of another class")?;
+        self.seen.iter_mut().zip(seen).for_each(|(times, before)| *times = before);
+        Ok(())
     }
 }
 

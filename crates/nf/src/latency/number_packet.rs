@@ -27,7 +27,7 @@ use element::class::ArgInfo;
 use element::effects::{
     Action, Case, Depends, Field, Filter, HeaderKind, Predicate, Target, Value, wire_field,
 };
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, manual};
 use packet::SLOT_CAPACITY;
 
 use super::{SIZE, number_field};
@@ -38,6 +38,7 @@ pub static CLASS: Class = Class {
     manual: manual!("number_packet.rs"),
     args: &[ArgInfo::positional("OFFSET", "int", "40"), ArgInfo::keyword("NET_ORDER", "bool", "false")],
     table: &HANDLERS,
+    state: &[StatePart::kept("numbers", &["count"])],
     samples: &["", "10, NET_ORDER true"],
     build: |args| {
         let offset = args.value::<i32>("OFFSET");
@@ -113,6 +114,8 @@ impl Element for NumberPacket {
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         batch.sift(|packet| self.number(packet), |packet, reason| cx.drop(packet, reason));
     }
+
+    element::keeps!(count);
 }
 
 const HANDLERS: &[Handler<NumberPacket>] = &[Handler::count("count", |e| e.count)];

@@ -25,13 +25,14 @@
 //! ## See also
 //! NumberPacket, TimestampDiff
 
+use std::any::Any;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use element::args::ElementRef;
 use element::class::{ArgInfo, ConfigurePhase};
 use element::effects::{Counting, Field, State, StateAccess};
-use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+use element::{Batch, Class, Cx, Effects, Element, StatePart, Timestamp, manual};
 
 use super::{number_at, number_field};
 
@@ -47,6 +48,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("NET_ORDER", "bool", "false"),
         ArgInfo::keyword("COUNTER", "element", ""),
     ],
+    state: &[StatePart::kept("times", &[])],
     samples: &["", "OFFSET 20, N 10"],
     phase: ConfigurePhase::Service,
     build: |args| {
@@ -110,6 +112,16 @@ impl Times {
         true
     }
 
+    /// Stores the times of another element, as far as there is room for their numbers.
+    fn copy(&self, others: &Times) {
+        for (block, number) in others.blocks.iter().zip((0..).step_by(BLOCK)) {
+            let known = block.get().into_iter().flat_map(|times| times.iter()).zip(number..);
+            for (time, number) in known.filter(|(time, _)| time.load(Ordering::Relaxed) != NONE) {
+                self.set(number, Timestamp(time.load(Ordering::Relaxed)));
+            }
+        }
+    }
+
     /// Removes and returns the time that is stored for a number; `None` if there is none.
     pub(super) fn take(&self, number: u64) -> Option<Timestamp> {
         let number = usize::try_from(number).ok()?;
@@ -157,6 +169,17 @@ impl Element for RecordTimestamp {
         if refused && !std::mem::replace(&mut self.refused, true) {
             cx.warn(format_args!("DYNAMIC is not set and there is no room for a number; use N to make more"));
         }
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new((Arc::clone(&self.times), self.count)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let times: Arc<Times>;
+        (times, self.count) = *state.downcast().map_err(|_| "the state of another class")?;
+        self.times.copy(&times);
+        Ok(())
     }
 }
 

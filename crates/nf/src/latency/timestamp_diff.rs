@@ -32,12 +32,13 @@
 //! ## See also
 //! RecordTimestamp, NumberPacket
 
+use std::any::Any;
 use std::sync::Arc;
 
 use element::args::{ElementRef, not_a, parse_real};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart, manual};
 
 use super::record_timestamp::Times;
 use super::{number_at, number_field};
@@ -59,6 +60,10 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("VERBOSE", "bool", "true"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept(
+        "delays",
+        &["average", "min", "max", "stddev", "perc", "perc00", "median", "dump"],
+    )],
     // No samples for the generic tests, because a single element has no recorder; the tests of whole
     // configurations cover the element.
     samples: &[],
@@ -150,6 +155,16 @@ impl Element for TimestampDiff {
         if let (Some((number, delay)), true) = (late, self.verbose) {
             cx.warn(format_args!("delay over {max_delay} ms for packet {number}: {delay} us"));
         }
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(std::mem::take(&mut self.delays)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let delays: Vec<u32> = *state.downcast().map_err(|_| "the state of another class")?;
+        self.delays.extend(delays);
+        Ok(())
     }
 }
 

@@ -25,7 +25,7 @@
 //! BatchStats, AverageCounter
 
 use element::class::ArgInfo;
-use element::{Batch, Class, Cx, Effects, Element, Handler, Timestamp, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, Timestamp, manual};
 
 use super::metering;
 
@@ -35,6 +35,18 @@ pub static CLASS: Class = Class {
     manual: manual!("average_batch_counter.rs"),
     args: &[ArgInfo::positional("INTERVAL", "milliseconds", "1000")],
     table: &HANDLERS,
+    state: &[StatePart::kept(
+        "counts",
+        &[
+            "average",
+            "average_total",
+            "count_packets",
+            "count_packets_total",
+            "count_batches",
+            "count_batches_total",
+        ],
+    )
+    .with_tables(&["meter"])],
     build: |args| {
         let interval = Timestamp(i64::from(args.value::<u32>("INTERVAL").max(1)) * 1_000_000);
         args.finish()?;
@@ -96,6 +108,8 @@ impl Element for AverageBatchCounter {
         self.current.packets += batch.len() as u64;
         self.current.batches += u64::from(!batch.is_empty());
     }
+
+    element::keeps!(began, current, last, total);
 }
 
 const HANDLERS: &[Handler<AverageBatchCounter>] = &[

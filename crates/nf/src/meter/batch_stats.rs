@@ -17,7 +17,7 @@
 //! ## See also
 //! AverageBatchCounter, BurstStats
 
-use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, manual};
 use packet::BATCH_CAPACITY;
 
 use super::histogram::Histogram;
@@ -28,6 +28,7 @@ pub static CLASS: Class = Class {
     name: "BatchStats",
     manual: manual!("batch_stats.rs"),
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["median", "average", "dump"]).with_tables(&["meter"])],
     build: |args| {
         args.finish()?;
         Ok(Box::new(BatchStats { sizes: Histogram::new(BATCH_CAPACITY) }))
@@ -49,6 +50,8 @@ impl Element for BatchStats {
             self.sizes.add(batch.len());
         }
     }
+
+    element::keeps!(sizes);
 }
 
 const HANDLERS: &[Handler<BatchStats>] = &[

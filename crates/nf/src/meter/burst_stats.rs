@@ -25,7 +25,7 @@
 //! BatchStats, AggregateIPFlows
 
 use element::effects::Field;
-use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, manual};
 use packet::Annotations;
 
 use super::histogram::Histogram;
@@ -37,6 +37,11 @@ pub static CLASS: Class = Class {
     name: "BurstStats",
     manual: manual!("burst_stats.rs"),
     table: &HANDLERS,
+    state: &[StatePart::kept(
+        "counts",
+        &["most_seen", "most_seen_freq", "max", "count", "nval", "median", "average", "avg", "dump"],
+    )
+    .with_tables(&["meter"])],
     build: |args| {
         args.finish()?;
         Ok(Box::new(BurstStats { lengths: Histogram::new(1023), aggregate: 0, length: 0 }))
@@ -69,6 +74,8 @@ impl Element for BurstStats {
             self.length += 1;
         }
     }
+
+    element::keeps!(lengths, aggregate, length);
 }
 
 const HANDLERS: &[Handler<BurstStats>] = &[

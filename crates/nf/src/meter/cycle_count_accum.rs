@@ -19,7 +19,7 @@
 //! ## See also
 //! SetCycleCount, TimestampAccum
 
-use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, manual};
 
 use super::{PERFCTR_FIELD, cycles_of, metering};
 
@@ -28,6 +28,9 @@ pub static CLASS: Class = Class {
     name: "CycleCountAccum",
     manual: manual!("cycle_count_accum.rs"),
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("counts", &["count", "cycles", "cycles_pp", "zero_count"]).with_tables(&["meter"])
+    ],
     build: |args| {
         args.finish()?;
         Ok(Box::new(CycleCountAccum::default()))
@@ -64,6 +67,8 @@ impl Element for CycleCountAccum {
             }
         }
     }
+
+    element::keeps!(count, cycles, without);
 }
 
 const HANDLERS: &[Handler<CycleCountAccum>] = &[

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 /// The number of times that each value has been added; the value is the index.
+#[derive(Clone)]
 pub(super) struct Histogram {
     counts: Vec<u64>,
 }

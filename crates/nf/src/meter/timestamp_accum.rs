@@ -24,7 +24,7 @@
 
 use element::class::ArgInfo;
 use element::effects::Field;
-use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, StatePart, manual};
 
 use super::metering;
 use crate::script::number::Number;
@@ -36,6 +36,9 @@ pub static CLASS: Class = Class {
     manual: manual!("timestamp_accum.rs"),
     args: &[ArgInfo::keyword("STEADY", "bool", "true")],
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("counts", &["count", "time", "average_time", "min", "max"]).with_tables(&["meter"])
+    ],
     build: |args| {
         args.value::<bool>("STEADY");
         args.finish()?;
@@ -68,6 +71,8 @@ impl Element for TimestampAccum {
             self.count += 1;
         }
     }
+
+    element::keeps!(count, nanos, range);
 }
 
 const HANDLERS: &[Handler<TimestampAccum>] = &[

@@ -55,7 +55,7 @@ use element::args::ElementRef;
 use element::class::{ArgInfo, ConfigurePhase};
 use element::effects::{Action, Depends, Effects, Field, HeaderKind, Target, wire_field};
 use element::{
-    Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Handler, Invalid, Packet, manual,
+    Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Handler, Invalid, Packet, StatePart, manual,
 };
 use wire::checksum::Delta;
 use wire::{FromBytes, ip_protocol, ipv4, tcp};
@@ -82,6 +82,7 @@ pub static CLASS: Class = Class {
     table: &HANDLERS,
     // FTPPortMapper is built before the translators, which look for its service ([`Helps`]).
     phase: ConfigurePhase::Service,
+    state: &[StatePart::kept("counts", &["commands"])],
     samples: &[],
     build,
     ..Class::DEFAULT
@@ -381,6 +382,8 @@ impl Element for FtpPortMapper {
         let mut fates = fates.into_iter();
         crate::editing::each(cx, batch, |_| fates.next().unwrap_or(Ok(())));
     }
+
+    element::keeps!(commands);
 }
 
 const HANDLERS: &[Handler<FtpPortMapper>] = &[Handler::count("commands", |e| e.commands)];

@@ -63,7 +63,7 @@
 //! IPRewriter, ICMPRewriter, ICMPPingResponder, ICMPPingSource
 
 use element::class::ArgInfo;
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::flavour::Flavour;
 use super::plain_policies;
@@ -80,6 +80,11 @@ pub static CLASS: Class = Class {
     manual: manual!("icmp_ping_rewriter.rs"),
     args: &with_common::<5, 12>([seconds("TIMEOUT", "300"), DST_ANNO, SHARING[0], SHARING[1], OTHER_QUERIES]),
     table: &[ONE_TABLE, HANDLERS],
+    state: &[StatePart::kept(
+        "mappings",
+        &["table_size", "nmappings", "size", "patterns", "pattern", "mapping_failures", "table", "mappings"],
+    )
+    .with_tables(&["ends inside", "subscribers"])],
     samples: &[
         "pattern 1.0.0.1 1024-65535# - - 0 1, drop -> 2/2",
         "keep 0 1, TIMEOUT 2, GUARANTEE 0 -> 1/2",

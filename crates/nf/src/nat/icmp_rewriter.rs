@@ -38,7 +38,8 @@ use element::effects::{
     Case, DST_IP, Depends, Effects, Field, Filter, HeaderKind, Predicate, State, Target, wire_field,
 };
 use element::{
-    Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Invalid, Packet, Timestamp, manual,
+    Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Invalid, Packet, StatePart, Timestamp,
+    manual,
 };
 use packet::BATCH_CAPACITY;
 use wire::checksum::Delta;
@@ -64,6 +65,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("DST_ANNO", "bool", "true"),
         ArgInfo::keyword("REPLY_ANNO", "annotation", ""),
     ],
+    state: &[StatePart::kept("mappings of other elements", &[])],
     samples: &[],
     build,
     ..Class::DEFAULT

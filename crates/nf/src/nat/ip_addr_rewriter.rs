@@ -57,7 +57,7 @@
 //! ## See also
 //! IPRewriter, IPAddrPairRewriter, IPRewriterPatterns, StoreIPAddress
 
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::flavour::Flavour;
 use super::plain_policies;
@@ -71,6 +71,10 @@ pub static CLASS: Class = Class {
     manual: manual!("ip_addr_rewriter.rs"),
     args: &with_common::<1, 8>([seconds("TIMEOUT", "7200")]),
     table: &[ONE_TABLE, HANDLERS],
+    state: &[StatePart::kept(
+        "mappings",
+        &["table_size", "nmappings", "size", "patterns", "pattern", "mapping_failures", "table", "mappings"],
+    )],
     samples: &["pattern 1.0.0.1-1.0.0.9# - 0 1, drop -> 2/2", "keep 0 0, GUARANTEE 0, TIMEOUT 2, CAPACITY 2"],
     build: |args| {
         let policies = plain_policies(args);

@@ -92,7 +92,7 @@
 //! TCPRewriter, UDPRewriter, IPAddrRewriter, IPAddrPairRewriter, IPRewriterPatterns, RoundRobinIPMapper,
 //! ICMPRewriter, ICMPPingRewriter, FTPPortMapper
 
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::flavour::Flavour;
 use super::rewriter::{self, *};
@@ -119,6 +119,22 @@ pub static CLASS: Class = Class {
         INDEPENDENT_FILTERING,
     ]),
     table: &[TWO_TABLES, HANDLERS],
+    state: &[StatePart::kept(
+        "mappings",
+        &[
+            "table_size",
+            "nmappings",
+            "size",
+            "patterns",
+            "pattern",
+            "mapping_failures",
+            "tcp_table",
+            "udp_table",
+            "tcp_mappings",
+            "udp_mappings",
+        ],
+    )
+    .with_tables(&["ends inside", "subscribers"])],
     samples: &[
         "pattern 1.0.0.1 1024-65535 - - 0 1, drop, INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true,
             SUBSCRIBER_CAPACITY 3 -> 2/2",

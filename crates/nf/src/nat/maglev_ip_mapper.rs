@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use element::args::{ArgType, Args};
 use element::class::{ArgInfo, ConfigurePhase};
-use element::{Class, Cx, Effects, Element, Handler, Invalid, manual};
+use element::{Class, Cx, Effects, Element, Handler, Invalid, StatePart, manual};
 
 use super::mapper::{self, Choice, Mapper};
 use crate::balance::maglev::{Maglev, places};
@@ -52,6 +52,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::rest("PATTERN", "pattern"), ArgInfo::keyword("CST_BUCKETS", "unsigned", "65537")],
     table: &HANDLERS,
     phase: ConfigurePhase::Service,
+    state: &[StatePart::kept("inactive servers", &["servers", "nb_active_servers"])],
     samples: &["- - 10.0.0.1 80 0 1, - - 10.0.0.2 80 0 1"],
     build,
     ..Class::DEFAULT

@@ -502,11 +502,13 @@ impl Element for Rewriter {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(Kept(locked(&self.home.store).take(self.home.owner))))
+        let mut store = locked(&self.home.store);
+        let failures = store.tallies(self.home.owner).iter().map(|tally| tally.failures).collect();
+        Some(Box::new(Kept { mappings: store.take(self.home.owner), failures }))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let Kept(mappings) = *state.downcast().map_err(|_| "not the state of a translator")?;
+        let Kept { mappings, failures } = *state.downcast().map_err(|_| "not the state of a translator")?;
         let mut store = locked(&self.home.store);
         for written in &mappings {
             let exist = written.outputs.iter().all(|&output| usize::from(output) < self.desk.outputs);
@@ -515,6 +517,9 @@ impl Element for Rewriter {
             }
         }
         store.shrink_to_capacity(cx.now());
+        for (input, failures) in (0..).zip(failures) {
+            store.count_failures(self.home.owner, input, failures);
+        }
         Ok(())
     }
 }
@@ -569,4 +574,8 @@ fn part(capacity: i32, (worker, workers): (usize, usize)) -> i32 {
 }
 
 /// The mappings that a replaced translator hands to its successor when the configuration changes.
-struct Kept(Vec<Written>);
+struct Kept {
+    mappings: Vec<Written>,
+    /// The number of failures of each input.
+    failures: Vec<u64>,
+}

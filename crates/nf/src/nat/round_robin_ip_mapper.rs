@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use element::class::{ArgInfo, ConfigurePhase};
-use element::{Class, Cx, Effects, Element, manual};
+use element::{Class, Cx, Effects, Element, StatePart, manual};
 
 use super::mapper::{self, Choice, Mapper};
 
@@ -36,6 +36,7 @@ pub static CLASS: Class = Class {
     manual: manual!("round_robin_ip_mapper.rs"),
     args: &[ArgInfo::rest("PATTERN", "pattern")],
     phase: ConfigurePhase::Service,
+    state: &[StatePart::kept("turn", &[])],
     samples: &["- - 10.0.0.1 80 0 1, - - 10.0.0.2 80 0 1"],
     build: |args| {
         let texts = args.rest();

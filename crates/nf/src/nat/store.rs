@@ -316,6 +316,13 @@ impl Store {
         }
     }
 
+    /// Adds failures that an input had at the element which this owner replaces.
+    pub(super) fn count_failures(&mut self, owner: u16, input: u16, failures: u64) {
+        if let Some(tally) = self.tally(owner, input) {
+            tally.failures += failures;
+        }
+    }
+
     fn tally(&mut self, owner: u16, input: u16) -> Option<&mut Tally> {
         self.owners.get_mut(usize::from(owner))?.inputs.get_mut(usize::from(input))
     }

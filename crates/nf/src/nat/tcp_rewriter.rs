@@ -90,7 +90,7 @@
 //! ## See also
 //! IPRewriter, UDPRewriter, IPRewriterPatterns, RoundRobinIPMapper, FTPPortMapper
 
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::flavour::Flavour;
 use super::rewriter::{self, *};
@@ -115,6 +115,10 @@ pub static CLASS: Class = Class {
         HANDLE_MIGRATION,
     ]),
     table: &[LOOKUP, ONE_TABLE, HANDLERS],
+    state: &[StatePart::kept(
+        "mappings",
+        &["table_size", "nmappings", "size", "patterns", "pattern", "mapping_failures", "table", "mappings"],
+    )],
     samples: &[
         "pattern 1.0.0.1 1024-65535? - - 0 1, pass 0 -> 2/2",
         "keep 0 0, TCP_GUARANTEE 0, TCP_NODATA_TIMEOUT 3",

@@ -88,7 +88,7 @@
 //! ## See also
 //! IPRewriter, TCPRewriter, IPRewriterPatterns, RoundRobinIPMapper
 
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::flavour::Flavour;
 use super::rewriter::{self, *};
@@ -113,6 +113,10 @@ pub static CLASS: Class = Class {
         HANDLE_MIGRATION,
     ]),
     table: &[ONE_TABLE, HANDLERS],
+    state: &[StatePart::kept(
+        "mappings",
+        &["table_size", "nmappings", "size", "patterns", "pattern", "mapping_failures", "table", "mappings"],
+    )],
     samples: &["pattern 1.0.0.1 1024-65535 - - 0 1, drop -> 2/2", "keep 0 0, UDP_GUARANTEE 0, TIMEOUT 3"],
     build: |args| {
         args.value::<bool>(HANDLE_MIGRATION.name);

@@ -61,7 +61,9 @@ use element::effects::{
     Action, Case, DST_IP6, Depends, Emit, Field, Filter, HeaderKind, Hold, Number, Order, Predicate, State,
     StateAccess, Target, Value, wire_field,
 };
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
+use element::{
+    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Timestamp, manual,
+};
 use packet::Annotations;
 use wire::icmpv6::kind;
 use wire::neighbor::{Message, flag, multicast_mac, option, solicited_node};
@@ -91,6 +93,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("UNSOLICITED", "bool", "false"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("neighbour cache", &["table"]), StatePart::kept("counts", &["stats"])],
     samples: &[
         "2001:db8::1, 2:0:0:0:0:1",
         "2001:db8::1, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 0, CAPACITY 4, ENTRY_CAPACITY 3 -> 2/2",

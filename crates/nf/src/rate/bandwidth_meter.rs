@@ -27,7 +27,7 @@
 use element::args::{ArgType, Bandwidth};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Predicate, Support, Target};
-use element::{Args, Batch, Class, Cx, Effects, Element, Handler, Invalid, manual};
+use element::{Args, Batch, Class, Cx, Effects, Element, Handler, Invalid, StatePart, manual};
 
 use crate::ewma::{FREQUENCY, Rate};
 use crate::fixed;
@@ -42,6 +42,7 @@ pub static CLASS: Class = Class {
     manual: manual!("bandwidth_meter.rs"),
     args: ARGS,
     table: &HANDLERS,
+    state: &[StatePart::kept("rate", &["rate"])],
     samples: &["1kBps -> 1/2", "100Bps, 1MBps -> 1/3"],
     build: |args| build(args, true),
     ..Class::DEFAULT
@@ -117,6 +118,8 @@ impl Element for Meter {
             Fate::Output(meters.iter().take_while(|&&meter| average.average() >= meter).count())
         })
     }
+
+    element::keeps!(average);
 }
 
 pub(super) const HANDLERS: &[Handler<Meter>] = &[

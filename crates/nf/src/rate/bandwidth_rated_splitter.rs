@@ -24,7 +24,7 @@
 //! RatedSplitter, BandwidthMeter, BandwidthShaper, BandwidthRatedUnqueue
 
 use element::class::ArgInfo;
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::limit::Limit;
 use super::rated_splitter::RatedSplitter;
@@ -41,6 +41,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("BURST_BYTES", "unsigned", ""),
     ],
     table: &super::rated_splitter::HANDLERS,
+    state: &[StatePart::kept("rate", &[])],
     samples: &["1kBps -> 1/2", "100000Bps, BURST_BYTES 10"],
     reconfigures: true,
     build: |args| {

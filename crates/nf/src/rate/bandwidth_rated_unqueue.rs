@@ -29,7 +29,7 @@
 //! RatedUnqueue, Unqueue, BandwidthShaper, BandwidthRatedSplitter
 
 use element::class::{ArgInfo, Notes};
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::limit::Limit;
 use super::rated_unqueue::{HANDLERS, RatedUnqueue};
@@ -48,6 +48,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("LINK_RATE", "bool", "false"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("rate", &[]), StatePart::kept("counts", &["calls"])],
     samples: &["1Gbps", "1MBps, BURST_BYTES 100, LINK_RATE true, EXTRA_LENGTH true"],
     reconfigures: true,
     build: |args| {

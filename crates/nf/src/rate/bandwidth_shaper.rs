@@ -24,7 +24,7 @@
 
 use element::args::Bandwidth;
 use element::class::{ArgInfo, Notes};
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::shaper::{HANDLERS, Shaper};
 
@@ -37,6 +37,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::required("RATE", "bandwidth")],
     table: &HANDLERS,
     notes: Notes { signals_packets: true, ..Notes::NONE },
+    state: &[StatePart::kept("rate", &[])],
     samples: &["100MBps"],
     reconfigures: true,
     build: |args| {

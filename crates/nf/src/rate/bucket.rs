@@ -9,6 +9,7 @@ const TOKEN: u128 = 1_000_000_000;
 
 /// A token bucket: tokens arrive at `rate` per second until the bucket holds `capacity` tokens. The level
 /// is counted in units of 1 / `TOKEN` of a token.
+#[derive(Clone)]
 pub(crate) struct Bucket {
     rate: u64,
     capacity: u64,
@@ -34,6 +35,12 @@ impl Bucket {
         // A level is at most 2^64 tokens of 2^30 units; dividing first keeps the product in range.
         self.level = (self.level / before).saturating_mul(u128::from(capacity));
         (self.rate, self.capacity) = (rate, capacity);
+    }
+
+    /// Continues with the tokens of the bucket of another element, up to the capacity of this bucket.
+    pub(crate) fn go_on(&mut self, before: &Bucket) {
+        self.level = before.level.min(u128::from(self.capacity) * TOKEN);
+        self.filled_at = before.filled_at;
     }
 
     /// Adds the tokens that have arrived since the last call, up to the capacity. Returns the number of

@@ -19,7 +19,7 @@
 //! TimedUnqueue
 
 use element::class::{ArgInfo, Notes};
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::timed_unqueue::build;
 
@@ -30,6 +30,7 @@ pub static CLASS: Class = Class {
     manual: manual!("burster.rs"),
     notes: Notes::TASK,
     args: &[ArgInfo::required("INTERVAL", "seconds"), ArgInfo::positional("BURST", "int", "8")],
+    state: &[StatePart::kept("rate", &[])],
     samples: &["1ms"],
     build,
     ..Class::DEFAULT

@@ -34,7 +34,7 @@ use element::args::{Raw, Scope, read_value};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Predicate, Target};
 use element::{
-    Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual,
+    Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Timestamp, manual,
 };
 use packet::Annotations;
 
@@ -53,6 +53,10 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("QUEUES", "elements", ""),
     ],
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("control", &[]).with_tables(&["time above the target"]),
+        StatePart::kept("counts", &["drops", "stats"]),
+    ],
     samples: &["", "1us, 2us"],
     build: |args| {
         let texts = ["TARGET", "INTERVAL"].map(|name| args.value(name)).map(|Raw(text)| text);
@@ -79,7 +83,7 @@ pub static CLASS: Class = Class {
 };
 
 /// The state of CoDel's control loop (RFC 8289, section 5).
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Control {
     /// The end of the interval that began with the first wait at or above the target. Packets may be
     /// dropped from that time on. `None` after a wait below the target, and while there are no packets.
@@ -209,6 +213,8 @@ impl Element for CoDel {
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
         collect(cx, max, |cx| self.next_packet(cx))
     }
+
+    element::keeps!(control, drops);
 }
 
 const HANDLERS: &[Handler<CoDel>] = &[

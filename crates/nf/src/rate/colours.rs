@@ -10,6 +10,7 @@ use element::effects::{
 use element::{
     Base, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, WholeLengths,
 };
+use std::any::Any;
 use wire::ipv6;
 
 use super::limit::parse_rate;
@@ -53,6 +54,11 @@ impl Ticks {
         Ticks { rate, rest: 0, at: None }
     }
 
+    /// Continues with the fraction of a token that has arrived at another element.
+    pub(super) fn go_on(&mut self, before: &Ticks) {
+        (self.rest, self.at) = (before.rest, before.at);
+    }
+
     /// Returns the number of whole tokens that have arrived since the last call; 0 on the first call, and
     /// if the clock has gone back.
     #[inline]
@@ -71,6 +77,9 @@ impl Ticks {
 
 /// A rule that determines the colours of packets.
 pub(super) trait Marker: Clone + Send + 'static {
+    /// Continues with the tokens of another marker, up to the sizes of this marker's buckets.
+    fn go_on(&mut self, before: &Self);
+
     /// Adds the tokens that have arrived until `now`.
     fn refill(&mut self, now: Timestamp);
 
@@ -210,6 +219,17 @@ impl<M: Marker> Element for Painter<M> {
             },
             |packet, colour| cx.emit_one(colour as usize, packet, DropReason::OverRate),
         );
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new((self.marker.clone(), self.counts)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let before: M;
+        (before, self.counts) = *state.downcast().map_err(|_| "the state of another class")?;
+        self.marker.go_on(&before);
+        Ok(())
     }
 }
 

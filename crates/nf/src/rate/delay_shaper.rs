@@ -23,7 +23,7 @@
 //! BandwidthShaper, DelayUnqueue, SetTimestamp
 
 use element::class::{ArgInfo, Notes};
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::delay_unqueue::Delay;
 
@@ -35,6 +35,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::required("DELAY", "seconds")],
     table: &super::delay_unqueue::HANDLERS,
     notes: Notes { signals_packets: true, ..Notes::NONE },
+    state: &[StatePart::kept("packets", &[])],
     samples: &["1ms"],
     build: |args| {
         let delay = args.required("DELAY");

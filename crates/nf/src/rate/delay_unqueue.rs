@@ -25,7 +25,10 @@
 use element::args::parse_seconds;
 use element::class::{ArgInfo, Notes};
 use element::effects::{Action, Case, Depends, Field, Filter, Hold, Target, Value};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Signal, Timestamp, manual};
+use element::{
+    Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Signal, StatePart, Timestamp, manual,
+};
+use std::any::Any;
 
 use crate::schedule::{collect, pull_one};
 
@@ -37,6 +40,7 @@ pub static CLASS: Class = Class {
     notes: Notes::TASK,
     args: &[ArgInfo::required("DELAY", "seconds")],
     table: &HANDLERS,
+    state: &[StatePart::kept("packets", &[])],
     samples: &["1ms"],
     build: |args| {
         let delay = args.required("DELAY");
@@ -150,6 +154,15 @@ impl Element for Delay {
 
     fn held(&self) -> usize {
         usize::from(self.waiting.is_some())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.waiting.take()))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        self.waiting = *state.downcast().map_err(|_| "the state of another class")?;
+        Ok(())
     }
 }
 

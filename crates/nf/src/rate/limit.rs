@@ -80,6 +80,16 @@ impl Limit {
         self.bucket.change(rate, tokens);
     }
 
+    /// Returns a copy of the bucket, for [`go_on`](Self::go_on).
+    pub(super) fn bucket(&self) -> Bucket {
+        self.bucket.clone()
+    }
+
+    /// Continues with the tokens of the bucket of another element, up to the size of this element's bucket.
+    pub(super) fn go_on(&mut self, bucket: &Bucket) {
+        self.bucket.go_on(bucket);
+    }
+
     /// Adds the tokens that have arrived until `now` to the bucket.
     pub(super) fn fill(&mut self, now: Timestamp) {
         self.bucket.fill(now);

@@ -27,13 +27,14 @@
 //! ## See also
 //! DelayUnqueue, Queue, Unqueue, RatedUnqueue, BandwidthRatedUnqueue, DelayShaper, SetTimestamp
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use element::args::{ArgType, Bandwidth, parse_seconds};
 use element::class::{ArgInfo, Notes};
 use element::effects::{Action, Case, Depends, EXTRA_LENGTH, Field, Filter, Hold, Target, Value};
-use element::{Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
+use element::{Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Timestamp, manual};
 use packet::Annotations;
 
 use crate::schedule::pull_one;
@@ -47,6 +48,7 @@ pub static CLASS: Class = Class {
     notes: Notes::TASK,
     args: &[ArgInfo::required("LATENCY", "seconds"), ArgInfo::required("BANDWIDTH", "bandwidth")],
     table: &HANDLERS,
+    state: &[StatePart::kept("packets", &["size"]).with_tables(&["link"])],
     samples: &["1ms, 100Mbps", "10us, 0"],
     build: |args| {
         let latency: Timestamp = args.required("LATENCY");
@@ -181,6 +183,16 @@ impl Element for LinkUnqueue {
 
     fn held(&self) -> usize {
         self.link.len()
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new((std::mem::take(&mut self.link), self.back_to_back)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        (self.link, self.back_to_back) = *state.downcast().map_err(|_| "the state of another class")?;
+        self.occupancy.set(self.link.len());
+        Ok(())
     }
 }
 

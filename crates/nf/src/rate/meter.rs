@@ -24,7 +24,7 @@
 //! ## See also
 //! BandwidthMeter, RatedSplitter, Shaper, BandwidthShaper, RatedUnqueue, BandwidthRatedUnqueue
 
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::bandwidth_meter::{ARGS, HANDLERS, build};
 
@@ -36,6 +36,7 @@ pub static CLASS: Class = Class {
     manual: manual!("meter.rs"),
     args: ARGS,
     table: &HANDLERS,
+    state: &[StatePart::kept("rate", &["rate"])],
     samples: &["1000 -> 1/2"],
     build: |args| build(args, false),
     ..Class::DEFAULT

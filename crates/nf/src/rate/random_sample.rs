@@ -25,14 +25,12 @@
 //! ## See also
 //! RandomBitErrors
 
+use crate::editing::aside;
+use crate::fixed;
 use element::args::parse_real;
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Predicate, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
-use std::any::Any;
-
-use crate::editing::aside;
-use crate::fixed;
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart, manual};
 
 /// The element class `RandomSample`.
 pub static CLASS: Class = Class {
@@ -47,6 +45,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["drops"])],
     samples: &["0.5", "DROP 0.25 -> 1/2", "0, ACTIVE false"],
     reconfigures: true,
     build: |args| {
@@ -104,14 +103,7 @@ impl Element for RandomSample {
         );
     }
 
-    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(self.drops))
-    }
-
-    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        self.drops = *state.downcast().map_err(|_| "not a count")?;
-        Ok(())
-    }
+    element::keeps!(drops);
 }
 
 const HANDLERS: &[Handler<RandomSample>] = &[

@@ -24,8 +24,10 @@
 //! BandwidthRatedSplitter, Meter, Shaper, RatedUnqueue
 
 use element::effects::{Case, Depends, Filter, Predicate, Support, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart, manual};
+use std::any::Any;
 
+use super::bucket::Bucket;
 use super::limit::{Limit, PACKET_ARGS};
 use crate::editing::aside;
 use crate::rate::RATE;
@@ -38,6 +40,7 @@ pub static CLASS: Class = Class {
     manual: manual!("rated_splitter.rs"),
     args: PACKET_ARGS,
     table: &HANDLERS,
+    state: &[StatePart::kept("rate", &[])],
     samples: &["1000", "1000 -> 1/2", "0"],
     reconfigures: true,
     build: |args| {
@@ -78,6 +81,16 @@ impl Element for RatedSplitter {
             },
             |packet, reason| cx.emit_one(1, packet, reason),
         );
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.limit.bucket()))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let bucket: Bucket = *state.downcast().map_err(|_| "the state of another class")?;
+        self.limit.go_on(&bucket);
+        Ok(())
     }
 }
 

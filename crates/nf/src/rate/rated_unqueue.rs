@@ -29,9 +29,11 @@
 use element::args::parse_bool;
 use element::class::Notes;
 use element::effects::{Depends, Support};
-use element::{Class, Cx, Effects, Element, Handler, manual};
+use element::{Class, Cx, Effects, Element, Handler, StatePart, manual};
 use packet::BATCH_CAPACITY;
+use std::any::Any;
 
+use super::bucket::Bucket;
 use super::limit::{Limit, PACKET_ARGS};
 use crate::rate::RATE;
 
@@ -43,6 +45,7 @@ pub static CLASS: Class = Class {
     notes: Notes::TASK,
     args: PACKET_ARGS,
     table: &HANDLERS,
+    state: &[StatePart::kept("rate", &[]), StatePart::kept("counts", &["calls"])],
     samples: &["1000000", "5000, BURST_SIZE 3", "0"],
     reconfigures: true,
     build: |args| {
@@ -126,6 +129,19 @@ impl Element for RatedUnqueue {
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
         cx.schedule();
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let counts = [self.calls, self.empty_runs, self.pushes, self.failed_pulls, self.packets];
+        Some(Box::new((self.limit.bucket(), counts)))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let bucket: Bucket;
+        (bucket, [self.calls, self.empty_runs, self.pushes, self.failed_pulls, self.packets]) =
+            *state.downcast().map_err(|_| "the state of another class")?;
+        self.limit.go_on(&bucket);
+        Ok(())
     }
 }
 

@@ -38,7 +38,7 @@ use std::any::Any;
 use element::args::{ArgType, Raw};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Predicate, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Timestamp, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart, Timestamp, manual};
 use packet::BATCH_CAPACITY;
 
 use crate::editing::aside;
@@ -60,6 +60,10 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("GENTLE", "bool", "true"),
     ],
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("average length", &["avg_queue_size"]),
+        StatePart::kept("counts", &["drops", "stats"]),
+    ],
     samples: &["5, 50, 0.5", "5, 20, 1, STABILITY 0 -> 1/2", "0, 5, 0.02, GENTLE false"],
     reconfigures: true,
     build: |args| {
@@ -251,12 +255,14 @@ impl Element for Red {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(self.average))
+        Some(Box::new((self.average, self.count, self.random, self.drops)))
     }
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let state: Average = *state.downcast().map_err(|_| "not the state of a RED")?;
-        self.average = Average { stability: self.average.stability, ..state };
+        let before: Average;
+        (before, self.count, self.random, self.drops) =
+            *state.downcast().map_err(|_| "the state of another class")?;
+        self.average = Average { stability: self.average.stability, ..before };
         Ok(())
     }
 }

@@ -29,7 +29,8 @@
 
 use element::class::{ArgInfo, Notes};
 use element::effects::{Depends, Field, Support};
-use element::{Args, Batch, Class, Cx, Effects, Element, Handler, Signal, Timestamp, manual};
+use element::{Args, Batch, Class, Cx, Effects, Element, Handler, Signal, StatePart, Timestamp, manual};
+use std::any::Any;
 
 use super::limit::parse_rate;
 use crate::fixed::show_bandwidth;
@@ -45,6 +46,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::required("RATE", "unsigned")],
     table: &HANDLERS,
     notes: Notes { signals_packets: true, ..Notes::NONE },
+    state: &[StatePart::kept("rate", &[])],
     samples: &["100000", "1000 -> 1/2"],
     reconfigures: true,
     build: |args| {
@@ -59,6 +61,7 @@ const SECOND: i128 = 1_000_000_000;
 
 /// A limiter that spaces packets or bytes evenly within each second (Click's GapRate). The rate is in
 /// packets or bytes per second.
+#[derive(Clone, Copy)]
 struct Gaps {
     rate: u64,
     /// The second of the last call of `allow`; `None` before the first call.
@@ -185,6 +188,18 @@ impl Element for Shaper {
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
         cx.set_signal(Signal::Packets, true);
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.gaps))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let gaps: Gaps = *state.downcast().map_err(|_| "the state of another class")?;
+        if gaps.rate == self.gaps.rate {
+            self.gaps = gaps;
+        }
+        Ok(())
     }
 }
 

@@ -53,7 +53,7 @@
 
 use element::args::Bandwidth;
 use element::class::{ArgInfo, join};
-use element::{Class, Handler, Timestamp, manual};
+use element::{Class, Handler, StatePart, Timestamp, manual};
 
 use super::colours::{COMMON, Colour, Marker, Painter, Ticks, build};
 use crate::fixed::show_bandwidth;
@@ -75,6 +75,10 @@ pub static CLASS: Class = Class {
     manual: manual!("sr_tcm.rs"),
     args: &ARGS,
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("tokens", &["tokens"]),
+        StatePart::kept("counts", &["green", "yellow", "red", "green_bytes", "yellow_bytes", "red_bytes"]),
+    ],
     samples: &[
         "1kBps, 200, 300 -> 1/3",
         "1MBps, 100, 0 -> 1/2",
@@ -106,6 +110,11 @@ impl SingleRate {
 }
 
 impl Marker for SingleRate {
+    fn go_on(&mut self, before: &SingleRate) {
+        self.ticks.go_on(&before.ticks);
+        self.tokens = (before.tokens.0.min(self.sizes.0), before.tokens.1.min(self.sizes.1));
+    }
+
     #[inline]
     fn refill(&mut self, now: Timestamp) {
         let came = self.ticks.take(now);

@@ -21,7 +21,7 @@
 use element::args::parse_seconds;
 use element::class::ArgInfo;
 use element::effects::Depends;
-use element::{Class, Cx, DropReason, Effects, Element, Handler, Timestamp, manual};
+use element::{Class, Cx, DropReason, Effects, Element, Handler, StatePart, Timestamp, manual};
 
 /// The element class `TimedSink`.
 pub static CLASS: Class = Class {
@@ -31,6 +31,7 @@ pub static CLASS: Class = Class {
     manual: manual!("timed_sink.rs"),
     args: &[ArgInfo::positional("INTERVAL", "seconds", "0.5")],
     table: &HANDLERS,
+    state: &[StatePart::lost("interval", "a new interval begins with the reload", &[])],
     samples: &[],
     build: |args| {
         let interval = args.value::<Timestamp>("INTERVAL");

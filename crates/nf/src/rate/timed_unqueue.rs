@@ -22,8 +22,9 @@
 use crate::rate::RATE;
 use element::class::{ArgInfo, Notes};
 use element::effects::Depends;
-use element::{Args, Class, Cx, Effects, Element, Invalid, Timestamp, manual};
+use element::{Args, Class, Cx, Effects, Element, Invalid, StatePart, Timestamp, manual};
 use packet::BATCH_CAPACITY;
+use std::any::Any;
 
 /// The element class `TimedUnqueue`.
 pub static CLASS: Class = Class {
@@ -32,6 +33,7 @@ pub static CLASS: Class = Class {
     manual: manual!("timed_unqueue.rs"),
     notes: Notes::TASK,
     args: &[ArgInfo::required("INTERVAL", "seconds"), ArgInfo::positional("BURST", "int", "1")],
+    state: &[StatePart::kept("rate", &[])],
     samples: &["1ms", "1ms, 300"],
     build,
     ..Class::DEFAULT
@@ -100,5 +102,17 @@ impl Element for TimedUnqueue {
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
         self.waiting = false;
         cx.schedule();
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new((self.last, self.waiting)))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        (self.last, self.waiting) = *state.downcast().map_err(|_| "the state of another class")?;
+        if let Some(next) = self.last.filter(|_| self.waiting) {
+            cx.set_timer(0, next);
+        }
+        Ok(())
     }
 }

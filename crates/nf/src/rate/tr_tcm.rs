@@ -50,7 +50,7 @@
 
 use element::args::Bandwidth;
 use element::class::{ArgInfo, join};
-use element::{Class, Handler, Timestamp, manual};
+use element::{Class, Handler, StatePart, Timestamp, manual};
 
 use super::colours::{COMMON, Colour, Marker, Painter, Ticks, build};
 use crate::fixed::show_bandwidth;
@@ -73,6 +73,10 @@ pub static CLASS: Class = Class {
     manual: manual!("tr_tcm.rs"),
     args: &ARGS,
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("tokens", &["tokens"]),
+        StatePart::kept("counts", &["green", "yellow", "red", "green_bytes", "yellow_bytes", "red_bytes"]),
+    ],
     samples: &[
         "1kBps, 200, 2kBps, 400 -> 1/3",
         "1kBps, 200, 2kBps, 400 -> 1/2",
@@ -120,6 +124,14 @@ impl TwoRate {
 }
 
 impl Marker for TwoRate {
+    fn go_on(&mut self, before: &TwoRate) {
+        let buckets = [(&mut self.committed, &before.committed), (&mut self.peak, &before.peak)];
+        for (bucket, before) in buckets {
+            bucket.ticks.go_on(&before.ticks);
+            bucket.tokens = before.tokens.min(bucket.size);
+        }
+    }
+
     #[inline]
     fn refill(&mut self, now: Timestamp) {
         self.committed.refill(now);

@@ -137,7 +137,9 @@ use std::sync::Arc;
 
 use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Depends, Filter, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, PlannedCall, manual};
+use element::{
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, PlannedCall, StatePart, manual,
+};
 
 use calls::TABLES;
 use program::{Kind, Program};
@@ -147,6 +149,7 @@ use run::{Activation, Frame, Outcome, TIMER};
 pub static CLASS: Class = Class {
     name: "Script",
     manual: manual!("mod.rs"),
+    state: &[StatePart::lost("variables", "a script starts again", &["run"])],
     samples: &["TYPE PASSIVE, return $(add 1 2)", "return $input -> 1/2", "TYPE PROXY, returnq $0"],
     build: |args| build(args, Kind::Active),
     ..TEMPLATE

@@ -38,7 +38,7 @@
 //! InfiniteSource, RatedSource
 
 use element::class::ArgInfo;
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::fast_flows::{COMMON, FastFlows, Kind, flow_args};
 
@@ -47,6 +47,7 @@ pub static CLASS: Class = Class {
     name: "FastTCPFlows",
     manual: manual!("fast_tcp_flows.rs"),
     args: ARGS,
+    state: &[StatePart::lost("flows", "the source begins again with new flows", &["count"])],
     samples: &["0, 100, 60, 0:1:2:3:4:5, 10.0.0.1, 6:7:8:9:a:b, 10.0.0.2, 10, 5"],
     build: |args| FastFlows::build(args, Kind::Tcp),
     ..COMMON

@@ -37,7 +37,7 @@
 //! InfiniteSource, RatedSource
 
 use element::class::ArgInfo;
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::fast_flows::{COMMON, DSTETH, DSTIP, FastFlows, Kind, LENGTH, LIMIT, RATE, SRCETH, SRCIP};
 
@@ -46,6 +46,7 @@ pub static CLASS: Class = Class {
     name: "FastUDPSource",
     manual: manual!("fast_udp_source.rs"),
     args: ARGS,
+    state: &[StatePart::lost("flows", "the source begins again with new flows", &["count"])],
     samples: &["0, 100, 60, 0:1:2:3:4:5, 10.0.0.1, 1234, 6:7:8:9:a:b, 10.0.0.2, 1234"],
     build: |args| FastFlows::build(args, Kind::UdpInterval),
     ..COMMON

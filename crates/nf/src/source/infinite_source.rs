@@ -35,11 +35,13 @@
 
 use element::args::{ArgType, parse_bool};
 use element::class::{ArgInfo, Notes, Task};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Signal, manual};
+use element::{
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Signal, StatePart, manual,
+};
 use packet::BATCH_CAPACITY;
 use std::any::Any;
 
-use super::{AtEnd, DEFAULT_DATA, Data, count_on, limit_of, show_limit};
+use super::{AtEnd, DEFAULT_DATA, Data, limit_of, rest_if, show_limit};
 
 /// The element class `InfiniteSource`.
 pub static CLASS: Class = Class {
@@ -60,6 +62,7 @@ pub static CLASS: Class = Class {
     ],
     table: &HANDLERS,
     notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
+    state: &[StatePart::kept("counts", &["count"])],
     samples: &["LIMIT 50", "LIMIT 40, LENGTH 5000, BURST 7"],
     reconfigures: true,
     build: |args| {
@@ -204,11 +207,13 @@ impl Element for InfiniteSource {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(self.count))
+        Some(Box::new((self.count, self.end.done)))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        self.count = count_on(cx, state, self.limit)?;
+        (self.count, self.end.done) = *state.downcast().map_err(|_| "the state of another class")?;
+        self.start(cx);
+        rest_if(cx, self.end.done);
         Ok(())
     }
 }

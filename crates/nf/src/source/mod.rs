@@ -10,7 +10,6 @@ pub mod rated_source;
 pub mod replay_unqueue;
 pub mod timed_source;
 
-use std::any::Any;
 use std::sync::Arc;
 
 use element::args::{Bytes, Raw};
@@ -141,12 +140,9 @@ fn show_limit(limit: u64) -> String {
     i64::try_from(limit).unwrap_or(-1).to_string()
 }
 
-/// Returns the number of packets that the replaced source had made, from its `state`, for the source that
-/// continues in its place. If the number has reached `limit`, the task is unscheduled.
-fn count_on(cx: &mut Cx<'_>, state: Box<dyn Any + Send>, limit: u64) -> Result<u64, String> {
-    let count: u64 = *state.downcast().map_err(|_| "not the count of a source")?;
-    if count >= limit {
+/// Unschedules the task of a push source that continues for a source which had reached the limit.
+fn rest_if(cx: &mut Cx<'_>, is_done: bool) {
+    if is_done && cx.graph().output_is_push(0) {
         cx.unschedule();
     }
-    Ok(count)
 }

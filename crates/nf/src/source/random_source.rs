@@ -27,7 +27,7 @@
 //! InfiniteSource
 
 use element::class::{ArgInfo, Notes, Task};
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::infinite_source::{OF_RANDOM, build_random};
 
@@ -47,6 +47,7 @@ pub static CLASS: Class = Class {
     ],
     table: &OF_RANDOM,
     notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
+    state: &[StatePart::kept("counts", &["count"])],
     samples: &["64, LIMIT 50"],
     build: build_random,
     ..Class::DEFAULT

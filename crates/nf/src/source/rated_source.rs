@@ -36,12 +36,12 @@
 
 use element::args::{ArgType, Bandwidth, parse_bool};
 use element::class::{ArgInfo, Notes, Task};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Signal, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Signal, StatePart, manual};
 use std::any::Any;
 
 use crate::rate::bucket::Bucket;
 
-use super::{AtEnd, DEFAULT_DATA, Data, count_on, limit_of, show_limit};
+use super::{AtEnd, DEFAULT_DATA, Data, limit_of, rest_if, show_limit};
 
 /// The element class `RatedSource`.
 pub static CLASS: Class = Class {
@@ -62,6 +62,7 @@ pub static CLASS: Class = Class {
     ],
     table: &HANDLERS,
     notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
+    state: &[StatePart::kept("counts", &["count"]), StatePart::kept("rate", &[])],
     samples: &["RATE 1000000, LIMIT 50"],
     reconfigures: true,
     build: |args| {
@@ -191,11 +192,15 @@ impl Element for RatedSource {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(self.count))
+        Some(Box::new((self.count, self.end.done, self.bucket.clone())))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        self.count = count_on(cx, state, self.limit)?;
+        let bucket: Bucket;
+        (self.count, self.end.done, bucket) = *state.downcast().map_err(|_| "the state of another class")?;
+        self.bucket.go_on(&bucket);
+        self.start(cx);
+        rest_if(cx, self.end.done);
         Ok(())
     }
 }

@@ -5,6 +5,9 @@
 //! input's number. The packets are lent, not copied: changes by downstream elements are undone before the
 //! next round.
 //!
+//! A reload keeps the packets and the position. It drops the packets if the elements of the new configuration
+//! change other parts of packets, because these changes could not be undone.
+//!
 //! ## Usage
 //! `ReplayUnqueue([KEYWORDS])`
 //!
@@ -40,8 +43,9 @@
 use element::args::{ArgType, parse_bool};
 use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Depends, Field, Filter, Hold, Order, Predicate, Target};
-use element::{Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
-use packet::{BATCH_CAPACITY, Store};
+use element::{Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Timestamp, manual};
+use packet::{BATCH_CAPACITY, Restore, Store};
+use std::any::Any;
 
 use super::limit_of;
 use crate::memory::reserved;
@@ -68,26 +72,26 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("VERBOSE", "bool", "false"),
     ],
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("packets", &["loaded"]),
+        StatePart::kept("counts", &["count", "stop", "active"]),
+    ],
     samples: &["STOP 3", "STOP 2, BURST 5 -> 2/2"],
     build: |args| {
         for name in ["USE_SIGNAL", "QUICK_CLONE", "FREEONTERMINATE"] {
             args.value::<bool>(name);
         }
+        let rounds = args.value("STOP");
         let replay = ReplayUnqueue {
-            rounds: args.value::<i64>("STOP"),
+            all_rounds: rounds,
+            rounds,
             stop_time: args.value("STOP_TIME"),
             most: limit_of(args.value("LIMIT")),
             burst: args.value::<usize>("BURST").clamp(1, BATCH_CAPACITY),
             active: args.value("ACTIVE"),
             timing: args.value::<u32>("TIMING"),
             verbose: args.value("VERBOSE"),
-            incoming: (0..args.inputs()).map(|_| Vec::new()).collect(),
-            store: None,
-            outputs: Vec::new(),
-            next: 0,
-            started: None,
-            round_started: Timestamp::ZERO,
-            first_time: Timestamp::ZERO,
+            tape: Tape { incoming: (0..args.inputs()).map(|_| Vec::new()).collect(), ..Tape::default() },
             count: 0,
         };
         args.finish()?;
@@ -96,19 +100,16 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-struct ReplayUnqueue {
-    /// The number of remaining rounds; negative for no limit.
-    rounds: i64,
-    stop_time: Timestamp,
-    most: u64,
-    burst: usize,
-    active: bool,
-    timing: u32,
-    verbose: bool,
+/// The packets that are replayed, and the position in them.
+#[derive(Default)]
+struct Tape {
     /// The packets that have been loaded, in one list per input, until all are moved into the store.
     incoming: Vec<Vec<Packet>>,
     /// All packets in the order in which they are sent; `None` until loading is complete.
     store: Option<Box<Store>>,
+    /// The parts of packets that the store restores, which depend on the elements of the graph. `None` until
+    /// loading is complete.
+    restore: Option<Restore>,
     /// The number of the output of each packet in the store; empty if there is only one output.
     outputs: Vec<u32>,
     /// The index in the store of the packet to send next.
@@ -119,6 +120,20 @@ struct ReplayUnqueue {
     round_started: Timestamp,
     /// The time stamp of the first packet.
     first_time: Timestamp,
+}
+
+struct ReplayUnqueue {
+    /// The number of rounds as configured.
+    all_rounds: i64,
+    /// The number of remaining rounds; negative for no limit.
+    rounds: i64,
+    stop_time: Timestamp,
+    most: u64,
+    burst: usize,
+    active: bool,
+    timing: u32,
+    verbose: bool,
+    tape: Tape,
     count: u64,
 }
 
@@ -127,13 +142,13 @@ impl ReplayUnqueue {
     /// input has more packets, or there is no room for more.
     fn load(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut dry = true;
-        for input in 0..self.incoming.len() {
+        for input in 0..self.tape.incoming.len() {
             loop {
                 // Without memory no more packets can be loaded, so loading of this input is complete.
-                if self.incoming[input].try_reserve(BATCH_CAPACITY).is_err() {
+                if self.tape.incoming[input].try_reserve(BATCH_CAPACITY).is_err() {
                     break;
                 }
-                let have: usize = self.incoming.iter().map(Vec::len).sum();
+                let have: usize = self.tape.incoming.iter().map(Vec::len).sum();
                 let room = self.most.saturating_sub(have as u64).min(BATCH_CAPACITY as u64) as usize;
                 if room == 0 {
                     return true;
@@ -146,7 +161,7 @@ impl ReplayUnqueue {
                     dry &= !cx.may_pull(input) || !cx.has_room();
                     break;
                 }
-                self.incoming[input].extend(batch.drain());
+                self.tape.incoming[input].extend(batch.drain());
                 cx.recycle(batch);
             }
         }
@@ -158,13 +173,14 @@ impl ReplayUnqueue {
     /// they arrived.
     fn fill_store(&mut self, cx: &mut Cx<'_>) {
         let mut store = cx.stores().store();
-        let count: usize = self.incoming.iter().map(Vec::len).sum();
-        if let [packets] = &mut self.incoming[..] {
-            self.first_time = packets.first().map_or(Timestamp::ZERO, Packet::time);
+        self.tape.restore = Some(cx.graph().facts().restore);
+        let count: usize = self.tape.incoming.iter().map(Vec::len).sum();
+        if let [packets] = &mut self.tape.incoming[..] {
+            self.tape.first_time = packets.first().map_or(Timestamp::ZERO, Packet::time);
             packets.drain(..).for_each(|packet| cx.stores().keep(&mut store, packet));
         } else if let (Ok(mut all), Ok(outputs)) = (reserved(count), reserved(count)) {
-            self.outputs = outputs;
-            for (input, packets) in self.incoming.iter_mut().enumerate() {
+            self.tape.outputs = outputs;
+            for (input, packets) in self.tape.incoming.iter_mut().enumerate() {
                 all.extend(
                     packets
                         .drain(..)
@@ -173,25 +189,26 @@ impl ReplayUnqueue {
                 );
             }
             all.sort_unstable_by_key(|&(time, input, place, _)| (time, input, place));
-            self.outputs.extend(all.iter().map(|&(_, input, ..)| input as u32));
-            self.first_time = all.first().map_or(Timestamp::ZERO, |&(time, ..)| time);
+            self.tape.outputs.extend(all.iter().map(|&(_, input, ..)| input as u32));
+            self.tape.first_time = all.first().map_or(Timestamp::ZERO, |&(time, ..)| time);
             all.into_iter().for_each(|(.., packet)| cx.stores().keep(&mut store, packet));
         } else {
             // Without memory for sorting, all packets are dropped.
-            for packet in self.incoming.iter_mut().flat_map(|packets| packets.drain(..)) {
+            for packet in self.tape.incoming.iter_mut().flat_map(|packets| packets.drain(..)) {
                 cx.drop(packet, DropReason::NoBuffer);
             }
         }
-        self.store = Some(Box::new(store));
-        self.next = 0;
+        self.tape.store = Some(Box::new(store));
+        self.tape.next = 0;
     }
 
     /// Returns true if the packet with index `number` in the store is due by its time stamp and TIMING.
     /// Otherwise sets a timer for the time at which it is due.
     fn is_due(&self, cx: &mut Cx<'_>, store: &Store, number: usize) -> bool {
         let Some(time) = store.time(number) else { return false };
-        let offset = (time - self.first_time).0.max(0);
-        let due = self.round_started + Timestamp(offset.saturating_mul(100) / i64::from(self.timing.max(1)));
+        let offset = (time - self.tape.first_time).0.max(0);
+        let due =
+            self.tape.round_started + Timestamp(offset.saturating_mul(100) / i64::from(self.timing.max(1)));
         if due > cx.now() {
             cx.set_timer(0, due);
             return false;
@@ -202,12 +219,12 @@ impl ReplayUnqueue {
     /// Sends packets from index `next` on, at most BURST, and returns their number. It ends earlier at a
     /// packet that is not due, or that cannot be lent.
     fn send(&mut self, cx: &mut Cx<'_>) -> usize {
-        let Some(mut store) = self.store.take() else { return 0 };
-        let end = store.len().min(self.next + self.burst);
-        let first = self.next;
-        if self.timing == 0 && self.outputs.is_empty() {
+        let Some(mut store) = self.tape.store.take() else { return 0 };
+        let end = store.len().min(self.tape.next + self.burst);
+        let first = self.tape.next;
+        if self.timing == 0 && self.tape.outputs.is_empty() {
             let mut batch = cx.batch();
-            self.next += cx.stores().lend_into(&mut store, first..end, &mut batch);
+            self.tape.next += cx.stores().lend_into(&mut store, first..end, &mut batch);
             cx.emit(0, batch);
         } else {
             for number in first..end {
@@ -217,12 +234,12 @@ impl ReplayUnqueue {
                     cx.recycle(batch);
                     break;
                 }
-                self.next += 1;
-                cx.emit(self.outputs.get(number).map_or(0, |&output| output as usize), batch);
+                self.tape.next += 1;
+                cx.emit(self.tape.outputs.get(number).map_or(0, |&output| output as usize), batch);
             }
         }
-        self.store = Some(store);
-        let sent = self.next - first;
+        self.tape.store = Some(store);
+        let sent = self.tape.next - first;
         self.count += sent as u64;
         sent
     }
@@ -230,10 +247,10 @@ impl ReplayUnqueue {
     /// Ends a round. Returns true if another round follows; otherwise the element becomes inactive and
     /// stops the driver.
     fn next_round(&mut self, cx: &mut Cx<'_>) -> bool {
-        self.next = 0;
-        self.round_started = cx.now();
+        self.tape.next = 0;
+        self.tape.round_started = cx.now();
         self.rounds -= i64::from(self.rounds > 0);
-        let empty = self.store.as_ref().is_none_or(|store| store.is_empty());
+        let empty = self.tape.store.as_ref().is_none_or(|store| store.is_empty());
         if self.rounds != 0 && !empty {
             if self.verbose {
                 let (name, left) = (cx.declaration(), self.rounds);
@@ -254,7 +271,7 @@ impl ReplayUnqueue {
 impl Element for ReplayUnqueue {
     fn effects(&self) -> Effects {
         // A packet is held and sent many times; each time it leaves as it arrived.
-        let inputs = self.incoming.len();
+        let inputs = self.tape.incoming.len();
         if inputs == 1 {
             let effects = Effects::cases(vec![Case::new(Filter::TRUE, Target::Hold(0))]);
             return Effects { hold: Hold::Replay, ..effects }.depending_on(Depends::Handler);
@@ -281,24 +298,24 @@ impl Element for ReplayUnqueue {
             self.finish(cx);
             return false;
         }
-        if self.store.is_none() {
-            let before: usize = self.incoming.iter().map(Vec::len).sum();
+        if self.tape.store.is_none() {
+            let before: usize = self.tape.incoming.iter().map(Vec::len).sum();
             if !self.load(cx) {
                 cx.schedule();
-                return self.incoming.iter().map(Vec::len).sum::<usize>() > before;
+                return self.tape.incoming.iter().map(Vec::len).sum::<usize>() > before;
             }
             self.fill_store(cx);
         }
-        let started = *self.started.get_or_insert_with(|| cx.now());
-        if self.next == 0 && !self.round_started.is_set() {
-            self.round_started = cx.now();
+        let started = *self.tape.started.get_or_insert_with(|| cx.now());
+        if self.tape.next == 0 && !self.tape.round_started.is_set() {
+            self.tape.round_started = cx.now();
         }
         if self.stop_time.is_set() && cx.now() - started >= self.stop_time {
             self.finish(cx);
             return false;
         }
         let sent = self.send(cx);
-        let at_end = self.store.as_ref().is_none_or(|store| self.next >= store.len());
+        let at_end = self.tape.store.as_ref().is_none_or(|store| self.tape.next >= store.len());
         if at_end && !self.next_round(cx) {
             return sent > 0;
         }
@@ -314,17 +331,45 @@ impl Element for ReplayUnqueue {
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.active = false;
-        for packet in self.incoming.iter_mut().flat_map(|packets| packets.drain(..)) {
+        for packet in self.tape.incoming.iter_mut().flat_map(|packets| packets.drain(..)) {
             cx.drop(packet, DropReason::Stop);
         }
-        if let Some(store) = &mut self.store {
+        if let Some(store) = &mut self.tape.store {
             cx.stores().release(store, DropReason::Stop);
         }
     }
 
     fn held(&self) -> usize {
-        let incoming: usize = self.incoming.iter().map(Vec::len).sum();
-        incoming + self.store.as_ref().map_or(0, |store| store.len())
+        let incoming: usize = self.tape.incoming.iter().map(Vec::len).sum();
+        incoming + self.tape.store.as_ref().map_or(0, |store| store.len())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let empty =
+            Tape { incoming: self.tape.incoming.iter().map(|_| Vec::new()).collect(), ..Tape::default() };
+        let tape = std::mem::replace(&mut self.tape, empty);
+        Some(Box::new((tape, self.count, (self.all_rounds, self.rounds, self.active))))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let (mut tape, rounds, active, all_rounds): (Tape, i64, bool, i64);
+        (tape, self.count, (all_rounds, rounds, active)) =
+            *state.downcast().map_err(|_| "the state of another class")?;
+        let is_restored = tape.store.is_none() || tape.restore == Some(cx.graph().facts().restore);
+        if tape.incoming.len() != self.tape.incoming.len() || !is_restored {
+            if let Some(store) = &mut tape.store {
+                cx.stores().release(store, DropReason::Stop);
+            }
+            tape.incoming.into_iter().flatten().for_each(|packet| cx.drop(packet, DropReason::Stop));
+            return Err(
+                "it has other inputs, or other elements change its packets: the packets are dropped".into()
+            );
+        }
+        self.tape = tape;
+        if all_rounds == self.all_rounds {
+            (self.rounds, self.active) = (rounds, active);
+        }
+        Ok(())
     }
 }
 
@@ -338,7 +383,7 @@ const HANDLERS: &[Handler<ReplayUnqueue>] = &[
             Ok(())
         },
     ),
-    Handler::get("loaded", |e| e.store.is_some().to_string()),
+    Handler::get("loaded", |e| e.tape.store.is_some().to_string()),
     Handler::count("count", |e| e.count),
     Handler::data(
         "stop",
@@ -359,11 +404,11 @@ const HANDLERS: &[Handler<ReplayUnqueue>] = &[
         },
     ),
     Handler::set("reset", |e, cx, _| {
-        if let Some(mut store) = e.store.take() {
+        if let Some(mut store) = e.tape.store.take() {
             cx.stores().release(&mut store, DropReason::Reset);
         }
-        (e.next, e.outputs) = (0, Vec::new());
-        (e.started, e.round_started) = (None, Timestamp::ZERO);
+        (e.tape.next, e.tape.outputs) = (0, Vec::new());
+        (e.tape.started, e.tape.round_started) = (None, Timestamp::ZERO);
         e.start(cx);
         Ok(())
     }),

@@ -27,7 +27,8 @@
 
 use element::args::{ArgType, Bytes, parse_bool, parse_seconds};
 use element::class::ArgInfo;
-use element::{Class, Cx, Effects, Element, Handler, Timestamp, manual};
+use element::{Class, Cx, Effects, Element, Handler, StatePart, Timestamp, manual};
+use std::any::Any;
 
 use super::{AtEnd, DEFAULT_DATA, Data, limit_of, show_limit};
 
@@ -47,6 +48,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("HEADROOM", "unsigned", "256"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["count"])],
     samples: &["1ms, LIMIT 5"],
     build: |args| {
         let interval = args.value::<Timestamp>("INTERVAL");
@@ -116,6 +118,19 @@ impl Element for TimedSource {
         }
         let due = self.next.unwrap_or(cx.now());
         self.wait(cx, due);
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new((self.count, self.end.done, self.next)))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        (self.count, self.end.done, self.next) =
+            *state.downcast().map_err(|_| "the state of another class")?;
+        if let Some(next) = self.next.filter(|_| self.active) {
+            cx.set_timer(0, next);
+        }
+        Ok(())
     }
 }
 

@@ -19,6 +19,9 @@
 //! these names. As JSON, flows are objects with the same names in one array. With BIDIRECTIONAL, a flow has
 //! the direction of its first packet.
 //!
+//! A reload keeps the flows, and continues FILE, if CAPACITY, BIDIRECTIONAL, FILE and FORMAT stay the same.
+//! Otherwise all flows end and are written to the old FILE.
+//!
 //! ## Usage
 //! `FlowCounter([KEYWORDS])`
 //!
@@ -61,13 +64,14 @@
 //! ## See also
 //! AggregateIPFlows, AggregateCounter, IPRateMonitor, Counter
 
+use std::any::Any;
 use std::fmt::Write as _;
 
 use element::args::Args;
 use element::class::ArgInfo;
 use element::effects::{self, Field, FlowMarks, State, StateAccess, Support};
 use element::five_tuple::{READS, five_tuple};
-use element::{Batch, Class, Cx, Effects, Element, Handler, Packet, Timestamp, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, Packet, StatePart, Timestamp, manual};
 use flow::{FiveTupleKey, FlowId, FlowNotes, Inserted};
 use packet::{BATCH_CAPACITY, prefetch_line};
 
@@ -88,6 +92,14 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FORMAT", "csv or json", ""),
     ],
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("flows", &["open", "csv", "json", "top"]),
+        StatePart::kept(
+            "counts",
+            &["count", "packets", "bytes", "overflows", "overflow_bytes", "others", "expired"],
+        ),
+        StatePart::kept("file", &[]).with_tables(&["report"]),
+    ],
     samples: &["", "CAPACITY 3, TIMEOUT 1ms, BIDIRECTIONAL true", "FILE $OUTPUT, FORMAT json, TIMEOUT 2us"],
     build: |args| {
         let capacity: usize = args.value("CAPACITY");
@@ -152,6 +164,13 @@ struct Book {
 }
 
 impl Book {
+    /// Completes and closes the file.
+    fn close(&mut self) -> Result<(), String> {
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        write!(file, "{}", self.written.tail(self.rows == 0));
+        file.close()
+    }
+
     /// Ends a flow: marks its record as unused, and writes the record to the file if there is one. The
     /// entry in the table stays.
     #[inline]
@@ -163,6 +182,33 @@ impl Book {
             write!(file, "{}{row}", self.written.before(self.rows == 0));
             self.rows += 1;
         }
+    }
+}
+
+/// The state of an element for the element that replaces it.
+struct Kept {
+    settings: Settings,
+    flows: Flows,
+    book: Book,
+    counts: Counts,
+}
+
+/// The settings with which the state of an element can be continued: the capacity, BIDIRECTIONAL, FILE and
+/// its format.
+type Settings = (usize, bool, Option<String>, Layout);
+
+impl Kept {
+    /// Ends all flows, and completes the file.
+    fn end(mut self) -> Result<(), String> {
+        let mut open: Vec<(u64, FlowId)> =
+            self.book.records.iter().filter_map(|record| Some((record.number, record.id?))).collect();
+        open.sort_unstable();
+        for (_, id) in open {
+            if let Some(key) = self.flows.table.key(id) {
+                self.book.end(id, key);
+            }
+        }
+        self.book.close()
     }
 }
 
@@ -189,6 +235,20 @@ struct Note {
 }
 
 impl FlowCounter {
+    fn settings(&self) -> Settings {
+        let capacity = self.flows.table.stats().capacity;
+        (capacity, self.replies, self.path.clone(), self.book.written.layout)
+    }
+
+    /// Opens the file, if FILE is given, and writes its head.
+    fn open(&mut self) -> Result<(), String> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let mut file = ReportFile::create(path)?;
+        write!(file, "{}", self.book.written.head());
+        self.book.file = Some(file);
+        Ok(())
+    }
+
     /// Returns the flow of a packet after its look-up, and begins the flow if there is none. `None` if the
     /// table has no room for it.
     #[inline]
@@ -385,12 +445,11 @@ impl Element for FlowCounter {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.flows.seed(cx.hash_seed());
-        if let Some(path) = &self.path {
-            let mut file = ReportFile::create(path)?;
-            write!(file, "{}", self.book.written.head());
-            self.book.file = Some(file);
+        let path = self.path.as_deref();
+        match path.is_some_and(|path| ReportFile::is_handed_over(cx, "FILE", path)) {
+            true => Ok(()),
+            false => self.open(),
         }
-        Ok(())
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
@@ -426,9 +485,31 @@ impl Element for FlowCounter {
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
         self.end_where(|_| true);
-        let Some(mut file) = self.book.file.take() else { return Ok(()) };
-        write!(file, "{}", self.book.written.tail(self.book.rows == 0));
-        file.close()
+        self.book.close()
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let (flows, empty) = (Flows::new(1).ok()?, Vec::new());
+        let book = Book { records: empty, written: self.book.written, rows: 0, file: None };
+        Some(Box::new(Kept {
+            settings: self.settings(),
+            flows: std::mem::replace(&mut self.flows, flows),
+            book: std::mem::replace(&mut self.book, book),
+            counts: std::mem::take(&mut self.counts),
+        }))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let kept: Kept = *state.downcast().map_err(|_| "the state of another class")?;
+        if kept.settings == self.settings() {
+            (self.flows, self.book, self.counts) = (kept.flows, kept.book, kept.counts);
+            return Ok(());
+        }
+        kept.end()?;
+        if self.book.file.is_none() {
+            self.open()?;
+        }
+        Err("it counts other flows now, so all flows have ended".into())
     }
 }
 

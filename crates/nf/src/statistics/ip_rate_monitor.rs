@@ -40,6 +40,7 @@
 //! ## See also
 //! AggregateCounter, FlowCounter, Meter
 
+use std::any::Any;
 use std::net::Ipv4Addr;
 
 use classify::IntervalSet;
@@ -49,7 +50,8 @@ use element::effects::{
     Action, Case, Counting, Depends, Filter, HeaderKind, State, StateAccess, Target, Value, wire_field,
 };
 use element::{
-    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
+    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, StatePart, Timestamp,
+    manual,
 };
 use packet::Annotations;
 use wire::{FromBytes, ipv4};
@@ -72,6 +74,7 @@ pub static CLASS: Class = Class {
         ArgInfo::positional("ANNO", "bool", "true"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("rates", &["look", "mem"])],
     samples: &["PACKETS, 1, 10", "BYTES, 0.5, 1000, 100 -> 2/2", "BYTES, 1, 1, 0, false"],
     build: |args| build(args),
     ..Class::DEFAULT
@@ -208,6 +211,25 @@ impl Element for IpRateMonitor {
         let mut batch = cx.pull(port, max);
         self.measure_all(cx, &mut batch, port);
         batch
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let empty = RateTree::new(self.tree.threshold, self.tree.limit);
+        let tree = std::mem::replace(&mut self.tree, empty);
+        Some(Box::new(((self.packets, self.ratio), tree, self.reset_at)))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let (mut tree, reset_at): (RateTree, i64);
+        let unit: (bool, u64);
+        (unit, tree, reset_at) = *state.downcast().map_err(|_| "the state of another class")?;
+        if unit != (self.packets, self.ratio) {
+            return Err("it measures something else now".into());
+        }
+        (tree.threshold, self.reset_at) = (self.tree.threshold, reset_at);
+        tree.set_limit(self.tree.limit, cx.now());
+        self.tree = tree;
+        Ok(())
     }
 }
 

@@ -23,7 +23,7 @@
 //! Queue, CPUSwitch
 
 use element::class::ArgInfo;
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::fifo::{self, Policy, SignalsEmpty};
 
@@ -35,6 +35,7 @@ pub static CLASS: Class = Class {
     manual: manual!("cpu_queue.rs"),
     args: &[ArgInfo::positional("CAPACITY", "unsigned", "128")],
     table: &fifo::OF_CPU_QUEUE,
+    state: &[StatePart::kept("packets", &[]), StatePart::kept("counts", &["drops"])],
     samples: &["", "3 -> 1/2"],
     reconfigures: true,
     build: |args| {

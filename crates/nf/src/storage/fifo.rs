@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Hold, Order, Predicate, Target};
-use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Signal};
+use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Signal, StatePart};
 use packet::BATCH_CAPACITY;
 
 /// The arguments of all queue classes except CPUQueue.
@@ -293,6 +293,10 @@ impl Element for Fifo {
         Ok(())
     }
 }
+
+/// The state of all queues that have a highwater mark.
+pub(super) const STATE: &[StatePart] =
+    &[StatePart::kept("packets", &["length"]), StatePart::kept("counts", &["drops", "highwater_length"])];
 
 /// The handlers of all queue classes except CPUQueue.
 pub(super) const HANDLERS: &[Handler<Fifo>] = &[

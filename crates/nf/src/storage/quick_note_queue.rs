@@ -42,6 +42,7 @@ pub static CLASS: Class = Class {
     args: fifo::ARGS,
     table: &fifo::HANDLERS,
     notes: Notes { signals_packets: true, signals_room: true, ..Notes::NONE },
+    state: fifo::STATE,
     samples: &["", "3 -> 1/2", "0"],
     reconfigures: true,
     build: |args| fifo::build(args, Policy { signals_empty: SignalsEmpty::AtOnce, ..fifo::DEFAULT }),

@@ -39,6 +39,7 @@ pub static CLASS: Class = Class {
     manual: manual!("simple_queue.rs"),
     args: fifo::ARGS,
     table: &fifo::HANDLERS,
+    state: fifo::STATE,
     samples: &["", "3 -> 1/2", "0"],
     reconfigures: true,
     build: |args| {

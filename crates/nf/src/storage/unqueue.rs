@@ -27,7 +27,7 @@
 use element::args::{ArgType, parse_bool};
 use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Counting, Depends, Filter, Predicate, Target};
-use element::{Class, Cx, DropReason, Effects, Element, Handler, Tally, manual};
+use element::{Class, Cx, DropReason, Effects, Element, Handler, StatePart, Tally, manual};
 use packet::BATCH_CAPACITY;
 
 /// The element class `Unqueue`.
@@ -43,6 +43,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("SIGNAL", "bool", "true"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["count"])],
     build: |args| {
         let unqueue = Unqueue {
             burst: args.value::<i64>("BURST"),
@@ -123,6 +124,8 @@ impl Element for Unqueue {
     fn tally(&mut self, tally: &Tally) {
         self.count += tally.packets;
     }
+
+    element::keeps!(count);
 }
 
 const HANDLERS: &[Handler<Unqueue>] = &[

@@ -25,7 +25,7 @@
 use element::args::Raw;
 use element::class::{ArgInfo, Notes};
 use element::effects::Depends;
-use element::{Class, Cx, Effects, Element, Handler, manual};
+use element::{Class, Cx, Effects, Element, Handler, StatePart, manual};
 use packet::BATCH_CAPACITY;
 
 use super::watched::Watched;
@@ -42,6 +42,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("QUIET", "bool", "false"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("counts", &["packets"])],
     samples: &["", "0, QUIET true", "7"],
     build: |args| {
         let burst = args.value::<i32>("BURST");
@@ -102,6 +103,8 @@ impl Element for Unqueue2 {
         }
         worked
     }
+
+    element::keeps!(count);
 }
 
 const HANDLERS: &[Handler<Unqueue2>] =

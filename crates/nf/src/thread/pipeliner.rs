@@ -29,12 +29,13 @@
 //! ## See also
 //! StaticThreadSched, Queue
 
+use std::any::Any;
 use std::collections::VecDeque;
 
 use element::args::parse_bool;
 use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Depends, Filter, Hold, Predicate, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, manual};
 use packet::BATCH_CAPACITY;
 
 /// The element class `Pipeliner`.
@@ -55,6 +56,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("VERBOSE", "bool", "true"),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("packets", &[]), StatePart::kept("counts", &["count", "dropped"])],
     samples: &["", "DIRECT_TRAVERSAL false", "8, 2, DIRECT_TRAVERSAL false -> 2/1"],
     build: |args| {
         let capacity = args.value::<i32>("CAPACITY");
@@ -148,6 +150,23 @@ impl Element for Pipeliner {
 
     fn held(&self) -> usize {
         self.ring.len()
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new((std::mem::take(&mut self.ring), self.dropped, self.count)))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        (self.ring, self.dropped, self.count) =
+            *state.downcast().map_err(|_| "the state of another class")?;
+        for packet in self.ring.drain(self.capacity.min(self.ring.len())..) {
+            self.dropped += 1;
+            cx.drop(packet, DropReason::QueueFull);
+        }
+        if self.active {
+            cx.schedule();
+        }
+        Ok(())
     }
 }
 

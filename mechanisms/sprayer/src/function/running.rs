@@ -3,7 +3,9 @@
 use element::effects::{Depends, State, StateAccess};
 use element::five_tuple::{READS, five_tuple};
 use element::steering::transport;
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp};
+use element::{
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, StatePart, Timestamp,
+};
 use flow::{CoreStates, FiveTupleKey, FlowId, KeyHasher};
 use packet::BATCH_CAPACITY;
 use wire::FiveTuple;
@@ -14,11 +16,21 @@ use super::flows::WINDOW;
 use super::{FlowPacket, FlowStates, Function, Needs, Verdict, Way};
 use crate::classes::FLAGS;
 
+/// The state of each function.
+const STATE: &[StatePart] =
+    &[StatePart::lost("flows", "the function has to see the start of each flow", &["flows"])];
+
 /// Returns the class of a function. The user sets name, ports, arguments, handlers and manual:
 /// `Class { name: "MyFunction", ..class::<MyFunction>() }`. The only handler is [`FunctionElement::FLOWS`],
 /// unless the class gets another table.
 pub const fn class<F: Function>() -> Class {
-    Class { processing: "h", table: &FunctionElement::<F>::HANDLERS, build: build::<F>, ..Class::DEFAULT }
+    Class {
+        processing: "h",
+        table: &FunctionElement::<F>::HANDLERS,
+        state: STATE,
+        build: build::<F>,
+        ..Class::DEFAULT
+    }
 }
 
 /// The number of packets that a smaller batch counts for in expiry: per batch, twice as many flows as it has

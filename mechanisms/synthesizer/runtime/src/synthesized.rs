@@ -52,6 +52,7 @@
 //! ## See also
 //! IPClassifier, IPFilter
 
+use std::any::Any;
 use std::sync::Arc;
 
 use element::args::Raw;
@@ -59,7 +60,8 @@ use element::class::ArgInfo;
 use element::effects::Counting;
 use element::lease::Leasing;
 use element::{
-    Args, Batch, Class, Cx, Effects, Element, ElementId, Handler, Invalid, Packet, Tally, Timestamp, manual,
+    Args, Batch, Class, Cx, Effects, Element, ElementId, Handler, Invalid, Packet, StatePart, Tally,
+    Timestamp, manual,
 };
 
 use crate::balance::Balance;
@@ -86,6 +88,14 @@ pub static CLASS: Class = Class {
         ArgInfo::rest("LINE", "line of a program"),
     ],
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("counts", &["classes"]),
+        StatePart::lost(
+            "flow cache",
+            "the program learns flows again from their next packets",
+            &["flows", "remembered"],
+        ),
+    ],
     samples: &[
         "LAYOUT ANY 0 - -, START c0, c0 at 0; out 0 -> 1/1",
         "LAYOUT ANY 0 - -, START n0, n0 length 33:c0 *:n1, n1 12/2 2047:c0 2048:n2 *:c0, n2 22/1 1:c0 *:c1, \
@@ -457,6 +467,20 @@ impl Element for Synthesized {
         if let Some(mut flows) = self.flows.take() {
             flows.give_all_back();
         }
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let counts = self.passed.iter().zip(&self.counts).map(|(passed, count)| passed + count.packets);
+        Some(Box::new((Arc::clone(&self.program), counts.collect::<Vec<u64>>())))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let (program, passed): (Arc<Program>, Vec<u64>);
+        (program, passed) = *state.downcast().map_err(|_| "the state of another class")?;
+        if program == self.program {
+            self.passed = passed;
+        }
+        Ok(())
     }
 }
 

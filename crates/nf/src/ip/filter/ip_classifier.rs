@@ -39,6 +39,8 @@
 //!
 //! Each pattern can be read and written at run time, by the handlers `pattern0`, `pattern1` and so on.
 //!
+//! A reload keeps the counts of patterns at the start and at the end of the list that have not changed.
+//!
 //! ## Usage
 //! `IPClassifier(PATTERN, ...)`
 //!
@@ -62,12 +64,13 @@
 //! ## See also
 //! IPFilter, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
 
+use std::any::Any;
 use std::sync::Arc;
 
 use element::args::{PlaceNames, Scope, filter_condition};
 use element::class::ArgInfo;
 use element::effects::{Depends, Written};
-use element::{Batch, Class, Complaint, Cx, Effects, Element, Handler, Tally, manual};
+use element::{Batch, Class, Complaint, Cx, Effects, Element, Handler, StatePart, Tally, manual};
 use lang::args::unquote;
 
 use super::{Rule, Rules, Tables};
@@ -82,6 +85,7 @@ pub static CLASS: Class = Class {
     manual: manual!("ip_classifier.rs"),
     args: &[ArgInfo::rest("PATTERN", "pattern")],
     table: &HANDLERS,
+    state: &[StatePart::kept("rule counts", &["rule_counts"])],
     samples: &[
         "- -> 1/1",
         "udp port 53 or src tcp port > 1023, ip ttl < 2 and not ip frag, icmp type echo -> 1/3",
@@ -149,6 +153,15 @@ impl Element for IpClassifier {
 
     fn tally(&mut self, tally: &Tally) {
         self.rules.tally(tally);
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.rules.counted()))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        self.rules.go_on(*state.downcast().map_err(|_| "the state of another class")?);
+        Ok(())
     }
 }
 

@@ -16,6 +16,8 @@
 //!
 //! Rules can change at run time (`config`); packets wait until the new rules are ready.
 //!
+//! A reload keeps the counts of rules at the start and at the end of the list that have not changed.
+//!
 //! ## Usage
 //! `IPFilter([CACHING,] ACTION PATTERN, ...)`
 //!
@@ -45,13 +47,16 @@
 //! ## See also
 //! IPClassifier, Classifier, CheckIPHeader, MarkIPHeader, AddressInfo
 
+use std::any::Any;
 use std::path::PathBuf;
 
 use classify::filter::{Recent, Shadows, action, is_classbench, shadows};
 use element::args::{PlaceNames, filter_condition, parse_integer};
 use element::class::ArgInfo;
 use element::effects::{Counting, State, StateAccess, Written, wire_field};
-use element::{Args, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Tally, manual};
+use element::{
+    Args, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, StatePart, Tally, manual,
+};
 use lang::args::unquote;
 
 use super::{Rule, Rules, Tables};
@@ -65,6 +70,20 @@ pub static CLASS: Class = Class {
     manual: manual!("ip_filter.rs"),
     args: &[ArgInfo::rest("RULE", "action pattern"), ArgInfo::keyword("CACHING", "bool", "false")],
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("rule counts", &["rule_counts"]),
+        StatePart::lost(
+            "cache",
+            "the rules may have changed",
+            &[
+                "cache_hits_count",
+                "cache_misses_count",
+                "cache_total_count",
+                "cache_hits_ratio",
+                "cache_misses_ratio",
+            ],
+        ),
+    ],
     samples: &[
         "drop all",
         "allow udp, 1 tcp dst port 80 or 443, deny src 10.0.0.1, 0 - -> 1/2",
@@ -307,6 +326,15 @@ impl Element for IpFilter {
 
     fn tally(&mut self, tally: &Tally) {
         self.rules.tally(tally);
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(self.rules.counted()))
+    }
+
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        self.rules.go_on(*state.downcast().map_err(|_| "the state of another class")?);
+        Ok(())
     }
 }
 

@@ -178,6 +178,24 @@ impl Rules {
         }
     }
 
+    /// Returns the rules with their counts, for [`go_on`](Self::go_on).
+    fn counted(&self) -> (Arc<Table>, Vec<u64>) {
+        (Arc::clone(&self.table), self.counts.clone())
+    }
+
+    /// Continues with the counts of another element: of the rules at the start and at the end of the list
+    /// that are the same in both elements, and of the packets that matched no rule.
+    fn go_on(&mut self, (table, counts): (Arc<Table>, Vec<u64>)) {
+        let (new, old) = (&self.table.rules, &table.rules);
+        let same = |(a, b): &(&Rule, &Rule)| a.condition == b.condition && a.fate == b.fate;
+        let start = new.iter().zip(old).take_while(same).count();
+        let end = new[start..].iter().rev().zip(old[start..].iter().rev()).take_while(same).count();
+        self.counts[..start].copy_from_slice(&counts[..start]);
+        // The last count is of packets that matched no rule.
+        let (to, from) = (self.counts.len() - 1 - end, counts.len() - 1 - end);
+        self.counts[to..].copy_from_slice(&counts[from..]);
+    }
+
     fn reset_counts(&mut self) {
         self.counts.fill(0);
     }

@@ -27,7 +27,7 @@
 //! ## See also
 //! LinearIPLookup, RadixIPLookup, RangeIPLookup
 
-use element::{Class, Handler, manual};
+use element::{Class, Handler, StatePart, manual};
 
 use super::{ADD, CTRL, FLUSH, Kind, LOOKUP, Listing, REMOVE, RouteLookup, SET, TABLE, build};
 
@@ -36,6 +36,7 @@ pub static CLASS: Class = Class {
     name: "DirectIPLookup",
     manual: manual!("direct_ip_lookup.rs"),
     table: &HANDLERS,
+    state: &[StatePart::lost("changed routes", "the new configuration lists its own routes", &["table"])],
     build: |args| build(args, &KIND),
     ..super::CLASS
 };

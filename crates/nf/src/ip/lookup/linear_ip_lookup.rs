@@ -35,7 +35,7 @@
 //! ## See also
 //! StaticIPLookup, RadixIPLookup, DirectIPLookup, RangeIPLookup, LookupIPRouteMP, GetIPAddress, IPClassifier
 
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::{Kind, Listing, build};
 
@@ -44,6 +44,7 @@ pub static CLASS: Class = Class {
     name: "LinearIPLookup",
     aliases: &["SortedIPLookup"],
     manual: manual!("linear_ip_lookup.rs"),
+    state: &[StatePart::lost("changed routes", "the new configuration lists its own routes", &["table"])],
     build: |args| build(args, &KIND),
     ..super::CLASS
 };

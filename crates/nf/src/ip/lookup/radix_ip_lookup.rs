@@ -27,7 +27,7 @@
 //! ## See also
 //! LinearIPLookup, DirectIPLookup, RangeIPLookup
 
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::{Kind, Listing, build};
 
@@ -35,6 +35,7 @@ use super::{Kind, Listing, build};
 pub static CLASS: Class = Class {
     name: "RadixIPLookup",
     manual: manual!("radix_ip_lookup.rs"),
+    state: &[StatePart::lost("changed routes", "the new configuration lists its own routes", &["table"])],
     build: |args| build(args, &KIND),
     ..super::CLASS
 };

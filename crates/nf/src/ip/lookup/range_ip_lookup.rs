@@ -27,7 +27,7 @@
 //! ## See also
 //! LinearIPLookup, RadixIPLookup, DirectIPLookup
 
-use element::{Class, manual};
+use element::{Class, StatePart, manual};
 
 use super::{build, direct_ip_lookup};
 
@@ -36,6 +36,7 @@ pub static CLASS: Class = Class {
     name: "RangeIPLookup",
     manual: manual!("range_ip_lookup.rs"),
     table: direct_ip_lookup::CLASS.table,
+    state: &[StatePart::lost("changed routes", "the new configuration lists its own routes", &["table"])],
     build: |args| build(args, &direct_ip_lookup::KIND),
     ..super::CLASS
 };

@@ -169,6 +169,11 @@ impl Store {
         self.hasher = hasher;
     }
 
+    /// Returns the largest number of slots that fragments may take.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Returns the number of fragments that are held.
     pub(crate) fn held(&self) -> usize {
         self.held

@@ -1,0 +1,180 @@
+//! The declaration of the state that a class keeps, and of what a reload does with it.
+//!
+//! A reload replaces the running configuration by another configuration. Each new element gets the state of
+//! the old element with the same name and class ([`Element::take_state`](crate::Element::take_state)). A
+//! class lists the parts of its state ([`Class::state`](crate::Class::state)), each with the read handlers
+//! that show it:
+//!
+//! ```
+//! use element::StatePart;
+//! const STATE: &[StatePart] = &[
+//!     StatePart::kept("mappings", &["table", "table_size"]),
+//!     StatePart::lost("cache", "the rules may have changed", &["cache_hits"]),
+//! ];
+//! ```
+//!
+//! The manual and `docs/reload.md` are made from the declarations, and a generic test compares each class
+//! with its declaration.
+
+use std::fmt::{self, Write};
+
+use crate::Class;
+
+/// A part of the state of an element, and what a reload does with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatePart {
+    /// The name of the part in the user's words, such as `mappings`, `packets` or `counts`.
+    pub name: &'static str,
+    /// The names of the read handlers that show the part. Handlers with numbers, such as `pattern0`, are
+    /// named without the number.
+    pub handlers: &'static [&'static str],
+    /// The names of the tables that belong to the part, if they differ from the part's name
+    /// ([`State::table`](crate::effects::State::table)).
+    pub tables: &'static [&'static str],
+    /// The effect of a reload on the part.
+    pub fate: OnReload,
+}
+
+/// The effect of a reload on a part of an element's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnReload {
+    /// The new element continues with the part.
+    Kept,
+    /// The packets in the part leave by the element's outputs, in order, and nothing of the part remains.
+    Drained,
+    /// The new element starts without the part. The text is the reason: a short sentence for users, without
+    /// capital letter and full stop.
+    Lost(&'static str),
+}
+
+impl StatePart {
+    /// Declares a part that is kept by a reload.
+    pub const fn kept(name: &'static str, handlers: &'static [&'static str]) -> StatePart {
+        StatePart { name, handlers, tables: &[], fate: OnReload::Kept }
+    }
+
+    /// Declares a part whose packets leave the element on a reload.
+    pub const fn drained(name: &'static str, handlers: &'static [&'static str]) -> StatePart {
+        StatePart { fate: OnReload::Drained, ..StatePart::kept(name, handlers) }
+    }
+
+    /// Declares a part that is lost on a reload, for this reason.
+    pub const fn lost(
+        name: &'static str,
+        reason: &'static str,
+        handlers: &'static [&'static str],
+    ) -> StatePart {
+        StatePart { fate: OnReload::Lost(reason), ..StatePart::kept(name, handlers) }
+    }
+
+    /// Returns the part with tables of other names that belong to it.
+    #[must_use]
+    pub const fn with_tables(self, tables: &'static [&'static str]) -> StatePart {
+        StatePart { tables, ..self }
+    }
+
+    /// True if the read handler `name` shows the part.
+    pub fn is_shown_by(&self, name: &str) -> bool {
+        let is_numbered = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+        self.handlers.iter().any(|handler| name.strip_prefix(handler).is_some_and(is_numbered))
+    }
+
+    /// Returns the names of the handlers in backquotes.
+    fn shown(&self) -> String {
+        let names: Vec<String> = self.handlers.iter().map(|name| format!("`{name}`")).collect();
+        names.join(", ")
+    }
+
+    /// True if the table `name` of an element's effects belongs to the part.
+    pub fn has_table(&self, name: &str) -> bool {
+        self.name == name || self.tables.contains(&name)
+    }
+}
+
+/// Returns the parts of the state of a class for its manual: one line for each part, with the effect of a
+/// reload and the read handlers that show the part. Empty for a class that keeps nothing.
+pub fn describe(class: &Class) -> String {
+    class.state.iter().fold(String::new(), |mut text, part| {
+        let shown = part.shown();
+        let shown = if shown.is_empty() { shown } else { format!(" ({shown})") };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "- {}{shown}: {}", part.name, part.fate);
+        text
+    })
+}
+
+/// Returns the table of the state of classes for a document: one row for each part.
+pub fn table<'c>(classes: impl IntoIterator<Item = &'c Class>) -> String {
+    let mut text = String::from("| element | state | handlers | on a reload |\n| --- | --- | --- | --- |\n");
+    for class in classes {
+        for part in class.state {
+            let _ = writeln!(text, "| {} | {} | {} | {} |", class.name, part.name, part.shown(), part.fate);
+        }
+    }
+    text
+}
+
+impl fmt::Display for OnReload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OnReload::Kept => f.write_str("kept"),
+            OnReload::Drained => f.write_str("the packets leave, in order"),
+            OnReload::Lost(reason) => write!(f, "lost: {reason}"),
+        }
+    }
+}
+
+/// The functions [`take_state`](crate::Element::take_state) and
+/// [`put_state`](crate::Element::put_state) for an element whose kept state is the value of some of its
+/// fields. The fields are copied, because packets may pass the old element once more when the old graph is
+/// drained.
+///
+/// ```
+/// # use element::{Effects, Element};
+/// # #[derive(Clone)]
+/// # struct Counts;
+/// struct Meter {
+///     limit: u32,
+///     counts: Counts,
+/// }
+///
+/// impl Element for Meter {
+///     element::keeps!(counts);
+/// #   fn effects(&self) -> Effects { Effects::pass() }
+/// }
+/// ```
+#[macro_export]
+macro_rules! keeps {
+    ($($($field:tt).+),+) => {
+        fn take_state(&mut self) -> Option<Box<dyn std::any::Any + Send>> {
+            Some(Box::new(($(self.$($field).+.clone(),)+)))
+        }
+
+        fn put_state(
+            &mut self,
+            _cx: &mut $crate::Cx<'_>,
+            state: Box<dyn std::any::Any + Send>,
+        ) -> Result<(), String> {
+            ($(self.$($field).+,)+) = *state.downcast().map_err(|_| "the state of another class")?;
+            Ok(())
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_shown_by_their_handlers() {
+        let part = StatePart::kept("connections", &["count", "load"]).with_tables(&["flows"]);
+        for (name, is_shown) in [("count", true), ("load12", true), ("loads", false), ("coun", false)] {
+            assert_eq!(part.is_shown_by(name), is_shown, "{name}");
+        }
+        const STATE: &[StatePart] = &[StatePart::lost("cache", "too old", &["hits"])];
+        let class = Class { name: "X", state: STATE, ..Class::DEFAULT };
+        assert_eq!(describe(&class), "- cache (`hits`): lost: too old\n");
+        assert!(table([&class]).ends_with("| X | cache | `hits` | lost: too old |\n"));
+        assert!(part.has_table("flows") && part.has_table("connections") && !part.has_table("count"));
+    }
+}

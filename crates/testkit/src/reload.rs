@@ -1,0 +1,287 @@
+//! The generic test of what a reload keeps: compares each class with its declaration
+//! ([`Class::state`](element::Class::state)).
+//!
+//! Each sample of a class gets packets and, at its handlers, entries of tables. Then a graph with the same
+//! element replaces the graph. The read handlers of the old and the new element are compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use element::class::Task;
+use element::{Class, OnReload, StatePart};
+
+use crate::elements::{arrived, collect, offer};
+use crate::samples::{ClassSample, all};
+use crate::{TestRun, corpus, generic, worker};
+
+/// The handlers that the engine answers for every element.
+const OF_ENGINE: &[&str] = &[
+    "name",
+    "class",
+    "config",
+    "ports",
+    "handlers",
+    "counts",
+    "drops_by_reason",
+    "scheduled",
+    "tickets",
+    "home_thread",
+    "signal",
+];
+
+/// Values that are written to handlers of elements before they get packets: entries of their tables.
+const ENTRIES: &[(&str, &str)] = &[
+    ("insert", "10.0.0.2 02:00:00:00:00:02"),
+    ("add_server", "10.9.9.9"),
+    ("add", "10.9.0.0/16 0"),
+    ("remove_server", "1"),
+];
+
+/// The moment of the reload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    /// After the packets have come, before any time has passed: packets are held.
+    Early,
+    /// As [`Early`](Self::Early), with sinks that do not pull, so that queues are full.
+    Stuck,
+    /// A second of simulated time after the first packet.
+    Late,
+}
+
+/// The results of a reload of one sample.
+struct Reloaded {
+    /// The values of each handler: of an element without packets, before the reload, and after it.
+    values: BTreeMap<String, [String; 3]>,
+    /// The number of packets that were held and are neither held by the new element nor came out.
+    missing: usize,
+}
+
+/// Returns the text of the configuration with the element at this moment.
+fn text(sample: &ClassSample, number: u64, moment: Moment) -> String {
+    let text = sample.text(number, 1, true);
+    let stuck = |line: &str| match line.split_once("-> TestPullSink(") {
+        Some((start, _)) if moment == Moment::Stuck => format!("{start}-> Idle;\n"),
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(stuck).collect()
+}
+
+/// Runs `sample` until `moment`, and replaces its graph by the graph of `heir`.
+fn reload(sample: &ClassSample, heir: &ClassSample, moment: Moment) -> Result<Reloaded, String> {
+    let inputs = (0..sample.shape.0).map(|i| corpus::inputs(1 + i as u64)).collect();
+    let (number, nothing) = (offer(inputs), offer(Vec::new()));
+    let result = run(sample, heir, moment, [number, nothing]);
+    [number, nothing].into_iter().for_each(|number| drop(collect(number)));
+    result
+}
+
+fn run(
+    sample: &ClassSample,
+    heir: &ClassSample,
+    moment: Moment,
+    exchanges: [u64; 2],
+) -> Result<Reloaded, String> {
+    let [number, nothing] = exchanges;
+    let end = if moment == Moment::Late { "Script(wait 1100ms, stop);\n" } else { "" };
+    let first = format!("{}{end}", text(sample, number, moment));
+    // The second graph stops the driver, so that only the reload takes place.
+    let second = format!("{}TestStop;\n", text(heir, nothing, moment));
+    let mut worker = worker(&first, TestRun::default().with(sample.classes))?;
+    let id = worker.plan().graph.find("e").ok_or("no element")?;
+    let of_class: BTreeSet<&str> = sample.class.each_handler().map(|handler| handler.name).collect();
+    let names = worker.read(Some(id), "handlers", "")?;
+    let names: Vec<String> = names
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .filter(|(name, flags)| flags.contains('r') && (of_class.contains(name) || !OF_ENGINE.contains(name)))
+        .map(|(name, _)| name.to_string())
+        .collect();
+    let read = |worker: &mut engine::Worker| -> Vec<String> {
+        let id = worker.plan().graph.find("e");
+        names.iter().map(|name| sorted(&worker.read(id, name, "").unwrap_or_else(|error| error))).collect()
+    };
+    let held = |worker: &mut engine::Worker| {
+        let report = worker.report();
+        report.elements.iter().find(|e| e.name == "e").map_or((0, 0), |e| (e.held as usize, e.made as usize))
+    };
+    let fresh = read(&mut worker);
+    for (handler, value) in ENTRIES {
+        // Most classes do not have the handler.
+        let _ = worker.write(Some(id), handler, value);
+    }
+    match moment {
+        Moment::Late => drop(worker.run()),
+        _ => drop((0..64).take_while(|_| worker.step(32)).count()),
+    }
+    let before = read(&mut worker);
+    let ((old, _), came_out) = (held(&mut worker), arrived(number));
+    worker.write(None, "hotconfig", &second)?;
+    worker.run();
+    let (_, new) = held(&mut worker);
+    let missing = old.saturating_sub(new + arrived(number) - came_out);
+    let after = read(&mut worker);
+    if !worker.report().balances() {
+        return Err(format!("packets are not accounted for: {:?}", worker.report()));
+    }
+    let values =
+        fresh.into_iter().zip(before).zip(after).map(|((fresh, before), after)| [fresh, before, after]);
+    let values = names.into_iter().zip(values).collect();
+    worker.finish().map_err(|errors| errors.join("\n"))?;
+    match worker.report().balances() {
+        true => Ok(Reloaded { values, missing }),
+        false => Err(format!("packets are not accounted for at the end: {:?}", worker.report())),
+    }
+}
+
+/// Returns the lines of a value in order, because the order of the rows of a table may change.
+fn sorted(value: &str) -> String {
+    let mut lines: Vec<&str> = value.lines().collect();
+    lines.sort_unstable();
+    lines.join("\n")
+}
+
+/// Returns the moments at which a sample is replaced.
+fn moments(sample: &ClassSample) -> Vec<Moment> {
+    let is_source = sample.shape.0 == 0 && sample.class.notes.task != Task::Never;
+    let pulled = (0..sample.shape.1).any(|output| sample.pulls(true, output));
+    let mut moments = vec![Moment::Early];
+    moments.extend(pulled.then_some(Moment::Stuck));
+    moments.extend((!is_source).then_some(Moment::Late));
+    moments
+}
+
+/// Runs `work`, and returns a panic as an error.
+fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
+        Err(format!("panic: {}", text.unwrap_or_default()))
+    })
+}
+
+/// Exceptions of the comparison: a class, or `*` for all classes, and a handler or a part, with the reason.
+pub type Exceptions = &'static [(&'static str, &'static str, &'static str)];
+
+fn is_exception(exceptions: Exceptions, class: &str, what: &str) -> bool {
+    exceptions.iter().any(|&(of, name, _)| (of == "*" || of == class) && name == what)
+}
+
+/// Compares the classes with their declarations, and returns all differences. `own` has the classes of
+/// another crate that the samples may need. `varying` are handlers whose
+/// value differs at each reading. `unshown` are parts that no sample fills.
+///
+/// # Errors
+/// If the captures for samples cannot be written.
+pub fn differences(
+    classes: &[&'static Class],
+    own: &'static [&'static Class],
+    varying: Exceptions,
+    unshown: Exceptions,
+) -> std::io::Result<Vec<String>> {
+    let folder = tempfile::tempdir()?;
+    generic::prepare(folder.path())?;
+    let mut found = Vec::new();
+    for class in classes {
+        let samples: Vec<ClassSample> =
+            all(&[*class], folder.path()).into_iter().map(|sample| sample.with(own)).collect();
+        let (mut kept, mut lost, mut known) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut tables = BTreeSet::new();
+        for sample in &samples {
+            tables.extend(
+                sample.effects().into_iter().flat_map(|effects| effects.state).map(|state| state.table),
+            );
+            for moment in moments(sample) {
+                let reloaded = match guarded(|| reload(sample, sample, moment)) {
+                    Ok(reloaded) => reloaded,
+                    Err(error) => {
+                        found.push(format!("{sample}, {moment:?}: {error}"));
+                        continue;
+                    }
+                };
+                if reloaded.missing > 0 {
+                    found
+                        .push(format!("{sample}, {moment:?}: {} held packets are missing", reloaded.missing));
+                }
+                for (handler, [fresh, before, after]) in reloaded.values {
+                    known.insert(handler.clone());
+                    if is_exception(varying, class.name, &handler) {
+                        continue;
+                    }
+                    let part = class.state.iter().find(|part| part.is_shown_by(&handler));
+                    if before == after {
+                        if before != fresh {
+                            if part.is_none() {
+                                found
+                                    .push(format!("{}: {handler} is kept, but no part names it", class.name));
+                            }
+                            kept.insert(handler);
+                        }
+                    } else if part.is_none_or(|part| part.fate == OnReload::Kept) {
+                        let of =
+                            part.map_or("no part".to_string(), |part| format!("the kept part {}", part.name));
+                        found.push(format!(
+                            "{sample}, {moment:?}: {handler} ({of}) was {before:.60?} and is {after:.60?}"
+                        ));
+                    } else {
+                        lost.insert(handler);
+                    }
+                }
+            }
+        }
+        for [one, other] in pairs(&samples) {
+            if let Err(error) = guarded(|| reload(one, other, Moment::Early)) {
+                found.push(format!("{one} becomes {other}: {error}"));
+            }
+        }
+        found.extend(unconfirmed(class, &known, &kept, &lost, unshown));
+        let is_declared = |table: &&str| class.state.iter().any(|part| part.has_table(table));
+        let undeclared = tables.into_iter().filter(|table| !is_declared(table));
+        found.extend(undeclared.map(|table| format!("{}: no part has the table '{table}'", class.name)));
+    }
+    found.dedup();
+    Ok(found)
+}
+
+/// Returns the pairs of neighbouring samples of a class that have the same ports and other arguments.
+fn pairs(samples: &[ClassSample]) -> impl Iterator<Item = [&ClassSample; 2]> {
+    let other = |(at, one): (usize, &ClassSample)| {
+        let mut later = samples[at + 1..].iter().chain(&samples[..at]);
+        let same = |other: &&ClassSample| {
+            other.shape == one.shape && other.pull == one.pull && other.config != one.config
+        };
+        later.find(same).map(|other| (at, other))
+    };
+    samples.iter().enumerate().filter_map(other).map(|(at, other)| [&samples[at], other])
+}
+
+/// Returns an entry for each part that no sample confirms, and for each handler of a part that no element
+/// has. `known` are all handlers; `kept` are the handlers with a value that was kept, `lost` those with a
+/// value that was lost.
+fn unconfirmed(
+    class: &Class,
+    known: &BTreeSet<String>,
+    kept: &BTreeSet<String>,
+    lost: &BTreeSet<String>,
+    unshown: Exceptions,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    // Elements that need an interface or another element have no samples; they have tests of their own.
+    let parts = class.state.iter().filter(|part| !class.samples.is_empty() && !part.handlers.is_empty());
+    for part in parts {
+        let StatePart { name, handlers, fate, .. } = part;
+        let seen = if *fate == OnReload::Kept { kept } else { lost };
+        let is_confirmed = seen.iter().any(|handler| part.is_shown_by(handler));
+        match (is_confirmed, is_exception(unshown, class.name, name)) {
+            (false, false) => found.push(format!("{}: no sample confirms the part {name}", class.name)),
+            (true, true) => found.push(format!("{}: {name} is an exception without need", class.name)),
+            _ => {}
+        }
+        for handler in handlers.iter() {
+            let only = StatePart::kept(name, std::slice::from_ref(handler));
+            if !known.iter().any(|known| only.is_shown_by(known)) {
+                found.push(format!("{}: there is no handler {handler}", class.name));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,153 @@
+//! Compares what a reload keeps of each class with the declaration of the class.
+
+use testkit::TestRun;
+use testkit::reload::{Exceptions, differences};
+
+/// Handlers whose values differ at each reading, with the reason.
+const VARYING: Exceptions = &[
+    ("Script", "now", "the time"),
+    ("Script", "now_steady", "the time"),
+    ("Script", "random", "a random number"),
+    ("DriverManager", "now", "the time"),
+    ("DriverManager", "now_steady", "the time"),
+    ("DriverManager", "random", "a random number"),
+    ("NotifierDebug", "signal", "the signals of other elements"),
+];
+
+/// Parts that are empty in all samples, with the reason.
+const UNSHOWN: Exceptions = &[
+    ("DropBroadcasts", "counts", "no packet of the corpus is marked as a broadcast"),
+    ("CheckNumberPacket", "numbers seen", "the corpus has no numbered packets"),
+    ("ICMPPingRewriter", "mappings", "the corpus has no ping whose headers are marked"),
+    ("CoDel", "counts", "no packet waits for long enough"),
+    ("Juggler", "packets", "the corpus has no segments out of order"),
+    ("PriorityMarker", "rate", "the corpus has no acknowledgments of a connection"),
+    ("Segment", "counts", "no device leaves work in packets"),
+    ("PayloadTable", "payloads", "only a Slice parks payloads"),
+    ("PayloadTable", "counts", "only a Slice parks payloads"),
+    ("Synthesized", "flow cache", "the element leases flows of other elements"),
+];
+
+#[test]
+fn a_reload_keeps_what_is_declared() {
+    let classes: Vec<_> = testkit::classes().chain([&testkit::example::CLASS]).collect();
+    let found = differences(&classes, &[], VARYING, UNSHOWN).unwrap();
+    assert!(found.is_empty(), "{}:\n{}", found.len(), found.join("\n"));
+}
+
+/// A class that loses what it declares to keep, and a class that declares nothing about its count.
+#[test]
+fn wrong_declarations_are_noticed() {
+    let found = differences(testkit::liars::CLASSES, &[], &[], &[]).unwrap().join("\n");
+    for said in
+        ["Forgetful() with", "count (the kept part counts)", "UndeclaredCounter() with", "count (no part)"]
+    {
+        assert!(found.contains(said), "{said}: {found}");
+    }
+}
+
+/// The table in the document is made from the declarations; `BLESS=1` writes it again.
+#[test]
+fn the_document_lists_the_state_of_each_class() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reload.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (page, _) = text.split_once("| element |").unwrap_or((&text, ""));
+    let mut classes: Vec<&element::Class> = testkit::classes().collect();
+    classes.sort_unstable_by_key(|class| class.name);
+    let made = format!("{page}{}", element::reload::table(classes));
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, &made).unwrap();
+    }
+    assert!(made == text || std::env::var_os("BLESS").is_some(), "docs/reload.md: BLESS=1 makes it anew");
+}
+
+/// Runs two configurations one after the other in one worker, each until it is idle. Returns the values of
+/// handlers at the end.
+fn run(first: &str, second: &str, handlers: &[&str]) -> Vec<String> {
+    let mut worker = testkit::worker(first, TestRun::default()).unwrap();
+    worker.run();
+    worker.write(None, "hotconfig", second).unwrap();
+    worker.run();
+    let read = |name: &&str| {
+        let (element, handler) = name.split_once('.').unwrap();
+        let id = worker.plan().graph.find(element);
+        worker.read(id, handler, "").unwrap()
+    };
+    let values = handlers.iter().map(read).collect();
+    worker.finish().unwrap();
+    assert!(worker.report().balances());
+    values
+}
+
+#[test]
+fn a_capture_is_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (same, other) = (path("same.pcap"), path("other.pcap"));
+    let graph = |source: &str, to: &str| format!("{source} :: InfiniteSource(LIMIT 3) -> d :: ToDump({to})");
+    let records = |file: &str| {
+        let mut reader = capture::Reader::open(file).unwrap();
+        let mut count = 0;
+        while reader.next().unwrap().is_some() {
+            count += 1;
+        }
+        count
+    };
+    // The second source has another name, so it makes three more packets.
+    assert_eq!(run(&graph("a", &same), &graph("b", &same), &["d.count"]), ["6"]);
+    assert_eq!(records(&same), 6);
+    // With another SNAPLEN, the file begins again; with another name, both files are complete.
+    run(&graph("a", &same), &graph("b", &format!("{same}, SNAPLEN 20")), &[]);
+    assert_eq!(records(&same), 3);
+    run(&graph("a", &same), &graph("b", &other), &[]);
+    assert_eq!((records(&same), records(&other)), (3, 3));
+    // The second graph does not read again what the first has read.
+    let reader = |file: &str| format!("f :: FromDump({file}) -> c :: Counter -> Discard");
+    assert_eq!(run(&reader(&same), &reader(&same), &["f.count", "c.count"]), ["3", "3"]);
+    assert_eq!(run(&reader(&same), &reader(&other), &["f.count", "c.count"]), ["3", "6"]);
+}
+
+#[test]
+fn a_report_of_flows_is_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flows.csv").display().to_string();
+    let graph = |name: &str, port: u16, more: &str| {
+        let ends = format!("2:0:0:0:0:1, 10.0.0.1, {port}, 2:0:0:0:0:2, 10.0.0.2, 53");
+        format!(
+            "{name} :: FastUDPSource(0, 2, 60, {ends}) -> MarkIPHeader(14)
+                -> c :: FlowCounter(FILE {path}{more}) -> Discard"
+        )
+    };
+    let lines = || std::fs::read_to_string(&path).unwrap().lines().count();
+    let values = run(&graph("a", 1, ""), &graph("b", 2, ""), &["c.count", "c.open"]);
+    assert_eq!((values.join(" "), lines()), ("2 2".into(), 3));
+    // With another capacity, the flow of the first graph ends, and the file begins again.
+    let values = run(&graph("a", 1, ""), &graph("b", 2, ", CAPACITY 9"), &["c.count"]);
+    assert_eq!((values.join(" "), lines()), ("1".into(), 2));
+}
+
+/// A call at a count that the old element has made is not made again: the switches of the second graph stay
+/// at output 0.
+#[test]
+fn calls_at_a_count_are_made_once() {
+    let graph = |name: &str| {
+        format!(
+            "{name} :: InfiniteSource(LIMIT 3) -> bytes :: Counter(BYTE_COUNT_CALL 100 first.switch 1)
+                -> aggregates :: AggregateCounter(COUNT_CALL 2 second.switch 1) -> Discard;
+             Idle -> first :: Switch -> Discard; first [1] -> Discard;
+             Idle -> second :: Switch -> Discard; second [1] -> Discard"
+        )
+    };
+    let handlers = ["first.switch", "second.switch", "bytes.count", "aggregates.count"];
+    assert_eq!(run("Idle -> Discard", &graph("a"), &handlers), ["1", "1", "3", "3"]);
+    assert_eq!(run(&graph("a"), &graph("b"), &handlers), ["0", "0", "6", "6"]);
+}
+
+/// A source from which packets are pulled has no task, also if it continues for a source at its limit.
+#[test]
+fn a_pulled_source_at_its_limit_continues() {
+    for class in ["InfiniteSource(LIMIT 3)", "RatedSource(RATE 1000, LIMIT 3)", "RandomSource(60, LIMIT 3)"] {
+        let graph = format!("s :: {class} -> Unqueue -> c :: Counter -> Discard");
+        assert_eq!(run(&graph, &graph, &["s.count", "c.count"]), ["3", "3"], "{class}");
+    }
+}
