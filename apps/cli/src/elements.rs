@@ -82,6 +82,10 @@ fn page(class: &Class) -> String {
             let _ = writeln!(text, "    {} ({access})\n{}", handler.name, item(about));
         }
     }
+    if !class.state.is_empty() {
+        let state = element::reload::describe(class);
+        let _ = write!(text, "\nState on a reload\n{}", indent(&state.replace('`', "")));
+    }
     for (title, body) in &page.sections {
         if !["Usage", "Arguments", "Handlers"].contains(&title.as_str()) {
             let body: String =

@@ -31,7 +31,9 @@ use std::sync::{Arc, Mutex};
 
 use element::steering::Spreading;
 use element::{Class, OutputStream, Registry, Timestamp};
-use engine::{ClockKind, Configured, End, Options, Plan, Rebuilt, RunReport, Sink, Worker, Workers};
+use engine::{
+    ClockKind, Configured, End, Options, Plan, RebuildRequest, Rebuilt, RunReport, Sink, Worker, Workers,
+};
 
 /// Returns all element classes of the product, from all crates that have elements.
 pub fn classes() -> impl Iterator<Item = &'static Class> {
@@ -123,7 +125,7 @@ impl Sink for Collector {
 pub fn worker(text: &str, run: TestRun) -> Result<Worker, String> {
     prepare(text, run, |plan, mut copies, mut options| {
         let only = copies.pop().ok_or("no copy")?;
-        options.rebuild = Some(Box::new(move |text, _| rebuild(text, run)));
+        options.rebuild = Some(Arc::new(move |request: &RebuildRequest| rebuild(request, run)));
         let mut worker =
             Worker::new(plan, only, Box::new(Collector::default()), options).map_err(|e| e.to_string())?;
         match worker.initialize() {
@@ -134,11 +136,11 @@ pub fn worker(text: &str, run: TestRun) -> Result<Worker, String> {
 }
 
 /// Makes the graph that a write to `hotconfig` installs.
-fn rebuild(text: &str, run: TestRun) -> Result<Rebuilt, String> {
-    let (plan, mut copies, sources) = configure(text, run)?;
-    let configured = copies.pop().ok_or("no copy")?;
+fn rebuild(request: &RebuildRequest, run: TestRun) -> Result<Rebuilt, String> {
+    let text = request.value.as_deref().ok_or("there is no file to read again")?;
+    let (plan, copies, sources) = configure(text, run)?;
     let tell = Box::new(move |problem: &engine::Problem| problem.render(&sources));
-    Ok(Rebuilt { plan, configured, text: text.to_string(), tell })
+    Ok(Rebuilt { plan, copies, text: text.to_string(), tell })
 }
 
 /// Makes all workers of a run, initialized. `sink` gets the text that elements write.

@@ -102,7 +102,7 @@ fn run(
     };
     let held = |worker: &mut engine::Worker| {
         let report = worker.report();
-        report.elements.iter().find(|e| e.name == "e").map_or((0, 0), |e| (e.held as usize, e.made as usize))
+        report.elements.iter().find(|e| e.name == "e").map_or(0, |e| e.held as usize)
     };
     let fresh = read(&mut worker);
     for (handler, value) in ENTRIES {
@@ -114,11 +114,11 @@ fn run(
         _ => drop((0..64).take_while(|_| worker.step(32)).count()),
     }
     let before = read(&mut worker);
-    let ((old, _), came_out) = (held(&mut worker), arrived(number));
+    let came_out = || arrived(number) + arrived(nothing);
+    let (old, out) = (held(&mut worker), came_out());
     worker.write(None, "hotconfig", &second)?;
     worker.run();
-    let (_, new) = held(&mut worker);
-    let missing = old.saturating_sub(new + arrived(number) - came_out);
+    let missing = old.saturating_sub(held(&mut worker) + came_out() - out);
     let after = read(&mut worker);
     if !worker.report().balances() {
         return Err(format!("packets are not accounted for: {:?}", worker.report()));

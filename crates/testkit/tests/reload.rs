@@ -20,6 +20,7 @@ const UNSHOWN: Exceptions = &[
     ("CheckNumberPacket", "numbers seen", "the corpus has no numbered packets"),
     ("ICMPPingRewriter", "mappings", "the corpus has no ping whose headers are marked"),
     ("CoDel", "counts", "no packet waits for long enough"),
+    ("ControlSocket", "clients", "both sockets listen on ports that are free"),
     ("Juggler", "packets", "the corpus has no segments out of order"),
     ("PriorityMarker", "rate", "the corpus has no acknowledgments of a connection"),
     ("Segment", "counts", "no device leaves work in packets"),

@@ -79,7 +79,7 @@ use element::args::{ArgType, TcpPort};
 use element::class::ArgInfo;
 use element::{
     Call, CallOrigin, Class, Cx, Effects, Element, ElementId, FileScope, Folder, Handler, Interest, Rights,
-    Timestamp, manual,
+    StatePart, Timestamp, manual,
 };
 
 use nix::errno::Errno;
@@ -105,6 +105,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FILES", "folder", ""),
     ],
     table: &HANDLERS,
+    state: &[StatePart::kept("clients", &["port", "filename"])],
     samples: &["TCP, 0, LOCALHOST true"],
     build: |args| {
         let kind = args.required::<String>("TYPE").to_ascii_uppercase();

@@ -317,7 +317,9 @@ pub(super) fn moved(old: &GraphCopy, new: &GraphCopy) -> Option<ElementId> {
 /// Adds the counts of an old element to the counts of its heir. The old element keeps `left` packets, which
 /// it holds still.
 fn move_counters(old: &mut Counters, heir: &mut Counters, left: u64) {
-    let moved = std::mem::replace(old, Counters { arrived: left, ..Counters::default() });
-    heir.add(&moved);
-    heir.arrived -= left;
+    let arrived = left.min(old.arrived);
+    let keeps = Counters { arrived, made: left - arrived, ..Counters::default() };
+    heir.add(&std::mem::replace(old, keeps));
+    heir.arrived -= arrived;
+    heir.made -= left - arrived;
 }
