@@ -27,8 +27,9 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "crates/engine",
-        &["handlers", "host", "team", "worker"],
-        "a worker answers handlers of other workers, and its elements call handlers: see team.rs",
+        &["generation", "handlers", "host", "reload", "team", "worker"],
+        "a worker answers handlers of other workers, its elements call handlers, and a reload exchanges all that it \
+         has: see team.rs and reload/mod.rs",
     ),
 ];
 

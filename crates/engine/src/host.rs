@@ -157,8 +157,7 @@ impl Host for WorkerHost<'_> {
         call: &Call,
         token: u32,
     ) -> Option<Result<(), String>> {
-        // Where runs are repeatable, the caller waits: the time at which a thread is ready differs from run to
-        // run.
+        // Where runs are repeatable, the caller waits, because a thread is ready at another time in each run.
         if core.is_repeatable {
             return Some(self.write(core, caller, call));
         }

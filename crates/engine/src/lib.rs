@@ -24,9 +24,10 @@
 //! | changing a running graph | `reconfigure`; the whole graph: `reload`, `generation`, `quiet` |
 //! | several workers: who does what, and what they share | `workers`, `placement`, `team` |
 //! | several workers: handing packets over, and their order | `exchange`; for benchmarks `exchange_bench` |
-//! | what the user of the crate gives and gets | `options`, `streams`, `report`, `worker_report` |
+//! | what the user of the crate gives and gets | `options`, `streams`, `report`, `worker_report`, `former` |
 //!
-//! Modules use each other in one direction, but for `team` and `worker`; `team` says why.
+//! Modules use each other in one direction, but for those that call the worker or are a part of it: `team`
+//! and `reload/mod.rs` say why.
 //!
 //! The engine knows elements only through the contract of the `element` crate, and names none of them.
 #![allow(unsafe_code)]
@@ -39,6 +40,7 @@ mod element_order;
 mod exchange;
 pub mod exchange_bench;
 mod flow_marks;
+mod former;
 mod generation;
 mod graph_copy;
 mod graph_facts;

@@ -32,7 +32,7 @@ pub(crate) struct Team {
     /// is can call them.
     waiting: Vec<Mutex<Option<Box<Worker>>>>,
     members: Vec<Member>,
-    /// Which workers are idle.
+    /// The notes of the workers about being idle.
     pub(crate) quiet: Quiet,
     /// The displacement of packets at all workers, and its limit. Set only if packets of flows are spread
     /// without keeping order.

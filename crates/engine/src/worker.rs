@@ -36,6 +36,7 @@ use crate::clock::{ClockKind, RealClock};
 use crate::configure::Configured;
 use crate::control::Control;
 use crate::exchange::{Arrival, Exchange};
+use crate::former::Former;
 use crate::graph_copy::{GraphCopy, Target};
 use crate::handlers;
 use crate::host::WorkerHost;
@@ -47,7 +48,6 @@ use crate::reload::{Reloads, Retiring};
 use crate::streams::Sink;
 use crate::team::Team;
 use crate::wakeups::Wakeups;
-use crate::worker_report::Former;
 
 /// Returns the elements that follow captures, in the order of the graph: their packets give the trace clock
 /// its time.

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use element::context::Counters;
-
 use crate::report::{ElementReport, PacketTotals, RunReport, WorkerReport};
 use crate::worker::Worker;
 
@@ -46,54 +44,5 @@ impl Worker {
             workers.push(WorkerReport { packets_in, out, held, dropped, ..exchanged });
         }
         RunReport { elements, totals, workers }
-    }
-}
-
-/// The counts of elements of earlier generations of the graph that have no heir, and of the exchanges of
-/// these generations.
-#[derive(Default)]
-pub(crate) struct Former {
-    totals: PacketTotals,
-    exchanged: WorkerReport,
-}
-
-impl Former {
-    /// Adds the counts of the elements of a generation that has ended.
-    pub(crate) fn add(&mut self, counters: &[Counters]) {
-        for counters in counters {
-            self.totals.packets_in += counters.made;
-            self.totals.out += counters.sent;
-            self.totals.dropped += counters.dropped();
-            for (reason, n) in &counters.drops {
-                *self.totals.drops.entry(reason.as_str()).or_insert(0) += n;
-            }
-        }
-    }
-
-    /// Adds the counts of the exchange of a generation that has ended.
-    pub(crate) fn add_exchange(&mut self, exchange: WorkerReport) {
-        self.exchanged = self.add_exchanged(exchange);
-    }
-
-    fn add_to(&self, totals: &mut PacketTotals) {
-        totals.packets_in += self.totals.packets_in;
-        totals.out += self.totals.out;
-        totals.dropped += self.totals.dropped;
-        for (reason, n) in &self.totals.drops {
-            *totals.drops.entry(reason).or_insert(0) += n;
-        }
-    }
-
-    /// Returns the counts of an exchange with those of the exchanges of earlier generations.
-    fn add_exchanged(&self, exchange: WorkerReport) -> WorkerReport {
-        let before = &self.exchanged;
-        WorkerReport {
-            handed: exchange.handed + before.handed,
-            taken: exchange.taken + before.taken,
-            late: exchange.late + before.late,
-            waited: exchange.waited.max(before.waited),
-            displaced: exchange.displaced.max(before.displaced),
-            ..exchange
-        }
     }
 }

@@ -33,9 +33,9 @@ impl<'a> Handlers<'_, 'a> {
         self.cx.host.write(self.cx.core, self.cx.id, call)
     }
 
-    /// Writes a handler that may need long, such as `hotconfig`, while the caller and all packets go on. If it
-    /// does, returns `None`, and the result comes with [`Element::answered`](crate::Element::answered) and
-    /// `token`. Otherwise the handler is written at once, and the result is returned.
+    /// Writes a handler that may need long, such as `hotconfig`, while the caller and all packets go on. Then
+    /// returns `None`, and the result comes with [`Element::answered`](crate::Element::answered) and `token`.
+    /// Any other handler is written at once, and the result is returned.
     pub fn write_later(&mut self, call: &Call, token: u32) -> Option<Result<(), String>> {
         self.cx.host.write_later(self.cx.core, self.cx.id, call, token)
     }

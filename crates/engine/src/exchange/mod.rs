@@ -354,8 +354,8 @@ impl Exchange {
             || order.is_some_and(|order| order.has_waiting() || !ends && order.has_to_tell())
     }
 
-    /// Takes nothing out of the rings until [`open`](Self::open) allows it. For a new generation of the graph:
-    /// packets of the old generation from the same worker come first.
+    /// Takes nothing out of the rings until [`open`](Self::open) allows it: packets of the old generation of
+    /// the graph from the same worker come first.
     pub(crate) fn await_others(&mut self) {
         self.rings.shut_all();
     }

@@ -81,8 +81,8 @@ impl WorkerHost<'_> {
         }
     }
 
-    /// Begins a reload whose result the caller gets later. Returns the caller and the error if the graph cannot
-    /// be replaced now.
+    /// Begins a reload whose result the caller gets later. Returns the caller and the error if the graph
+    /// cannot be replaced now.
     pub(crate) fn begin_reload_for(
         &mut self,
         caller: Caller,

@@ -23,6 +23,10 @@
 //!   of a generation that it does not have yet. Packets that other workers have handed over before they
 //!   changed over are processed by the old generation (`retire.rs`). As soon as such a packet comes to an
 //!   element that has an heir, the packet goes on in the new generation, because the heir has the state.
+//!
+//! A worker has its part of a reload ([`Reloads`]) and calls the functions of this module between two
+//! batches. The functions exchange everything that a worker has. So this module, `generation.rs`, `team.rs`
+//! and `worker.rs` use each other.
 
 mod lead;
 mod retire;
@@ -70,9 +74,9 @@ pub(crate) struct Reload {
     moves: bool,
     /// See [`Decision`].
     decision: AtomicU8,
-    /// Before the states of elements move: which workers have no packet to process any more.
+    /// The notes of the workers that have no packet to process any more, before the states of elements move.
     gathered: Quiet,
-    /// Which workers have no packet of the old generation left.
+    /// The notes of the workers that have no packet of the old generation left.
     quiet: Quiet,
 }
 
@@ -85,7 +89,7 @@ struct Seat {
     result: Mutex<Option<Result<(), Box<Problem>>>>,
     /// True once the worker has sent the state of all elements that move to other workers.
     has_sent: AtomicBool,
-    /// True once the worker has changed over, and all packets that it had handed over by then are in the
+    /// True once the worker has changed over, and all packets that it had handed over before are in the
     /// rings.
     has_left: AtomicBool,
     /// The state that other workers have sent, of elements that this worker has now.

@@ -1,4 +1,4 @@
-//! One worker's part of a reload: initialises its copy of the new graph, and changes over to it.
+//! The part of each worker in a reload: initialises its copy of the new graph, and changes over to it.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -168,8 +168,8 @@ impl Worker {
 
     /// Sends the state of elements that move to other workers, if there are such elements. All workers take
     /// part, and wait for each other twice. First they process the packets between them, so that no packet of
-    /// the old graph comes to an element after its state has left. Then they send the state, so that no packet
-    /// of the new graph comes to an element before its state.
+    /// the old graph comes to an element after its state has left. Then they send the state, so that no
+    /// packet of the new graph comes to an element before its state.
     fn move_states(&mut self, next: &mut Generation, reload: &Reload) {
         let Some(team) = self.team.clone().filter(|_| reload.moves) else { return };
         let me = self.graph.worker();
@@ -294,7 +294,7 @@ enum Fate {
     Stays,
     /// The heir at another worker gets it.
     Moves,
-    /// It ends: the states of several copies do not become the state of one, or the other way round.
+    /// The state ends: the states of several copies do not become the state of one, or the other way round.
     Ends,
 }
 

@@ -16,7 +16,7 @@ use wire::{MacAddr, build::Builder};
 
 use super::hotconfig::Lines;
 
-/// What the elements of one test share, in all generations of the graph.
+/// The state that the elements of one test share, in all generations of the graph.
 #[derive(Default)]
 struct Shared {
     /// The number of graphs that have been built, and the number after which the sources end.

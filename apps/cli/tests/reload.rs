@@ -1,0 +1,164 @@
+//! `tidegate reload` and the signal HUP: a running instance reads its file again, on several workers.
+
+mod clients;
+
+use std::fs;
+use std::io::BufReader;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use clients::{ask, connect, data};
+
+/// A run with a control socket, whose file a test changes.
+struct Run {
+    child: Child,
+    folder: tempfile::TempDir,
+    client: BufReader<UnixStream>,
+}
+
+/// The configuration with another element between the source and the counter.
+fn config(between: &str) -> String {
+    format!(
+        "RatedSource(LENGTH 64, RATE 20000) -> UDPIPEncap(10.0.0.1, 1000, 10.0.0.2, 2000) -> {between}
+            -> nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) -> c :: Counter -> Discard"
+    )
+}
+
+fn file(run: &Run) -> PathBuf {
+    run.folder.path().join("router.click")
+}
+
+fn start(args: &[&str]) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, socket) = (folder.path().join("router.click"), folder.path().join("control"));
+    fs::write(&path, config("Null")).unwrap();
+    let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["run", "--control", &socket.display().to_string(), &path.display().to_string()])
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let client = connect(&socket);
+    Run { child, folder, client }
+}
+
+impl Run {
+    fn read(&mut self, handler: &str) -> String {
+        assert_eq!(
+            ask(&mut self.client, &format!("READ {handler}\n")),
+            format!("200 Read handler '{handler}' OK")
+        );
+        data(&mut self.client)
+    }
+
+    /// Returns the outside port of the only mapping.
+    fn outside(&mut self) -> String {
+        let table = self.read("nat.udp_table");
+        let end = table.split("192.0.2.1, ").nth(1).and_then(|rest| rest.split([',', ')']).next());
+        assert!(end.is_some() && self.read("nat.nmappings") == "1", "{table}");
+        end.unwrap_or_default().to_string()
+    }
+
+    fn reload(&self, args: &[&str]) -> Output {
+        let socket = self.folder.path().join("control");
+        Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("reload").arg(socket).args(args).output().unwrap()
+    }
+
+    /// Waits until the graph has an element of this class.
+    fn wait_for(&mut self, class: &str) {
+        let is_there = |run: &mut Run| run.read("classes").lines().any(|line| line == class);
+        let comes = (0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            is_there(self)
+        });
+        assert!(comes, "no {class}");
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Interrupts the run, which has to succeed, and returns its messages.
+    fn end(self) -> String {
+        self.signal("INT");
+        let output = self.child.wait_with_output().unwrap();
+        let messages = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{messages}");
+        messages
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_run_reads_its_file_again_and_keeps_its_state() {
+    for threads in ["1", "2"] {
+        let mut run = start(&["--threads", threads]);
+        run.wait_for("Null");
+        while run.read("c.count").parse::<u64>().unwrap() < 1000 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (count, mapping) = (run.read("c.count").parse::<u64>().unwrap(), run.outside());
+        // A new element by `tidegate reload`.
+        fs::write(file(&run), config("CheckLength(1500)")).unwrap();
+        let output = run.reload(&[]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        run.wait_for("CheckLength");
+        assert!(run.read("c.count").parse::<u64>().unwrap() >= count);
+        assert_eq!(run.outside(), mapping);
+        // A wrong file changes nothing.
+        fs::write(file(&run), config("CheckLength(long)")).unwrap();
+        let output = run.reload(&[]);
+        assert_eq!(output.status.code(), Some(1));
+        let errors = text(&output.stderr);
+        assert!(errors.contains("router.click:1:") && errors.contains("'long'"), "{errors}");
+        run.wait_for("CheckLength");
+        // Another one by the signal.
+        fs::write(file(&run), config("Strip(0)")).unwrap();
+        run.signal("HUP");
+        run.wait_for("Strip");
+        assert_eq!(run.outside(), mapping);
+        // A text is not accepted.
+        let other = run.folder.path().join("other.click");
+        fs::write(&other, config("Null")).unwrap();
+        let output = run.reload(&[&other.display().to_string()]);
+        assert!(text(&output.stderr).contains("--allow-config"), "{}", text(&output.stderr));
+        let messages = run.end();
+        assert!(messages.contains("the configuration has been replaced"), "{messages}");
+    }
+}
+
+#[test]
+fn files_and_texts_are_installed_where_the_run_allows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("next.click"), config("Strip(0)")).unwrap();
+    let mut run = start(&["--config-dir", &folder.path().display().to_string(), "--allow-config"]);
+    let output = run.reload(&["--name", "next.click"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    run.wait_for("Strip");
+    let other = folder.path().join("other");
+    fs::write(&other, config("CheckLength(1500)")).unwrap();
+    assert!(run.reload(&[&other.display().to_string()]).status.success());
+    run.wait_for("CheckLength");
+    assert!(!run.reload(&["--name", "none"]).status.success());
+    run.end();
+}
+
+#[test]
+fn a_socket_without_a_run_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let nothing = |socket: &Path| {
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("reload").arg(socket).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        text(&output.stderr)
+    };
+    let path = folder.path().join("none");
+    assert!(nothing(&path).contains("none: No such file or directory"), "{}", nothing(&path));
+}
