@@ -11,7 +11,8 @@ use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// The origin of a result. It has the key `origin` in all JSON that the program writes.
+/// The origin of a result, under the key `origin` in JSON. The JSON of `tidegate synthesize --emit json` has
+/// no origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     /// The build of the program.

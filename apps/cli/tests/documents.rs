@@ -137,8 +137,9 @@ fn files_that_documents_name_are_there() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Returns the commands in documents and examples that users type: indented or in code blocks, alone on a
-/// line.
+/// Returns the commands in documents and examples that users type, each with the name of the file: all lines
+/// of .md, .click and .prop files that begin with `cargo `, `./` or `sudo `, apart from comment signs and
+/// white space before the command. A comment after the command, from ` #` on, is cut off.
 fn commands() -> Vec<(String, String)> {
     let mut commands = Vec::new();
     let may_have = |file: &&String| [".md", ".click", ".prop"].iter().any(|end| file.ends_with(end));

@@ -111,7 +111,8 @@ pub struct Args<'a> {
     class: &'static Class,
     id: ElementId,
     shape: (usize, usize),
-    /// True if output 0 is a push output, or an agnostic output that may become one.
+    /// True if output 0 is a push output in the graph, declared as push or agnostic. Also true if the element
+    /// has no output.
     pushes: bool,
     given: Vec<Given>,
     /// The names of the arguments that were read and had been given, and the index of each among all
@@ -143,9 +144,9 @@ impl Given {
 }
 
 impl<'a> Args<'a> {
-    /// Makes the reader for arguments that the parser of the language has already split at commas. `shape`
-    /// is the numbers of inputs and outputs of the element. `pushes` is true if output 0 is a push output,
-    /// or may become one.
+    /// Makes the reader for arguments that the parser of the language has already split at commas. `shape` is
+    /// the numbers of inputs and outputs of the element. `pushes` is true if output 0 is a push output in the
+    /// graph, declared as push or agnostic, or if the element has no output.
     pub fn new(
         setup: &'a mut Setup,
         class: &'static Class,
@@ -179,7 +180,8 @@ impl<'a> Args<'a> {
         self.shape.1
     }
 
-    /// True if output 0 is a push output, or an agnostic output that may become one.
+    /// True if output 0 is a push output in the graph, declared as push or agnostic. Also true if the element
+    /// has no output.
     pub fn pushes(&self) -> bool {
         self.pushes
     }

@@ -331,9 +331,13 @@ impl Place {
         }
     }
 
-    /// True if a field has the same value in each segment that a large segment represents: link header,
-    /// addresses, ports, flags of TCP. If the element writes the field (`written`), the field must also lie
-    /// outside of the bytes that a transport checksum covers.
+    /// True if a field counts as a header field. Every field that is not bytes counts, even the length. Bytes
+    /// that the element reads count if they are in the link header or in the first 24 bytes from the start of
+    /// the IP header, or if they are addresses of IPv6, ports, or the header length or flags of TCP. Some of
+    /// these fields differ between the segments that a large segment represents: the total length and the
+    /// identification of IPv4, and the TCP flags CWR, PSH and FIN. Bytes that the element writes (`written`)
+    /// count if they are in the link header or among the bytes 0 to 3, 6 to 8, 10 and 11 of the IP header.
+    /// Over IPv4, no transport checksum covers these bytes.
     fn is_header(self, field: &Field, written: bool) -> bool {
         let Field::Bytes { base, offset, length } = *field else { return true };
         let network = match base {

@@ -214,8 +214,9 @@ const FAR: i32 = 256;
 /// decides by the same fields as these elements, though in another order, so its own effects do not count.
 struct Asked<'e> {
     effects: &'e [Effects],
-    /// For each element, the possible starts of the packets that come to it. Empty if the graph has no
-    /// stand-in.
+    /// For each element, the possible starts of the packets that come to the element, as offsets in bytes
+    /// from the IP header of the packet (see `starts_of_packets`). Empty if the graph has no stand-in, which
+    /// is an element with other elements in `Effects::replaces`.
     starts: Vec<BTreeSet<i32>>,
 }
 
@@ -431,8 +432,9 @@ impl Starts {
                 };
                 *place = (starts.packet[id] + farthest(value)).max(*place);
             }
-            // A packet that an element makes has its headers marked: its transport header is at most
-            // `IP_HEADER` bytes after the start of the packet.
+            // A packet that an element makes has its headers marked if the packet is declared to start with
+            // an IPv4 header. The transport header of such a packet is at most `IP_HEADER` bytes after the
+            // start of the packet.
             if effect.emits.iter().any(|emit| emit.starts == Some(HeaderKind::Ipv4)) {
                 starts.transport = starts.transport.max(IP_HEADER);
             }

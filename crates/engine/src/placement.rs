@@ -379,8 +379,9 @@ fn own_place(
             state.table
         ));
     }
-    // State per core is added up later. But one entry for a flow, at its home, is better than one on each
-    // core.
+    // State per core is merged by its readers, and shared state is used by all cores, so any worker may
+    // process the packets. But if such state has an entry for each flow, an entry that only the flow's home
+    // uses is better than an entry on each core, or an entry that several cores use.
     let has_owner = |state: &State| !is_anywhere(state) || is_per_flow(state);
     match effects.state.iter().any(has_owner) {
         true => (ElementWorkers::Owner, None),

@@ -15,7 +15,8 @@ pub struct Arg {
     /// The text of the argument without white space around it. Each comment in it is replaced by one space;
     /// quotes are kept.
     pub text: String,
-    /// The range of bytes in the configuration string from which the text was taken.
+    /// The range of bytes from which the text was taken: in the configuration string for an argument, and in
+    /// the argument that was split for a word ([`split_spaces`]).
     pub range: Range<usize>,
 }
 

@@ -131,8 +131,10 @@ impl Pool {
         }
     }
 
-    /// True if fewer than an eighth of all slots, up to the limit, are free. Elements that hold packets
-    /// should then hold no more packets, so that other packets still find slots.
+    /// True if fewer than an eighth of all slots, up to the limit, are free. Slots that other threads have
+    /// returned count as used until the pool collects them, which happens only when the pool's list of free
+    /// slots is empty or almost empty. Elements that hold packets should hold no more packets if the result
+    /// is true, so that other packets still find slots.
     #[inline]
     pub fn is_scarce(&self) -> bool {
         let (limit, used) = (self.home.limit() as usize, self.grown as usize - self.free.len());

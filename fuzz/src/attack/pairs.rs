@@ -343,8 +343,9 @@ fn apart(a: &Ran, b: &Ran) -> Option<String> {
     None
 }
 
-/// True if the runs differ only in bytes that are 00 in one run and ff in the other, as in the two zeros of
-/// a checksum.
+/// True if the packets of two runs at each sink are equal except for bytes that are 00 in one run and ff in
+/// the other, as in the two zeros of a checksum. The packets are compared in sorted order; annotations, time
+/// stamps and the order of arrival are ignored.
 fn same_but_zeros(a: &Ran, b: &Ran) -> bool {
     let [a, b] = [a, b].map(packets);
     a.len() == b.len()

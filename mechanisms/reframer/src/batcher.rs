@@ -86,8 +86,8 @@ impl Batcher {
         let mut batch = cx.batch();
         self.left = (self.left.0 + self.waiting.len() as u64, self.left.1 + 1);
         for packet in self.waiting.drain(..) {
-            // The push does not fail, because at most BURST packets wait, and BURST is at most the capacity
-            // of a batch.
+            // The push does not fail: the number of waiting packets is at most the largest BURST that was set
+            // while the packets arrived, and each BURST is at most the capacity of a batch.
             if let Err(packet) = batch.push(packet) {
                 cx.drop(packet, DropReason::NoBuffer);
             }

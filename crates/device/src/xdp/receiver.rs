@@ -90,8 +90,10 @@ impl Receiver {
         Receiver { queue, received, role: Role::Owner(owner) }
     }
 
-    /// Opens a guest's socket at a queue of the interface with the index `index`. `port` and `shared` are
-    /// the owner's. On an error, returns the name of the step that failed and the reason.
+    /// Opens the socket of a guest at a queue of the interface with the index `index`. By a guest, a worker
+    /// other than the owner of the queue receives from the queue. `port` and `shared` are the port of the
+    /// queue's owner and the state that the owner shares with guests. On an error, returns the name of the
+    /// step that failed and the reason.
     pub(super) fn of_guest(
         queue: u32,
         index: c_int,

@@ -47,7 +47,8 @@ impl Mapper {
         is_independent: bool,
     ) -> Option<(Chosen, Outputs)> {
         // With endpoint-independent mapping, a sender that already has an outside address and port keeps
-        // them. Only patterns that contain them are tried, unless there is none.
+        // them. Only patterns whose range contains this address and port, and patterns without a range of
+        // ports, are tried. If there is no such pattern, all patterns are tried.
         let bound = is_independent.then(|| store.outside_of(space, flow)).flatten();
         let suits = |target: &Target| bound.is_none_or(|bound| target.pattern.suits(bound.outside));
         let is_any_suitable = self.targets.iter().any(suits);

@@ -112,7 +112,8 @@ pub(super) enum Instruction {
         call: String,
         unquote: bool,
     },
-    /// Blocks until the script has got this number of steps.
+    /// Blocks until events have given the script this number of steps. Examples of such events are writes to
+    /// the handler `step` and, in a script of type DRIVER, requests to stop.
     WaitSteps(u64),
     /// Blocks for a time or for one step, whichever comes first.
     WaitTime(String),

@@ -131,7 +131,8 @@ fn known_hosts_have_time_in_a_flood() {
     assert!(dropped(&outcome, DropReason::MemoryLimit) > 100_000);
 }
 
-/// A flood of one host completes every second datagram. It must not displace the fragments of other hosts.
+/// A flood of one host consists of datagrams that stay incomplete; with every second of these datagrams comes
+/// a further one, which is complete. Such a flood must not displace the fragments of other hosts.
 #[test]
 fn completing_datagrams_does_not_make_a_flood_honest() {
     let mut packets = honest(20, 10 * MILLISECOND, 100 * MILLISECOND, 100);

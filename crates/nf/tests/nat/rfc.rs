@@ -1,4 +1,6 @@
-//! Tests of translators against RFC 4787, RFC 5382 and RFC 5508, one test for each requirement.
+//! Tests of translators against requirements of RFC 4787, RFC 5382 and RFC 5508. The name of each test gives
+//! the requirements that the test is about. The table in `docs/nat.md` lists all requirements with their
+//! tests, of which some are in other files.
 
 use super::*;
 

@@ -397,7 +397,8 @@ pub(crate) fn operation(class: &TrafficClass, when: Filter, to: Target, transpor
     case
 }
 
-/// Returns the offsets, from the start of the input packet, of the packet bytes that a class writes.
+/// Returns the offsets, from the start of the input packet, of the packet bytes in `class.writes`. Bytes that
+/// the checksum operations of the class write (`checksum`, `transport_checksum`) are not included.
 pub fn written(class: &TrafficClass) -> impl Iterator<Item = i32> {
     let places = class.writes.iter().flat_map(|write| {
         let more = 0..write.value.length() as i32;

@@ -8,7 +8,8 @@ use verify::example::Example;
 
 const CASES: u64 = 60;
 
-/// The maximum number of diagram nodes; a pair that needs more is undecided, and says nothing.
+/// The maximum number of diagram nodes in the comparison of two chains. If the comparison needs more nodes,
+/// the verdict is undecided, and the test does not check the verdict.
 const NODES: usize = 1 << 20;
 
 /// Elements that write options, ports or the header length, and elements that test or write fixed offsets

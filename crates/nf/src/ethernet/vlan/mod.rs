@@ -47,7 +47,9 @@ pub(super) struct TagChoice {
     /// The texts of the arguments [`NAMES`], at their indexes, including defaults. `None` if an argument is
     /// neither given nor has a default.
     texts: [Option<String>; 4],
-    /// True, at the index of each argument, if it was given or written. Handlers show only these.
+    /// True, at the index of each argument, if the argument was given or written. The handlers of other
+    /// arguments return an empty text, except for `vlan_tci`, which always returns the resulting tag control
+    /// information or `ANNO`.
     given: [bool; 4],
     /// The tag control information of all packets; `None` if each packet has it in its annotation.
     tci: Option<u16>,

@@ -33,8 +33,8 @@ const FRAGMENT_BYTES: usize = SLOT_BYTES
     + (TABLE_BYTES + size_of::<Set>() + 3 * size_of::<[u32; 2]>())
     + (TABLE_BYTES + size_of::<Pair>())
     + sources::BYTES;
-/// The divisor for the part of the memory that is reserved for sources which hold nothing at the moment: one
-/// eighth.
+/// The divisor for the part of a store's memory that is reserved for sources (hosts that send fragments) of
+/// which the store holds no fragments at the moment: one eighth.
 const FOR_IDLE: usize = 8;
 /// The smallest memory of a store in bytes: room for a datagram of two fragments, and for the fragment that
 /// arrives next.

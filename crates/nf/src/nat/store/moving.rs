@@ -145,8 +145,9 @@ impl Store {
         self.table.lookup(key, self.hasher.hash(key))
     }
 
-    /// Moves the mappings of all keys of a window that were not found in the new table. Sets `found` at
-    /// their indexes to the new ids.
+    /// Moves the mappings of all keys of a window that were not found in the new table. Sets `found` at the
+    /// indexes of these keys to the new ids, or to `None` for keys that no mapping has or whose mapping did
+    /// not fit. If the table is rebuilt during the move, sets all elements of `found` anew.
     #[cold]
     pub(super) fn bring_all(&mut self, keys: &[Ipv4FlowKey], found: &mut [Option<FlowId>; WINDOW]) {
         let epoch = self.epoch;

@@ -50,9 +50,10 @@ fn regions<'a>(d: &Diagrams, arrivals: impl Iterator<Item = &'a Arrival>) -> Opt
     Some(regions)
 }
 
-/// Compares the packets that arrive in each of two `chains` for the input packets in `region`, where
-/// several may arrive for one input packet. Copies are matched as multisets: their order is not compared.
-/// Returns the differences; if more than one copy has no match, a single difference named "copies".
+/// Compares the packets that arrive in each of two `chains` for the input packets in `region`, where several
+/// may arrive for one input packet. Copies are matched as multisets: their order is not compared. Returns no
+/// differences if all copies have a match. If exactly one copy in each chain has no match, returns the
+/// differences between these two copies; otherwise, a single difference named "copies".
 fn copies(d: &Diagrams, region: &Bit, chains: [&[Arrival]; 2], observed: &[Field]) -> Vec<Candidate> {
     let [a, mut left] = chains.map(|arrivals| {
         arrivals.iter().filter(|arrival| d.overlap(region, &arrival.condition)).collect::<Vec<_>>()

@@ -204,8 +204,9 @@ impl PacketModel {
         self.named(d, place)
     }
 
-    /// Returns the condition that the byte at offset `place` is inside of the IP header that starts at
-    /// offset `at`, according to the header's length field.
+    /// Returns the condition that the IP header that starts at offset `at` reaches to the byte at offset
+    /// `place` or beyond it, according to the header's length field. The condition is always true for bytes
+    /// before the header and for the header's first 20 bytes, whatever the length field says.
     pub(super) fn header_reaches(&self, d: &Diagrams, at: i32, place: i32) -> Bit {
         let behind = place - at;
         if behind < IPV4_HEADER {
