@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn replies_end_with_a_blank_after_the_code() {
         let read = |text: &str| reply(&mut text.as_bytes());
-        assert_eq!(read("200 Write handler 'reload' OK\r\n").unwrap().0, true);
+        assert!(read("200 Write handler 'reload' OK\r\n").unwrap().0);
         let (succeeds, lines) = read("520-Write handler 'reload' error:\r\n520-a\r\n520 b\r\n").unwrap();
         assert!(!succeeds);
         assert_eq!(explained(&lines), "a\nb");

@@ -205,7 +205,7 @@ impl Recipe {
     fn build(&self, loaded: &mut Loaded) -> Option<(Arc<Plan>, Vec<Configured>)> {
         if let Some(path) = &self.control {
             let source = loaded.sources.add("--control", "");
-            let config = format!("UNIX, {}", lang::args::quote(&path.display().to_string()));
+            let config = format!("UNIX, {}", lang::args::quote(path.display().to_string()));
             loaded.graph.add(SOCKET, "ControlSocket", &config, Span { source, start: 0, end: 0 });
         }
         if let Some(which) = self.synthesize
