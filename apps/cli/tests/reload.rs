@@ -3,7 +3,7 @@
 mod clients;
 
 use std::fs;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -16,6 +16,14 @@ struct Run {
     child: Child,
     folder: tempfile::TempDir,
     client: BufReader<UnixStream>,
+}
+
+impl Drop for Run {
+    /// Ends the run of a test that has failed.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// The configuration with another element between the source and the counter.
@@ -38,7 +46,7 @@ fn start(args: &[&str]) -> Run {
         .args(["run", "--control", &socket.display().to_string(), &path.display().to_string()])
         .args(args)
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -84,11 +92,11 @@ impl Run {
     }
 
     /// Interrupts the run, which has to succeed, and returns its messages.
-    fn end(self) -> String {
+    fn end(mut self) -> String {
         self.signal("INT");
-        let output = self.child.wait_with_output().unwrap();
-        let messages = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{messages}");
+        let mut messages = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut messages).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{messages}");
         messages
     }
 }
