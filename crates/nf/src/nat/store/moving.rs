@@ -147,7 +147,7 @@ impl Store {
 
     /// Moves the mappings of all keys of a window that were not found in the new table. Sets `found` at the
     /// indexes of these keys to the new ids, or to `None` for keys that no mapping has or whose mapping did
-    /// not fit. If the table is rebuilt during the move, sets all elements of `found` anew.
+    /// not fit. If the table is rebuilt during the move, sets all elements of `found` again.
     #[cold]
     pub(super) fn bring_all(&mut self, keys: &[Ipv4FlowKey], found: &mut [Option<FlowId>; WINDOW]) {
         let epoch = self.epoch;
