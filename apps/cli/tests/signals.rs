@@ -162,7 +162,7 @@ fn requests_are_served_and_the_run_goes_on() {
         let (mut program, mut messages) = with_messages(&["run", "--threads", threads, "-e", config]);
         program.shell("kill -HUP N");
         let told = messages.next().unwrap();
-        assert!(told.starts_with("SIGHUP: the configuration cannot be read again"), "{told}");
+        assert!(told.starts_with("SIGHUP: the configuration stays as it is"), "{told}");
         program.shell("kill -USR2 N");
         assert_eq!(
             messages.next().as_deref(),

@@ -282,8 +282,8 @@ impl Worker {
     /// Writes the result of a reload that a signal has asked for as a message.
     fn tell_result(&mut self, result: &Result<(), String>) {
         let text = match result {
-            Ok(()) => "the configuration has been replaced".to_string(),
-            Err(error) => format!("{error}\nthe configuration is unchanged; the run goes on"),
+            Ok(()) => "SIGHUP: the configuration has been replaced".to_string(),
+            Err(error) => format!("SIGHUP: the configuration stays as it is, and the run goes on: {error}"),
         };
         self.control.sink.write(OutputStream::Messages, format_args!("{text}\n"));
         self.control.sink.flush();
