@@ -184,6 +184,43 @@ fn a_configuration_in_the_place_of_another_one_loses_nothing() {
 }
 
 #[test]
+fn a_run_that_reads_its_file_again_loses_nothing() {
+    let Some(line) = Line::new() else { return };
+    line.know_each_other();
+    let folder = tempfile::tempdir().unwrap();
+    let [file, socket] = ["bridge.click", "control"].map(|name| folder.path().join(name));
+    let bridge = |between: &str| {
+        format!(
+            "fl :: FromDevice(left, PROMISC true) -> {between} q :: Queue(100000) -> td :: ToDevice(right);
+             Script(print \"ready\")"
+        )
+    };
+    for threads in ["1", "2"] {
+        std::fs::write(&file, bridge("")).unwrap();
+        let [file_name, socket_name] = [&file, &socket].map(|path| path.display().to_string());
+        let options = ["run", "--threads", threads, "--control", &socket_name, &file_name];
+        let counts = ["-H", "fl.count", "-H", "td.count", "-H", "fl.kernel_drops"];
+        let running = line.between.start(TIDEGATE, &[&options[..], &counts].concat()).unwrap();
+        let stream = DatagramStream::start(&line.left, &line.right, PORT.into(), 64);
+        stream.wait_for(500);
+        let mut control = Control::open(&socket);
+        for text in
+            [bridge("Null ->"), bridge(""), "Nonsense".into(), bridge("Null -> Null ->"), bridge("Null ->")]
+        {
+            std::fs::write(&file, &text).unwrap();
+            assert_eq!(control.write("reload", "").is_ok(), text != "Nonsense", "{threads}: {text}");
+            stream.wait_for(500);
+        }
+        let [arrived, missing, doubled] = stream.stop();
+        let (_, [output, messages]) = running.stop();
+        assert_eq!((missing, doubled), (0, 0), "{threads}: {output}{messages}");
+        assert_eq!(value(&output, "fl.kernel_drops"), 0, "{output}");
+        assert!(value(&output, "fl.count") >= arrived as u64, "{output}");
+        assert!(value(&output, "td.count") >= arrived as u64, "{output}");
+    }
+}
+
+#[test]
 fn captures_wait_beside_interfaces() {
     let Some(line) = Line::new() else { return };
     let folder = tempfile::tempdir().unwrap();
