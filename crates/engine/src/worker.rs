@@ -284,17 +284,17 @@ impl Worker {
         let mut hops = 0;
         loop {
             let id = at.element as usize;
-            if at.way == Way::Heir {
-                crossed.push((at, batch));
-                return hops;
-            }
-            if at.way != Way::Here
-                && let Some(exchange) = exchange
-            {
-                let origin = host.graph.placement.origin(from as usize);
-                match exchange.send(core, (from, origin), at, batch) {
-                    Some(rest) => batch = rest,
-                    None => return hops,
+            if at.way != Way::Here {
+                if at.way == Way::Heir {
+                    crossed.push((at, batch));
+                    return hops;
+                }
+                if let Some(exchange) = exchange {
+                    let origin = host.graph.placement.origin(from as usize);
+                    match exchange.send(core, (from, origin), at, batch) {
+                        Some(rest) => batch = rest,
+                        None => return hops,
+                    }
                 }
             }
             core.counters[id].arrived += batch.len() as u64;
