@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// Install a file of the run's --config-dir
-    #[arg(long, value_name = "NAME", conflicts_with = "file")]
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
     name: Option<String>,
 }
 

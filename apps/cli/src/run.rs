@@ -74,10 +74,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     steering: Steering,
     /// Listen on a Unix socket for `tidegate reload` and other clients of Click's control protocol
-    #[arg(long, value_name = "PATH", help_heading = "Control")]
+    #[arg(long, value_name = "FILE", help_heading = "Control")]
     control: Option<PathBuf>,
     /// Let clients of control sockets install any configuration of this folder
-    #[arg(long, value_name = "DIR", help_heading = "Control")]
+    #[arg(long, value_name = "FOLDER", help_heading = "Control")]
     config_dir: Option<String>,
     /// Let clients of Unix sockets install any configuration, which can have any file read and written
     #[arg(long, help_heading = "Control")]

@@ -163,6 +163,7 @@ pub static CLASS: Class = Class {
         args.finish()?;
         let Some(prefix) = prefix else { return Err(element::Invalid) };
         let (id, several) = (args.id(), args.setup.workers > 1);
+        let shares_with_copies = shared.is_none() && several;
         let home = match shared {
             Some(table) => Home::Shared(table),
             // With several workers, all copies share a table, because a reply arrives at only one of them.
@@ -191,7 +192,12 @@ pub static CLASS: Class = Class {
             is_new: false,
         };
         desk.note_others();
-        Ok(Box::new(ArpQuerier { home, desk, query_output: args.outputs().saturating_sub(1).min(1) }))
+        Ok(Box::new(ArpQuerier {
+            home,
+            shares_with_copies,
+            desk,
+            query_output: args.outputs().saturating_sub(1).min(1),
+        }))
     },
     ..Class::DEFAULT
 };
@@ -264,6 +270,8 @@ impl Opened<'_> {
 
 struct ArpQuerier {
     home: Home,
+    /// True if the table is shared with the element's copies at other workers, and with no other element.
+    shares_with_copies: bool,
     desk: Desk,
     query_output: usize,
 }
@@ -273,6 +281,8 @@ struct Kept {
     desk: Desk,
     /// The element's own table; `None` if its table is shared.
     table: Option<Box<Table>>,
+    /// The table that the element shares with its copies alone.
+    shared: Option<Arc<Shared>>,
 }
 
 impl ArpQuerier {
@@ -458,6 +468,10 @@ impl Element for ArpQuerier {
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let waiting = std::mem::take(&mut self.desk.waiting);
+        let shared = match &self.home {
+            Home::Shared(shared) if self.shares_with_copies => Some(Arc::clone(shared)),
+            _ => None,
+        };
         let mut opened = self.home.open();
         for (address, packets) in waiting.lengths() {
             opened.table().released(address, packets);
@@ -466,11 +480,12 @@ impl Element for ArpQuerier {
             Opened::Own(table) => Some(Box::new(table.take())),
             Opened::Shared(_) => None,
         };
-        Some(Box::new(Kept { desk: Desk { waiting, others: IntervalSet::empty(), ..self.desk }, table }))
+        let desk = Desk { waiting, others: IntervalSet::empty(), ..self.desk };
+        Some(Box::new(Kept { desk, table, shared }))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let Kept { desk: old, table: kept } =
+        let Kept { desk: old, table: kept, shared: kept_shared } =
             *state.downcast::<Kept>().map_err(|_| "not of an ARPQuerier")?;
         let is_same_host = (old.ip, old.mac) == (self.desk.ip, self.desk.mac);
         (self.desk.queries, self.desk.responses, self.desk.drops) = (old.queries, old.responses, old.drops);
@@ -484,7 +499,10 @@ impl Element for ArpQuerier {
             (Home::Own(_), None) => {}
             // The shared table may get the state of its own predecessor later, so the waiting packets are
             // checked in a call after that.
-            (Home::Shared(_), _) => {
+            (Home::Shared(shared), _) => {
+                if let Some(old) = kept_shared.filter(|_| self.shares_with_copies && is_same_host) {
+                    shared.continue_with(&old);
+                }
                 let call = Call::new(Some(cx.id()), RELEASE, "");
                 cx.handlers().call_later(&Arc::new(call));
                 return Ok(());

@@ -170,10 +170,7 @@ impl Element for ArpTable {
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let old: Arc<Shared> = *state.downcast().map_err(|_| "not the state of a table")?;
-        if !Arc::ptr_eq(&old, &self.shared) {
-            let table = old.open().take();
-            self.shared.open().go_on_with(table);
-        }
+        self.shared.continue_with(&old);
         Ok(())
     }
 }

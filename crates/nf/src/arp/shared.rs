@@ -1,5 +1,6 @@
 //! The table of neighbours of several elements.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use element::{Call, Cx, ElementId};
@@ -9,6 +10,9 @@ use super::table::{Limits, Table};
 /// A table of IPv4 neighbours that several elements use: the service that ARPTable publishes.
 pub(crate) struct Shared {
     table: Mutex<Table>,
+    /// True once another table continues with the entries. Several workers hand the table over, each for its
+    /// own copies of the elements, but there is only one table.
+    is_continued: AtomicBool,
     /// A call of handler [`RELEASE`] for each element, made after changes that can concern waiting packets.
     calls: Mutex<Vec<Arc<Call>>>,
 }
@@ -22,12 +26,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     pub(crate) fn new(limits: Limits) -> Shared {
-        Shared { table: Mutex::new(Table::new(limits)), calls: Mutex::default() }
+        let table = Mutex::new(Table::new(limits));
+        Shared { table, is_continued: AtomicBool::new(false), calls: Mutex::default() }
     }
 
     /// Locks the table; elements do this once per batch.
     pub(crate) fn open(&self) -> MutexGuard<'_, Table> {
         lock(&self.table)
+    }
+
+    /// Moves the entries of an old table, which another configuration had, to this table. Has no effect if they
+    /// have been moved before.
+    pub(crate) fn continue_with(&self, old: &Shared) {
+        if !std::ptr::eq(self, old) && !old.is_continued.swap(true, Ordering::AcqRel) {
+            let table = old.open().take();
+            self.open().go_on_with(table);
+        }
     }
 
     /// Adds an element to those that are called after changes. Adding it again has no effect.
@@ -45,5 +59,34 @@ impl Shared {
         for call in lock(&self.calls).iter().filter(|call| call.element != own) {
             cx.handlers().call_later(call);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::MacAddr;
+
+    use super::super::table::{ARP_PACE, NoWaiters};
+    use super::*;
+
+    #[test]
+    fn the_entries_move_once_whoever_else_hands_them_over() {
+        let limits = Limits {
+            packets: 0,
+            entries: 0,
+            packets_per_entry: 1,
+            slim_factor: 1,
+            timeout: 1000,
+            pace: ARP_PACE,
+            keeps_known: false,
+        };
+        let (old, new) = (Shared::new(limits), Shared::new(limits));
+        old.open().insert(7, MacAddr([2; 6]), 0, &mut NoWaiters);
+        // Two workers hand over the same table.
+        new.continue_with(&old);
+        new.continue_with(&old);
+        assert_eq!((old.open().len(), new.open().len()), (0, 1));
+        new.continue_with(&new);
+        assert_eq!(new.open().len(), 1);
     }
 }

@@ -62,7 +62,7 @@ pub(crate) struct Pace {
 pub(crate) const QUESTIONS: u8 = 2;
 
 /// The rate limit of Click's ARPQuerier: ten queries a second, then one in two seconds.
-const ARP_PACE: Pace = Pace { pause: 100, patience: 10, long_pause: 2_000 };
+pub(super) const ARP_PACE: Pace = Pace { pause: 100, patience: 10, long_pause: 2_000 };
 
 /// The bounds of a table and the rate limit of queries. Zero is no bound; `timeout` is in milliseconds.
 #[derive(Clone, Copy, Debug)]
