@@ -28,8 +28,6 @@ pub(crate) enum Lead {
     Building(Receiver<Result<Rebuilt, String>>),
     /// The workers initialise their copies, one after the other.
     Initialising(Box<Initialising>),
-    /// The workers change over, or have packets of the old generation left.
-    Switching(Arc<Reload>),
 }
 
 /// The state of a reload while the workers initialise their copies.
@@ -53,6 +51,9 @@ pub(crate) enum Caller {
     Signal,
 }
 
+/// The error for a reload that is asked for during another one.
+const UNDER_WAY: &str = "another configuration is being installed already";
+
 /// The time to sleep before a caller who waits looks for the result of a reload again.
 const LOOK: Duration = Duration::from_micros(200);
 
@@ -70,6 +71,7 @@ impl WorkerHost<'_> {
     /// If the new graph cannot be built or initialised: its errors. Also if another reload is under way.
     /// The old graph then continues to run.
     pub(crate) fn reload(&mut self, core: &mut Core, request: RebuildRequest) -> Result<(), String> {
+        self.check_end()?;
         self.begin_reload(request)?;
         loop {
             if let Some(result) = self.continue_reload(core) {
@@ -88,7 +90,12 @@ impl WorkerHost<'_> {
         caller: Caller,
         request: RebuildRequest,
     ) -> Option<(Caller, String)> {
-        match self.begin_reload(request) {
+        // An element at another worker waits for the answer, and its worker does not change over meanwhile.
+        let may_begin = match caller {
+            Caller::Worker(_) => self.check_end(),
+            Caller::Element(..) | Caller::Signal => Ok(()),
+        };
+        match may_begin.and_then(|()| self.begin_reload(request)) {
             Ok(()) => {
                 self.reloads.caller = Some(caller);
                 None
@@ -97,10 +104,25 @@ impl WorkerHost<'_> {
         }
     }
 
+    /// Checks that no worker has packets of an earlier generation left, or has to change over.
+    ///
+    /// # Errors
+    /// If a worker has: a message for the user.
+    fn check_end(&mut self) -> Result<(), String> {
+        if let Some(reload) = &self.reloads.ending {
+            if !reload.quiet.is_quiet() {
+                return Err(UNDER_WAY.into());
+            }
+            self.reloads.ending = None;
+            self.team.iter().for_each(|team| team.set_reload(None));
+        }
+        Ok(())
+    }
+
     /// Begins a reload: starts the thread that builds the new graph.
     fn begin_reload(&mut self, request: RebuildRequest) -> Result<(), String> {
         let (Lead::Idle, Some(rebuild)) = (&self.reloads.lead, self.reloads.rebuild.clone()) else {
-            return Err("another configuration is being installed already".into());
+            return Err(UNDER_WAY.into());
         };
         let (give, take) = mpsc::sync_channel(1);
         let bells = self.team.as_ref().map(|team| Arc::clone(&team.bells));
@@ -118,6 +140,10 @@ impl WorkerHost<'_> {
     /// Takes the next steps of a reload, as far as they are possible now. Returns the result once it is
     /// known: `Ok` if all workers change over.
     fn continue_reload(&mut self, core: &mut Core) -> Option<Result<(), String>> {
+        // The next generation waits for the end of the one before the current one.
+        if self.check_end().is_err() {
+            return None;
+        }
         match std::mem::replace(&mut self.reloads.lead, Lead::Busy) {
             Lead::Building(take) => {
                 let error = match take.try_recv() {
@@ -136,11 +162,6 @@ impl WorkerHost<'_> {
                 Some(Err(error))
             }
             Lead::Initialising(initialising) => self.initialise_copies(core, initialising),
-            Lead::Switching(reload) if reload.quiet.is_quiet() => {
-                self.reloads.lead = Lead::Idle;
-                self.team.iter().for_each(|team| team.set_reload(None));
-                None
-            }
             other => {
                 self.reloads.lead = other;
                 None
@@ -209,7 +230,8 @@ impl WorkerHost<'_> {
                 }
                 (None, None) => {
                     all.reload.decide(Decision::Go, self.team.as_deref());
-                    self.reloads.lead = Lead::Switching(all.reload);
+                    self.reloads.lead = Lead::Idle;
+                    self.reloads.ending = Some(all.reload);
                     return Some(Ok(()));
                 }
             };

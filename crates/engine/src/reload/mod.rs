@@ -54,6 +54,8 @@ pub(crate) struct Reloads {
     rebuild: Option<Rebuild>,
     /// The stage of the reload that this worker leads. Only the first worker leads reloads.
     lead: Lead,
+    /// The reload before, while packets of the generation that it replaced are left at any worker.
+    ending: Option<Arc<Reload>>,
     /// The caller that gets the result of the reload.
     caller: Option<Caller>,
     /// The reload that this worker takes part in, until the worker has changed over.
@@ -143,7 +145,15 @@ impl Reload {
 impl Reloads {
     /// Makes the part of a worker. Without the function that makes graphs, the graph cannot be replaced.
     pub(crate) fn new(rebuild: Option<Rebuild>) -> Reloads {
-        Reloads { rebuild, lead: Lead::Idle, caller: None, reload: None, next: None, heirs: Vec::new() }
+        Reloads {
+            rebuild,
+            lead: Lead::Idle,
+            ending: None,
+            caller: None,
+            reload: None,
+            next: None,
+            heirs: Vec::new(),
+        }
     }
 
     /// The part of a generation that is being initialised: its elements find the handlers that begin a
@@ -166,7 +176,7 @@ impl Reloads {
     /// True while the first worker has steps to take for a reload that it leads.
     #[inline]
     pub(crate) fn is_leading(&self) -> bool {
-        self.lead.is_at_work()
+        self.lead.is_at_work() || self.ending.is_some()
     }
 
     /// Returns the heir of an element of the generation before the current one.

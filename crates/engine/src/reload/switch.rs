@@ -135,6 +135,12 @@ impl Worker {
     /// Changes over to the next generation of the graph.
     #[cold]
     pub(crate) fn switch(&mut self) {
+        // No packet of the generation before this one is left at any worker, because the first worker waits
+        // for that. But this worker may not have closed it yet.
+        self.serve_retiring();
+        debug_assert!(self.retiring.is_none(), "an earlier generation has not ended");
+        // The counts of packets that an idle worker has noted are those of the old exchange.
+        self.set_idle(false);
         let (Some(mut next), Some(reload)) = (self.reloads.next.take(), self.reloads.reload.take()) else {
             return;
         };
