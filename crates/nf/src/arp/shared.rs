@@ -35,8 +35,8 @@ impl Shared {
         lock(&self.table)
     }
 
-    /// Moves the entries of an old table, which another configuration had, to this table. Has no effect if they
-    /// have been moved before.
+    /// Moves the entries of an old table, which another configuration had, to this table. Has no effect if
+    /// they have been moved before.
     pub(crate) fn continue_with(&self, old: &Shared) {
         if !std::ptr::eq(self, old) && !old.is_continued.swap(true, Ordering::AcqRel) {
             let table = old.open().take();
