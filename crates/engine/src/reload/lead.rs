@@ -179,9 +179,8 @@ impl WorkerHost<'_> {
         let generation =
             |configured| Box::new(Generation::new(number, Arc::clone(&plan), configured, text.clone()));
         let mut copies: Vec<_> = copies.into_iter().map(generation).collect();
-        if let Some(team) = self.team {
-            let graphs: Vec<_> = copies.iter().map(|copy| &copy.graph).collect();
-            let sides = team.connect(graphs[0], core.hash_seed);
+        if let (Some(team), Some(first)) = (self.team, copies.first()) {
+            let sides = team.connect(&first.graph, core.hash_seed);
             copies.iter_mut().zip(sides).for_each(|(copy, side)| copy.exchange = Some(side));
         }
         let moved = copies.first().and_then(|copy| moved(self.graph, &copy.graph));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use element::{Batch, ElementId, OutputStream};
+use element::{ElementId, OutputStream};
 
 use super::Reload;
 use crate::clock::ClockKind;
@@ -13,10 +13,10 @@ use crate::generation::Generation;
 use crate::graph_copy::{GraphCopy, Target};
 use crate::worker::Worker;
 
-/// The old generation, or, before the worker has changed over, what is known of its end.
+/// The old generation of the graph at one worker, and the elements in it that have been closed.
 pub(crate) struct Retiring {
     pub(super) reload: Arc<Reload>,
-    /// The generation, once the worker has changed over.
+    /// The generation. `None` while the worker changes over, and while the generation is in use.
     generation: Option<Box<Generation>>,
     /// The elements that have been closed.
     closed: Vec<bool>,
@@ -130,14 +130,9 @@ impl Worker {
             // A flow mark, or the number by which order is kept, has no meaning in another graph.
             batch.iter_mut().for_each(|packet| packet.set_flow_mark(None));
             let way = self.graph.placement.way_into(to.element as usize);
-            self.enter(Target { way, ..to }, batch);
+            self.send_to_copies(Target { way, ..to }, batch, false);
             self.settle();
         }
-    }
-
-    /// Passes packets that come from outside of the graph to an input.
-    fn enter(&mut self, to: Target, batch: Batch) {
-        self.send_to_copies(to, batch, false);
     }
 
     /// Frees the old generation, which may have large tables: if time is real, on a thread of its own, so
