@@ -37,6 +37,9 @@ pub struct Class {
     /// The parts of an element's state, and what a reload does with them (see [`crate::reload`]). Empty for
     /// a class whose elements keep nothing between packets.
     pub state: &'static [StatePart],
+    /// The version of the form in which elements write the parts of their state that survive a restart
+    /// ([`Element::save_state`]). It changes whenever the form does. `None` if no part survives.
+    pub saved_form: Option<u16>,
     /// The manual: the doc block at the top of the element's file (see [`mod@crate::manual`]).
     pub manual: &'static str,
     /// Configurations for the generic tests over all classes. Each is valid for an element with the smallest
@@ -62,6 +65,7 @@ impl Class {
         phase: ConfigurePhase::Ordinary,
         reconfigures: false,
         state: &[],
+        saved_form: None,
         manual: "",
         samples: &[""],
         build: |_| Err(Invalid),
