@@ -82,7 +82,7 @@ impl Worker {
             }
         }
         self.settle();
-        self.load_states();
+        self.load_saved();
         Ok(())
     }
 

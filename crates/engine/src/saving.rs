@@ -213,9 +213,15 @@ impl Worker {
         }
     }
 
-    /// Gives the elements of this worker the state of an earlier run.
-    pub(crate) fn load_states(&mut self) {
-        let Some(saved) = self.options.saved.clone() else { return };
+    /// Gives the elements of this worker the state of the earlier run in
+    /// [`Options::saved`](crate::Options::saved), if there is one.
+    pub(crate) fn load_saved(&mut self) {
+        if let Some(saved) = self.options.saved.clone() {
+            self.load(&saved);
+        }
+    }
+
+    fn load(&mut self, saved: &SavedRun) {
         for id in self.graph.placed().collect::<Vec<_>>() {
             let Some((element, pieces)) = saved.of(&self.graph.plan, id) else { continue };
             let state = SavedState::new(pieces, saved.time, self.core.now);
@@ -227,6 +233,13 @@ impl Worker {
 }
 
 impl Workers {
+    /// Gives the elements of all workers the state of an earlier run, as
+    /// [`initialize`](Self::initialize) does with the state in the options. Workers on a thread of their own
+    /// are left out.
+    pub fn load(&mut self, saved: &SavedRun) {
+        self.here.iter_mut().for_each(|worker| worker.load(saved));
+    }
+
     /// Gives each piece of the state of all workers to `take`, until it returns false. Workers on a thread of
     /// their own are left out, so it is for the time after a run, before [`finish`](Self::finish).
     pub fn save(&mut self, mut take: impl FnMut(SavedPiece) -> bool) {

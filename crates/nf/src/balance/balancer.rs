@@ -1,13 +1,17 @@
 //! The common part of load balancers: the servers, the choice of a server for a new flow, and the table of
 //! connections. The table keeps later packets of a flow at the flow's server.
 
+mod save;
+
 use std::any::Any;
 use std::fmt::{Display, Write as _};
 
 use element::args::{ArgType, Args, read_value};
 use element::class::{ArgInfo, join};
 use element::effects::{Depends, Effects, Field, State, StateAccess};
-use element::{Base, Batch, Cx, Element, Handler, Invalid, Packet, Timestamp};
+use element::{
+    Base, Batch, Cx, Damaged, Element, Handler, Invalid, Loaded, Packet, SavedState, StateWriter, Timestamp,
+};
 use flow::{FiveTupleKey, FlowId, Inserted};
 use packet::{Annotations, BATCH_CAPACITY};
 use wire::{FiveTuple, ipv6, tcp::flags};
@@ -18,6 +22,8 @@ use super::headers::tcp_flags;
 use crate::aggregate::AGGREGATE;
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::memory::{refusal, reserved};
+
+pub(super) use save::FORM;
 
 /// The destination of a server's packets: an IPv4 address, an Ethernet address, or an output.
 pub(super) trait Place: ArgType + Display + Clone + PartialEq + Send + 'static {
@@ -103,6 +109,15 @@ impl<D: Delivery> Element for Balancing<D> {
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         self.balancer.put_state(state)
+    }
+
+    fn save_state(&mut self, _cx: &mut Cx<'_>, from: u64, out: &mut StateWriter) -> Option<u64> {
+        self.delivery.hear(&mut self.balancer);
+        self.balancer.save(from, out)
+    }
+
+    fn load_state(&mut self, cx: &mut Cx<'_>, state: &SavedState<'_>) -> Result<Loaded, Damaged> {
+        self.balancer.load(cx, state)
     }
 }
 

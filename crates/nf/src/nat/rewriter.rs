@@ -14,7 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use element::args::{AnnotationOffset, ArgType, ElementRef, IpPort, Raw};
 use element::class::{ArgInfo, join};
 use element::lease::Leasing;
-use element::{Args, Batch, Cx, Effects, Element, ElementId, Handler, Invalid, Packet, Timestamp};
+use element::{
+    Args, Batch, Cx, Damaged, Effects, Element, ElementId, Handler, Invalid, Loaded, Packet, SavedState,
+    StateWriter, Timestamp,
+};
 use flow::Ipv4FlowKey;
 use packet::Annotations;
 
@@ -28,6 +31,7 @@ use super::ftp_port_mapper::Helps;
 use super::mapper::Mapper;
 use super::pattern::{Named, all_names, words};
 use super::published::{Home, Published, locked};
+use super::save;
 use super::spaces::{ONLY, UDP_BESIDE};
 use super::spec::{Reading, Spec, mapper_of};
 use super::state::Policy;
@@ -521,6 +525,14 @@ impl Element for Rewriter {
             store.count_failures(self.home.owner, input, failures);
         }
         Ok(())
+    }
+
+    fn save_state(&mut self, _cx: &mut Cx<'_>, from: u64, out: &mut StateWriter) -> Option<u64> {
+        locked(&self.home.store).save(self.home.owner, from, out)
+    }
+
+    fn load_state(&mut self, cx: &mut Cx<'_>, state: &SavedState<'_>) -> Result<Loaded, Damaged> {
+        save::load(cx, &self.desk, &self.home, state)
     }
 }
 

@@ -21,6 +21,7 @@ mod expiry;
 mod handover;
 mod leased;
 mod moving;
+mod save;
 mod shifts;
 mod turns;
 
