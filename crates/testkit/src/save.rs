@@ -60,7 +60,7 @@ fn save(sample: &ClassSample) -> Result<Saved, String> {
             // Most classes do not have the handler.
             let _ = workers.first().write(id, handler, value);
         }
-        drop((0..64).take_while(|_| workers.first().step(32)).count());
+        let _ = (0..64).take_while(|_| workers.first().step(32)).count();
         let now = read(&mut workers, &handlers);
         let (mut pieces, time) = (Vec::new(), workers.first().core().now);
         workers.save(|piece| {
