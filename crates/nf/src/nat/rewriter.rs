@@ -489,7 +489,7 @@ impl Element for Rewriter {
         } else {
             let mut store = locked(&self.home.store);
             store.seed(cx.hash_seed());
-            store.start_ids(cx.next_series()).ok_or("there is no memory for mappings")?;
+            store.start_ids(cx.next_series());
             store.set_capacity(part(self.capacity, cx.worker()));
         }
         self.is_read = cx.graph().facts().annotation_read(Annotations::DST_IP, 4);
@@ -521,8 +521,7 @@ impl Element for Rewriter {
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let Kept(old) = *state.downcast().map_err(|_| "not the state of a translator")?;
         let Home { store, owner } = &self.home;
-        let is_adopted =
-            !Arc::ptr_eq(store, &old.store) && locked(store).adopt(&mut locked(&old.store));
+        let is_adopted = !Arc::ptr_eq(store, &old.store) && locked(store).adopt(&mut locked(&old.store));
         if !is_adopted {
             let (mappings, failures) = locked(&old.store).take(old.owner);
             let mut store = locked(store);

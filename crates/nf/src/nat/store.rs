@@ -266,16 +266,13 @@ impl Store {
     }
 
     /// Makes the ids of keys start in a series that no other store of the worker uses, so that flow marks
-    /// of different translators differ. Has no effect if there are mappings. Returns `None` if there is no
-    /// memory.
-    pub(super) fn start_ids(&mut self, series: u32) -> Option<()> {
-        if self.size == 0 {
+    /// of different translators differ. Has no effect if there have been mappings.
+    pub(super) fn start_ids(&mut self, series: u32) {
+        if self.additions == 0 {
             // A series has a million generations (2^20). An entry of the table is hardly reused so often
             // before its series is used again.
-            let table = FlowTable::new(FIRST_CAPACITY).ok()?;
-            self.table = table.with_generations_from(series.wrapping_shl(20).wrapping_add(1));
+            self.table.set_first_generation(series.wrapping_shl(20).wrapping_add(1));
         }
-        Some(())
     }
 
     /// Makes all mappings that are added from now on visible to other workers.
@@ -291,7 +288,9 @@ impl Store {
     /// Returns an empty table whose ids differ from all ids that this store has used. Returns `None` if
     /// there is no memory.
     fn another_table(&self, capacity: usize) -> Option<FlowTable<MappedKey>> {
-        Some(FlowTable::new(capacity).ok()?.with_generations_from(self.table.next_generation()))
+        let mut table = FlowTable::new(capacity).ok()?;
+        table.set_first_generation(self.table.next_generation());
+        Some(table)
     }
 
     /// Returns a number that depends on a flow and on the secret seed, for the start of port searches.

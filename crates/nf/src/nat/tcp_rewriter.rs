@@ -49,7 +49,7 @@
 //! - `CAPACITY`: another name of MAPPING_CAPACITY.
 //! - `REPLY_ANNO`: an annotation byte, which is copied from the flow's first packet to all packets of the
 //!   reply.
-//! - `END_STALE`: if true, a reload ends mappings that the new INPUTSPEC could not have made. By default they
+//! - `END_STALE`: if true, a reload ends mappings that the new INPUTSPEC could not have made. Otherwise they
 //!   stay until they expire.
 //! - `HANDLE_MIGRATION`: an argument of FastClick; without effect, because each flow's mapping belongs to one
 //!   worker.

@@ -108,11 +108,15 @@ impl Store {
         }
     }
 
-    /// Visits [`PER_BATCH`] sessions, and evicts as many mappings above the capacity. Called with each batch
-    /// during a revision.
+    /// Takes a step of the revision with each batch.
     #[cold]
     pub(super) fn revise_with_batch(&mut self, now: Timestamp) {
-        for _ in 0..PER_BATCH {
+        self.revise_some(now, PER_BATCH);
+    }
+
+    /// Visits the next `most` sessions, and evicts as many mappings above the capacity.
+    pub(super) fn revise_some(&mut self, now: Timestamp, most: usize) {
+        for _ in 0..most {
             let Some(revision) = &mut self.revision else { return };
             let place = revision.next;
             if place >= self.sessions.len() {
@@ -121,7 +125,7 @@ impl Store {
             revision.next += 1;
             self.revise(place as u32);
         }
-        for _ in 0..PER_BATCH {
+        for _ in 0..most {
             if !self.is_over_capacity() || !self.evict(now, LOOKS) {
                 break;
             }

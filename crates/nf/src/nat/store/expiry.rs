@@ -205,8 +205,11 @@ impl Store {
     }
 
     /// Removes all expired mappings in one call, for handlers that show the mappings. Does nothing if the
-    /// store keeps expired mappings.
+    /// store keeps expired mappings. During a revision, takes a longer step of it than a batch does.
     pub(in crate::nat) fn catch_up_fully(&mut self, now: Timestamp) {
+        if self.revision.is_some() {
+            self.revise_some(now, STEP);
+        }
         if now.0 >= self.next_search {
             self.search(now.0, usize::MAX);
         }
