@@ -395,11 +395,11 @@ impl Worker {
     /// the run was stopped or interrupted, and no driver script objects.
     pub(crate) fn stop_check(&mut self) -> Option<End> {
         self.rounds = self.rounds.wrapping_add(1);
-        if self.reloads.is_leading() {
-            self.lead_reload();
-        }
+        // One step in each round, so that packets wait for one step at most.
         if self.reloads.is_ready() {
             self.switch();
+        } else if self.reloads.is_leading() {
+            self.lead_reload();
         }
         if self.rounds.is_multiple_of(ROUNDS_PER_REPORT) {
             self.show_progress();
