@@ -6,13 +6,21 @@ mod line;
 mod reloads;
 
 use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lab::{DatagramStream, ping};
 use line::{Line, has_xdp, run};
 use reloads::{FAR, Kind, Run, flows_pass, network, networks};
 
+/// Lets one test run at a time: each uses all processors, and removing namespaces makes the kernel wait.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn flows_pass_while_network_functions_are_replaced() {
+    let _alone = alone();
     // With one queue, two workers share it.
     for (workers, queues) in [(1, 1), (2, 2), (2, 1)] {
         let Some(line) = networks(queues) else { return };
@@ -33,6 +41,7 @@ fn has_program(line: &Line, interface: &str) -> bool {
 
 #[test]
 fn interfaces_are_closed_and_opened_with_their_elements() {
+    let _alone = alone();
     for (workers, queues) in [("1", 1), ("2", 2), ("2", 1)] {
         let Some(line) = networks(queues).filter(has_xdp) else { return };
         let whole = network(Kind::Xdp, 0);
@@ -59,6 +68,7 @@ fn interfaces_are_closed_and_opened_with_their_elements() {
 
 #[test]
 fn queues_are_kept_one_by_one() {
+    let _alone = alone();
     let Some(line) = networks(2).filter(has_xdp) else { return };
     let queue = |number: usize| format!("q{number} :: FromXDP(left, {number}) -> Discard;");
     let both = queue(0) + &queue(1);
@@ -85,6 +95,7 @@ fn queues_are_kept_one_by_one() {
 
 #[test]
 fn what_cannot_be_installed_changes_nothing() {
+    let _alone = alone();
     let Some(line) = networks(1) else { return };
     let xdp = has_xdp(&line);
     // Another process receives from a further interface.
@@ -135,6 +146,7 @@ fn what_cannot_be_installed_changes_nothing() {
 
 #[test]
 fn a_tap_cannot_change_its_address_and_is_otherwise_kept() {
+    let _alone = alone();
     let Some(line) = networks(1) else { return };
     let running = Run::start(&line, Kind::Tap, "KernelTun(10.9.0.1/24, DEVNAME tun7) -> Discard", &[]);
     let index = || line.between.ip("link show dev tun7").unwrap().split(':').next().map(String::from);
@@ -157,6 +169,7 @@ fn a_tap_cannot_change_its_address_and_is_otherwise_kept() {
 /// A program that is killed while it reloads leaves nothing at the interfaces, and can be started again.
 #[test]
 fn a_program_that_is_killed_while_it_reloads_can_start_again() {
+    let _alone = alone();
     let Some(line) = networks(1) else { return };
     let xdp = has_xdp(&line);
     for kind in [Kind::Packet, Kind::Xdp, Kind::Tap].into_iter().filter(|&kind| kind != Kind::Xdp || xdp) {

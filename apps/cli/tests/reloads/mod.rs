@@ -97,7 +97,7 @@ impl Run {
     /// Waits until the process has no more files and mappings open than before: a generation of the graph is
     /// freed in the background.
     pub(crate) fn wait_until_closed(&self, before: (usize, usize)) {
-        let is_so = (0..400).any(|_| {
+        let is_so = (0..2000).any(|_| {
             sleep(Duration::from_millis(5));
             let now = self.open();
             now.0 <= before.0 && now.1 <= before.1

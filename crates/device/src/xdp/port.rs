@@ -24,6 +24,8 @@ use crate::interface::sys::link;
 /// The socket of a queue, which its two halves and the guests of the queue share. When the last of them
 /// closes it, the pool takes back the slots that the kernel still has.
 pub(super) struct Port {
+    /// The interface's index in the kernel, and the number of the queue.
+    place: (c_int, u32),
     pub(super) socket: OwnedFd,
     pub(super) device: DeviceId,
     /// True if the kernel copies received packets into slots, because the driver cannot write there.
@@ -65,13 +67,25 @@ fn sweep(pool: &mut Pool) {
     }
 }
 
+/// The queues that this process has had and closed: the interface's index in the kernel, and the number of the
+/// queue. The kernel may not have released them yet.
+static RELEASED: Mutex<Vec<(c_int, u32)>> = Mutex::new(Vec::new());
+
+fn released() -> MutexGuard<'static, Vec<(c_int, u32)>> {
+    RELEASED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 fn left() -> MutexGuard<'static, Vec<(usize, Arc<Port>)>> {
     LEFT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl Port {
     fn end(self, pool: &mut Pool) {
-        let Port { socket, device, .. } = self;
+        let Port { place, socket, device, .. } = self;
+        let mut released = released();
+        released.retain(|&other| other != place);
+        released.push(place);
+        drop(released);
         // Once the socket is closed, the kernel does not touch its slots, so that the pool can take them
         // back.
         drop(socket);
@@ -207,8 +221,6 @@ const TOO_MANY: &str = "queues";
 /// The longest time to wait for a queue that another socket has. The kernel releases the queue of a closed
 /// socket asynchronously, so that it may still be in use for a moment.
 const RELEASE: Duration = Duration::from_secs(1);
-/// The longest time to wait for such a queue in a reload, while packets wait in the rings of other queues.
-const RELEASE_IN_RELOAD: Duration = Duration::from_millis(20);
 /// The number of free slots per queue below which the user is warned that bursts may use them up.
 const FEW: u32 = 512;
 
@@ -232,7 +244,11 @@ fn open(
     sweep(cx.pool());
     let opened = socket::open(cx.pool(), wanted.ring)?;
     let is_copied = wanted.mode == Mode::Kernel;
-    let until = Instant::now() + if cx.is_of_reload() { RELEASE_IN_RELOAD } else { RELEASE };
+    let place = (index, queue);
+    // In a reload, packets wait in the rings of other queues meanwhile. So a reload waits only for a queue that
+    // this process has closed.
+    let waits = !cx.is_of_reload() || released().contains(&place);
+    let until = Instant::now() + if waits { RELEASE } else { Duration::ZERO };
     loop {
         match socket::bind(opened.socket.as_fd(), index, queue, is_copied) {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until => {
@@ -241,6 +257,7 @@ fn open(
             result => break result.map_err(|error| ("bind", error))?,
         }
     }
+    released().retain(|&other| other != place);
     let attached = match shares {
         true => cx.pool().attach_shared().map(|(device, recipient)| (device, Some(recipient))),
         false => cx.pool().attach().map(|device| (device, None)),
@@ -248,7 +265,7 @@ fn open(
     let (device, recipient) = attached.ok_or((TOO_MANY, io::Error::from_raw_os_error(libc::ENOSPC)))?;
     let Opened { socket, fill, receive, transmit, completed } = opened;
     let is_copied = socket::is_copied(socket.as_fd());
-    let port = Arc::new(Port { socket, device, is_copied, has_guests: shares });
+    let port = Arc::new(Port { place, socket, device, is_copied, has_guests: shares });
     let receiver = Receiver::of_owner(queue, Arc::clone(&port), fill, receive);
     let transmitter = Transmitter { port, queue, transmit, completed, copied: 0, refused: 0 };
     Ok((receiver, transmitter, recipient))
