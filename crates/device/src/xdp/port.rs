@@ -67,8 +67,8 @@ fn sweep(pool: &mut Pool) {
     }
 }
 
-/// The queues that this process has had and closed: the interface's index in the kernel, and the number of the
-/// queue. The kernel may not have released them yet.
+/// The queues that this process has had and closed: the interface's index in the kernel, and the number of
+/// the queue. The kernel may not have released them yet.
 static RELEASED: Mutex<Vec<(c_int, u32)>> = Mutex::new(Vec::new());
 
 fn released() -> MutexGuard<'static, Vec<(c_int, u32)>> {
@@ -245,8 +245,8 @@ fn open(
     let opened = socket::open(cx.pool(), wanted.ring)?;
     let is_copied = wanted.mode == Mode::Kernel;
     let place = (index, queue);
-    // In a reload, packets wait in the rings of other queues meanwhile. So a reload waits only for a queue that
-    // this process has closed.
+    // In a reload, packets wait in the rings of other queues meanwhile. So a reload waits only for a queue
+    // that this process has closed.
     let waits = !cx.is_of_reload() || released().contains(&place);
     let until = Instant::now() + if waits { RELEASE } else { Duration::ZERO };
     loop {
