@@ -608,6 +608,12 @@ impl Cx<'_> {
         self.core.garbage.push(Box::new(value));
     }
 
+    /// True if this element belongs to a graph that replaces or has replaced another one. While such an
+    /// element is initialised, its worker processes no packets, so that the element must not wait for long.
+    pub fn is_of_reload(&self) -> bool {
+        self.host.is_of_reload()
+    }
+
     /// Returns a number that this worker has returned to no other caller, until the numbers repeat after
     /// 2^32 calls. Elements use it to make the identifiers of their flows unique.
     pub fn next_series(&mut self) -> u32 {

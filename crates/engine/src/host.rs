@@ -190,6 +190,10 @@ impl Host for WorkerHost<'_> {
         self.control.predecessors.as_ref()?.config(element)
     }
 
+    fn is_of_reload(&self) -> bool {
+        self.graph.generation > 0
+    }
+
     fn steering_key(&self) -> SteeringKey {
         self.team.as_ref().map_or(STEERING_KEY, |team| *team.dispatch.key())
     }
