@@ -31,7 +31,7 @@ use super::published::{Home, Published, locked};
 use super::spaces::{ONLY, UDP_BESIDE};
 use super::spec::{Reading, Spec, mapper_of};
 use super::state::Policy;
-use super::store::{Board, Owner, Store, Tally, WINDOW, Written, space};
+use super::store::{Board, CouldMake, Made, Owner, Store, Tally, WINDOW, Written, space};
 use super::tuple::Tuple;
 
 pub(super) struct Rewriter {
@@ -199,8 +199,7 @@ pub(super) fn build(
         return Err(Invalid);
     };
     let translator = Owner {
-        name: element,
-        flavour,
+        name: format!("{element} {flavour:?}"),
         policies,
         inputs: vec![Tally::default(); inputs],
         outputs,
@@ -453,6 +452,19 @@ impl Rewriter {
         Ok(Some(other.home().clone()))
     }
 
+    /// Returns the rule by which a reload ends mappings that the specifications could not have made.
+    fn could_make(&self) -> CouldMake {
+        let specs = self.desk.specs.clone();
+        Box::new(move |made: &Made| {
+            let could_make = |spec: &Spec| spec.could_make(made.space, made.tuples, made.outputs);
+            // A shared outside port can come from the specification of another input.
+            match made.is_shared {
+                true => specs.iter().any(could_make),
+                false => specs.get(usize::from(made.input)).is_some_and(could_make),
+            }
+        })
+    }
+
     /// Replaces an input's specification, and removes the mappings that this input has made. Returns the
     /// error of [`Spec::parse`] if the text is invalid, and then changes nothing.
     fn change_pattern(&mut self, cx: &Cx<'_>, input: usize, text: &str) -> Result<(), String> {
@@ -537,7 +549,7 @@ impl Element for Rewriter {
             }
         }
         if self.ends_stale {
-            locked(store).end_stale(*owner, self.desk.specs.clone());
+            locked(store).end_stale(*owner, self.could_make());
         }
         Ok(())
     }

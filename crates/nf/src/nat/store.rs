@@ -32,7 +32,6 @@ use element::{DropReason, Timestamp};
 use flow::{FlowId, FlowTable, Inserted, Ipv4FlowKey, KeyHasher, MappedKey, Valued};
 
 use super::change::{Change, set_session};
-use super::flavour::Flavour;
 use super::shift::Shifts;
 use super::spaces::IDENTIFIERS;
 use super::state::{Kind, Policy, State, Told};
@@ -40,6 +39,7 @@ use super::tuple::Tuple;
 use super::used::{Pool, Used};
 
 use adoption::Revision;
+pub(super) use adoption::{CouldMake, Made};
 pub(super) use board::Board;
 use endpoints::Endpoints;
 pub(super) use endpoints::{Bound, Known};
@@ -161,9 +161,8 @@ pub(super) struct Tally {
 /// A translator among those that share a store.
 #[derive(Clone, Debug)]
 pub(super) struct Owner {
-    /// The name of the element.
+    /// The name and the class of the element.
     pub(super) name: String,
-    pub(super) flavour: Flavour,
     /// The time-outs of the translator's two kinds of mappings.
     pub(super) policies: [Policy; 2],
     /// The counts of each input.

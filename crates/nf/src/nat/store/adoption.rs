@@ -10,7 +10,7 @@ use flow::FlowId;
 
 use super::{Owner, Store, WINDOW, tuple};
 use crate::nat::change::Change;
-use crate::nat::spec::Spec;
+use crate::nat::tuple::Tuple;
 
 /// The number of sessions that are visited with each batch, and the number of mappings above the capacity
 /// that are evicted with each batch.
@@ -27,10 +27,24 @@ pub(super) struct Revision {
     requeues: bool,
     /// True if each mapping must be copied to the board.
     shows: bool,
-    /// The specifications of owners whose mappings end if their specification could not have made them, by
-    /// owner. Mappings of other owners stay.
-    specs: Vec<Option<Vec<Spec>>>,
+    /// The rules of owners whose mappings end if their specification could not have made them, by owner.
+    /// Mappings of owners without a rule stay.
+    rules: Vec<Option<CouldMake>>,
 }
+
+/// A mapping about which a [`CouldMake`] decides.
+pub(in crate::nat) struct Made {
+    pub(in crate::nat) input: u16,
+    /// True if all mappings of the inside endpoint share the outside port.
+    pub(in crate::nat) is_shared: bool,
+    pub(in crate::nat) space: u32,
+    /// The tuple of the flow before translation, and the tuple after translation.
+    pub(in crate::nat) tuples: (Tuple, Tuple),
+    pub(in crate::nat) outputs: [u16; 2],
+}
+
+/// A rule that returns true for mappings that a translator could have made.
+pub(in crate::nat) type CouldMake = Box<dyn Fn(&Made) -> bool + Send>;
 
 impl Revision {
     /// Makes the revision visit all sessions, because the sessions have got other indexes.
@@ -43,7 +57,6 @@ impl Owner {
     /// True if all mappings of `old` can belong to this owner as they are.
     fn can_continue(&self, old: &Owner) -> bool {
         self.name == old.name
-            && self.flavour == old.flavour
             && self.inputs.len() >= old.inputs.len()
             && self.outputs >= old.outputs
             && self.is_independent == old.is_independent
@@ -83,25 +96,25 @@ impl Store {
             next: 0,
             requeues: requeues || unfinished.as_ref().is_some_and(|before| before.requeues),
             shows: shows || unfinished.is_some_and(|before| before.shows),
-            specs: vec![None; self.owners.len()],
+            rules: self.owners.iter().map(|_| None).collect(),
         });
         (self.has_adopted, old.has_adopted) = (true, false);
         self.next_search = i64::MIN;
         true
     }
 
-    /// Ends the mappings of an owner that none of these specifications could have made. With a board, all of
-    /// them end at once, because other workers read the board.
-    pub(in crate::nat) fn end_stale(&mut self, owner: u16, specs: Vec<Spec>) {
+    /// Ends the mappings of an owner for which the rule returns false. With a board, all of them end at once,
+    /// because other workers read the board.
+    pub(in crate::nat) fn end_stale(&mut self, owner: u16, rule: CouldMake) {
         let revision = self.revision.get_or_insert_with(|| Revision {
             next: 0,
             requeues: false,
             shows: false,
-            specs: vec![None; self.owners.len()],
+            rules: self.owners.iter().map(|_| None).collect(),
         });
         revision.start_again();
-        if let Some(place) = revision.specs.get_mut(usize::from(owner)) {
-            *place = Some(specs);
+        if let Some(place) = revision.rules.get_mut(usize::from(owner)) {
+            *place = Some(rule);
         }
         if self.board.is_some() {
             (0..self.sessions.len() as u32).for_each(|place| self.remove_if_stale(place));
@@ -168,7 +181,7 @@ impl Store {
     /// `None`.
     #[cold]
     pub(super) fn end_stale_among(&mut self, found: &mut [Option<FlowId>; WINDOW]) {
-        if self.revision.as_ref().is_some_and(|revision| revision.specs.iter().any(Option::is_some)) {
+        if self.revision.as_ref().is_some_and(|revision| revision.rules.iter().any(Option::is_some)) {
             for found in found {
                 *found = found.filter(|&id| !self.ends_as_stale(id));
             }
@@ -195,18 +208,13 @@ impl Store {
     pub(super) fn is_stale(&self, place: u32) -> bool {
         let Some(revision) = &self.revision else { return false };
         let Some(session) = self.sessions.get(place as usize) else { return false };
-        let Some(Some(specs)) = revision.specs.get(usize::from(session.owner)) else { return false };
+        let Some(Some(could_make)) = revision.rules.get(usize::from(session.owner)) else { return false };
         let [_, Some(reply)] = session.keys else { return false };
         let Some(key) = self.table_of(session).key(reply) else { return false };
-        let (space, to) = (key.ends().space(), tuple(key.ends()).reversed());
         let back = Change::unpacked(key.value());
-        let (tuples, outputs) = ((back.to.reversed(), to), [session.output, back.output]);
-        let could_make = |spec: &Spec| spec.could_make(space, tuples, outputs);
-        // With INDEPENDENT_MAPPING, the outside port can come from the specification of another input.
-        match specs.get(usize::from(session.input)) {
-            Some(_) if session.claim == super::Claim::Endpoint => !specs.iter().any(could_make),
-            Some(spec) => !could_make(spec),
-            None => true,
-        }
+        let tuples = (back.to.reversed(), tuple(key.ends()).reversed());
+        let (input, is_shared) = (session.input, session.claim == super::Claim::Endpoint);
+        let outputs = [session.output, back.output];
+        !could_make(&Made { input, is_shared, space: key.ends().space(), tuples, outputs })
     }
 }
