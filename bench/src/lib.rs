@@ -335,8 +335,8 @@ fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     }
 }
 
-/// Formats rows as text: rows of `sprayer` as the tables of docs/sprayer.md, rows of `soak` and of `reload` in
-/// tables of their own, and all others in one table. A warning follows if the machine was busy.
+/// Formats rows as text: rows of `sprayer` as the tables of docs/sprayer.md, rows of `soak` and of `reload`
+/// in tables of their own, and all others in one table. A warning follows if the machine was busy.
 pub fn table(rows: &[Row]) -> String {
     let (soaked, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.soak.is_some());
     let (reloaded, others): (Vec<&Row>, Vec<&Row>) =

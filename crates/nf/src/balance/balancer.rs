@@ -171,8 +171,8 @@ struct Server<P> {
     load: Load,
 }
 
-/// The state of a connection: the slot of its server, and its phase. `id` is that of the flow in the table; `None` if this
-/// place is free.
+/// The state of a connection: the slot of its server, and its phase. `id` is that of the flow in the table;
+/// `None` if this place is free.
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     id: Option<FlowId>,

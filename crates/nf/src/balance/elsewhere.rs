@@ -68,7 +68,8 @@ impl ForeignFlows {
             for ((packet, owner), seen) in packets.iter().zip(owners).zip(seen) {
                 ways.push(match seen {
                     _ if owner == me => Way::Own,
-                    // During a reload, a worker that has changed over may show servers that are not known here.
+                    // During a reload, a worker that has changed over may show servers that are not known
+                    // here.
                     Some((id, shown))
                         if shown & CLOSING == 0 && is_slot(shown as u16) && !opens_or_closes(packet) =>
                     {

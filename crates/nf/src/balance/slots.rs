@@ -16,8 +16,8 @@ impl Slots {
         Slots { servers: (0..servers).map(Some).collect(), slots: (0..servers).collect() }
     }
 
-    /// Returns the number of the server in a slot; `None` if there is no such slot, or if its server is not in
-    /// the list any more.
+    /// Returns the number of the server in a slot; `None` if there is no such slot, or if its server is not
+    /// in the list any more.
     #[inline]
     pub(super) fn server(&self, slot: u16) -> Option<u16> {
         self.servers.get(usize::from(slot)).copied().flatten()
@@ -30,8 +30,8 @@ impl Slots {
     }
 
     /// Returns the slots after the list of servers has changed. `numbers` has, for each server of the old
-    /// list, its number in the new list, and `servers` is the length of the new list. Servers that are new get
-    /// slots that no connection has. Returns `None` if there are not enough slots.
+    /// list, its number in the new list, and `servers` is the length of the new list. Servers that are new
+    /// get slots that no connection has. Returns `None` if there are not enough slots.
     pub(super) fn renumbered(&self, numbers: &[Option<u16>], servers: u16) -> Option<Slots> {
         let new = |old: &Option<u16>| numbers.get(usize::from((*old)?)).copied().flatten();
         let mut all: Vec<Option<u16>> = self.servers.iter().map(new).collect();

@@ -219,8 +219,8 @@ struct FlowCounter {
     replies: bool,
     path: Option<String>,
     flows: Flows,
-    /// An empty table in place of `flows` once another element continues with the flows. It is made in advance,
-    /// because no packet should wait until memory is mapped.
+    /// An empty table in place of `flows` once another element continues with the flows. It is made in
+    /// advance, because no packet should wait until memory is mapped.
     spare: Option<Flows>,
     book: Book,
     counts: Counts,

@@ -1,8 +1,8 @@
 //! The handover of connections to the balancer that replaces a balancer in a reload.
 //!
-//! The table of connections, which names servers by their slots, goes over as a whole, in a time that does not
-//! depend on the number of connections. Connections are taken one by one if CAPACITY has changed, or if only
-//! one of the two balancers has a board.
+//! The table of connections, which names servers by their slots, goes over as a whole, in a time that does
+//! not depend on the number of connections. Connections are taken one by one if CAPACITY has changed, or if
+//! only one of the two balancers has a board.
 
 use element::Timestamp;
 use flow::Inserted;
