@@ -197,7 +197,7 @@ impl Worker {
                 continue;
             }
             self.run_timers(self.core.now);
-            let goes_on = self.control.goes_on() && !self.reloads.is_ready();
+            let goes_on = self.control.goes_on() && !self.reloads.can_go_on();
             if self.wakeups.tasks.is_empty() && goes_on && !came {
                 let is_over = !self.wakeups.timers.keep_going()
                     && self.options.ends_when_idle

@@ -80,6 +80,12 @@ fn drop_all(ended: &Receiver<Box<Generation>>) {
 }
 
 impl Lead {
+    /// True if the first worker can take a step at once, without an answer of another worker or of the thread
+    /// that builds the graph.
+    pub(super) fn can_go_on(&self) -> bool {
+        matches!(self, Lead::Initialising(all) if all.asked.is_none())
+    }
+
     /// True while a reload needs steps of the first worker.
     pub(super) fn is_at_work(&self) -> bool {
         !matches!(self, Lead::Idle | Lead::Busy)

@@ -184,6 +184,12 @@ impl Reloads {
         self.next.is_some() && self.reload.as_ref().is_some_and(|reload| reload.decision() == Decision::Go)
     }
 
+    /// True if this worker can take its next step of a reload at once, so that it must not sleep.
+    #[inline]
+    pub(crate) fn can_go_on(&self) -> bool {
+        self.is_ready() || self.lead.can_go_on()
+    }
+
     /// True while the first worker has steps to take for a reload that it leads.
     #[inline]
     pub(crate) fn is_leading(&self) -> bool {
