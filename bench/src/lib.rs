@@ -38,6 +38,7 @@ mod meters;
 mod open_loop;
 pub mod origin;
 mod reframing;
+mod reloading;
 mod routing;
 mod runner;
 mod sessions;
@@ -215,6 +216,9 @@ pub struct Row {
     /// The memory of a table under a flood, for `soak`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub soak: Option<soak::Soaked>,
+    /// The pauses of workers while the graph is replaced, for `reload`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reloaded: Option<Reloaded>,
 }
 
 /// The values of the parameters of rows.
@@ -244,6 +248,7 @@ pub mod serde_params {
 pub use devices::{Crossing, Receiving};
 pub use instructions::drive_only;
 pub use list::{ALL, Benchmark, takers};
+pub use reloading::Reloaded;
 pub use runner::measure_chain;
 use serde_params::Param;
 pub use sessions::{SessionPhase, measure_sessions};
@@ -289,6 +294,7 @@ impl Row {
             merged: None,
             holding: None,
             soak: None,
+            reloaded: None,
         }
     }
 
@@ -329,16 +335,18 @@ fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     }
 }
 
-/// Formats rows as text: rows of `sprayer` as the tables of docs/sprayer.md, rows of `soak` in a table of
-/// their own, and all others in one table. A warning follows if the machine was busy.
+/// Formats rows as text: rows of `sprayer` as the tables of docs/sprayer.md, rows of `soak` and of `reload`
+/// in tables of their own, and all others in one table. A warning follows if the machine was busy.
 pub fn table(rows: &[Row]) -> String {
     let (soaked, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.soak.is_some());
+    let (reloaded, others): (Vec<&Row>, Vec<&Row>) =
+        others.into_iter().partition(|row| row.reloaded.is_some());
     let (spraying, others): (Vec<&Row>, Vec<&Row>) =
         others.into_iter().partition(|row| spraying::is_one_of(row));
     let lines = if others.is_empty() { String::new() } else { lines(&others) };
     let spraying = if spraying.is_empty() { String::new() } else { spraying::tables(&spraying) };
     let warning = unsteady(rows).unwrap_or_default();
-    format!("{lines}{spraying}{}{warning}", soak::table(&soaked))
+    format!("{lines}{spraying}{}{}{warning}", soak::table(&soaked), reloading::table(&reloaded))
 }
 
 /// Returns a warning that names the rows whose floor varied too much; None if there are none.

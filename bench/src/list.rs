@@ -2,8 +2,8 @@
 
 use crate::{
     Row, Settings, balancing, classify, devices, elements, ethernet, floor, forwarding, functions, juggling,
-    language, locality, lpm, meters, reframing, routing, slicing, soak, spraying, synthesis, timers,
-    translation, workers,
+    language, locality, lpm, meters, reframing, reloading, routing, slicing, soak, spraying, synthesis,
+    timers, translation, workers,
 };
 
 /// A benchmark, as listed in [`ALL`].
@@ -142,6 +142,11 @@ pub const ALL: &[Benchmark] = &[
         name: "timers",
         about: "how long packets are held for 64 us: idle, at several rates, and with a busy source",
         run: timers::run,
+    },
+    Benchmark {
+        name: "reload",
+        about: "how long workers stand still while the graph is replaced under load",
+        run: reloading::run,
     },
     Benchmark {
         name: "soak",

@@ -65,7 +65,9 @@ fn figures_have_tables_plots_and_sentences() {
     assert!(plot.exists());
 }
 
+/// Measures figures between network namespaces; `bench/nightly` runs it.
 #[test]
+#[ignore = "takes minutes"]
 fn figures_between_machines_have_figures() {
     let folder = tempfile::tempdir().unwrap();
     let output = evaluate(folder.path(), &LIVE);

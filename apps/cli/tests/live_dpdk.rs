@@ -2,6 +2,7 @@
 //! the kernel's own TCP. Skipped with a message if network namespaces cannot be created.
 
 mod line;
+mod reloads;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use lab::{DatagramStream, RunningProgram};
 use line::{Line, RIGHT, TIDEGATE, send, value, when};
+use reloads::{FAR, Kind, Run, flows_pass, limit, network, networks};
 
 /// Returns the arguments of `run`: the arguments of DPDK, and the configuration.
 fn arguments<'a>(dpdk: &[&'a str], config: &'a str, options: &[&'a str]) -> Vec<&'a str> {
@@ -508,4 +510,37 @@ fn huge_pages_leave_no_file_behind() {
         assert_eq!(files_in(pages.folder.path()), Vec::<PathBuf>::new(), "{dpdk:?}");
     }
     let _ = std::fs::remove_dir_all("/var/run/dpdk/tidegate-test");
+}
+
+#[test]
+fn flows_pass_while_network_functions_at_ports_are_replaced() {
+    let Some(line) = Line::without_cables() else { return };
+    [&line.left, &line.right].into_iter().for_each(limit);
+    for workers in [1, 2] {
+        flows_pass(&line, Kind::Dpdk, workers, 20);
+    }
+}
+
+#[test]
+fn ports_are_closed_and_opened_with_their_elements() {
+    let Some(line) = networks(1) else { return };
+    for workers in ["1", "2"] {
+        let whole = network(Kind::DpdkSockets, 0);
+        let run = Run::start(&line, Kind::DpdkSockets, &whole, &["--threads", workers]);
+        for _ in 0..3 {
+            assert_eq!(lab::ping(&line.left, FAR, 2), 2, "{workers}");
+            for changed in ["NDESC 512", "PROMISC false", "MTU 1400", "RSS_KEY own"] {
+                let changed = whole.replace("FromDPDKDevice(0)", &format!("FromDPDKDevice(0, {changed})"));
+                run.must_refuse(&changed, "net_af_packet0: the port is open, and a reload cannot change");
+            }
+            assert_eq!(lab::ping(&line.left, FAR, 2), 2, "{workers}");
+            // One port stays with one of its elements, and then none.
+            run.must_reload("RatedSource(LENGTH 60, RATE 100) -> out :: ToDPDKDevice(0)");
+            run.must_reload("Idle -> Discard");
+            run.must_reload(&whole);
+        }
+        assert_eq!(lab::ping(&line.left, FAR, 2), 2, "{workers}");
+        let (good, [_, messages]) = run.running.stop();
+        assert!(good && !messages.contains("panicked") && !messages.contains("unaccounted"), "{messages}");
+    }
 }

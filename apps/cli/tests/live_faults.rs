@@ -362,14 +362,6 @@ fn another_configuration_waits_for_an_interface_too() {
                  Script(print \"{word}\")"
             )
         };
-        // FromXDP keeps its queue until it is closed, so the new configuration has only the element that
-        // waits.
-        let second = match from {
-            "FromDevice" => config("second"),
-            _ => "right :: FromXDP(right, PROMISC true) -> Queue -> to_right :: ToXDP(right);
-                  Script(print \"second\")"
-                .to_string(),
-        };
         let arguments = ["click", "--allow-config", "-u", &socket, "-e", &config("first")];
         let mut running = line.between.start(TIDEGATE, &arguments).unwrap();
         let mut control = Control::open(Path::new(&socket));
@@ -377,14 +369,12 @@ fn another_configuration_waits_for_an_interface_too() {
         running.wait_for(&format!("{from}: right: is gone")).unwrap();
         running.wait_until_said(&format!("{to}: right: is gone")).unwrap();
         assert!(control.write("hotconfig", "right :: FromDevice(eth9) -> Discard").is_err());
-        control.write("hotconfig", &second).unwrap();
+        control.write("hotconfig", &config("second")).unwrap();
         running.wait_until_said("second").unwrap();
         line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
         running.wait_for(&format!("{from}: right: is there again")).unwrap();
-        if from == "FromDevice" {
-            line.left.ip("neigh flush all").unwrap();
-            line.check();
-        }
+        line.left.ip("neigh flush all").unwrap();
+        line.check();
         let (_, [_, messages]) = running.stop();
         assert!(!messages.contains("error") && !messages.contains("panicked"), "{messages}");
     }

@@ -387,7 +387,7 @@ fn an_error_at_one_worker_leaves_nothing_attached() {
 }
 
 #[test]
-fn a_configuration_in_the_place_of_another_one_has_its_own_program() {
+fn a_configuration_in_the_place_of_another_one_has_its_program() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("control");
@@ -398,9 +398,12 @@ fn a_configuration_in_the_place_of_another_one_has_its_own_program() {
     let mut running =
         line.between.start(TIDEGATE, &["click", "--allow-config", "-u", &socket, "-e", &ready]).unwrap();
     let mut control = Control::open(&path);
-    // Both configurations need the queues; the running one has them.
-    assert!(control.write("hotconfig", config).unwrap_err().contains("another socket has this queue"));
+    // Both configurations need the queues, so the new one takes them over.
+    control.write("hotconfig", config).unwrap();
     assert!(has_program(&line));
+    let other = config.replace("PROMISC true", "PROMISC true, RING 1024");
+    let refused = control.write("hotconfig", &other).unwrap_err();
+    assert!(refused.contains("a reload cannot change their QUEUE, MODE, RING"), "{refused}");
     assert_eq!(ping(&line.left, RIGHT, 3), 3);
     control.write("hotconfig", "Idle -> Discard; Script(print \"other\")").unwrap();
     running.wait_until_said("other").unwrap();

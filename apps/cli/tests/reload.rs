@@ -3,8 +3,8 @@
 mod clients;
 
 use std::fs;
-use std::io::{BufReader, Read};
-use std::os::unix::net::UnixStream;
+use std::io::{BufReader, Read, Write};
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -156,6 +156,78 @@ fn files_and_texts_are_installed_where_the_run_allows_it() {
     assert!(run.reload(&[&other.display().to_string()]).status.success());
     run.wait_for("CheckLength");
     assert!(!run.reload(&["--name", "none"]).status.success());
+    run.end();
+}
+
+#[test]
+fn sockets_go_on_with_their_connections() {
+    for threads in ["1", "2"] {
+        let mut run = start(&["--threads", threads]);
+        let [stream, datagrams] = ["stream", "datagrams"].map(|name| run.folder.path().join(name));
+        let sockets = |between: &str, snap_length: usize| {
+            format!(
+                "s :: Socket(UNIX, {}) -> {between} -> bytes :: Counter -> Discard;
+                 d :: Socket(UNIX_DGRAM, {}, SNAPLEN {snap_length}) -> {between} -> all :: Counter -> Discard",
+                stream.display(),
+                datagrams.display()
+            )
+        };
+        fs::write(file(&run), sockets("Null", 2048)).unwrap();
+        assert!(run.reload(&[]).status.success());
+        run.wait_for("Socket");
+        let mut client = UnixStream::connect(&stream).unwrap();
+        let sender = UnixDatagram::unbound().unwrap();
+        for (number, between) in ["Strip(0)", "Null", "CheckLength(3000)", "Null"].into_iter().enumerate() {
+            client.write_all(&[7; 100]).unwrap();
+            sender.send_to(&[7; 50], &datagrams).unwrap();
+            fs::write(file(&run), sockets(between, 2048)).unwrap();
+            let output = run.reload(&[]);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            for (counter, count) in [("bytes.byte_count", 100), ("all.byte_count", 50)] {
+                let is_there = |run: &mut Run| run.read(counter) == (count * (number + 1)).to_string();
+                let comes = (0..1000).any(|_| {
+                    std::thread::sleep(Duration::from_millis(5));
+                    is_there(&mut run)
+                });
+                assert!(comes, "{counter}: {}", run.read(counter));
+            }
+        }
+        // Other arguments need another socket, at an address that the running configuration has.
+        fs::write(file(&run), sockets("Null", 1024)).unwrap();
+        let output = run.reload(&[]);
+        assert!(text(&output.stderr).contains("bind"), "{}", text(&output.stderr));
+        client.write_all(&[7; 100]).unwrap();
+        fs::write(file(&run), "Idle -> Discard").unwrap();
+        assert!(run.reload(&[]).status.success());
+        // The connection is closed with its element, and the sockets' files are removed.
+        assert_eq!(client.read(&mut [0]).unwrap_or(0), 0);
+        assert!(!stream.exists() && !datagrams.exists());
+        run.end();
+    }
+}
+
+#[test]
+fn a_reload_in_the_middle_of_another_one_is_refused() {
+    let mut run = start(&["--threads", "2"]);
+    // The rules are many, so that a second request comes while they are compiled.
+    let rules: Vec<String> =
+        (0..20_000).map(|n| format!("deny src host 10.{}.{}.1 && dst port {n}", n / 250, n % 250)).collect();
+    fs::write(file(&run), config(&format!("IPFilter({}, allow all)", rules.join(", ")))).unwrap();
+    let socket = run.folder.path().join("control");
+    let reload = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.arg("reload").arg(&socket).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let all = [(); 4].map(|()| reload());
+    let outputs = all.map(|child| child.wait_with_output().unwrap());
+    let (installed, refused): (Vec<_>, Vec<_>) =
+        outputs.into_iter().partition(|output| output.status.success());
+    assert!(!installed.is_empty() && !refused.is_empty(), "{} {}", installed.len(), refused.len());
+    for output in refused {
+        let said = text(&output.stderr);
+        assert!(said.contains("another configuration is being installed already"), "{said}");
+    }
+    run.wait_for("IPFilter");
     run.end();
 }
 

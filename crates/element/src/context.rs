@@ -16,6 +16,7 @@ mod stand_in;
 mod stores;
 mod workers;
 
+use std::any::Any;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use lang::Severity;
 use packet::{Batch, DropReason, Packet, Pool, Timestamp};
 
 use crate::ElementId;
-use crate::args::Scope;
+use crate::args::{Scope, unquote};
 use crate::facts::Facts;
 use crate::rights::Rights;
 
@@ -170,6 +171,8 @@ pub struct Core {
     pub is_repeatable: bool,
     /// See [`Cx::rights`].
     pub rights: Rights,
+    /// The values that elements have no use for: see [`Cx::dispose`]. The engine drops them.
+    pub garbage: Vec<Box<dyn Any + Send>>,
     /// The number that [`Cx::next_series`] returned last.
     pub(crate) series: u32,
     /// Empty batches, kept so that no memory is allocated for new batches.
@@ -236,6 +239,7 @@ impl Core {
             hash_seed: seed,
             is_repeatable: true,
             rights: Rights::default(),
+            garbage: Vec::new(),
             series: 0,
             // 16 batches are enough for most graphs; other graphs allocate more batches while they warm up.
             spare: (0..16).map(|_| Batch::new()).collect(),
@@ -588,13 +592,26 @@ impl Cx<'_> {
     /// state. In [`Element::initialize`](crate::Element::initialize) it need not open what the running
     /// element has open already.
     pub fn is_heir(&self) -> bool {
-        self.predecessor().is_some()
+        self.host.predecessor(self.id).is_some()
     }
 
     /// Returns the arguments, without quotes, of the running element that this element will replace, for
     /// [`Element::initialize`](crate::Element::initialize). `None` if it replaces no element.
-    pub fn predecessor(&self) -> Option<&[String]> {
-        self.host.predecessor(self.id)
+    pub fn predecessor(&self) -> Option<Vec<String>> {
+        let arguments = lang::args::split(self.host.predecessor(self.id)?);
+        Some(arguments.iter().map(|argument| unquote(&argument.text)).collect())
+    }
+
+    /// Drops a value that may own much memory. During a reload it is dropped later, by another thread, so
+    /// that no packet waits until the memory is released.
+    pub fn dispose(&mut self, value: impl Any + Send) {
+        self.core.garbage.push(Box::new(value));
+    }
+
+    /// True if this element belongs to a graph that replaces or has replaced another one. While such an
+    /// element is initialised, its worker processes no packets, so that the element must not wait for long.
+    pub fn is_of_reload(&self) -> bool {
+        self.host.is_of_reload()
     }
 
     /// Returns a number that this worker has returned to no other caller, until the numbers repeat after

@@ -1,9 +1,11 @@
 //! The control of a run of one graph: the run count that ends it, and the sink for its text.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use element::ElementId;
 
+use crate::plan::Plan;
 use crate::streams::Sink;
 
 /// The control of a run of one graph. When another graph replaces the graph, the control of the new graph
@@ -17,9 +19,26 @@ pub(crate) struct Control {
     /// The number of handler calls that are active now, each made by the call before it; see `DEEPEST` in
     /// `handlers/mod.rs`.
     pub(crate) depth: u32,
-    /// For each element that replaces an element of the same name and class in the previous graph, the
-    /// arguments of the replaced element.
-    pub(crate) predecessors: BTreeMap<ElementId, Vec<String>>,
+    /// The elements that the elements of this graph will replace, while they are initialised.
+    pub(crate) predecessors: Option<Predecessors>,
+}
+
+/// The elements of the running graph that the elements of the next graph will replace.
+pub(crate) struct Predecessors {
+    /// The plan of the running graph.
+    pub(crate) plan: Arc<Plan>,
+    /// The arguments of elements that have got others since the start.
+    pub(crate) configs: BTreeMap<ElementId, String>,
+    /// For each element of the next graph that replaces an element, the number of the replaced element.
+    pub(crate) replaced: BTreeMap<ElementId, ElementId>,
+}
+
+impl Predecessors {
+    /// Returns the arguments of the element that an element of the next graph will replace.
+    pub(crate) fn config(&self, heir: ElementId) -> Option<&str> {
+        let id = self.replaced.get(&heir)?;
+        Some(self.configs.get(id).unwrap_or(&self.plan.graph.elements[*id].config))
+    }
 }
 
 /// The reason why a run ended.
@@ -37,7 +56,7 @@ pub enum End {
 impl Control {
     /// Makes the control of a graph, with a run count of 1. `text` is the configuration as it was written.
     pub(crate) fn new(sink: Box<dyn Sink>, text: String) -> Control {
-        Control { runcount: 1, sink, text, depth: 0, predecessors: BTreeMap::new() }
+        Control { runcount: 1, sink, text, depth: 0, predecessors: None }
     }
 
     /// True if the run goes on.

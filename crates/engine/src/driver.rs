@@ -199,7 +199,7 @@ impl Worker {
                 continue;
             }
             self.run_timers(self.core.now);
-            let goes_on = self.control.goes_on() && !self.reloads.is_ready();
+            let goes_on = self.control.goes_on() && !self.reloads.can_go_on();
             if self.wakeups.tasks.is_empty() && goes_on && !came && !saves {
                 let is_over = !self.wakeups.timers.keep_going()
                     && self.options.ends_when_idle
@@ -397,11 +397,11 @@ impl Worker {
     /// the run was stopped or interrupted, and no driver script objects.
     pub(crate) fn stop_check(&mut self) -> Option<End> {
         self.rounds = self.rounds.wrapping_add(1);
-        if self.reloads.is_leading() {
-            self.lead_reload();
-        }
+        // One step in each round, so that packets wait for one step at most.
         if self.reloads.is_ready() {
             self.switch();
+        } else if self.reloads.is_leading() {
+            self.lead_reload();
         }
         if self.rounds.is_multiple_of(ROUNDS_PER_REPORT) {
             self.show_progress();

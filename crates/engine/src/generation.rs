@@ -4,6 +4,7 @@
 //! generation in its own fields, where the work list finds it. Other generations wait in a [`Generation`]:
 //! the next one before the worker changes over to it, and the old one until its last packet has left.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub(crate) struct Generation {
     pub(crate) exchange: Option<Exchange>,
     captures: Vec<ElementId>,
     manager: Option<ElementId>,
+    /// Values that elements have no use for any more. They are dropped with the generation.
+    pub(crate) garbage: Vec<Box<dyn Any + Send>>,
 }
 
 /// A sink that drops its text: the sink of a generation that is not in use.
@@ -43,15 +46,23 @@ impl Sink for Nowhere {
 }
 
 impl Generation {
-    /// Makes the generation with this number from configured elements. Its elements are not initialised, and
-    /// it has no exchange.
-    pub(crate) fn new(number: u64, plan: Arc<Plan>, configured: Configured, text: String) -> Generation {
+    /// Makes a generation from configured elements. Its elements are not initialised, and it has no exchange
+    /// and no number.
+    pub(crate) fn new(plan: Arc<Plan>, configured: Configured, text: String) -> Generation {
         let captures = captures(&plan);
-        let (mut graph, hot) = GraphCopy::new(plan, configured);
-        graph.generation = number;
+        let (graph, hot) = GraphCopy::new(plan, configured);
         let wakeups = Wakeups::new(&graph.plan, &graph.setup);
         let control = Control::new(Box::new(Nowhere), text);
-        Generation { graph, wakeups, control, hot, exchange: None, captures, manager: None }
+        Generation {
+            graph,
+            wakeups,
+            control,
+            hot,
+            exchange: None,
+            captures,
+            manager: None,
+            garbage: Vec::new(),
+        }
     }
 
     /// Calls `work` while this generation's part of the hot state is in `core`, with the sink of the

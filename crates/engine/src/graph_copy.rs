@@ -158,6 +158,11 @@ impl GraphCopy {
         self.elements[id].as_ref().map_or(0, |element| element.held())
     }
 
+    /// Returns the arguments of elements that have got others since the start.
+    pub(crate) fn changed_configs(&self) -> &BTreeMap<ElementId, String> {
+        &self.configs
+    }
+
     /// Returns the current arguments of an element.
     pub(crate) fn config(&self, id: ElementId) -> &str {
         self.configs.get(&id).unwrap_or(&self.plan.graph.elements[id].config)

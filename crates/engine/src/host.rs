@@ -163,7 +163,7 @@ impl Host for WorkerHost<'_> {
         }
         match self.reload_request(call.element, &call.handler, &call.value, &call.rights) {
             Some(request) => {
-                let begun = self.begin_reload_for(Caller::Element(caller, token), request);
+                let begun = self.begin_reload_for(core, Caller::Element(caller, token), request);
                 begun.map(|(_, error)| Err(error))
             }
             None => Some(self.write(core, caller, call)),
@@ -186,8 +186,12 @@ impl Host for WorkerHost<'_> {
         (0..self.graph.setup.workers).filter(|&worker| self.graph.placement.is_at(element, worker)).count()
     }
 
-    fn predecessor(&self, element: ElementId) -> Option<&[String]> {
-        self.control.predecessors.get(&element).map(Vec::as_slice)
+    fn predecessor(&self, element: ElementId) -> Option<&str> {
+        self.control.predecessors.as_ref()?.config(element)
+    }
+
+    fn is_of_reload(&self) -> bool {
+        self.graph.generation > 0
     }
 
     fn steering_key(&self) -> SteeringKey {

@@ -42,6 +42,7 @@ impl WorkerHost<'_> {
             // without state.
             let _ = new.put_state(&mut cx, state);
         }
+        core.garbage.clear();
         debug_assert_eq!(old.held(), 0, "{} keeps packets back", plan.declaration(id));
         let effects = new.effects();
         let same = std::mem::replace(&mut self.graph.effects[id], effects) == self.graph.effects[id];

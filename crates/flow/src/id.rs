@@ -23,7 +23,7 @@ impl FlowId {
     }
 
     /// Returns the generation, which rises by one each time the index is assigned to another flow. It
-    /// begins at 1, unless [`FlowTable::with_generations_from`](crate::FlowTable::with_generations_from)
+    /// begins at 1, unless [`FlowTable::set_first_generation`](crate::FlowTable::set_first_generation)
     /// sets another beginning. After `u32::MAX` it is 1 again, so it is never 0.
     #[inline]
     pub fn generation(self) -> u32 {

@@ -17,6 +17,10 @@ pub(crate) struct Lines<T> {
     of: PhantomData<T>,
 }
 
+/// The size of a huge page in bytes.
+#[cfg(not(miri))]
+const HUGE_PAGE: usize = 2 << 20;
+
 impl<T: FromZeros> Lines<T> {
     /// Reserves address space for `length` zeroed values. Fails if the length in bytes overflows, or if the
     /// kernel refuses the address space.
@@ -28,7 +32,9 @@ impl<T: FromZeros> Lines<T> {
             let map = memmap2::MmapOptions::new().len(bytes.max(1)).map_anon()?;
             // With ordinary pages, a random access misses the TLB as well as the cache: a hit in a table of
             // 10M flows takes 62 ns instead of 37. Huge pages only save time, so a refusal is ignored.
-            let _ = map.advise(memmap2::Advice::HugePage);
+            if bytes >= HUGE_PAGE {
+                let _ = map.advise(memmap2::Advice::HugePage);
+            }
             map
         };
         #[cfg(miri)]

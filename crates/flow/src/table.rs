@@ -158,16 +158,14 @@ impl<K: Key> FlowTable<K> {
 
     /// Sets the generation that each index has when it is first used, instead of 1. The table must still be
     /// empty. Used when a table replaces another, so that no id of the old table is valid in the new one.
-    #[must_use]
-    pub fn with_generations_from(mut self, first: u32) -> Self {
+    pub fn set_first_generation(&mut self, first: u32) {
         debug_assert_eq!(self.used, 0);
         self.first_generation = NonZeroU32::new(first).unwrap_or(NonZeroU32::MIN);
-        self
     }
 
     /// Returns a generation above the generations of all ids so far, or 0 if one of them has the highest
     /// generation, `u32::MAX`. A new table that starts with it (see
-    /// [`with_generations_from`](Self::with_generations_from)) assigns no id that this table has assigned,
+    /// [`set_first_generation`](Self::set_first_generation)) assigns no id that this table has assigned,
     /// until generations repeat. A start at 0 counts as 1.
     pub fn next_generation(&self) -> u32 {
         self.highest_generation.max(self.first_generation.get() - 1).wrapping_add(1)

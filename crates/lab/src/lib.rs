@@ -24,7 +24,7 @@ use nix::sched::{CloneFlags, setns};
 pub use calls::{Answered, Calls, calls};
 pub use flows::{Connections, Received, flow, flows};
 pub use program::RunningProgram;
-pub use stream::DatagramStream;
+pub use stream::{Counted, DatagramStream};
 pub use traffic::{download, exchange_datagrams, gets_no_echo_reply, gets_no_reply, hops, ping, transfer};
 
 /// The congestion control of TCP connections, unless an experiment chooses another. The lab sets it

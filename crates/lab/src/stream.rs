@@ -102,20 +102,46 @@ impl DatagramStream {
     /// that are missing between the first and the last that arrived of their flow; and the datagrams that
     /// arrived again after they had arrived before.
     pub fn stop(self) -> [usize; 3] {
+        let Counted { arrived, missing, doubled, .. } = self.end();
+        [arrived, missing, doubled]
+    }
+
+    /// Ends the stream, and returns all counts.
+    ///
+    /// # Panics
+    /// If a thread of the stream has panicked.
+    pub fn end(self) -> Counted {
         self.progress.has_ended.store(true, Ordering::Relaxed);
         let results = (self.sender.join(), self.receiver.join());
         let (Ok(()), Ok(numbers)) = results else { panic!("a stream has come to grief") };
         let mut flows = BTreeMap::<usize, BTreeSet<u32>>::new();
+        let mut overtaken = 0;
         for &number in &numbers {
-            flows.entry(number as usize % self.flows).or_default().insert(number);
+            let flow = flows.entry(number as usize % self.flows).or_default();
+            overtaken += usize::from(flow.last().is_some_and(|&last| number < last));
+            flow.insert(number);
         }
         let different = flows.values().map(BTreeSet::len).sum::<usize>();
         let sent = |flow: &BTreeSet<u32>| match (flow.first(), flow.last()) {
             (Some(first), Some(last)) => (last - first) as usize / self.flows + 1,
             _ => 0,
         };
-        [numbers.len(), flows.values().map(sent).sum::<usize>() - different, numbers.len() - different]
+        let missing = flows.values().map(sent).sum::<usize>() - different;
+        Counted { arrived: numbers.len(), missing, doubled: numbers.len() - different, overtaken }
     }
+}
+
+/// The counts of datagrams of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// The datagrams that arrived, duplicates included.
+    pub arrived: usize,
+    /// The datagrams that are missing between the first and the last that arrived of their flow.
+    pub missing: usize,
+    /// The datagrams that arrived again after they had arrived before.
+    pub doubled: usize,
+    /// The datagrams that arrived after a later datagram of their flow.
+    pub overtaken: usize,
 }
 
 /// Sends datagrams until the stream ends, at most [`AHEAD`] after the last one that arrived. `taken` is the

@@ -4,7 +4,7 @@ use element::{Batch, Cx, DropReason, Packet};
 use packet::BATCH_CAPACITY;
 
 /// The decision about a packet: an output, or a drop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fate {
     /// Sends the packet to this output; drops it for [`DropReason::NoOutput`] if the output does not exist.
     Output(usize),

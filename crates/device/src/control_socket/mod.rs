@@ -658,7 +658,7 @@ impl Element for ControlSocket {
         if let Address::Unix(_) = self.address {
             self.rights.origin = CallOrigin::UnixClient;
         }
-        self.awaits_heritage = cx.predecessor().is_some_and(|other| is_same_address(&self.written, other));
+        self.awaits_heritage = cx.predecessor().is_some_and(|other| is_same_address(&self.written, &other));
         self.open(cx)
     }
 

@@ -157,6 +157,10 @@ impl Receiver {
         match self.0 {}
     }
 
+    pub(super) fn drain(&self) {
+        match self.0 {}
+    }
+
     pub(super) fn close(self, _cx: &mut Cx<'_>) {
         match self.0 {}
     }
@@ -194,6 +198,10 @@ impl Transmitter {
     }
 
     pub(super) fn take_back(&mut self, _pool: &mut Pool) -> Option<Packet> {
+        match self.0 {}
+    }
+
+    pub(super) fn drain(&self) {
         match self.0 {}
     }
 

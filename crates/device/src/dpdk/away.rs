@@ -66,11 +66,10 @@ impl Away {
         if !ports.is_removed(&self.port) {
             return Look::Away(self, None);
         }
-        if let Some(port) =
-            ports.known(&self.port.info.name).filter(|port| port.is_lost.load(Ordering::Acquire))
-        {
-            // Other copies have opened the port, and its device was removed again. This copy counts as a copy
-            // that has left.
+        let lost = ports.known(&self.port.info.name).filter(|port| port.is_lost.load(Ordering::Acquire));
+        if let Some(port) = lost {
+            // Other copies have opened the port, and its device was removed again. This copy waits until they
+            // have left the port.
             self.leave(cx, port);
             return Look::Away(self, None);
         }
@@ -103,7 +102,7 @@ impl Away {
         let Away { ports, port, memory } = self;
         if !ports.is_removed(&port) {
             // Some copy has not left the port, so its driver may still have slots: it is stopped first.
-            ports.stop(cx.pool(), &memory);
+            port.stop(cx.pool(), &memory);
         }
         Memory::close(memory, cx.pool());
     }

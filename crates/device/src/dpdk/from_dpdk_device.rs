@@ -173,7 +173,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
     table: &HANDLERS,
-    state: &[StatePart::kept("counts", &["count", "completed"])],
+    state: &[StatePart::kept("counts", &["count", "completed"]), StatePart::kept("port", &[])],
     // No samples for the generic tests, because the element needs a port. Tests on virtual ports cover its
     // behaviour.
     samples: &[],
@@ -430,6 +430,7 @@ impl Element for FromDpdkDevice {
         self.active = false;
         cx.clear_timer(0);
         cx.unschedule();
+        self.receiver.iter().for_each(Receiver::drain);
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

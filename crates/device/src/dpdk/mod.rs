@@ -2,7 +2,9 @@
 //! slots of the packet pool, and send packets from there.
 //!
 //! - [`from_dpdk_device`], [`to_dpdk_device`], [`dpdk_info`]: the elements
-//! - `ports`: the ports of a graph, from their configuration to their end, and the queues of elements
+//! - `ports`: the ports of a graph, from their configuration to their end, and the queues of elements;
+//!   `shares`: the assignment of queues to elements
+//! - `end`: the network interface that a port uses
 //! - `away`: ports whose devices were removed, and their return
 //! - `handlers`: handlers that query and change a running port
 //! - `start`: starts DPDK
@@ -17,11 +19,15 @@ mod absent;
 #[cfg(feature = "dpdk")]
 mod away;
 pub mod dpdk_info;
+#[cfg(feature = "dpdk")]
+mod end;
 pub mod from_dpdk_device;
 #[cfg(feature = "dpdk")]
 mod handlers;
 #[cfg(feature = "dpdk")]
 mod ports;
+#[cfg(feature = "dpdk")]
+mod shares;
 #[cfg(feature = "dpdk")]
 mod start;
 #[cfg(feature = "dpdk")]

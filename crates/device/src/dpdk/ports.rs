@@ -4,29 +4,32 @@
 //! configured once, with as many queues as all copies of its elements need. The first copy that is
 //! initialized configures the port, each copy sets up its own queues, and the last copy starts the port. If
 //! the port's device is removed, all copies leave the port, and the last one removes it from DPDK.
+//!
+//! A port outlives the graph that has opened it. When the copies of a new graph are initialised, they find
+//! the running port, and use the same queues at the same workers. The port is stopped when no graph uses it.
+
+mod queues;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use element::{Cx, Packet, Setup};
+use element::{Cx, Setup};
 use nix::sys::eventfd::EventFd;
 use packet::{Pool, SLOT_CAPACITY};
 
-use super::away::Away;
+use super::end::End;
+use super::shares::Shares;
 use super::start::with_its_words;
 use super::sys::memory::{Arrived, BURST, Memory, OwnPool, RxQueue, TxQueue};
 use super::sys::{port, start};
 use super::{Refused, Wanted};
-use crate::interface::sys::link;
-use crate::interface::sys::tun::Attached;
+pub(super) use queues::{Receiver, Transmitter};
 
 /// The length in bytes of an Ethernet header with a VLAN tag, which the MTU does not include.
 const LINK_HEADER: usize = 18;
 /// The number of buffers in DPDK's own pool, per receive queue of the port, if NB_MBUF is 0 or not given.
 /// DPDK's own pool is for ports that cannot use the packet pool.
 const OWN_BUFFERS: u32 = 8192;
-/// The number of descriptors of a queue if NDESC is 0 or not given.
-const DESCRIPTORS: u16 = 1024;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -45,11 +48,23 @@ impl Refused {
 #[derive(Default)]
 pub(super) struct Ports {
     wanted: Mutex<Vec<Wanted>>,
-    open: Mutex<Vec<Arc<Port>>>,
+    open: Mutex<Vec<Arc<Use>>>,
     /// The lock of the copy that looks for a removed port and opens it.
     search: Mutex<()>,
     /// The value of DPDKInfo's NB_MBUF; 0 if it is not given.
     buffers: AtomicU32,
+}
+
+/// The ports of this process that are or were open. An entry is valid as long as a graph has the port.
+static OPENED: Mutex<Vec<Weak<Port>>> = Mutex::new(Vec::new());
+
+/// A port as the elements of one graph use it.
+struct Use {
+    port: Arc<Port>,
+    shares: Shares,
+    /// The number of copies of elements that have not set up their queues yet; 0 if the port ran already
+    /// when the graph was initialised.
+    missing: AtomicUsize,
 }
 
 /// A port that has been configured. The port is started when all copies of its elements have set up their
@@ -57,24 +72,31 @@ pub(super) struct Ports {
 pub(super) struct Port {
     pub(super) number: u16,
     pub(super) info: port::Info,
-    /// The elements that use the port: the requirements and the queues of each.
-    shares: Vec<Share>,
+    /// The elements for which the port was opened: the requirements and the queues of each.
+    opened: Shares,
     pub(super) rx: u16,
     pub(super) tx: u16,
-    /// The number of copies of elements that have not set up their queues yet; the number of copies that
-    /// have left the removed port; and the number of all copies.
-    missing: AtomicUsize,
-    left: AtomicUsize,
-    copies: usize,
-    /// True if the port's device was removed, so that all copies have to leave the port.
+    /// The copies of elements that use the port, of all graphs.
+    users: Mutex<Vec<Arc<User>>>,
+    /// The memories of the workers that have opened queues. Drivers may have slots of them until the port is
+    /// stopped.
+    memories: Mutex<Vec<Arc<Memory>>>,
+    /// The workers that receive from each queue that is in use, by their memories.
+    readers: Mutex<Vec<(u16, Weak<Memory>)>>,
+    /// For each send queue, the lock that a sender holds, with true while the port runs: DPDK allows one
+    /// sender at a time.
+    locks: Vec<Arc<Mutex<bool>>>,
+    /// True if the port's device was removed, so that all copies have to leave the port; true if the port was
+    /// removed from DPDK then.
     pub(super) is_lost: AtomicBool,
+    is_removed: AtomicBool,
     /// Two flags: the user has been notified that the port is there again; the user has been notified that
     /// it is gone.
     told: [AtomicBool; 2],
     /// The network interface of this machine that the port uses, by which its removal is noticed.
     pub(super) end: End,
     /// The bells of ToDPDKDevice elements, which ring when the port is found to be removed.
-    bells: Mutex<Vec<Arc<EventFd>>>,
+    bells: Mutex<Vec<Weak<EventFd>>>,
     runs: AtomicBool,
     /// True if a secret key has been set, by which the port spreads packets over its queues.
     pub(super) has_secret_key: AtomicBool,
@@ -86,65 +108,39 @@ pub(super) struct Port {
     tx_descriptors: u16,
 }
 
-/// The network interface of this machine that a port uses. Some drivers do not report that it was removed.
-pub(super) enum End {
-    /// The port uses no interface. Only its driver can report a removal.
-    None,
-    /// An interface that exists independently of the driver, by its index in the kernel.
-    Interface(i32),
-    /// A TAP interface that the driver has created. The interface is watched by the driver's file
-    /// descriptors, because it may have been moved to another namespace. The descriptors are looked up when
-    /// the port has been started.
-    Tap(OnceLock<Attached>),
+/// A copy of an element that uses a port.
+#[derive(Default)]
+struct User {
+    /// True if the copy neither receives nor sends any more, because it will be closed.
+    is_drained: AtomicBool,
 }
 
-impl End {
-    fn of(info: &port::Info) -> End {
-        match info.interface {
-            _ if info.driver == "net_tap" => End::Tap(OnceLock::new()),
-            Some(index) => End::Interface(index),
-            None => End::None,
+/// The use of a port by a copy of an element. It ends when this value is dropped.
+struct Handle {
+    port: Arc<Port>,
+    user: Arc<User>,
+}
+
+impl Handle {
+    fn new(port: &Arc<Port>, memory: &Arc<Memory>) -> Handle {
+        let user = Arc::<User>::default();
+        lock(&port.users).push(Arc::clone(&user));
+        let mut memories = lock(&port.memories);
+        if !memories.iter().any(|other| Arc::ptr_eq(other, memory)) {
+            memories.push(Arc::clone(memory));
         }
+        drop(memories);
+        Handle { port: Arc::clone(port), user }
     }
 
-    /// Looks up the file descriptors of a TAP interface, once the port has been started and the driver has
-    /// opened them.
-    fn settle(&self, info: &port::Info) {
-        if let (End::Tap(files), Some(index)) = (self, info.interface)
-            && let Ok(name) = link::name_of(index)
-        {
-            files.get_or_init(|| Attached::to(&name));
-        }
-    }
-
-    /// True if the interface was removed. False if no interface has to be watched.
-    pub(super) fn is_gone(&self) -> bool {
-        match self {
-            End::None => false,
-            End::Interface(index) => {
-                link::name_of(*index).is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
-            }
-            End::Tap(files) => files.get().is_some_and(Attached::is_gone),
-        }
+    fn drain(&self) {
+        self.user.is_drained.store(true, Ordering::Release);
     }
 }
 
-struct Share {
-    wanted: Wanted,
-    /// The number of the element's copies: one per worker, or 1.
-    copies: usize,
-    first: u16,
-    queues: u16,
-    /// For each of the element's queues, a lock if several copies send to it. DPDK allows one sender at a
-    /// time.
-    locks: Vec<Option<Arc<Mutex<()>>>>,
-}
-
-impl Share {
-    /// Returns the numbers of the queues that a copy sets up: each `copies`-th of the element's queues.
-    fn queues_of(&self, copy: usize) -> impl Iterator<Item = u16> + use<> {
-        let first = self.first;
-        (0..self.queues).skip(copy).step_by(self.copies).map(move |queue| first + queue)
+impl Drop for Handle {
+    fn drop(&mut self) {
+        lock(&self.port.users).retain(|user| !Arc::ptr_eq(user, &self.user));
     }
 }
 
@@ -192,15 +188,20 @@ impl Ports {
         cx: &mut Cx<'_>,
         wanted: &Wanted,
     ) -> Result<(Receiver, Result<(), String>), Refused> {
-        let (port, memory, share) = self.open(cx, wanted)?;
+        let (used, memory, share) = self.open(cx, wanted)?;
+        let (port, share) = (&used.port, &used.shares.all[share]);
         let failed = Refused::Failed;
         let mut queues = Vec::new();
-        for queue in port.shares[share].queues_of(copy_of(cx, port.shares[share].copies)) {
-            port.set_up(cx, &memory, queue).map_err(failed)?;
+        for queue in share.queues_of(copy_of(cx, share.copies)) {
+            port.read_at(&memory, queue).map_err(failed)?;
+            if !used.runs_already() {
+                port.set_up(cx, &memory, queue).map_err(failed)?;
+            }
             queues.push(RxQueue::new(Arc::clone(&memory), port.number, queue));
         }
-        let joined = port.joined(cx, &memory);
-        Ok((Receiver { ports: Arc::clone(self), port, memory, queues, first: 0 }, joined))
+        let handle = Handle::new(port, &memory);
+        let joined = used.joined(cx, &memory);
+        Ok((Receiver { ports: Arc::clone(self), handle, memory, queues, first: 0 }, joined))
     }
 
     /// Opens the queue by which an element's copy at this worker sends. The last copy of the port's
@@ -226,37 +227,39 @@ impl Ports {
         cx: &mut Cx<'_>,
         wanted: &Wanted,
     ) -> Result<(Transmitter, Result<(), String>), Refused> {
-        let (port, memory, number) = self.open(cx, wanted)?;
-        let share = &port.shares[number];
+        let (used, memory, number) = self.open(cx, wanted)?;
+        let (port, share) = (&used.port, &used.shares.all[number]);
         let copy = copy_of(cx, share.copies);
-        for queue in share.queues_of(copy) {
-            port::set_up_tx(port.number, queue, port.tx_descriptors)
-                .map_err(|error| Refused::Failed(port.cannot("set up a send queue", error)))?;
+        if !used.runs_already() {
+            for queue in share.queues_of(copy) {
+                port::set_up_tx(port.number, queue, port.tx_descriptors)
+                    .map_err(|error| Refused::Failed(port.cannot("set up a send queue", error)))?;
+            }
         }
-        let at = copy % usize::from(share.queues);
-        let (queue, lock) = (share.first + at as u16, share.locks[at].clone());
+        let queue = share.first + (copy % usize::from(share.queues)) as u16;
+        let lock = port.locks.get(usize::from(queue)).cloned();
         let own = port.own(&memory, true).map_err(Refused::Failed)?;
+        let handle = Handle::new(port, &memory);
         let queue = TxQueue::new(Arc::clone(&memory), port.number, queue, wanted.room, lock, own);
-        let mut transmitter =
-            Transmitter { ports: Arc::clone(self), port: Arc::clone(&port), queue, longest: 0 };
-        let joined = port.joined(cx, &memory);
+        let mut transmitter = Transmitter { ports: Arc::clone(self), handle, queue, longest: 0 };
+        let joined = used.joined(cx, &memory);
         transmitter.longest = port.longest();
         Ok((transmitter, joined))
     }
 
-    /// Registers that a copy of an element does not use a removed port any more. The last copy removes the
-    /// port from DPDK.
+    /// Removes a port whose device was removed from DPDK, if no copy of an element uses it any more.
     pub(super) fn leave(&self, pool: &mut Pool, memory: &Arc<Memory>, port: &Arc<Port>) {
-        if port.left.fetch_add(1, Ordering::AcqRel) + 1 == port.copies {
-            port.runs.store(false, Ordering::Release);
+        let is_last = lock(&port.users).is_empty();
+        if is_last && !port.is_removed.swap(true, Ordering::AcqRel) {
+            port.set_running(false);
             memory.remove(pool, port.number);
-            lock(&self.open).retain(|other| !Arc::ptr_eq(other, port));
+            port.part(pool);
         }
     }
 
     /// True if all copies have left a removed port, so that it has been removed from DPDK.
-    pub(super) fn is_removed(&self, port: &Arc<Port>) -> bool {
-        !lock(&self.open).iter().any(|other| Arc::ptr_eq(other, port))
+    pub(super) fn is_removed(&self, port: &Port) -> bool {
+        port.is_removed.load(Ordering::Acquire)
     }
 
     /// Takes the lock for looking for a removed port, until the guard is dropped. One copy at a time looks
@@ -277,7 +280,9 @@ impl Ports {
 
     /// Returns the configured port with this name; `None` if there is none.
     pub(super) fn known(&self, name: &str) -> Option<Arc<Port>> {
-        lock(&self.open).iter().find(|port| port.info.name == name).cloned()
+        let open = lock(&self.open);
+        let mut ports = open.iter().map(|used| &used.port);
+        ports.find(|port| port.info.name == name && !self.is_removed(port)).cloned()
     }
 
     /// Returns the port that an element requires, the memory of this worker, and the index of the element
@@ -285,7 +290,7 @@ impl Ports {
     ///
     /// # Errors
     /// If DPDK does not run, there is no such port, it cannot be configured, or DPDK has no memory.
-    fn open(&self, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<(Arc<Port>, Arc<Memory>, usize), Refused> {
+    fn open(&self, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<(Arc<Use>, Arc<Memory>, usize), Refused> {
         if !start::is_running() {
             return Err(Refused::Failed(
                 "DPDK has not been started: its arguments stand between `--dpdk` and `--`, as in `--dpdk --no-huge \
@@ -301,9 +306,10 @@ impl Ports {
             )));
         };
         let mut open = lock(&self.open);
-        let found = open.iter().find(|port| port.number == number).cloned();
-        let port = match found {
-            Some(port) => port,
+        open.retain(|used| !self.is_removed(&used.port));
+        let found = open.iter().find(|used| used.port.number == number).cloned();
+        let used = match found {
+            Some(used) => used,
             None => {
                 let mut all = lock(&self.wanted);
                 // Elements are recorded under the port's name: after a removal, the port may come back with
@@ -312,61 +318,28 @@ impl Ports {
                 let is_same = |other: &Wanted| port::find(&other.port) == Some(number);
                 all.iter_mut().filter(|other| is_same(other)).for_each(|other| other.port.clone_from(&name));
                 let same = all.iter().filter(|other| other.port == name);
-                let port = Arc::new(
-                    Port::configure(cx, number, same.cloned(), self.buffers.load(Ordering::Relaxed))
-                        .map_err(Refused::Failed)?,
-                );
-                open.push(Arc::clone(&port));
-                port
+                let elements =
+                    same.map(|wanted| (wanted.clone(), cx.workers().copies(wanted.element))).collect();
+                let buffers = self.buffers.load(Ordering::Relaxed);
+                let used = Arc::new(Use::new(number, elements, buffers).map_err(Refused::Failed)?);
+                open.push(Arc::clone(&used));
+                used
             }
         };
         let memory = Memory::of(cx.pool()).map_err(Refused::Failed)?;
-        let share = port.shares.iter().position(|share| share.wanted.element == wanted.element);
+        let share = used.shares.all.iter().position(|share| share.wanted.element == wanted.element);
         let share = share.ok_or_else(|| Refused::Failed("an element that was not there at first".into()))?;
-        Ok((port, memory, share))
+        Ok((used, memory, share))
     }
 
     /// Returns the names of the pools from which drivers take buffers at this worker, and the number of
     /// free buffers of each: the slots that DPDK has of the packet pool, and DPDK's own pools.
     pub(super) fn pools(&self, pool: &mut Pool) -> Vec<(String, usize)> {
         let open = lock(&self.open);
-        let own = open.iter().filter_map(|port| Some((port, lock(&port.own).clone()?)));
+        let own = open.iter().filter_map(|used| Some((&used.port, lock(&used.port.own).clone()?)));
         let own = own.map(|(port, own)| (format!("copies of {}", port.info.name), own.free() as usize));
         let slots = Memory::known(pool).map(|memory| ("slots".into(), memory.free(pool)));
         slots.into_iter().chain(own).collect()
-    }
-
-    /// Stops all ports, when the run is over and before any worker releases its memory: no port may still
-    /// have a worker's packets. First takes the packets out of all receive queues, because ports that connect
-    /// workers (`net_ring`) may hold packets. Only the first call does something.
-    pub(super) fn stop(&self, pool: &mut Pool, memory: &Arc<Memory>) {
-        let running: Vec<_> =
-            lock(&self.open).iter().filter(|port| port.runs.swap(false, Ordering::AcqRel)).cloned().collect();
-        for port in &running {
-            for queue in 0..port.rx {
-                let mut queue = RxQueue::new(Arc::clone(memory), port.number, queue);
-                // Some ports, such as `net_null`, return packets without end, so the number of attempts is
-                // limited.
-                for _ in 0..64 {
-                    let n = queue.receive(
-                        pool,
-                        BURST,
-                        |pool| pool,
-                        |pool, arrived, _| {
-                            if let Arrived::Slot(packet) = arrived {
-                                pool.free(packet);
-                            }
-                        },
-                    );
-                    if n == 0 {
-                        break;
-                    }
-                }
-            }
-        }
-        for port in &running {
-            memory.stop(pool, port.number);
-        }
     }
 }
 
@@ -387,70 +360,58 @@ fn there_are() -> String {
     }
 }
 
-impl Port {
-    /// Configures the port with queues for all elements that require it. Assigns the queues in the order in
-    /// which the elements were built. `number` is the port's number in DPDK, `all` has the elements'
-    /// requirements, and `buffers` is NB_MBUF or 0.
+impl Use {
+    /// Opens the port with this number for elements of a graph, each with its requirements and the number of
+    /// its copies: takes the port that a graph has open, or configures it. `buffers` is NB_MBUF or 0.
     ///
     /// # Errors
-    /// If the port has too few queues, two elements receive from one queue, or DPDK refuses.
-    fn configure(
-        cx: &Cx<'_>,
-        number: u16,
-        all: impl Iterator<Item = Wanted>,
-        buffers: u32,
-    ) -> Result<Port, String> {
+    /// If the port has too few queues, two elements receive from one queue, DPDK refuses, or the port is open
+    /// with other settings.
+    fn new(number: u16, elements: Vec<(Wanted, usize)>, buffers: u32) -> Result<Use, String> {
         let info = port::info(number).map_err(|error| format!("port {number}: {}", start::reason(error)))?;
-        let (mut next, most) = ([0u16; 2], [info.most_rx, info.most_tx]);
-        let mut shares = Vec::new();
-        let mut missing = 0;
-        for wanted in all {
-            let copies = cx.workers().copies(wanted.element);
-            if copies == 0 {
-                continue;
+        let shares = Shares::assign(&info.name, [info.most_rx, info.most_tx], elements.into_iter())?;
+        let mut opened = lock(&OPENED);
+        opened.retain(|port| port.strong_count() > 0);
+        let is_same = |port: &Arc<Port>| port.number == number && port.runs.load(Ordering::Acquire);
+        if let Some(port) = opened.iter().filter_map(Weak::upgrade).find(is_same) {
+            if let Err(what) = shares.can_continue(&port.opened, port.tx) {
+                return Err(format!(
+                    "{}: the port is open, and a reload cannot change {what}; stop the run and start it again",
+                    info.name
+                ));
             }
-            missing += copies;
-            let side = usize::from(wanted.sends);
-            // Without N_QUEUES, an element has one queue if QUEUE is given, and one queue per copy otherwise,
-            // within MINQUEUES and MAXQUEUES.
-            let usual = if wanted.queue.is_some() { 1 } else { copies as u16 };
-            let queues =
-                wanted.queues.unwrap_or(usual.clamp(wanted.least, wanted.most.max(wanted.least))).max(1);
-            let mut first = wanted.queue.unwrap_or(next[side]);
-            if first >= most[side] && wanted.sends && wanted.queue.is_none() {
-                // No send queue is left: the element shares queues with elements that have been assigned
-                // before.
-                first = 0;
-            }
-            let there = most[side].saturating_sub(first);
-            if there == 0 || wanted.queues.is_some_and(|queues| queues > there) {
-                let (name, what) = (&info.name, if wanted.sends { "send" } else { "receive" });
-                return Err(format!("{name} has {} {what} queues, which is not enough", most[side]));
-            }
-            let queues = queues.min(there);
-            next[side] = next[side].max(first + queues);
-            shares.push(Share { wanted, copies, first, queues, locks: Vec::new() });
+            return Ok(Use { port, shares, missing: AtomicUsize::new(0) });
         }
-        let taken = |share: &Share, queue: u16| (share.first..share.first + share.queues).contains(&queue);
-        for queue in 0..next[0] {
-            let receives = |share: &&Share| !share.wanted.sends && taken(share, queue);
-            if shares.iter().filter(receives).count() > 1 {
-                return Err(format!("{}: two elements receive from queue {queue}", info.name));
-            }
+        let missing = shares.all.iter().map(|share| share.copies).sum();
+        let port = Arc::new(Port::configure(number, info, shares.clone(), buffers)?);
+        opened.push(Arc::downgrade(&port));
+        Ok(Use { port, shares, missing: AtomicUsize::new(missing) })
+    }
+
+    /// True if the port ran already when the graph was initialised.
+    fn runs_already(&self) -> bool {
+        self.missing.load(Ordering::Acquire) == 0
+    }
+
+    /// Registers that a copy of an element has set up its queues. The last copy sets up queues that no
+    /// element has, starts the port, and applies MAC, MTU, PROMISC, MAX_RSS and RSS_KEY.
+    fn joined(&self, cx: &mut Cx<'_>, memory: &Memory) -> Result<(), String> {
+        match self.runs_already() || self.missing.fetch_sub(1, Ordering::AcqRel) > 1 {
+            true => Ok(()),
+            false => self.port.begin(cx, memory),
         }
-        let users = |queue: u16| -> usize {
-            let senders = shares.iter().filter(|share| share.wanted.sends && taken(share, queue));
-            senders.map(|share| share.copies.div_ceil(usize::from(share.queues))).sum()
-        };
-        let locks: Vec<_> = (0..next[1]).map(|queue| (users(queue) > 1).then(Arc::default)).collect();
-        for share in shares.iter_mut().filter(|share| share.wanted.sends) {
-            share.locks = locks[usize::from(share.first)..][..usize::from(share.queues)].to_vec();
-        }
-        let descriptors = |sends: bool| {
-            let of_side = shares.iter().filter(|share| share.wanted.sends == sends);
-            of_side.map(|share| share.wanted.descriptors).max().filter(|&n| n > 0).unwrap_or(DESCRIPTORS)
-        };
-        let mtu = shares.iter().find_map(|share| share.wanted.mtu).unwrap_or(0);
+    }
+}
+
+impl Port {
+    /// Configures the port with the queues in `shares`. `number` is the port's number in DPDK, and `buffers`
+    /// is NB_MBUF or 0.
+    ///
+    /// # Errors
+    /// If DPDK refuses.
+    fn configure(number: u16, info: port::Info, shares: Shares, buffers: u32) -> Result<Port, String> {
+        let next = shares.used;
+        let mtu = shares.wanted().find_map(|wanted| wanted.mtu).unwrap_or(0);
         let [mut rx, mut tx] = next.map(|n| n.max(1));
         let receiving = next[0];
         let mut configured = port::configure(number, rx, tx, mtu, receiving > 1);
@@ -464,20 +425,22 @@ impl Port {
             format!("{}: configure: {}{hint}", info.name, start::reason(error))
         })?;
         let (rx_descriptors, tx_descriptors) =
-            port::descriptors(number, descriptors(false), descriptors(true));
+            port::descriptors(number, shares.descriptors(false), shares.descriptors(true));
         Ok(Port {
             number,
             end: End::of(&info),
-            left: AtomicUsize::new(0),
-            copies: missing,
+            users: Mutex::default(),
+            memories: Mutex::default(),
+            readers: Mutex::default(),
+            locks: (0..tx).map(|_| Arc::default()).collect(),
             is_lost: AtomicBool::new(false),
+            is_removed: AtomicBool::new(false),
             told: Default::default(),
             bells: Mutex::default(),
             info,
-            shares,
+            opened: shares,
             rx,
             tx,
-            missing: AtomicUsize::new(missing),
             runs: AtomicBool::new(false),
             has_secret_key: AtomicBool::new(false),
             own: Mutex::new(None),
@@ -532,25 +495,18 @@ impl Port {
         if result < 0 { Err(self.cannot("set up a receive queue", result)) } else { Ok(()) }
     }
 
-    /// Registers that a copy of an element has set up its queues. The last copy sets up queues that no
-    /// element has, starts the port, and applies MAC, MTU, PROMISC, MAX_RSS and RSS_KEY.
-    fn joined(&self, cx: &mut Cx<'_>, memory: &Memory) -> Result<(), String> {
-        if self.missing.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return Ok(());
-        }
-        let taken = |sends: bool, queue: u16| {
-            let of_side = self.shares.iter().filter(|share| share.wanted.sends == sends);
-            of_side.into_iter().any(|share| (share.first..share.first + share.queues).contains(&queue))
-        };
+    /// Sets up queues that no element has, starts the port, and applies MAC, MTU, PROMISC, MAX_RSS and
+    /// RSS_KEY.
+    fn begin(&self, cx: &mut Cx<'_>, memory: &Memory) -> Result<(), String> {
         // Queues that no element uses must be set up as well. The driver requires them.
-        for queue in (0..self.rx).filter(|&queue| !taken(false, queue)) {
+        for queue in (0..self.rx).filter(|&queue| !self.opened.takes(false, queue)) {
             self.set_up(cx, memory, queue)?;
         }
-        for queue in (0..self.tx).filter(|&queue| !taken(true, queue)) {
+        for queue in (0..self.tx).filter(|&queue| !self.opened.takes(true, queue)) {
             port::set_up_tx(self.number, queue, self.tx_descriptors)
                 .map_err(|error| self.cannot("set up a send queue", error))?;
         }
-        let wanted = || self.shares.iter().map(|share| &share.wanted);
+        let wanted = || self.opened.wanted();
         if let Some(mac) = wanted().find_map(|wanted| wanted.mac) {
             port::set_mac(self.number, mac.0, port::Mac::Set)
                 .map_err(|error| self.cannot("set its address", error))?;
@@ -560,7 +516,7 @@ impl Port {
             return Err(self.cannot("start", result));
         }
         self.end.settle(&self.info);
-        self.runs.store(true, Ordering::Release);
+        self.set_running(true);
         if let Some(mtu) = wanted().find_map(|wanted| wanted.mtu)
             && port::mtu(self.number) != Ok(usize::from(mtu))
         {
@@ -590,7 +546,7 @@ impl Port {
     /// packets, if its elements have a single receive queue, or with RSS_KEY own. If the port refuses the
     /// key, the user is warned.
     fn hide_key(&self, cx: &mut Cx<'_>) {
-        let receivers = self.shares.iter().filter(|share| !share.wanted.sends);
+        let receivers = self.opened.all.iter().filter(|share| !share.wanted.sends);
         let (mut queues, mut keeps) = (0, false);
         receivers.for_each(|share| (queues, keeps) = (queues + share.queues, keeps | share.wanted.keeps_key));
         let Some(length) = self.info.key_length.filter(|_| queues > 1 && !keeps) else { return };
@@ -616,157 +572,86 @@ impl Port {
 
     /// Registers a bell that rings when a copy of any element finds that the port was removed.
     pub(super) fn ring(&self, bell: &Arc<EventFd>) {
-        lock(&self.bells).push(Arc::clone(bell));
+        let mut bells = lock(&self.bells);
+        bells.retain(|bell| bell.strong_count() > 0);
+        bells.push(Arc::downgrade(bell));
     }
 
     pub(super) fn bells(&self) -> Vec<Arc<EventFd>> {
-        lock(&self.bells).clone()
+        lock(&self.bells).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Registers that the worker with this memory receives from a queue. Elements of several graphs at one
+    /// worker may do so, one after the other.
+    ///
+    /// # Errors
+    /// If another worker receives from the queue.
+    fn read_at(&self, memory: &Arc<Memory>, queue: u16) -> Result<(), String> {
+        let mut readers = lock(&self.readers);
+        let known = readers.iter().find(|(other, _)| *other == queue).map(|(_, reader)| reader);
+        match known {
+            Some(reader) if !Weak::ptr_eq(reader, &Arc::downgrade(memory)) => Err(format!(
+                "{}: another worker receives from queue {queue}, and a reload cannot change the worker; stop the run and \
+                 start it again",
+                self.info.name
+            )),
+            Some(_) => Ok(()),
+            None => {
+                readers.push((queue, Arc::downgrade(memory)));
+                Ok(())
+            }
+        }
+    }
+
+    /// Stops the port if all copies that use it are drained: at the end of a run, or with the last graph that
+    /// has the port. First takes the packets out of all receive queues, because ports that connect workers
+    /// (`net_ring`) may hold packets. Only the first call does something.
+    pub(super) fn stop(&self, pool: &mut Pool, memory: &Arc<Memory>) {
+        let are_drained = lock(&self.users).iter().all(|user| user.is_drained.load(Ordering::Acquire));
+        if !are_drained || !self.runs.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        self.set_running(false);
+        for queue in 0..self.rx {
+            let mut queue = RxQueue::new(Arc::clone(memory), self.number, queue);
+            // Some ports, such as `net_null`, return packets without end, so the number of attempts is
+            // limited.
+            for _ in 0..64 {
+                let n = queue.receive(
+                    pool,
+                    BURST,
+                    |pool| pool,
+                    |pool, arrived, _| {
+                        if let Arrived::Slot(packet) = arrived {
+                            pool.free(packet);
+                        }
+                    },
+                );
+                if n == 0 {
+                    break;
+                }
+            }
+        }
+        memory.stop(pool, self.number);
+        self.part(pool);
+    }
+
+    fn set_running(&self, runs: bool) {
+        self.locks.iter().for_each(|sends| *lock(sends) = runs);
+        self.runs.store(runs, Ordering::Release);
+    }
+
+    /// Releases the memories of all workers, of which the port has no packets any more.
+    fn part(&self, pool: &mut Pool) {
+        for memory in std::mem::take(&mut *lock(&self.memories)) {
+            Memory::close(memory, pool);
+        }
     }
 
     /// Returns the length in bytes of the longest frame that the port carries and a slot can hold.
     fn longest(&self) -> usize {
         let mtu = port::mtu(self.number).unwrap_or(SLOT_CAPACITY);
         (mtu + LINK_HEADER).min(SLOT_CAPACITY)
-    }
-}
-
-/// The receive queues of a port that belong to a copy of an element.
-pub(super) struct Receiver {
-    ports: Arc<Ports>,
-    port: Arc<Port>,
-    memory: Arc<Memory>,
-    queues: Vec<RxQueue>,
-    /// The index of the queue that is read first in the next turn. The index advances by one each turn, so
-    /// that no queue starves.
-    first: usize,
-}
-
-impl Receiver {
-    pub(super) fn port(&self) -> &Port {
-        &self.port
-    }
-
-    /// Returns a warning if the port's MTU allows frames that are longer than a slot, and `None` otherwise.
-    pub(super) fn remark(&self) -> Option<String> {
-        let mtu = port::mtu(self.port.number).unwrap_or(0);
-        let is_long = mtu + LINK_HEADER > SLOT_CAPACITY;
-        is_long.then(|| format!("frames of more than {SLOT_CAPACITY} bytes may be lost"))
-    }
-
-    /// Receives at most `most` packets from all queues in turn. Calls `show` for each packet, with the hash
-    /// that the port computed and the number of the queue. Returns the number of packets; `None` while the
-    /// port has not been started.
-    pub(super) fn receive(
-        &mut self,
-        cx: &mut Cx<'_>,
-        most: usize,
-        mut show: impl FnMut(&mut Cx<'_>, Packet, u32, u16),
-    ) -> Option<usize> {
-        if !self.port.runs.load(Ordering::Acquire) {
-            return None;
-        }
-        let queues = self.queues.len();
-        let mut made = 0;
-        for turn in 0..queues {
-            if made >= most {
-                break;
-            }
-            let queue = &mut self.queues[(self.first + turn) % queues];
-            let number = queue.number;
-            made += queue.receive(
-                cx,
-                most - made,
-                |cx| cx.pool(),
-                |cx, arrived, hash| match arrived {
-                    Arrived::Slot(packet) => {
-                        cx.accounts().count_made(1);
-                        show(cx, packet, hash, number);
-                    }
-                    Arrived::Elsewhere(bytes) => {
-                        if let Some(packet) = cx.packet(bytes) {
-                            show(cx, packet, hash, number);
-                        }
-                    }
-                },
-            );
-        }
-        self.first = (self.first + 1) % queues.max(1);
-        Some(made)
-    }
-
-    /// Leaves the port, whose device was removed.
-    pub(super) fn leave(self, cx: &mut Cx<'_>) -> Away {
-        let Receiver { ports, port, memory, queues, .. } = self;
-        drop(queues);
-        Away::new(cx, ports, port, memory)
-    }
-
-    pub(super) fn close(self, cx: &mut Cx<'_>) {
-        let Receiver { ports, memory, queues, .. } = self;
-        ports.stop(cx.pool(), &memory);
-        drop(queues);
-        Memory::close(memory, cx.pool());
-    }
-}
-
-/// The send queue of a port that belongs to a copy of an element. Other copies may share it.
-pub(super) struct Transmitter {
-    ports: Arc<Ports>,
-    port: Arc<Port>,
-    queue: TxQueue,
-    longest: usize,
-}
-
-impl Transmitter {
-    pub(super) fn port(&self) -> &Port {
-        &self.port
-    }
-
-    /// Returns the length in bytes of the longest frame that the port carries.
-    pub(super) fn longest(&self) -> usize {
-        self.longest
-    }
-
-    /// Returns the number of packets that wait in the element because the port has not taken them.
-    pub(super) fn waiting(&self) -> usize {
-        self.queue.waiting()
-    }
-
-    /// Returns the number of copies that were made of packets to be sent.
-    pub(super) fn copied(&self) -> u64 {
-        self.queue.copied
-    }
-
-    pub(super) fn put(&mut self, pool: &mut Pool, packet: Packet) -> Result<(), Packet> {
-        self.queue.put(pool, packet)
-    }
-
-    /// Sends waiting packets, in order, until the port takes no more. Returns the number of packets sent; 0
-    /// while the port has not been started.
-    pub(super) fn flush(&mut self, pool: &mut Pool) -> usize {
-        if !self.port.runs.load(Ordering::Acquire) {
-            return 0;
-        }
-        self.queue.flush(pool)
-    }
-
-    /// Takes back the first packet that waits to be sent, for a caller that drops it. Returns `None` if no
-    /// packet waits.
-    pub(super) fn take_back(&mut self, pool: &mut Pool) -> Option<Packet> {
-        self.queue.take_back(pool)
-    }
-
-    /// Leaves the port, whose device was removed. The caller has taken all waiting packets back.
-    pub(super) fn leave(self, cx: &mut Cx<'_>) -> Away {
-        let Transmitter { ports, port, queue, .. } = self;
-        Away::new(cx, ports, port, queue.into_memory())
-    }
-
-    pub(super) fn close(self, cx: &mut Cx<'_>) {
-        let Transmitter { ports, queue, .. } = self;
-        let memory = queue.into_memory();
-        ports.stop(cx.pool(), &memory);
-        Memory::close(memory, cx.pool());
     }
 }
 

@@ -95,7 +95,11 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
     table: &HANDLERS,
-    state: &[StatePart::kept("counts", &["count", "dropped"])],
+    state: &[
+        StatePart::kept("counts", &["count", "dropped"]),
+        StatePart::kept("port", &[]),
+        StatePart::drained("packets", &[]),
+    ],
     // No samples for the generic tests, because the element needs a port. Tests on virtual ports cover its
     // behaviour.
     samples: &[],
@@ -148,6 +152,9 @@ const PAUSE: Timestamp = Timestamp(20_000);
 /// The number of attempts to send with BLOCKING before packets are dropped: they take about a second if the
 /// port takes nothing.
 const TRIES: u32 = 1 << 20;
+/// The number of successive attempts to send of which the port takes no packet, after which the packets that
+/// are left at the end of the element are dropped.
+const TRIES_AT_END: u32 = 1 << 13;
 /// The tokens of the timers. `SEND` sends waiting packets or pulls; `AGAIN` looks for a port that was
 /// removed.
 const SEND: u32 = 0;
@@ -421,7 +428,14 @@ impl Element for ToDpdkDevice {
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
-        self.flush(cx);
+        // The port takes what it has room for. A port that takes nothing at all must not delay the worker.
+        let mut refused = 0;
+        while self.waiting() > 0 && refused < TRIES_AT_END {
+            let before = self.waiting();
+            self.flush(cx);
+            refused = if self.waiting() < before { 0 } else { refused + 1 };
+        }
+        self.transmitter.iter().for_each(Transmitter::drain);
         while let Some(transmitter) = &mut self.transmitter
             && let Some(packet) = transmitter.take_back(cx.pool())
         {

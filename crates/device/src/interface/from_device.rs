@@ -79,9 +79,8 @@ use std::time::Duration;
 
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Leaves, Support};
-use element::{
-    Args, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, StatePart, Timestamp, manual,
-};
+use element::setup::Common;
+use element::{Args, Class, Cx, Effects, Element, Handler, Interest, Invalid, StatePart, Timestamp, manual};
 use libc::c_int;
 use packet::{BATCH_CAPACITY, PacketKind};
 use wire::LinkType;
@@ -89,7 +88,8 @@ use wire::LinkType;
 use super::awaited::{Awaited, is_awaited};
 use super::budget::Budget;
 use super::claim::Claim;
-use super::incoming::{Incoming, MarksIp, Received, SHOWN};
+use super::incoming::{Incoming, MarksIp, Received};
+use super::seat::{Open, SEATS, Seat, Settings};
 use super::steering::Steering;
 use super::sys::barrier::Barrier;
 use super::sys::fanout::{self, Group};
@@ -97,6 +97,7 @@ use super::sys::ring::Ring;
 use super::sys::{link, take_error};
 use super::{Gone, LOOK_AGAIN, Presence, cannot, check_method};
 use crate::encapsulation;
+use crate::handover::Claimant;
 
 /// The element class FromDevice.
 pub static CLASS: Class = Class {
@@ -127,7 +128,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("OFFLOAD", "bool", "true"),
     ],
     table: &HANDLERS,
-    state: &[StatePart::kept("counts", &["count", "kernel_drops"]), StatePart::kept("interface", &[])],
+    state: &[StatePart::kept("counts", &["count"]), StatePart::kept("interface", &["kernel_drops"])],
     // No samples for the generic tests, because the element needs an interface. Tests between network
     // namespaces cover its behaviour.
     samples: &[],
@@ -198,6 +199,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
             LinkType::Ethernet,
         ),
         budget: Budget::default(),
+        common: Arc::clone(&args.setup.common),
+        seat: None,
+        waits: false,
         ring: None,
         index: 0,
         state: Presence::Up,
@@ -249,6 +253,13 @@ struct FromDevice {
     steering: Steering,
     incoming: Incoming,
     budget: Budget,
+    /// The objects that the elements of this configuration share.
+    common: Arc<Common>,
+    /// The place at the interface. A running element and the element that will replace it have the same
+    /// seat.
+    seat: Option<Arc<Seat>>,
+    /// True if this element has taken the seat of a running element, and has not taken over its ring yet.
+    waits: bool,
     ring: Option<Ring>,
     /// The interface's index in the kernel. If the interface is removed, another interface of the same name
     /// gets another index.
@@ -291,25 +302,37 @@ impl Joint {
 }
 
 /// The state that an element passes to the element of the same name that replaces it in a new
-/// configuration: the ring, with the packets in it, and the counts.
+/// configuration: the counts. `drops` is 0 if the ring passes to another element with its own counts.
 struct Legacy {
     device: String,
-    index: c_int,
-    /// The settings with which the ring's socket was opened.
-    opened: Opened,
-    ring: Ring,
     count: u64,
-    earlier_drops: u64,
-    state: Presence,
+    drops: u64,
 }
 
-/// The settings of a socket that cannot be changed later: OFFLOAD, PROMISC, OUTBOUND and the steering. A
-/// ring can only be taken over if they are equal.
-type Opened = (bool, bool, bool, Steering);
-
 impl FromDevice {
-    fn opened(&self) -> Opened {
-        (self.offloads, self.promiscuous, self.outbound, self.steering)
+    fn settings(&self, cx: &Cx<'_>) -> Settings {
+        let FromDevice { index, offloads, promiscuous, outbound, steering, .. } = *self;
+        let copies = cx.workers().copies(cx.id());
+        Settings { index, offloads, promiscuous, outbound, steering, copies }
+    }
+
+    /// True if another element has the same seat: the successor of this element, or, while this element waits
+    /// to take over, the element that it replaces.
+    fn shares_seat(&self) -> bool {
+        self.seat.as_ref().is_some_and(|seat| Arc::strong_count(seat) > 1)
+    }
+
+    /// Continues with the ring of the element that this element replaces. Its socket has received without a
+    /// gap.
+    #[cold]
+    fn take_over(&mut self, cx: &mut Cx<'_>) {
+        self.waits = false;
+        let Some(open) = self.seat.as_ref().and_then(|seat| seat.take()) else { return };
+        (self.is_open, self.state) = (true, open.state);
+        self.earlier_drops += open.earlier_drops;
+        if let Err(error) = self.serve(cx, open.ring) {
+            self.say(cx, format_args!("{error}"));
+        }
     }
 
     /// Finds the interface and its link type, and claims it.
@@ -387,6 +410,9 @@ impl FromDevice {
         if let Some(remark) = &ring.remark {
             self.say(cx, format_args!("{remark}"));
         }
+        let seat = Arc::new(Seat::new(self.settings(cx)));
+        SEATS.list(&Claimant::new(cx, &self.common), &seat, true);
+        self.seat = Some(seat);
         self.serve(cx, ring)
     }
 
@@ -399,19 +425,26 @@ impl FromDevice {
         Ok(())
     }
 
-    /// Makes all copies receive: opens this copy's ring if it has none yet, and unblocks all sockets. Called
-    /// in the first turn of the copy that has `begins`.
+    /// Makes this copy receive. At the start of a run, the copy that has `begins` unblocks the sockets of all
+    /// copies. On a reload, a copy that has not taken over a ring opens one, and the last such copy unblocks
+    /// the sockets.
     #[cold]
     fn begin(&mut self, cx: &mut Cx<'_>) {
         self.is_open = true;
-        // There is no ring yet if this element replaces another element that has not passed on its ring.
-        if self.ring.is_none()
-            && self.state != Presence::Gone
-            && let Err(error) = self.open(cx)
-        {
-            self.say(cx, format_args!("{error}"));
+        if self.ring.is_some() {
+            if self.begins {
+                self.unshut(cx);
+            }
+            return;
         }
-        self.unshut(cx);
+        if self.state == Presence::Gone {
+            return;
+        }
+        match self.open(cx) {
+            Ok(()) if self.joint.shut().len() >= cx.workers().copies(cx.id()) => self.unshut(cx),
+            Ok(()) => {}
+            Err(error) => self.say(cx, format_args!("{error}")),
+        }
     }
 
     /// Unblocks the sockets of all copies, so that they receive.
@@ -601,9 +634,13 @@ impl Element for FromDevice {
         if !self.sniffer {
             self.seclude()?;
         }
+        let settings = self.settings(cx);
+        let by = Claimant::new(cx, &self.common);
+        self.seat = SEATS.claim(&by, |seat| seat.settings == settings);
+        self.waits = self.seat.is_some();
         // Opening a ring takes a tenth of a second, in which the running element could not empty its own
         // ring. If this element replaces it, the ring is opened in the first turn, if it is needed.
-        if !cx.is_heir() {
+        if !self.waits && !cx.is_heir() {
             self.open(cx)?;
         }
         cx.schedule();
@@ -614,7 +651,10 @@ impl Element for FromDevice {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        if self.begins && !self.is_open {
+        if self.waits {
+            self.take_over(cx);
+        }
+        if !self.is_open {
             self.begin(cx);
         }
         let looked = self.receive(cx, self.burst.unwrap_or(cx.burst()));
@@ -641,8 +681,12 @@ impl Element for FromDevice {
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         cx.unschedule();
-        if std::mem::replace(&mut self.is_drained, true) {
+        if self.shares_seat() || std::mem::replace(&mut self.is_drained, true) {
+            // The successor gets the packets in the ring.
             return;
+        }
+        if self.waits {
+            self.take_over(cx);
         }
         let Some(Ok(())) = self.ring.as_ref().map(|ring| fanout::shut(ring.socket())) else { return };
         // The packets that arrived before are in the ring, but the kernel may not have handed over the last
@@ -661,43 +705,27 @@ impl Element for FromDevice {
         self.incoming.end(cx, &self.device);
         self.joint.shut().clear();
         *self.joint.barrier() = None;
+        if let Some(seat) = self.seat.take_if(|seat| Arc::strong_count(seat) > 1)
+            && let Some(ring) = self.ring.take()
+        {
+            let earlier_drops = std::mem::take(&mut self.earlier_drops);
+            seat.leave(Open { ring, earlier_drops, state: self.state });
+        }
         self.earlier_drops = self.drops();
-        (self.ring, self.claim, self.awaited) = (None, None, None);
+        (self.ring, self.seat, self.claim, self.awaited) = (None, None, None, None);
         self.gone.end(&self.device, self.state == Presence::Gone)
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        let opened = self.opened();
-        let FromDevice { index, earlier_drops, state, .. } = *self;
-        let (device, count) = (self.device.clone(), self.incoming.count);
-        let ring = self.ring.take()?;
-        Some(Box::new(Legacy { device, index, opened, ring, count, earlier_drops, state }))
+        let drops = if self.shares_seat() { 0 } else { self.drops() };
+        Some(Box::new(Legacy { device: self.device.clone(), count: self.incoming.count, drops }))
     }
 
-    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let Ok(legacy) = state.downcast::<Legacy>() else { return Err("state of another element".into()) };
-        let Legacy { device, index, opened, mut ring, count, earlier_drops, state } = *legacy;
-        let is_away = device == self.device && self.state == Presence::Gone;
-        if is_away {
-            self.incoming.count += count;
-            self.earlier_drops += earlier_drops + ring.lost();
-        } else if (&device, index) == (&self.device, self.index) {
-            self.incoming.count += count;
-            self.earlier_drops += earlier_drops;
-            if opened == self.opened() {
-                // The old element's socket has received without a gap, and this element continues with it.
-                (self.is_open, self.state) = (true, state);
-                return self.serve(cx, ring);
-            }
-            self.earlier_drops += ring.lost();
-        }
-        // The packets in the old ring were received with other settings or from another interface, so they
-        // are dropped.
-        while let Some(frame) = ring.next() {
-            let first = &frame.bytes[..frame.bytes.len().min(SHOWN)];
-            if let Some(packet) = cx.packet(first) {
-                cx.drop(packet, DropReason::Stop);
-            }
+        if legacy.device == self.device {
+            self.incoming.count += legacy.count;
+            self.earlier_drops += legacy.drops;
         }
         Ok(())
     }

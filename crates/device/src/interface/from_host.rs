@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use element::args::{Ipv4Prefix, Ipv6Prefix};
 use element::class::{ArgInfo, ConfigurePhase, Notes, Task};
-use element::{Args, Class, Element, Invalid, manual};
+use element::{Args, Class, Element, Invalid, StatePart, manual};
 
 use super::Gone;
 use super::host::Wanted;
@@ -67,6 +67,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
     table: &super::kernel_tun::OF_FROM_HOST,
+    state: &[StatePart::kept("interface", &["dev_name"])],
     // No samples for the generic tests, because the element creates an interface. Tests between network
     // namespaces cover its behaviour.
     samples: &[],
@@ -94,5 +95,5 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     args.setup.publish(args.id(), Arc::clone(&interface));
     let wanted = Wanted { name, tap: true, alone: true, near, near6, gateway, mac, mtu };
     let burst = args.setup.burst.unwrap_or(1);
-    Ok(Box::new(KernelTun::shared(wanted, gone, burst, interface)))
+    Ok(Box::new(KernelTun::shared(wanted, gone, burst, interface, Arc::clone(&args.setup.common))))
 }

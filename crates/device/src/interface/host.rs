@@ -19,6 +19,7 @@ use super::incoming::{Incoming, MarksIp, Received};
 use super::large::leave_checksum;
 use super::sys::tun::Tun;
 use super::sys::{VIRTIO, address, link, parse_virtio};
+use crate::handover::{Claimant, Registry};
 use crate::losses::Losses;
 use crate::reason;
 
@@ -34,7 +35,7 @@ pub(super) const RECEIVE: u32 = 0;
 pub(super) const NEWS: u32 = 1;
 
 /// The properties that an interface is created with: name, type, addresses, default route and MTU.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// The interface's name; empty if the kernel is to choose one.
     pub(super) name: String,
@@ -54,6 +55,45 @@ pub(super) struct Wanted {
 /// worker to open the interface creates it, and the others attach a queue. The workers do the same after a
 /// removal.
 pub(super) type Made = Mutex<u32>;
+
+/// The queues of TUN and TAP interfaces that elements of this process have open.
+static QUEUES: Registry<Queue> = Registry::new();
+
+/// An open queue of an interface. A running element and the element that will replace it have the same queue.
+pub(super) struct Queue {
+    /// The properties in the configuration of the element that has opened the queue.
+    wanted: Wanted,
+    pub(super) tun: Arc<Tun>,
+}
+
+impl Queue {
+    /// Claims the queue with these properties that an element of the running configuration has open at this
+    /// worker. Returns `None` if there is none, or its interface was deleted.
+    ///
+    /// # Errors
+    /// If the running configuration has the interface with other properties, which cannot be changed.
+    pub(super) fn claim(by: &Claimant, wanted: &Wanted) -> Result<Option<Arc<Queue>>, String> {
+        let is_same = |queue: &Queue| queue.wanted == *wanted && queue.tun.is_attached();
+        if let Some(queue) = QUEUES.claim(by, is_same) {
+            return Ok(Some(queue));
+        }
+        let has_name = |queue: &Queue| queue.tun.name == wanted.name && queue.tun.is_attached();
+        QUEUES.find(by, has_name).map_or(Ok(None), |queue| {
+            Err(format!(
+                "{}: the running configuration has it with another type, address, gateway or MTU, which a reload cannot \
+                 change; stop the run and start it again",
+                queue.tun.name
+            ))
+        })
+    }
+
+    /// Lists a queue that was opened for an element with these properties.
+    pub(super) fn list(by: &Claimant, wanted: Wanted, tun: Tun) -> Arc<Queue> {
+        let queue = Arc::new(Queue { wanted, tun: Arc::new(tun) });
+        QUEUES.list(by, &queue, true);
+        queue
+    }
+}
 
 /// Opens a queue of the interface, and creates the interface if no other worker has done so. `time` counts
 /// the creations from 1: it is 2 after the first removal. The worker that creates the interface also sets

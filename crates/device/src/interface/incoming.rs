@@ -23,7 +23,7 @@ const LARGEST: usize = 65535 + 14;
 const MOST_SEGMENTS: usize = 2048;
 /// The number of bytes that are kept of a frame that is dropped, for elements and people that look at
 /// drops.
-pub(super) const SHOWN: usize = 64;
+const SHOWN: usize = 64;
 /// The offset in bytes of a VLAN tag in an Ethernet frame: it follows the two addresses.
 const TAG: usize = 12;
 const TAG_LENGTH: usize = 4;

@@ -48,21 +48,24 @@ use std::sync::Arc;
 use element::args::Ipv4Prefix;
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, HeaderKind, Predicate, Support, Target};
+use element::setup::Common;
 use element::{
-    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Timestamp, manual,
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, StatePart, Timestamp,
+    manual,
 };
 use libc::c_int;
 use packet::BATCH_CAPACITY;
 use wire::LinkType;
 use wire::ethernet::MacAddr;
 
-use super::host::{Made, NEWS, RECEIVE, Receiver, Transmitter, Wanted, open, settle};
+use super::host::{Made, NEWS, Queue, RECEIVE, Receiver, Transmitter, Wanted, open, settle};
 use super::host_interface::HostInterface;
 use super::incoming::MarksIp;
 use super::sys::link;
 use super::sys::news::News;
 use super::sys::tun::Tun;
 use super::{Gone, LOOK_AGAIN, cannot};
+use crate::handover::Claimant;
 
 /// The element class KernelTun.
 pub static CLASS: Class =
@@ -92,6 +95,10 @@ pub(super) const DESCRIPTION: Class = Class {
     flow: "x/y",
     notes: Notes { task: Task::Always, has_queues: true, is_live: true, ..Notes::NONE },
     table: &HANDLERS,
+    state: &[
+        StatePart::kept("counts", &["selected_calls", "packets"]),
+        StatePart::kept("interface", &["dev_name"]),
+    ],
     // No samples for the generic tests, because the element creates an interface. Tests between network
     // namespaces cover its behaviour.
     samples: &[],
@@ -145,14 +152,19 @@ pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         inputs: args.inputs(),
         outputs: args.outputs(),
         transmitter: Transmitter::new(mtu as usize),
-        ..KernelTun::new(wanted, gone, Receiver::new(marks_ip, link))
+        ..KernelTun::new(wanted, gone, Receiver::new(marks_ip, link), Arc::clone(&args.setup.common))
     }))
 }
 
 /// The state of KernelTun, KernelTap and FromHost: an interface that the element creates and reads from,
 /// and writes to unless it is a FromHost.
 pub(super) struct KernelTun {
+    /// The properties of the interface in the configuration. If it gives no name, `wanted` has the name that
+    /// the kernel has chosen.
+    configured: Wanted,
     wanted: Wanted,
+    /// The objects that the elements of this configuration share.
+    common: Arc<Common>,
     gone: Gone,
     made: Arc<Made>,
     /// The number of times that this copy has opened the interface (see [`Made`]).
@@ -170,6 +182,8 @@ pub(super) struct KernelTun {
     receiver: Receiver,
     transmitter: Transmitter,
     tun: Option<Arc<Tun>>,
+    /// The queue of `tun`, as the element finds it that replaces this one.
+    queue: Option<Arc<Queue>>,
     /// The interface's index in the kernel, and the socket with the kernel's messages about interfaces.
     index: c_int,
     news: Option<News>,
@@ -181,9 +195,11 @@ pub(super) struct KernelTun {
 }
 
 impl KernelTun {
-    fn new(wanted: Wanted, gone: Gone, receiver: Receiver) -> KernelTun {
+    fn new(wanted: Wanted, gone: Gone, receiver: Receiver, common: Arc<Common>) -> KernelTun {
         KernelTun {
+            configured: wanted.clone(),
             wanted,
+            common,
             gone,
             made: Arc::default(),
             times: 0,
@@ -196,6 +212,7 @@ impl KernelTun {
             receiver,
             transmitter: Transmitter::default(),
             tun: None,
+            queue: None,
             index: 0,
             news: None,
             is_away: false,
@@ -209,22 +226,36 @@ impl KernelTun {
         gone: Gone,
         burst: usize,
         interface: Arc<HostInterface>,
+        common: Arc<Common>,
     ) -> KernelTun {
         let receiver = Receiver::new(MarksIp::Yes, LinkType::Ethernet);
-        KernelTun { burst, shared: Some(interface), ..KernelTun::new(wanted, gone, receiver) }
+        KernelTun { burst, shared: Some(interface), ..KernelTun::new(wanted, gone, receiver, common) }
     }
 
     /// Opens this copy's queue of the interface, creates the interface if no other copy has, and watches it
-    /// for packets. ToHost gets the new file.
+    /// for packets. If the running configuration has the queue open, shares it. ToHost gets the new file.
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.times += 1;
-        let tun = Arc::new(open(cx, &self.wanted, &self.made, self.times)?);
+        let by = Claimant::new(cx, &self.common);
+        let queue = match Queue::claim(&by, &self.configured)? {
+            Some(queue) => {
+                let mut made = self.made.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                *made = self.times.max(*made);
+                queue
+            }
+            None => {
+                let tun = open(cx, &self.wanted, &self.made, self.times)?;
+                Queue::list(&by, self.configured.clone(), tun)
+            }
+        };
+        let tun = Arc::clone(&queue.tun);
         self.receiver.start(cx, &tun)?;
         // If the kernel has chosen the name, the interface keeps it when it is created again.
         self.wanted.name = tun.name.clone();
-        self.index = link::index(&tun.name).unwrap_or(0);
-        self.tun = Some(tun);
-        self.is_away = false;
+        let index = link::index(&tun.name).ok();
+        // An interface that is taken over may be in another namespace.
+        (self.index, self.is_away) = (index.unwrap_or(0), index.is_none());
+        (self.tun, self.queue) = (Some(tun), Some(queue));
         self.share();
         Ok(())
     }
@@ -377,9 +408,13 @@ impl Element for KernelTun {
         cx.files().unwatch(RECEIVE);
         cx.files().unwatch(NEWS);
         self.tun = None;
-        self.share();
+        if self.queue.take().is_none_or(|queue| Arc::strong_count(&queue) == 1) {
+            self.share();
+        }
         self.gone.end(&self.wanted.name, self.is_gone)
     }
+
+    element::keeps!(receiver.turns, receiver.incoming.count);
 }
 
 const HANDLERS: &[Handler<KernelTun>] = &[

@@ -8,6 +8,7 @@
 //!   `large`: prepares large segments for sending
 //! - `out_link`: the state of an interface to which an element sends
 //! - `awaited`: the removed interfaces for which elements wait
+//! - `seat`: the place of a FromDevice at its interface, which a reload passes on
 //! - `claim`: keeps a second process from receiving from an interface
 //! - `budget`: the limit on the number of packets per turn
 //! - `steering`: the program by which the kernel chooses the worker of a packet; `cbpf` and `ebpf`: the two
@@ -28,6 +29,7 @@ pub mod kernel_tap;
 pub mod kernel_tun;
 mod large;
 pub(crate) mod out_link;
+mod seat;
 pub(crate) mod steering;
 pub(crate) mod sys;
 pub mod to_device;

@@ -46,12 +46,16 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Hold, Predicate, Support, Target};
+use element::setup::Common;
 use element::{
     Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, StatePart, manual,
 };
+use libc::c_int;
 use packet::BATCH_CAPACITY;
 use wire::LinkType;
 
@@ -60,6 +64,7 @@ use super::out_link::OutLink;
 use super::sys::sender::Sender;
 use super::sys::take_error;
 use super::{Gone, cannot, check_method};
+use crate::handover::{Claimant, Registry};
 
 /// The element class ToDevice.
 pub static CLASS: Class = Class {
@@ -79,7 +84,11 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("IGNORE_QUEUE_OVERFLOWS", "bool", "false"),
     ],
     table: &HANDLERS,
-    state: &[StatePart::kept("packets", &["q"]), StatePart::kept("counts", &["count", "drops", "pulls"])],
+    state: &[
+        StatePart::kept("packets", &["q"]),
+        StatePart::kept("counts", &["count", "drops", "pulls"]),
+        StatePart::kept("interface", &[]),
+    ],
     // No samples for the generic tests, because the element needs an interface. Tests between network
     // namespaces cover its behaviour.
     samples: &[],
@@ -109,7 +118,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         bypass: args.value("QDISC_BYPASS"),
         outputs: args.outputs(),
         pulls_input: false,
-        sender: None,
+        common: Arc::clone(&args.setup.common),
+        line: None,
         waiting: VecDeque::with_capacity(BATCH_CAPACITY),
         offloads: false,
         pulls: 0,
@@ -123,6 +133,23 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 /// The token of the file by which the kernel reports that interfaces were added or removed.
 const NEWS: u32 = 0;
 
+/// The sockets that ToDevice elements of this process have open.
+static LINES: Registry<Line> = Registry::new();
+
+/// A socket that sends to an interface. A running element and the element that will replace it have the same
+/// socket: to close a packet socket takes the kernel milliseconds, in which a worker would stand still.
+struct Line {
+    /// The interface's index in the kernel, and the settings of the socket.
+    opened: (c_int, bool, bool),
+    sender: Mutex<Sender>,
+}
+
+impl Line {
+    fn sender(&self) -> MutexGuard<'_, Sender> {
+        self.sender.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
 struct ToDevice {
     link: OutLink,
     burst: usize,
@@ -131,7 +158,9 @@ struct ToDevice {
     bypass: bool,
     outputs: usize,
     pulls_input: bool,
-    sender: Option<Sender>,
+    /// The objects that the elements of this configuration share.
+    common: Arc<Common>,
+    line: Option<Arc<Line>>,
     /// The packets that the interface has not taken yet, in order.
     waiting: VecDeque<Packet>,
     /// True if upstream elements may send packets whose checksum or segmentation is left to an interface.
@@ -170,13 +199,27 @@ impl ToDevice {
         }
     }
 
+    /// Returns the socket by which the running configuration sends to the interface with this index, or opens
+    /// a socket. On an error, returns the name of the step that failed and the reason.
+    fn open(&self, cx: &mut Cx<'_>, index: c_int) -> Result<Arc<Line>, (&'static str, io::Error)> {
+        let (by, opened) = (Claimant::new(cx, &self.common), (index, self.offloads, self.bypass));
+        let is_same = |line: &Line| line.opened == opened && line.sender().bound() == index;
+        if let Some(line) = LINES.claim(&by, is_same) {
+            return Ok(line);
+        }
+        let sender = Mutex::new(Sender::open(index, self.offloads, self.bypass)?);
+        let line = Arc::new(Line { opened, sender });
+        LINES.list(&by, &line, true);
+        Ok(line)
+    }
+
     /// Opens another interface that has the name of the removed interface. Returns false if
     /// [`OutLink::find_again`] finds none, or the interface cannot be opened.
     #[cold]
     fn open_again(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(index) = self.link.find_again(cx) else { return false };
-        match Sender::open(index, self.offloads, self.bypass) {
-            Ok(sender) => self.sender = Some(sender),
+        match self.open(cx, index) {
+            Ok(line) => self.line = Some(line),
             Err((_, error)) => {
                 self.link.tell(cx, &error);
                 return false;
@@ -204,13 +247,14 @@ impl ToDevice {
             self.fail_all(cx);
         }
         while !self.waiting.is_empty() {
-            let Some(sender) = &mut self.sender else {
+            let Some(line) = &self.line else {
                 if !self.open_again(cx) {
                     self.fail_all(cx);
                 }
                 continue;
             };
-            let error = match sender.send(self.waiting.iter()) {
+            let result = line.sender().send(self.waiting.iter());
+            let error = match result {
                 Ok(0) => break,
                 Ok(sent) => {
                     self.finish(cx, sent);
@@ -315,15 +359,14 @@ impl Element for ToDevice {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let index = self.link.find_first(cx, NEWS)?;
-        let device = &self.link.device;
         // The packet socket needs a virtio-net header with each packet only if unfinished packets may
         // arrive.
         self.offloads = cx.graph().facts().uses_offloads();
         self.bypass &= !self.offloads;
         if let Some(index) = index {
-            let sender = Sender::open(index, self.offloads, self.bypass)
-                .map_err(|(step, error)| cannot(device, step, &error))?;
-            self.sender = Some(sender);
+            let opened = self.open(cx, index);
+            let line = opened.map_err(|(step, error)| cannot(&self.link.device, step, &error))?;
+            self.line = Some(line);
         }
         self.link.look(cx.now());
         self.pulls_input = !cx.graph().input_is_push(0);
@@ -375,7 +418,7 @@ impl Element for ToDevice {
         if !self.link.hears_news() {
             return;
         }
-        let is_bound = self.sender.as_ref().is_some_and(|sender| sender.bound() == self.link.index());
+        let is_bound = self.line.as_ref().is_some_and(|line| line.sender().bound() == self.link.index());
         if !is_bound {
             self.link.is_down = true;
             self.open_again(cx);
@@ -393,7 +436,8 @@ impl Element for ToDevice {
         cx.files().unwatch(NEWS);
         // Takes the socket's pending error out of it. The error of an interface that went down has been
         // reported already.
-        self.sender.take().map(|sender| take_error(sender.socket()));
+        let last = self.line.take().and_then(Arc::into_inner);
+        last.map(|line| take_error(line.sender().socket()));
         self.link.end(cx)
     }
 

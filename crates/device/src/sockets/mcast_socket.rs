@@ -31,13 +31,14 @@
 //! ## See also
 //! Socket
 
+use std::any::Any;
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use element::args::UdpPort;
 use element::class::{ArgInfo, Notes, Task};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Interest, Packet, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Interest, Packet, StatePart, manual};
 use socket2::{Domain, Protocol, SockAddr, Type};
 
 use super::outgoing::{Line, Outgoing};
@@ -65,6 +66,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("RCVBUF", "unsigned", ""),
         ArgInfo::keyword("HEADROOM", "unsigned", "28"),
     ],
+    state: &[StatePart::kept("sockets", &[]), StatePart::kept("packets", &[])],
     samples: &["239.0.0.1, 45454, 127.0.0.1, LOOP false -> 1/1", "239.0.0.1, 45454, 127.0.0.1 -> 0/1"],
     build: |args| {
         let ip = args.required_or("MCASTIP", Ipv4Addr::UNSPECIFIED);
@@ -76,6 +78,7 @@ pub static CLASS: Class = Class {
         }
         let socket = McastSocket {
             group: SocketAddrV4::new(ip, port),
+            wanted: SocketAddrV4::new(source_ip, source_port),
             source: SocketAddrV4::new(source_ip, source_port),
             loops: args.value("LOOP"),
             common: Common::read(args),
@@ -99,6 +102,8 @@ const SENDER: u32 = 1;
 
 struct McastSocket {
     group: SocketAddrV4,
+    /// The arguments SOURCEIP and SOURCEPORT.
+    wanted: SocketAddrV4,
     /// The address and port from which packets are sent, by which the element recognizes its own packets;
     /// 0.0.0.0 without SOURCEIP.
     source: SocketAddrV4,
@@ -114,6 +119,15 @@ struct McastSocket {
     /// The kind of the last error.
     failure: LastFailure<ErrorKind>,
     buffer: Vec<u8>,
+}
+
+/// The state that an element passes to the element of the same name that replaces it.
+struct Legacy {
+    /// The settings with which the sockets were opened, and the address from which packets are sent.
+    opened: (SocketAddrV4, SocketAddrV4, bool, Common),
+    source: SocketAddrV4,
+    sockets: Sockets,
+    outgoing: Outgoing,
 }
 
 struct Sockets {
@@ -135,6 +149,11 @@ impl Line for Sockets {
 }
 
 impl McastSocket {
+    /// Returns the settings that cannot be changed while the sockets are open.
+    fn settings(&self) -> (SocketAddrV4, SocketAddrV4, bool, Common) {
+        (self.group, self.wanted, self.loops, self.common.clone())
+    }
+
     fn open(&mut self) -> Result<Sockets, String> {
         let new = || socket2::Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP));
         let receiver = new().map_err(failed("socket"))?;
@@ -267,6 +286,29 @@ impl Element for McastSocket {
         cx.files().unwatch(RECEIVER);
         cx.files().unwatch(SENDER);
         self.sockets = None;
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        let sockets = self.sockets.take()?;
+        let outgoing = std::mem::replace(&mut self.outgoing, Outgoing::new());
+        Some(Box::new(Legacy { opened: self.settings(), source: self.source, sockets, outgoing }))
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let Ok(legacy) = state.downcast::<Legacy>() else { return Err("state of another element".into()) };
+        let Legacy { opened, source, sockets, outgoing } = *legacy;
+        self.outgoing = outgoing;
+        if opened == self.settings() {
+            // The new sockets have received the datagrams that the running element has received as well, so
+            // that they are closed.
+            if self.receives {
+                let receiver = sockets.receiver.as_fd();
+                cx.files().watch(RECEIVER, receiver, Interest::Read).map_err(failed("poll"))?;
+            }
+            (self.source, self.sockets) = (source, Some(sockets));
+        }
+        self.send(cx, false);
         Ok(())
     }
 }

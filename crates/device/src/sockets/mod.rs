@@ -21,6 +21,7 @@ const MOST_RECEIVED: usize = 64;
 const LONGEST_DATAGRAM: usize = MAX_PACKET;
 
 /// The arguments that Socket and McastSocket have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Common {
     snap_length: usize,
     time_stamps: bool,

@@ -51,23 +51,28 @@
 //! ## See also
 //! McastSocket, ControlSocket
 
+use std::any::Any;
 use std::io::{self, ErrorKind, IoSlice, Read};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
+use std::sync::Arc;
 use std::time::Duration;
 
 use element::args::IpPort;
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::DST_IP;
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Interest, Packet, Timestamp, manual};
+use element::{
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Interest, Packet, StatePart, Timestamp, manual,
+};
 use packet::Annotations;
 use socket2::{Domain, Protocol, SockAddr, Type};
 
 use super::outgoing::{Line, Outgoing};
 use super::{Common, LONGEST_DATAGRAM, MOST_RECEIVED, effects, failed};
+use crate::handover::{Claimant, Registry};
 use crate::reason;
 use crate::unix_socket;
 
@@ -100,6 +105,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ALLOW", "element", ""),
         ArgInfo::keyword("DENY", "element", ""),
     ],
+    state: &[StatePart::kept("connection", &[]), StatePart::kept("packets", &[])],
     samples: &[
         "UDP, 0.0.0.0, 0 -> 0/1",
         "UDP, 127.0.0.1, 9 -> 1/0",
@@ -130,14 +136,14 @@ pub static CLASS: Class = Class {
             }
         };
         let default = args.outputs() == 0 || local.is_some();
+        let client = !learns && client.unwrap_or(default);
+        let settings = Settings { stream, address, local, client, no_delay, common };
         let socket = Socket {
-            stream,
-            address,
-            local,
-            client: !learns && client.unwrap_or(default),
-            no_delay,
+            settings,
+            seat: None,
+            configuration: Arc::clone(&args.setup.common),
+            waits: false,
             verbose,
-            common,
             receives: args.outputs() > 0,
             pulls: false,
             listener: None,
@@ -215,7 +221,13 @@ impl Address {
     }
 }
 
-struct Socket {
+/// The settings of sockets that elements of this process have open.
+static OPENED: Registry<Settings> = Registry::new();
+
+/// The settings with which a socket is opened. On a reload, an element with the same settings continues with
+/// the socket.
+#[derive(Clone, PartialEq, Eq)]
+struct Settings {
     stream: bool,
     address: Address,
     /// The address from which a client connects or sends, if LOCAL_ADDR, LOCAL_PORT or LOCAL_FILENAME gives
@@ -223,8 +235,28 @@ struct Socket {
     local: Option<Address>,
     client: bool,
     no_delay: bool,
-    verbose: bool,
     common: Common,
+}
+
+/// The state that an element passes to the element of the same name that replaces it.
+struct Legacy {
+    settings: Settings,
+    listener: Option<socket2::Socket>,
+    connection: Option<Connection>,
+    outgoing: Outgoing,
+    made: Option<String>,
+}
+
+struct Socket {
+    settings: Settings,
+    /// The entry for the socket in [`OPENED`]. An element that waits for the socket of a running element has
+    /// the same entry.
+    seat: Option<Arc<Settings>>,
+    /// The objects that the elements of this configuration share.
+    configuration: Arc<element::setup::Common>,
+    /// True if this element will replace a running element and waits for its socket.
+    waits: bool,
+    verbose: bool,
     /// True if the element has an output. Otherwise it does not read from the socket.
     receives: bool,
     /// True if the input is a pull input.
@@ -352,25 +384,26 @@ impl Socket {
     /// Creates the socket, sets its options, and binds it to its own address: a server always, a client if
     /// a local address is given.
     fn open(&mut self) -> Result<socket2::Socket, String> {
-        let (domain, protocol) = match (&self.address, self.stream) {
+        let (domain, protocol) = match (&self.settings.address, self.settings.stream) {
             (Address::Unix(_), _) => (Domain::UNIX, None),
             (Address::Internet(_), true) => (Domain::IPV4, Some(Protocol::TCP)),
             (Address::Internet(_), false) => (Domain::IPV4, Some(Protocol::UDP)),
         };
-        let kind = if self.stream { Type::STREAM } else { Type::DGRAM };
+        let kind = if self.settings.stream { Type::STREAM } else { Type::DGRAM };
         let socket = socket2::Socket::new(domain, kind, protocol).map_err(failed("socket"))?;
         let internet = domain == Domain::IPV4;
-        if internet && self.stream {
-            socket.set_tcp_nodelay(self.no_delay).map_err(failed("setsockopt(TCP_NODELAY)"))?;
+        if internet && self.settings.stream {
+            socket.set_tcp_nodelay(self.settings.no_delay).map_err(failed("setsockopt(TCP_NODELAY)"))?;
             // A server can start on its port although connections of an earlier run are still being closed
             // there (SO_REUSEADDR).
-            if !self.client {
+            if !self.settings.client {
                 socket.set_reuse_address(true).map_err(failed("setsockopt(SO_REUSEADDR)"))?;
             }
         }
-        self.common.set_send_buffer(&socket)?;
-        self.common.set_receive_buffer(&socket)?;
-        let own = if self.client { self.local.as_ref() } else { Some(&self.address) };
+        self.settings.common.set_send_buffer(&socket)?;
+        self.settings.common.set_receive_buffer(&socket)?;
+        let own =
+            if self.settings.client { self.settings.local.as_ref() } else { Some(&self.settings.address) };
         if let Some(own) = own {
             let bind = || own.raw().and_then(|own| socket.bind(&own));
             match own {
@@ -389,36 +422,50 @@ impl Socket {
     fn start(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let socket = self.open()?;
         let file = socket.as_raw_fd();
-        if self.stream && !self.client {
+        if self.settings.stream && !self.settings.client {
             socket.listen(BACKLOG).map_err(failed("listen"))?;
             socket.set_nonblocking(true).map_err(failed("fcntl"))?;
             let at = socket.local_addr().ok().and_then(|at| at.as_socket());
-            let at = at.map_or_else(|| self.address.shown(), |at| at.to_string());
+            let at = at.map_or_else(|| self.settings.address.shown(), |at| at.to_string());
             self.tell(cx, format_args!("listening for connections on {at} ({file})"));
             self.listener = Some(socket);
             return self.listen(cx);
         }
-        let remote = self.address.raw().map_err(failed("connect"))?;
-        let connection = if self.stream {
-            connect(&socket, &self.address, &remote).map_err(failed("connect"))?;
-            let to = self.address.shown();
+        let remote = self.settings.address.raw().map_err(failed("connect"))?;
+        let connection = if self.settings.stream {
+            connect(&socket, &self.settings.address, &remote).map_err(failed("connect"))?;
+            let to = self.settings.address.shown();
             self.tell(cx, format_args!("opened connection {file} to {to}"));
             Connection::stream(socket)
         } else {
             let copy = socket.try_clone().map_err(failed("socket"))?;
-            let (receiver, port) = match &self.address {
+            let (receiver, port) = match &self.settings.address {
                 Address::Internet(to) => {
-                    let by_packet = self.client && to.ip().is_unspecified();
+                    let by_packet = self.settings.client && to.ip().is_unspecified();
                     (Receiver::Udp(copy.into()), by_packet.then_some(to.port()))
                 }
                 Address::Unix(_) => (Receiver::Unix(OwnedFd::from(copy).into()), None),
             };
-            let remote = self.client.then_some(remote);
+            let remote = self.settings.client.then_some(remote);
             Connection { receiver, remote, port, ..Connection::stream(socket) }
         };
         connection.socket.set_nonblocking(true).map_err(failed("fcntl"))?;
         self.connection = Some(connection);
         self.wait(cx).map_err(failed("poll"))
+    }
+
+    /// Returns true if a running element with the same settings will hand its socket over to this element.
+    /// Otherwise lists the settings.
+    fn may_wait(&mut self, cx: &mut Cx<'_>) -> bool {
+        let by = Claimant::new(cx, &self.configuration);
+        let running = OPENED.claim(&by, |settings| *settings == self.settings).filter(|_| cx.is_heir());
+        let waits = running.is_some();
+        self.seat = Some(running.unwrap_or_else(|| {
+            let seat = Arc::new(self.settings.clone());
+            OPENED.list(&by, &seat, true);
+            seat
+        }));
+        waits
     }
 
     fn listen(&self, cx: &mut Cx<'_>) -> Result<(), String> {
@@ -455,9 +502,9 @@ impl Socket {
         };
         let file = socket.as_raw_fd();
         self.tell(cx, format_args!("opened connection {file} from {from}"));
-        let internet = matches!(self.address, Address::Internet(_));
+        let internet = matches!(self.settings.address, Address::Internet(_));
         let ready = socket.set_nonblocking(true);
-        if ready.is_err() || (internet && socket.set_tcp_nodelay(self.no_delay).is_err()) {
+        if ready.is_err() || (internet && socket.set_tcp_nodelay(self.settings.no_delay).is_err()) {
             return;
         }
         // Only one connection is served at a time. Further clients wait in the kernel's queue.
@@ -474,7 +521,7 @@ impl Socket {
     /// known.
     fn goes_somewhere(&self) -> bool {
         let connection = self.connection.as_ref();
-        connection.is_some_and(|c| self.stream || c.remote.is_some() || c.port.is_some())
+        connection.is_some_and(|c| self.settings.stream || c.remote.is_some() || c.port.is_some())
     }
 
     /// Makes the engine watch the socket: for reading if there is an output, for writing if packets wait.
@@ -521,15 +568,15 @@ impl Socket {
             if !cx.has_room() {
                 return;
             }
-            match connection.receive(&mut self.buffer, !self.client) {
+            match connection.receive(&mut self.buffer, !self.settings.client) {
                 // On a stream, 0 bytes mean that the peer has closed it. An empty datagram is ignored.
-                Ok(0) if self.stream => return self.hang_up(cx),
+                Ok(0) if self.settings.stream => return self.hang_up(cx),
                 Ok(0) => {}
                 Ok(n) => {
-                    self.common.emit(cx, &self.buffer[..n]);
+                    self.settings.common.emit(cx, &self.buffer[..n]);
                     // A stream that returned fewer bytes than there is room for has no more bytes at the
                     // moment.
-                    if self.stream && n < self.buffer.len() {
+                    if self.settings.stream && n < self.buffer.len() {
                         return;
                     }
                 }
@@ -539,7 +586,7 @@ impl Socket {
                     self.tell_reason(cx, &error);
                     // An error of a datagram socket concerns one datagram. Other datagrams may still
                     // arrive.
-                    return if self.stream {
+                    return if self.settings.stream {
                         self.hang_up(cx)
                     };
                 }
@@ -551,14 +598,14 @@ impl Socket {
     /// too many packets wait, the call waits for the socket, and the upstream elements with it.
     fn send(&mut self, cx: &mut Cx<'_>, presses: bool) {
         let Some(connection) = &self.connection else { return };
-        let fault = if self.stream {
+        let fault = if self.settings.stream {
             self.outgoing.work(cx, &Bytes(&connection.socket), presses)
         } else {
             self.outgoing.work(cx, &Datagrams(connection), presses)
         };
         if let Some(error) = fault {
             self.tell_reason(cx, &error);
-            if self.stream {
+            if self.settings.stream {
                 return self.hang_up(cx);
             }
         }
@@ -583,9 +630,15 @@ impl Element for Socket {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let room = if self.stream { self.common.snap_length } else { LONGEST_DATAGRAM };
+        let room = if self.settings.stream { self.settings.common.snap_length } else { LONGEST_DATAGRAM };
         self.buffer = vec![0; room];
         self.pulls = !cx.graph().input_is_push(0);
+        if self.may_wait(cx) {
+            // The running element hands its socket over. If it does not, the timer opens a socket.
+            self.waits = true;
+            cx.set_timer(LISTENER, cx.now());
+            return Ok(());
+        }
         self.start(cx)?;
         if self.pulls && self.connection.is_some() {
             cx.schedule();
@@ -634,6 +687,11 @@ impl Element for Socket {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
+        if std::mem::take(&mut self.waits)
+            && let Err(error) = self.start(cx)
+        {
+            cx.warn(format_args!("{error}"));
+        }
         if self.connection.is_none()
             && let Err(error) = self.listen(cx)
         {
@@ -647,7 +705,7 @@ impl Element for Socket {
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         if let Some(connection) = &self.connection {
-            if self.stream {
+            if self.settings.stream {
                 self.outgoing.finish(cx, &Bytes(&connection.socket));
             } else {
                 self.outgoing.finish(cx, &Datagrams(connection));
@@ -665,10 +723,44 @@ impl Element for Socket {
         }
         cx.files().unwatch(LISTENER);
         cx.files().unwatch(CONNECTION);
-        self.listener = None;
+        (self.listener, self.seat) = (None, None);
         if let Some(connection) = self.connection.take() {
             // The call fails if the peer has closed the connection already.
             let _ = connection.socket.shutdown(Shutdown::Both);
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
+        // Otherwise the successor has other settings and a socket of its own.
+        let is_awaited = self.seat.as_ref().is_some_and(|seat| Arc::strong_count(seat) > 1);
+        is_awaited.then(|| {
+            Box::new(Legacy {
+                settings: self.settings.clone(),
+                listener: self.listener.take(),
+                connection: self.connection.take(),
+                outgoing: std::mem::replace(&mut self.outgoing, Outgoing::new()),
+                made: self.made.take(),
+            }) as Box<dyn Any + Send>
+        })
+    }
+
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let Ok(legacy) = state.downcast::<Legacy>() else { return Err("state of another element".into()) };
+        let Legacy { settings, listener, connection, mut outgoing, made } = *legacy;
+        if !self.waits || settings != self.settings {
+            outgoing.clear(cx, DropReason::Stop);
+            return Err("the socket was opened with other arguments, and is closed".into());
+        }
+        self.waits = false;
+        (self.listener, self.made, self.outgoing) = (listener, made, outgoing);
+        self.connection = connection.map(|connection| Connection { interest: None, ..connection });
+        if self.connection.is_none() {
+            return self.listen(cx);
+        }
+        self.wait(cx).map_err(failed("poll"))?;
+        if self.pulls && self.goes_somewhere() && self.outgoing.is_empty() {
+            cx.schedule();
         }
         Ok(())
     }

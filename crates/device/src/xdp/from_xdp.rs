@@ -74,6 +74,7 @@ use std::sync::Arc;
 
 use element::class::{ArgInfo, ConfigurePhase, Notes, Task};
 use element::effects::{Action, Case, Field, Filter, Leaves, Target, Value};
+use element::setup::Common;
 use element::{
     Args, Base, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, StatePart, Timestamp,
     manual,
@@ -83,12 +84,15 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use packet::{BATCH_CAPACITY, PacketKind, SLOT_CAPACITY};
 
 use super::interface::Interface;
-use super::port::{close_all, open_queues};
+use super::outlet::{OUTLETS, Outlet};
+use super::port::open_queues;
 use super::receiver::{Counts, Receiver};
+use super::seat::{Layout, Open, SEATS, Seat, Stage};
 use super::sys::program::Runner;
-use super::{Offer, Wanted, copy_of, read_wanted};
+use super::{Receives, Wanted, copy_of, read_wanted};
 use crate::frames::complete;
-use crate::interface::awaited::{Awaited, is_awaited};
+use crate::handover::Claimant;
+use crate::interface::awaited::Awaited;
 use crate::interface::claim::Claim;
 use crate::interface::steering::Steering;
 use crate::interface::sys::{fanout, link, socket, take_error};
@@ -120,7 +124,13 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
     table: &HANDLERS,
-    state: &[StatePart::kept("counts", &["count", "completed"])],
+    state: &[
+        StatePart::kept("counts", &["count", "completed"]),
+        StatePart::kept(
+            "interface",
+            &["kernel_drops", "rx_ring_full", "fill_ring_empty", "rx_dropped", "rx_invalid"],
+        ),
+    ],
     // No samples for the generic tests, because the element needs an interface. Tests between network
     // namespaces cover its behaviour.
     samples: &[],
@@ -135,7 +145,6 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         args.error("BURST out of range");
     }
     args.value::<u32>("HEADROOM");
-    let offer = Offer::new(&wanted.device);
     let interface = Interface::of(args.setup, &wanted.device);
     if let Err(error) = interface.expect(args.id(), &wanted) {
         args.error(error);
@@ -150,7 +159,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         promiscuous: args.value("PROMISC"),
         completes: args.value("CHECKSUM"),
         active: args.value("ACTIVE"),
-        offer: Arc::clone(&offer),
+        common: Arc::clone(&args.setup.common),
+        seat: None,
+        outlets: Vec::new(),
         name: wanted.device.clone(),
         wanted,
         steering,
@@ -168,6 +179,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         gone: Gone::read(args),
         stage: Stage::Open,
         told: None,
+        waits: false,
         has_begun: false,
         losses: Losses::default(),
         count: 0,
@@ -175,7 +187,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         counts: Counts::default(),
     };
     args.finish()?;
-    args.setup.publish(args.id(), offer);
+    args.setup.publish(args.id(), Arc::new(Receives));
     Ok(Box::new(from_xdp))
 }
 
@@ -192,19 +204,6 @@ const BELL: u32 = u32::MAX;
 /// MTU does not include the link header.
 const LINK_HEADER: usize = 18;
 
-/// The progress of a copy from the removal of its interface to the opening of another interface of the same
-/// name. A copy may have guest sockets at the queues of other copies. Therefore all copies finish a stage
-/// before any copy begins the next one. The number is the round, which counts removals of the interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// The copy's queues are open.
-    Open,
-    /// The copy has closed its guest sockets at the queues of other copies.
-    Left(u32),
-    /// The copy has closed its own queues.
-    Closed(u32),
-}
-
 struct FromXdp {
     /// The interface's name in the configuration. Its present name, after it was renamed, is in `wanted`.
     name: String,
@@ -213,7 +212,13 @@ struct FromXdp {
     promiscuous: bool,
     completes: bool,
     active: bool,
-    offer: Arc<Offer>,
+    /// The objects that the elements of this configuration share.
+    common: Arc<Common>,
+    /// The place at the interface, from the first opening on. A running element and the element that will
+    /// replace it have the same seat.
+    seat: Option<Arc<Seat>>,
+    /// The sending halves of this copy's queues, for the ToXDP elements of this worker.
+    outlets: Vec<Arc<Outlet>>,
     /// The rule by which the XDP program chooses the worker that gets a frame, if workers share a queue.
     steering: Steering,
     /// The sockets of the queues that this copy owns, followed by its guest sockets at queues that other
@@ -248,6 +253,9 @@ struct FromXdp {
     /// The last reported reason why another interface of the name could not be opened. The same reason is
     /// not reported twice.
     told: Option<String>,
+    /// True if this element has taken the seat of a running element, and has not taken over yet what that
+    /// element has open.
+    waits: bool,
     /// True from the first call of `run` on; earlier, no packets may be emitted.
     has_begun: bool,
     losses: Losses,
@@ -271,6 +279,7 @@ impl FromXdp {
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let device = self.wanted.device.clone();
         self.index = link::index(&device).map_err(|error| cannot(&device, "SIOCGIFINDEX", &error))?;
+        self.interface.begin_open(self.index)?;
         let hardware = link::hardware(&device).map_err(|error| cannot(&device, "SIOCGIFHWADDR", &error))?;
         if hardware != libc::ARPHRD_ETHER && hardware != libc::ARPHRD_LOOPBACK {
             return Err(format!("{device}: is no Ethernet interface; use FromDevice"));
@@ -290,12 +299,27 @@ impl FromXdp {
         let (receivers, transmitters) =
             open_queues(cx, &self.wanted, self.index, (copy, copies), self.bell.as_ref())?;
         self.receivers = receivers;
-        self.offer.with(|queues| *queues = transmitters);
+        let by = Claimant::new(cx, &self.common);
+        let number = match &self.seat {
+            Some(seat) => seat.number,
+            None => {
+                let number = self.interface.number(cx.id());
+                let layout = Layout::new(&self.wanted, self.steering, (copy, copies));
+                let seat = self.seat.insert(Seat::new(&self.interface, number, layout));
+                SEATS.list(&by, seat, true);
+                number
+            }
+        };
+        for transmitter in transmitters.into_iter().flatten() {
+            let outlet = Outlet::new(self.index, transmitter, None);
+            OUTLETS.list(&by, &outlet, false);
+            self.outlets.push(outlet);
+        }
         for place in 0..self.receivers.len() {
             self.watch(cx, place)?;
         }
         let shares = self.bell.as_ref().map(|bell| (self.steering, bell));
-        self.interface.serve(cx, &self.wanted, self.index, &self.receivers, shares)?;
+        self.interface.serve(cx, (number, &self.wanted), self.index, &self.receivers, shares)?;
         if self.speaks {
             self.greet(cx);
         }
@@ -327,9 +351,9 @@ impl FromXdp {
     fn look(&mut self, cx: &mut Cx<'_>) {
         match self.stage {
             Stage::Open => self.look_after(cx),
-            Stage::Left(round) if self.interface.have_left(cx) => {
+            Stage::Left(round) if self.interface.have_left() => {
                 self.close_queues(cx);
-                self.interface.close(cx);
+                self.interface.close();
                 self.stage = Stage::Closed(round);
             }
             Stage::Closed(round) if self.interface.is_over(round) => self.find_again(cx),
@@ -368,7 +392,7 @@ impl FromXdp {
                 // Other copies have found and opened an interface that was removed before this copy saw it.
                 // This copy has nothing open, and can finish both stages at once.
                 self.stage = Stage::Closed(self.interface.leave());
-                self.interface.close(cx);
+                self.interface.close();
             }
             return;
         };
@@ -399,8 +423,81 @@ impl FromXdp {
         self.unwatch(cx);
         (self.membership, self.bell, self.claim) = (None, None, None);
         self.counts = self.counts();
-        let transmitters = self.offer.with(std::mem::take);
-        close_all(cx.pool(), std::mem::take(&mut self.receivers), transmitters);
+        self.receivers.drain(..).for_each(|receiver| receiver.close(cx.pool()));
+        self.outlets.drain(..).for_each(|outlet| Outlet::release(outlet, cx.pool()));
+    }
+
+    /// Takes the seat of the running element that receives from the interface as this element would, if there
+    /// is one. Returns false if this element has to open the interface itself.
+    fn take_seat(&mut self, cx: &mut Cx<'_>) -> bool {
+        let index = link::index(&self.name).ok();
+        let layout = Layout::new(&self.wanted, self.steering, copy_of(cx));
+        let by = Claimant::new(cx, &self.common);
+        let fits = |seat: &Seat| seat.layout == layout && seat.interface.is(&self.name, index);
+        let Some(seat) = SEATS.claim(&by, fits) else { return false };
+        self.interface = Arc::clone(&seat.interface);
+        self.seat = Some(seat);
+        self.waits = true;
+        true
+    }
+
+    /// Continues with everything that the element had open that this element replaces.
+    #[cold]
+    fn take_over(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.waits = false;
+        let Some(open) = self.seat.as_ref().and_then(|seat| seat.take()) else { return Ok(()) };
+        self.wanted.device = open.device;
+        (self.index, self.receivers, self.outlets) = (open.index, open.receivers, open.outlets);
+        (self.bell, self.membership, self.claim) = (open.bell, open.membership, open.claim);
+        (self.state, self.awaited, self.stage, self.told) = (open.state, open.awaited, open.stage, open.told);
+        self.counts = open.counts;
+        for place in 0..self.receivers.len() {
+            self.watch(cx, place)?;
+        }
+        if let Some(bell) = &self.bell {
+            let watched = cx.files().watch(BELL, bell.as_fd(), Interest::Read);
+            watched.map_err(|error| cannot(&self.wanted.device, "poll", &error))?;
+        }
+        if self.stage == Stage::Open {
+            if self.is_shared {
+                self.claim = None;
+            } else if self.claim.is_none() {
+                self.claim = Claim::of(&self.wanted.device, self.index)?;
+            }
+            if self.speaks && open.promiscuous != self.promiscuous {
+                self.greet(cx);
+            }
+        }
+        self.look(cx);
+        cx.schedule();
+        Ok(())
+    }
+
+    /// True if another element has the same seat: the successor of this element, or, while this element waits
+    /// to take over, the element that it replaces.
+    fn shares_seat(&self) -> bool {
+        self.seat.as_ref().is_some_and(|seat| Arc::strong_count(seat) > 1)
+    }
+
+    /// Leaves everything that this element has open at its seat, for its successor.
+    fn hand_over(&mut self, cx: &mut Cx<'_>) {
+        self.unwatch(cx);
+        let Some(seat) = self.seat.take() else { return };
+        seat.leave(Open {
+            device: self.wanted.device.clone(),
+            index: self.index,
+            receivers: std::mem::take(&mut self.receivers),
+            outlets: std::mem::take(&mut self.outlets),
+            bell: self.bell.take(),
+            membership: self.membership.take(),
+            promiscuous: self.promiscuous,
+            claim: self.claim.take(),
+            state: self.state,
+            awaited: self.awaited.take(),
+            stage: self.stage,
+            told: self.told.take(),
+            counts: std::mem::take(&mut self.counts),
+        });
     }
 
     /// Checks an interface that was not removed at the last check: follows a new name, reports a change
@@ -509,7 +606,8 @@ impl FromXdp {
 
     /// Watches the guest sockets that have been opened for this copy at the queues of other copies.
     fn visit(&mut self, cx: &mut Cx<'_>) {
-        for guest in self.interface.guests_of(cx.id(), cx.worker().0) {
+        let Some(number) = self.seat.as_ref().map(|seat| seat.number) else { return };
+        for guest in self.interface.guests_of(number, cx.worker().0) {
             self.receivers.push(guest);
             if let Err(error) = self.watch(cx, self.receivers.len() - 1) {
                 self.say(cx, format_args!("{error}"));
@@ -539,22 +637,23 @@ impl Element for FromXdp {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let is_away = link::index(&self.name).is_err() && is_awaited(&self.name);
-        if is_away && cx.is_heir() && self.gone == Gone::Wait {
-            // The element that this element replaces waits for the interface. This element continues to
-            // wait rather than fail.
-            self.state = Presence::Gone;
-            self.awaited = Some(Awaited::new(&self.name));
-            self.stage = Stage::Left(self.interface.leave());
-        } else {
-            self.open(cx)?;
+        if self.take_seat(cx) {
+            // The first turn takes over what the running element has open.
+            cx.schedule();
+            return Ok(());
         }
+        self.open(cx)?;
         self.look(cx);
         Ok(())
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        self.has_begun = true;
+        if !std::mem::replace(&mut self.has_begun, true)
+            && self.waits
+            && let Err(error) = self.take_over(cx)
+        {
+            self.say(cx, format_args!("{error}"));
+        }
         let made = self.receive(cx, self.burst.unwrap_or(cx.burst()));
         for receiver in &mut self.receivers {
             if !receiver.refill(cx.pool()) {
@@ -584,9 +683,20 @@ impl Element for FromXdp {
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
+        cx.unschedule();
+        if self.shares_seat() {
+            // The successor gets the packets in the receive rings.
+            return;
+        }
+        if self.waits
+            && let Err(error) = self.take_over(cx)
+        {
+            self.say(cx, format_args!("{error}"));
+        }
+        let Some(seat) = &self.seat else { return };
         // From here on, no worker receives further packets. Packets that arrived before are in the receive
         // rings and are emitted.
-        self.interface.detach();
+        self.interface.detach(seat.number);
         self.unwatch(cx);
         cx.unschedule();
         if self.has_begun {
@@ -597,8 +707,19 @@ impl Element for FromXdp {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.losses.end(cx, &self.wanted.device);
+        if self.shares_seat() {
+            match self.waits {
+                // The running element keeps the seat.
+                true => self.seat = None,
+                false => self.hand_over(cx),
+            }
+            return Ok(());
+        }
         self.awaited = None;
-        self.interface.detach();
+        if let Some(seat) = self.seat.take() {
+            self.interface.detach(seat.number);
+            self.interface.end(seat.number);
+        }
         self.close_queues(cx);
         self.gone.end(&self.wanted.device, self.state == Presence::Gone)
     }

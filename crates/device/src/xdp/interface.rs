@@ -1,16 +1,17 @@
 //! The state of an interface that all FromXDP elements of a graph share, at all workers: the XDP program,
-//! which redirects frames to their sockets.
+//! which redirects frames to their sockets. On a reload, the elements of the new graph continue with the
+//! state of the running graph (`seat.rs`).
 //!
 //! Each copy of an element opens its queues and registers them ([`Interface::serve`]). The last copy
 //! attaches the program, so that all queues are received from or, if a copy fails, none. If workers share
 //! queues, the last copy also opens the sockets of guests, and rings a bell for the workers that already
-//! run. The first copy that ends detaches the program. If the interface is removed, all copies close their
-//! queues in stages, and open them again at another interface of the same name.
+//! run. The first copy that ends without a successor detaches the program. If the interface is removed, all
+//! copies close their queues in stages, and open them again at another interface of the same name.
 
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use element::{Cx, ElementId, Setup};
 use flow::rss::ToeplitzKey;
@@ -31,6 +32,10 @@ use crate::rss_key;
 #[derive(Default)]
 pub(super) struct Interfaces(Mutex<Vec<Arc<Interface>>>);
 
+/// The interfaces that copies of elements of this process have opened or are opening. An entry is valid as
+/// long as an element has the interface.
+static OPENED: Mutex<Vec<Weak<Interface>>> = Mutex::new(Vec::new());
+
 /// An interface, by the name in the configuration, and its state.
 #[derive(Default)]
 pub(super) struct Interface {
@@ -42,8 +47,11 @@ pub(super) struct Interface {
 
 #[derive(Default)]
 struct State {
-    /// The elements that receive from the interface, with their arguments.
-    receivers: Vec<(ElementId, Wanted)>,
+    /// The elements that receive from the interface. Elsewhere, an element is named by its index in this
+    /// list, because its successors in other graphs may have other names.
+    receivers: Vec<Reception>,
+    /// The interface's index in the kernel when a copy last opened it.
+    index: c_int,
     /// The number of copies of these elements that have opened and registered their queues.
     ready: usize,
     /// The registered queues, and the copies that share their queues, until the last copy has registered;
@@ -52,7 +60,7 @@ struct State {
     members: Vec<Member>,
     /// Opened guest sockets that have not been fetched, with the element and the worker that will fetch
     /// them.
-    guests: Vec<(ElementId, usize, Receiver)>,
+    guests: Vec<(usize, usize, Receiver)>,
     program: Option<Program>,
     key: Option<SecretKey>,
     runner: Option<Runner>,
@@ -64,9 +72,23 @@ struct State {
     closed: usize,
 }
 
+/// An element that receives from the interface.
+struct Reception {
+    /// The element's number in the graph that has opened the interface.
+    element: ElementId,
+    wanted: Wanted,
+    /// The number of the element's copies; 0 until a copy has opened its queues.
+    copies: usize,
+    /// The number of copies that have the interface open. When a graph replaces another one, a copy and its
+    /// successor count once.
+    open: usize,
+    /// True if a copy has ended without a successor.
+    is_over: bool,
+}
+
 /// A queue that a copy of an element owns.
 struct Queue {
-    element: ElementId,
+    element: usize,
     worker: usize,
     number: u32,
     port: Arc<Port>,
@@ -75,7 +97,7 @@ struct Queue {
 
 /// A copy of an element that can be a guest at the queues of the element's other copies.
 struct Member {
-    element: ElementId,
+    element: usize,
     worker: usize,
     /// The rule by which the program chooses the worker that gets a frame.
     steering: Steering,
@@ -107,21 +129,79 @@ impl Interface {
     /// program.
     pub(super) fn expect(&self, element: ElementId, wanted: &Wanted) -> Result<(), String> {
         let mut state = lock(&self.state);
-        if state.receivers.iter().any(|(_, other)| other.mode != wanted.mode) {
+        if state.receivers.iter().any(|other| other.wanted.mode != wanted.mode) {
             return Err(format!(
                 "MODE: conflicts with another FromXDP on {}; give both the same MODE",
                 self.device
             ));
         }
-        if !state.receivers.iter().any(|&(id, _)| id == element) {
-            state.receivers.push((element, wanted.clone()));
+        if state.number(element).is_none() {
+            let wanted = wanted.clone();
+            state.receivers.push(Reception { element, wanted, copies: 0, open: 0, is_over: false });
         }
         Ok(())
     }
 
+    /// Returns the index by which the interface knows the element with this number in the graph that opens
+    /// the interface.
+    pub(super) fn number(&self, element: ElementId) -> usize {
+        lock(&self.state).number(element).unwrap_or_default()
+    }
+
+    /// Registers that a copy of an element opens the interface with the index `index` in the kernel, for the
+    /// graph that this state was made for.
+    ///
+    /// # Errors
+    /// If elements of another graph, which this graph replaces, have the interface. The new elements can only
+    /// continue with what is open.
+    pub(super) fn begin_open(self: &Arc<Self>, index: c_int) -> Result<(), String> {
+        let mut all = lock(&OPENED);
+        all.retain(|other| other.strong_count() > 0);
+        let others = all.iter().filter_map(Weak::upgrade).filter(|other| !Arc::ptr_eq(other, self));
+        for other in others {
+            let state = lock(&other.state);
+            if state.index == index && state.receivers.iter().any(|reception| reception.open > 0) {
+                return Err(format!(
+                    "{}: the running configuration receives from it by other FromXDP elements, and a reload cannot change \
+                     their QUEUE, MODE, RING or RSS_KEY, their workers, or their number; stop the run and start it again",
+                    self.device
+                ));
+            }
+        }
+        lock(&self.state).index = index;
+        if !all.iter().any(|other| Weak::as_ptr(other) == Arc::as_ptr(self)) {
+            all.push(Arc::downgrade(self));
+        }
+        Ok(())
+    }
+
+    /// True if a configuration means this interface by `device`, which is the name of the interface with the
+    /// index `index` in the kernel if there is one. After a removal of the interface, its name decides.
+    pub(super) fn is(&self, device: &str, index: Option<c_int>) -> bool {
+        let own = lock(&self.state).index;
+        index == Some(own) || (self.device == device && link::name_of(own).is_err())
+    }
+
+    /// Registers that a copy of an element has the interface open. Successors of the copy need not call
+    /// this.
+    pub(super) fn begin(&self, number: usize) {
+        if let Some(reception) = lock(&self.state).receivers.get_mut(number) {
+            reception.open += 1;
+        }
+    }
+
+    /// Registers that a copy of an element has closed its queues for good and has no successor.
+    pub(super) fn end(&self, number: usize) {
+        let mut state = lock(&self.state);
+        if let Some(reception) = state.receivers.get_mut(number) {
+            reception.open = reception.open.saturating_sub(1);
+        }
+    }
+
     /// True if some element receives from the queue with this number.
     pub(super) fn receives(&self, queue: u32) -> bool {
-        lock(&self.state).receivers.iter().any(|(_, wanted)| wanted.queue.is_none_or(|only| only == queue))
+        let receives = |reception: &Reception| reception.wanted.queue.is_none_or(|only| only == queue);
+        lock(&self.state).receivers.iter().any(receives)
     }
 
     /// Registers the queues of an element's copy. The last copy of all elements loads and attaches the
@@ -134,13 +214,19 @@ impl Interface {
     pub(super) fn serve(
         &self,
         cx: &mut Cx<'_>,
-        wanted: &Wanted,
+        (element, wanted): (usize, &Wanted),
         index: c_int,
         receivers: &[Receiver],
         shares: Option<(Steering, &Arc<EventFd>)>,
     ) -> Result<(), String> {
         let mut state = lock(&self.state);
-        let (element, (worker, workers), key) = (cx.id(), cx.worker(), cx.workers().steering_key());
+        if state.receivers.iter().all(|reception| reception.copies == 0) {
+            // The first copy of the graph that opens the interface: the numbers are those of its graph.
+            for reception in &mut state.receivers {
+                reception.copies = cx.workers().copies(reception.element);
+            }
+        }
+        let ((worker, workers), key) = (cx.worker(), cx.workers().steering_key());
         let member = |(steering, bell): (Steering, &Arc<EventFd>)| Member {
             element,
             worker,
@@ -155,10 +241,10 @@ impl Interface {
             Some(Queue { element, worker, number: receiver.queue, port, shared })
         }));
         state.ready += 1;
-        if state.ready == state.copies(cx) {
+        if state.ready == state.copies() {
             let mut queues: Vec<u32> = state.queues.iter().map(|queue| queue.number).collect();
-            let begun = state.begin(index, workers, wanted.mode);
-            begun.map_err(|(step, error)| explain(wanted, step, &error))?;
+            let attached = state.attach(index, workers, wanted.mode);
+            attached.map_err(|(step, error)| explain(wanted, step, &error))?;
             queues.sort_unstable();
             queues.dedup();
             state.hide_key(cx, &self.device, queues.len());
@@ -168,15 +254,24 @@ impl Interface {
 
     /// Returns the guest sockets that were opened for a copy of an element. A second call returns none,
     /// because the caller owns them.
-    pub(super) fn guests_of(&self, element: ElementId, worker: usize) -> Vec<Receiver> {
-        let is_its = |guest: &mut (ElementId, usize, Receiver)| (guest.0, guest.1) == (element, worker);
+    pub(super) fn guests_of(&self, element: usize, worker: usize) -> Vec<Receiver> {
+        let is_its = |guest: &mut (usize, usize, Receiver)| (guest.0, guest.1) == (element, worker);
         lock(&self.state).guests.extract_if(.., is_its).map(|(.., guest)| guest).collect()
     }
 
-    /// Detaches the program from the interface, so that no more frames are received, and restores the
-    /// interface's own key.
-    pub(super) fn detach(&self) {
-        lock(&self.state).detach();
+    /// Ends the reception of an element, of which a copy ends without a successor: no more frames are
+    /// received by its queues. With the last element of the interface, the program is detached, and the
+    /// interface's own key is restored.
+    pub(super) fn detach(&self, number: usize) {
+        let mut state = lock(&self.state);
+        let Some(reception) = state.receivers.get_mut(number) else { return };
+        let is_first = !std::mem::replace(&mut reception.is_over, true);
+        let queue = reception.wanted.queue;
+        if state.receivers.iter().all(|reception| reception.is_over || reception.open == 0) {
+            state.detach();
+        } else if let (true, Some(queue), Some(program)) = (is_first, queue, &state.program) {
+            program.end_queue(queue);
+        }
     }
 
     /// Registers that the interface was removed or could not be opened, and that a copy of an element has
@@ -197,16 +292,16 @@ impl Interface {
     }
 
     /// True if all copies have closed their guest sockets, so that each copy can close its own queues.
-    pub(super) fn have_left(&self, cx: &Cx<'_>) -> bool {
+    pub(super) fn have_left(&self) -> bool {
         let state = lock(&self.state);
-        state.left >= state.copies(cx)
+        state.left >= state.copies()
     }
 
     /// Registers that a copy has closed its own queues. The last copy ends the round.
-    pub(super) fn close(&self, cx: &Cx<'_>) {
+    pub(super) fn close(&self) {
         let mut state = lock(&self.state);
         state.closed += 1;
-        if state.closed >= state.copies(cx) {
+        if state.closed >= state.copies() {
             (state.left, state.closed) = (0, 0);
             state.round += 1;
         }
@@ -236,9 +331,16 @@ impl Interface {
 }
 
 impl State {
+    /// Returns the index in `receivers` of the element with this number in the graph that has opened the
+    /// interface.
+    fn number(&self, element: ElementId) -> Option<usize> {
+        self.receivers.iter().position(|reception| reception.element == element)
+    }
+
     /// Returns the total number of copies of the elements that receive from the interface.
-    fn copies(&self, cx: &Cx<'_>) -> usize {
-        self.receivers.iter().map(|&(id, _)| cx.workers().copies(id)).sum()
+    fn copies(&self) -> usize {
+        let receiving = self.receivers.iter().filter(|reception| !reception.is_over);
+        receiving.map(|reception| reception.copies).sum()
     }
 
     /// Detaches the program from the interface, restores the interface's own key, and drops the registered
@@ -255,7 +357,7 @@ impl State {
     /// Loads the program, opens the guests' sockets, enters all sockets into the program's map, attaches
     /// the program, and rings the members' bells. On an error, returns the name of the step that failed and
     /// the reason.
-    fn begin(&mut self, index: c_int, workers: usize, mode: Mode) -> Result<(), (&'static str, io::Error)> {
+    fn attach(&mut self, index: c_int, workers: usize, mode: Mode) -> Result<(), (&'static str, io::Error)> {
         let in_map = |error| ("BPF_MAP_UPDATE_ELEM", error);
         // All elements that share queues have the same steering, because the engine sets it.
         let shared = self.members.first().map(|member| (member.steering, workers, member.key));
@@ -285,7 +387,7 @@ impl State {
     /// belong to other programs, whose frames the key spreads as well. If the interface refuses the key, the
     /// user is warned.
     fn hide_key(&mut self, cx: &mut Cx<'_>, device: &str, queues: usize) {
-        let keeps = self.receivers.iter().any(|(_, wanted)| wanted.keeps_key);
+        let keeps = self.receivers.iter().any(|reception| reception.wanted.keeps_key);
         let are_all = || link::receive_queues(device).is_ok_and(|all| all as usize == queues);
         if keeps || queues < 2 || cx.workers().interface_key(0).is_none() || !are_all() {
             return;

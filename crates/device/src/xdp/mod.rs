@@ -4,26 +4,26 @@
 //! - [`from_xdp`], [`to_xdp`]: the elements FromXDP and ToXDP
 //! - `interface`: the state of an interface that all workers share: the XDP program, and the guest sockets
 //!   of each queue
+//! - `seat`: the place of a FromXDP at its interface, which a reload passes on
 //! - `key`: the secret key by which an interface spreads frames over its queues
 //! - `port`: a queue of an interface, whose sending and receiving halves share a socket; `receiver`: the
-//!   receiving half
+//!   receiving half; `outlet`: the sending half as elements share it
 //! - `shared`: the state of a queue that several workers receive from
 //! - `sys`: the system calls
 
 pub mod from_xdp;
 mod interface;
 mod key;
+mod outlet;
 mod port;
 mod receiver;
+mod seat;
 mod shared;
 mod sys;
 pub mod to_xdp;
 
-use std::sync::{Arc, Mutex};
-
 use element::{Args, Cx};
 
-use port::Transmitter;
 use sys::program::MOST_QUEUES;
 
 /// The argument MODE: the part of the system that runs the XDP program and moves frames between the
@@ -51,22 +51,8 @@ struct Wanted {
     keeps_key: bool,
 }
 
-/// The sending halves of the queues that a FromXDP has opened. A ToXDP of the same worker takes one of
-/// them, instead of opening a queue itself.
-struct Offer {
-    device: String,
-    queues: Mutex<Vec<Option<Transmitter>>>,
-}
-
-impl Offer {
-    fn new(device: &str) -> Arc<Offer> {
-        Arc::new(Offer { device: device.into(), queues: Mutex::new(Vec::new()) })
-    }
-
-    fn with<T>(&self, work: impl FnOnce(&mut Vec<Option<Transmitter>>) -> T) -> T {
-        work(&mut self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
-    }
-}
+/// The service by which every FromXDP shows that it shares the pool with others of its worker.
+struct Receives;
 
 /// Returns the index of this copy of an element, and the number of copies. An element with a copy at each
 /// worker has the worker's number as index; an element with a single copy has (0, 1).

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use element::{Cx, Packet};
@@ -17,25 +17,75 @@ use super::shared::{LEAST_RING, Shared};
 use super::sys::program::MOST_QUEUES;
 use super::sys::ring::{Consumer, Producer};
 use super::sys::socket::{self, Opened};
-use super::{Mode, Offer, Wanted};
+use super::{Mode, Receives, Wanted};
 use crate::interface::cannot;
 use crate::interface::sys::link;
 
 /// The socket of a queue, which its two halves and the guests of the queue share. When the last of them
 /// closes it, the pool takes back the slots that the kernel still has.
 pub(super) struct Port {
+    /// The interface's index in the kernel, and the number of the queue.
+    place: (c_int, u32),
     pub(super) socket: OwnedFd,
     pub(super) device: DeviceId,
     /// True if the kernel copies received packets into slots, because the driver cannot write there.
     pub(super) is_copied: bool,
+    /// True if other workers can be guests at the queue.
+    has_guests: bool,
 }
+
+/// The ports whose owners were closed by a reload while guests at other workers were still to change over.
+/// Each has the address of its owner's pool. [`sweep`] closes them when the guests have left.
+static LEFT: Mutex<Vec<(usize, Arc<Port>)>> = Mutex::new(Vec::new());
 
 /// Closes a half's share of the port; the last one closes the socket. The half's rings must have been
 /// dropped before.
 pub(super) fn close(port: Arc<Port>, pool: &mut Pool) {
-    // Guests have left by now, because all elements drain before any element closes. If a guest has not
-    // left, the slots stay with the kernel, and their memory is not released.
-    if let Some(Port { socket, device, .. }) = Arc::into_inner(port) {
+    if port.has_guests {
+        // At the end of a run, guests have left by now, because all elements drain before any element closes.
+        left().push((pool.device_area().0 as usize, port));
+        return sweep(pool);
+    }
+    if let Some(port) = Arc::into_inner(port) {
+        port.end(pool);
+    }
+}
+
+/// Closes the ports of this pool that neither a half nor a guest has any more.
+fn sweep(pool: &mut Pool) {
+    let start = pool.device_area().0 as usize;
+    let mut left = left();
+    // A port is listed once for each half that was closed.
+    for at in (0..left.len()).rev() {
+        let users = left.iter().filter(|(_, other)| Arc::ptr_eq(other, &left[at].1)).count();
+        if left[at].0 == start && Arc::strong_count(&left[at].1) == users {
+            let (_, port) = left.swap_remove(at);
+            if let Some(port) = Arc::into_inner(port) {
+                port.end(pool);
+            }
+        }
+    }
+}
+
+/// The queues that this process has had and closed: the interface's index in the kernel, and the number of
+/// the queue. The kernel may not have released them yet.
+static RELEASED: Mutex<Vec<(c_int, u32)>> = Mutex::new(Vec::new());
+
+fn released() -> MutexGuard<'static, Vec<(c_int, u32)>> {
+    RELEASED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn left() -> MutexGuard<'static, Vec<(usize, Arc<Port>)>> {
+    LEFT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Port {
+    fn end(self, pool: &mut Pool) {
+        let Port { place, socket, device, .. } = self;
+        let mut released = released();
+        released.retain(|&other| other != place);
+        released.push(place);
+        drop(released);
         // Once the socket is closed, the kernel does not touch its slots, so that the pool can take them
         // back.
         drop(socket);
@@ -191,9 +241,14 @@ fn open(
     index: c_int,
     (queue, shares): (u32, bool),
 ) -> Result<(Receiver, Transmitter, Option<Recipient>), (&'static str, io::Error)> {
+    sweep(cx.pool());
     let opened = socket::open(cx.pool(), wanted.ring)?;
     let is_copied = wanted.mode == Mode::Kernel;
-    let until = Instant::now() + if cx.is_heir() { Duration::ZERO } else { RELEASE };
+    let place = (index, queue);
+    // In a reload, packets wait in the rings of other queues meanwhile. So a reload waits only for a queue
+    // that this process has closed.
+    let waits = !cx.is_of_reload() || released().contains(&place);
+    let until = Instant::now() + if waits { RELEASE } else { Duration::ZERO };
     loop {
         match socket::bind(opened.socket.as_fd(), index, queue, is_copied) {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until => {
@@ -202,6 +257,7 @@ fn open(
             result => break result.map_err(|error| ("bind", error))?,
         }
     }
+    released().retain(|&other| other != place);
     let attached = match shares {
         true => cx.pool().attach_shared().map(|(device, recipient)| (device, Some(recipient))),
         false => cx.pool().attach().map(|device| (device, None)),
@@ -209,7 +265,7 @@ fn open(
     let (device, recipient) = attached.ok_or((TOO_MANY, io::Error::from_raw_os_error(libc::ENOSPC)))?;
     let Opened { socket, fill, receive, transmit, completed } = opened;
     let is_copied = socket::is_copied(socket.as_fd());
-    let port = Arc::new(Port { socket, device, is_copied });
+    let port = Arc::new(Port { place, socket, device, is_copied, has_guests: shares });
     let receiver = Receiver::of_owner(queue, Arc::clone(&port), fill, receive);
     let transmitter = Transmitter { port, queue, transmit, completed, copied: 0, refused: 0 };
     Ok((receiver, transmitter, recipient))
@@ -223,7 +279,8 @@ pub(super) fn explain(wanted: &Wanted, step: &str, error: &io::Error) -> String 
     let text = text.split(';').next().unwrap_or_default();
     let what = match (step, error.raw_os_error()) {
         ("bind", Some(libc::EBUSY)) => {
-            "another socket has this queue; one FromXDP and one ToXDP of a configuration share it, at one worker"
+            "another socket has this queue; one FromXDP and one ToXDP of a configuration share it, at one worker, and a \
+             reload cannot change the worker"
         }
         ("bind", Some(libc::EINVAL)) => "the interface has no such QUEUE; `ethtool -l` shows how many it has",
         ("XDP_UMEM_REG", Some(libc::EINVAL)) => {
@@ -292,7 +349,8 @@ pub(super) fn open_queues(
             }
         }
     }
-    let elements = (0..cx.place().elements()).filter(|&id| cx.graph().service::<Offer>(id).is_some()).count();
+    let elements =
+        (0..cx.place().elements()).filter(|&id| cx.graph().service::<Receives>(id).is_some()).count();
     let share = share(cx.pool(), elements, receivers.len());
     let guests = if bell.is_some() { copies as u32 - 1 } else { 0 };
     let mut are_filled = true;

@@ -44,6 +44,7 @@ use std::sync::{Arc, Mutex};
 
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Hold, Target};
+use element::setup::Common;
 use element::{
     Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, StatePart, Timestamp,
     manual,
@@ -52,8 +53,10 @@ use libc::c_int;
 use packet::{BATCH_CAPACITY, SLOT_CAPACITY};
 
 use super::interface::Interface;
-use super::port::{Kicked, Transmitter, open_transmitter};
-use super::{Offer, Wanted, copy_of, read_wanted};
+use super::outlet::{OUTLETS, Outlet};
+use super::port::{Kicked, open_transmitter};
+use super::{Wanted, copy_of, read_wanted};
+use crate::handover::Claimant;
 use crate::interface::out_link::OutLink;
 use crate::interface::{Gone, Presence};
 
@@ -73,7 +76,10 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
     table: &HANDLERS,
-    state: &[StatePart::kept("counts", &["count", "drops", "pulls"])],
+    state: &[
+        StatePart::kept("counts", &["count", "drops", "pulls", "copied"]),
+        StatePart::kept("interface", &[]),
+    ],
     // No samples for the generic tests, because the element needs an interface. Tests between network
     // namespaces cover its behaviour.
     samples: &[],
@@ -96,7 +102,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         wanted,
         burst: (burst.max(1) as usize).min(BATCH_CAPACITY),
         pulls_input: false,
-        transmitter: None,
+        common: Arc::clone(&args.setup.common),
+        outlet: None,
         interface,
         senders,
         substitute: None,
@@ -128,7 +135,11 @@ struct ToXdp {
     wanted: Wanted,
     burst: usize,
     pulls_input: bool,
-    transmitter: Option<Transmitter>,
+    /// The objects that the elements of this configuration share.
+    common: Arc<Common>,
+    /// The queue by which this copy sends. A running element and the element that will replace it have the
+    /// same queue.
+    outlet: Option<Arc<Outlet>>,
     interface: Arc<Interface>,
     senders: Arc<Senders>,
     /// The worker to which this worker hands its packets, because this copy has no queue. `None` until that
@@ -149,9 +160,9 @@ struct ToXdp {
     pulls: u64,
     count: u64,
     drops: u64,
-    /// The counts `copied` and `tx_invalid` of sockets that have been closed. The handlers add the counts
-    /// of the open socket.
     copied: u64,
+    /// The count `tx_invalid` of sockets that have been closed. The handler adds the count of the open
+    /// socket.
     tx_invalid: u64,
 }
 
@@ -174,18 +185,18 @@ impl Senders {
 }
 
 impl ToXdp {
-    /// Returns a queue to send by: the sending half that a FromXDP of this worker offers, or a newly opened
-    /// one. Returns `None` if this copy gets no queue and other copies may have one. If no other copy has a
-    /// queue, the last copy to call this opens one or fails.
+    /// Returns a queue to send by: a queue that an element at this worker has open, or a newly opened one.
+    /// Returns `None` if this copy gets no queue and other copies may have one. If no other copy has a queue,
+    /// the last copy to call this opens one or fails.
     ///
     /// # Errors
-    /// If the kernel refuses to open the queue.
-    fn open(&self, cx: &mut Cx<'_>) -> Result<Option<Transmitter>, String> {
+    /// If the kernel refuses to open the queue, or the queue is open with other arguments.
+    fn open(&self, cx: &mut Cx<'_>) -> Result<Option<Arc<Outlet>>, String> {
         let (copy, copies) = copy_of(cx);
-        let mut found = self.take_offered(cx);
+        let mut found = self.claim(cx)?;
         let own = self.wanted.queue.unwrap_or(copy as u32);
         if found.is_none() && own as usize % copies == copy && !self.interface.receives(own) {
-            found = open_transmitter(cx, &self.wanted, own)?;
+            found = self.open_alone(cx, own)?;
         }
         let is_last = self.senders.with(|copies_of| {
             copies_of.ready += 1;
@@ -194,7 +205,7 @@ impl ToXdp {
         if found.is_none() && is_last {
             // No copy has a queue, so that other sockets must have all of them. The attempt to open one
             // makes the kernel return an error that says so.
-            found = open_transmitter(cx, &self.wanted, self.wanted.queue.unwrap_or(0))?;
+            found = self.open_alone(cx, self.wanted.queue.unwrap_or(0))?;
         }
         if found.is_some() {
             self.senders.with(|copies| copies.workers.push(cx.worker().0));
@@ -202,24 +213,43 @@ impl ToXdp {
         Ok(found)
     }
 
-    /// Takes the sending half of a queue of the interface that a FromXDP of this worker offers. Returns
-    /// `None` if there is none, or none of the queue in QUEUE.
-    fn take_offered(&self, cx: &Cx<'_>) -> Option<Transmitter> {
-        let offers: Vec<Arc<Offer>> =
-            (0..cx.place().elements()).filter_map(|id| cx.graph().service(id)).collect();
-        let is_wanted = |queue: u32| self.wanted.queue.is_none_or(|wanted| wanted == queue);
-        let here = |half: &&mut Option<Transmitter>| half.as_ref().is_some_and(|half| is_wanted(half.queue));
-        let of_device = offers.iter().filter(|offer| offer.device == self.wanted.device);
-        of_device
-            .filter_map(|offer| offer.with(|queues| queues.iter_mut().find(here).and_then(Option::take)))
-            .next()
+    /// Claims a queue of the interface that an element of this worker has open: a FromXDP of this graph, or
+    /// an element of the graph that this graph replaces. Returns `None` if there is no such queue, or none
+    /// with the number in QUEUE.
+    ///
+    /// # Errors
+    /// If the queue is open with another MODE or RING, which cannot be changed.
+    fn claim(&self, cx: &mut Cx<'_>) -> Result<Option<Arc<Outlet>>, String> {
+        let by = Claimant::new(cx, &self.common);
+        let is_wanted = |outlet: &Outlet| {
+            outlet.index == self.index && self.wanted.queue.is_none_or(|wanted| wanted == outlet.queue)
+        };
+        let found = OUTLETS.claim(&by, is_wanted);
+        if let Some(outlet) = found.as_ref().filter(|outlet| !outlet.fits(&self.wanted)) {
+            return Err(format!(
+                "{}: the running configuration sends by queue {} with another MODE or RING, which a reload cannot \
+                 change; stop the run and start it again",
+                self.wanted.device, outlet.queue
+            ));
+        }
+        Ok(found)
+    }
+
+    /// Opens a queue for sending only, and lists it for the element that may replace this one.
+    fn open_alone(&self, cx: &mut Cx<'_>, queue: u32) -> Result<Option<Arc<Outlet>>, String> {
+        let transmitter = open_transmitter(cx, &self.wanted, queue)?;
+        Ok(transmitter.map(|transmitter| {
+            let outlet = Outlet::new(self.index, transmitter, Some(&self.wanted));
+            OUTLETS.list(&Claimant::new(cx, &self.common), &outlet, true);
+            outlet
+        }))
     }
 
     /// Returns the worker to which this worker's packets are handed over. Returns `None` if this copy has a
     /// queue, if there are no other copies, or while the queue is closed because the interface was removed.
     fn substitute(&mut self, cx: &Cx<'_>) -> Option<usize> {
         let (copy, copies) = copy_of(cx);
-        if self.transmitter.is_some() || copies == 1 || self.is_closed {
+        if self.outlet.is_some() || copies == 1 || self.is_closed {
             return None;
         }
         if self.substitute.is_none() {
@@ -244,20 +274,22 @@ impl ToXdp {
     /// shorter than a link header or longer than the interface carries. Also drops packets for which there is
     /// no room or no slot. All packets are dropped while the interface is down or this copy has no queue.
     fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
+        let outlet = self.outlet.clone();
+        let mut half = outlet.as_ref().map(|outlet| outlet.half());
         for packet in batch.drain() {
             let fits = self.link.carries(cx.now(), packet.len());
-            let why = match (&mut self.transmitter, packet.len()) {
+            let why = match (&mut half, packet.len()) {
                 (Some(_), _) if self.link.is_down => DropReason::InterfaceDown,
                 (Some(_), _) if !fits => DropReason::TooLarge,
                 (Some(_), length) if length < HEADER => DropReason::TooShort,
-                (Some(transmitter), _) => match transmitter.put(cx.pool(), packet) {
+                (Some(half), _) => match half.put(cx.pool(), packet) {
                     Ok(()) => {
                         self.count += 1;
                         self.in_ring += 1;
                         continue;
                     }
                     Err(packet) => {
-                        let is_full = transmitter.room(1) == 0;
+                        let is_full = half.room(1) == 0;
                         self.fail(
                             cx,
                             packet,
@@ -270,6 +302,7 @@ impl ToXdp {
             };
             self.fail(cx, packet, why);
         }
+        self.copied += half.map_or(0, |mut half| std::mem::take(&mut half.copied));
         cx.recycle(batch);
     }
 
@@ -277,12 +310,15 @@ impl ToXdp {
     /// counts sent and lost packets. Returns false if the kernel takes nothing more at the moment; then the
     /// timer `KICK` is set.
     fn kick(&mut self, cx: &mut Cx<'_>) -> bool {
-        let Some(transmitter) = &mut self.transmitter else { return true };
-        let kicked = transmitter.kick();
-        transmitter.reap(cx.pool());
-        let left = transmitter.pending().min(self.in_ring);
+        let Some(outlet) = &self.outlet else { return true };
+        let mut half = outlet.half();
+        let kicked = half.kick();
+        half.reap(cx.pool());
+        // Packets of the element that this element replaces may be ahead in the ring.
+        let left = half.pending().min(self.in_ring);
         let taken = self.in_ring - left;
-        let refused = std::mem::take(&mut transmitter.refused).min(taken);
+        let refused = std::mem::take(&mut half.refused).min(taken);
+        drop(half);
         self.in_ring = left;
         self.lose(cx, refused);
         cx.accounts().count_sent(taken - refused);
@@ -365,17 +401,19 @@ impl ToXdp {
             self.index = index;
             let own = self.wanted.queue.unwrap_or(copy as u32);
             let is_own = own as usize % copies == copy && !self.interface.receives(own);
-            self.transmitter = match self.take_offered(cx) {
-                None if is_own => open_transmitter(cx, &self.wanted, own).unwrap_or_else(|error| {
-                    self.link.say(cx, format_args!("cannot be opened again: {error}"));
-                    None
-                }),
-                offered => offered,
-            };
+            let opened = self.claim(cx).and_then(|found| match found {
+                None if is_own => self.open_alone(cx, own),
+                found => Ok(found),
+            });
+            self.outlet = opened.unwrap_or_else(|error| {
+                self.link.say(cx, format_args!("cannot be opened again: {error}"));
+                None
+            });
         }
-        if self.transmitter.is_none() {
+        if self.outlet.is_none() {
             return self.look_soon(cx);
         }
+        self.begin();
         self.is_closed = false;
         self.link.look(cx.now());
         self.link.recover(cx);
@@ -384,13 +422,17 @@ impl ToXdp {
         }
     }
 
+    fn begin(&self) {
+        self.outlet.iter().for_each(|outlet| outlet.begin());
+    }
+
     fn close_queue(&mut self, cx: &mut Cx<'_>) {
         let left = std::mem::take(&mut self.in_ring);
         self.lose(cx, left);
-        if let Some(transmitter) = self.transmitter.take() {
-            self.copied += transmitter.copied;
-            self.tx_invalid += transmitter.statistics().map_or(0, |statistics| statistics.tx_invalid_descs);
-            transmitter.close(cx.pool());
+        if let Some(outlet) = self.outlet.take() {
+            self.tx_invalid += outlet.half().statistics().map_or(0, |statistics| statistics.tx_invalid_descs);
+            outlet.end();
+            Outlet::release(outlet, cx.pool());
         }
     }
 }
@@ -405,7 +447,8 @@ impl Element for ToXdp {
         match self.link.find_first(cx, NEWS)? {
             Some(index) => {
                 self.index = index;
-                self.transmitter = self.open(cx)?;
+                self.outlet = self.open(cx)?;
+                self.begin();
             }
             None => {
                 self.is_closed = true;
@@ -425,8 +468,8 @@ impl Element for ToXdp {
             cx.hand_over(worker, 0, batch);
             return None;
         }
-        if let Some(transmitter) = &mut self.transmitter {
-            transmitter.reap(cx.pool());
+        if let Some(outlet) = &self.outlet {
+            outlet.half().reap(cx.pool());
         }
         self.add(cx, batch);
         self.kick(cx);
@@ -434,10 +477,11 @@ impl Element for ToXdp {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        let room = match &mut self.transmitter {
-            Some(transmitter) => {
-                transmitter.reap(cx.pool());
-                transmitter.room(self.burst).min(self.burst)
+        let room = match &self.outlet {
+            Some(outlet) => {
+                let mut half = outlet.half();
+                half.reap(cx.pool());
+                half.room(self.burst).min(self.burst)
             }
             None => self.burst,
         };
@@ -475,7 +519,7 @@ impl Element for ToXdp {
         if !self.link.hears_news() {
             return;
         }
-        self.is_lost |= self.transmitter.as_ref().is_some_and(Transmitter::is_unbound);
+        self.is_lost |= self.outlet.as_ref().is_some_and(|outlet| outlet.half().is_unbound());
         if self.is_closed || self.is_lost {
             self.look(cx);
         }
@@ -483,9 +527,14 @@ impl Element for ToXdp {
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.kick(cx);
+        let left = std::mem::take(&mut self.in_ring);
+        if self.outlet.as_ref().is_some_and(|outlet| outlet.is_shared()) {
+            // The successor of this element makes the kernel send the packets in the ring.
+            cx.accounts().count_sent(left);
+            return;
+        }
         // The socket is closed next, so packets that the kernel has not taken by now cannot be sent and
         // count as dropped.
-        let left = std::mem::take(&mut self.in_ring);
         self.lose(cx, left);
     }
 
@@ -501,16 +550,16 @@ impl Element for ToXdp {
         self.link.end(cx)
     }
 
-    element::keeps!(count, drops, pulls);
+    element::keeps!(count, drops, pulls, copied);
 }
 
 const HANDLERS: &[Handler<ToXdp>] = &[
     Handler::count("count", |e| e.count),
     Handler::count("drops", |e| e.drops),
-    Handler::count("copied", |e| e.copied + e.transmitter.as_ref().map_or(0, |half| half.copied)),
+    Handler::count("copied", |e| e.copied),
     Handler::count("pulls", |e| e.pulls),
     Handler::count("tx_invalid", |e| {
-        let statistics = e.transmitter.as_ref().and_then(Transmitter::statistics);
+        let statistics = e.outlet.as_ref().and_then(|outlet| outlet.half().statistics());
         e.tx_invalid + statistics.map_or(0, |statistics| statistics.tx_invalid_descs)
     }),
 ];

@@ -198,9 +198,11 @@ pub trait Host {
     fn worker(&self) -> (usize, usize);
     /// Returns the number of workers that have a working copy of an element: one or all.
     fn copies(&self, element: ElementId) -> usize;
-    /// Returns the arguments of the running element that `element` will replace, which has the same name and
-    /// class. `None` if it replaces no element.
-    fn predecessor(&self, element: ElementId) -> Option<&[String]>;
+    /// Returns the arguments, as one text, of the running element that `element` will replace, which has the
+    /// same name and class. `None` if it replaces no element.
+    fn predecessor(&self, element: ElementId) -> Option<&str>;
+    /// True if the graph replaces or has replaced another one.
+    fn is_of_reload(&self) -> bool;
     /// Returns the key of the hash that determines to which worker a packet belongs.
     fn steering_key(&self) -> rss::ToeplitzKey;
     /// Returns the worker to which a frame with a link header of type `link` belongs.

@@ -226,7 +226,7 @@ impl WorkerHost<'_> {
                 && let Some(wanted) = self.reload_request(request.element, name, value, rights)
             {
                 if let Some((Caller::Worker(request), error)) =
-                    self.begin_reload_for(Caller::Worker(request), wanted)
+                    self.begin_reload_for(core, Caller::Worker(request), wanted)
                 {
                     request.answer(Err(error));
                 }

@@ -2,7 +2,7 @@
 //! and decides if they change over.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::generation::Generation;
 use crate::host::WorkerHost;
 use crate::options::{RebuildRequest, Rebuilt, Tell};
 use crate::problem::Problem;
-use crate::team::Request;
+use crate::team::{Request, Team};
 use crate::worker::Worker;
 
 /// The stages of a reload at the worker that leads it.
@@ -25,9 +25,18 @@ pub(crate) enum Lead {
     /// A graph is being initialised, or the stage is being changed.
     Busy,
     /// A thread builds the new graph.
-    Building(Receiver<Result<Rebuilt, String>>),
+    Building(Receiver<Result<Built, String>>),
     /// The workers initialise their copies, one after the other.
     Initialising(Box<Initialising>),
+}
+
+/// The new graph as a thread has built it.
+#[allow(clippy::vec_box, reason = "copies change places, and a box is one word to move")]
+pub(crate) struct Built {
+    /// The copies of the workers, by worker, connected by rings.
+    copies: Vec<Box<Generation>>,
+    tell: Tell,
+    ended: Sender<Box<Generation>>,
 }
 
 /// The state of a reload while the workers initialise their copies.
@@ -57,7 +66,26 @@ const UNDER_WAY: &str = "another configuration is being installed already";
 /// The time to sleep before a caller who waits looks for the result of a reload again.
 const LOOK: Duration = Duration::from_micros(200);
 
+/// Drops the generations that come, until no worker takes part in the reload any more. The thread sleeps
+/// between two looks, because a worker that wakes a thread stands still for about 20 microseconds.
+fn drop_all(ended: &Receiver<Box<Generation>>) {
+    const LOOK: Duration = Duration::from_millis(2);
+    loop {
+        match ended.try_recv() {
+            Ok(generation) => drop(generation),
+            Err(TryRecvError::Empty) => thread::sleep(LOOK),
+            Err(TryRecvError::Disconnected) => return,
+        }
+    }
+}
+
 impl Lead {
+    /// True if the first worker can take a step at once, without an answer of another worker or of the thread
+    /// that builds the graph.
+    pub(super) fn can_go_on(&self) -> bool {
+        matches!(self, Lead::Initialising(all) if all.asked.is_none())
+    }
+
     /// True while a reload needs steps of the first worker.
     pub(super) fn is_at_work(&self) -> bool {
         !matches!(self, Lead::Idle | Lead::Busy)
@@ -72,7 +100,7 @@ impl WorkerHost<'_> {
     /// The old graph then continues to run.
     pub(crate) fn reload(&mut self, core: &mut Core, request: RebuildRequest) -> Result<(), String> {
         self.check_end()?;
-        self.begin_reload(request)?;
+        self.begin_reload(core, request)?;
         loop {
             if let Some(result) = self.continue_reload(core) {
                 return result;
@@ -87,6 +115,7 @@ impl WorkerHost<'_> {
     /// cannot be replaced now.
     pub(crate) fn begin_reload_for(
         &mut self,
+        core: &Core,
         caller: Caller,
         request: RebuildRequest,
     ) -> Option<(Caller, String)> {
@@ -95,7 +124,7 @@ impl WorkerHost<'_> {
             Caller::Worker(_) => self.check_end(),
             Caller::Element(..) | Caller::Signal => Ok(()),
         };
-        match may_begin.and_then(|()| self.begin_reload(request)) {
+        match may_begin.and_then(|()| self.begin_reload(core, request)) {
             Ok(()) => {
                 self.reloads.caller = Some(caller);
                 None
@@ -120,16 +149,21 @@ impl WorkerHost<'_> {
     }
 
     /// Begins a reload: starts the thread that builds the new graph.
-    fn begin_reload(&mut self, request: RebuildRequest) -> Result<(), String> {
+    fn begin_reload(&mut self, core: &Core, request: RebuildRequest) -> Result<(), String> {
         let (Lead::Idle, Some(rebuild)) = (&self.reloads.lead, self.reloads.rebuild.clone()) else {
             return Err(UNDER_WAY.into());
         };
         let (give, take) = mpsc::sync_channel(1);
-        let bells = self.team.as_ref().map(|team| Arc::clone(&team.bells));
+        let (team, seed) = (self.team.clone(), core.hash_seed);
         let build = move || {
+            let (ended, to_drop) = mpsc::channel();
+            let built = rebuild(&request).map(|rebuilt| Built::new(rebuilt, team.as_deref(), seed, ended));
             // An error means that the run has ended.
-            let _ = give.send(rebuild(&request));
-            bells.iter().for_each(|bells| bells[0].ring());
+            let _ = give.send(built);
+            if let Some(team) = team {
+                team.bells[0].ring();
+            }
+            drop_all(&to_drop);
         };
         let thread = thread::Builder::new().name("reload".into()).spawn(build);
         thread.map_err(|error| format!("no thread to build the configuration: {error}"))?;
@@ -147,8 +181,11 @@ impl WorkerHost<'_> {
         match std::mem::replace(&mut self.reloads.lead, Lead::Busy) {
             Lead::Building(take) => {
                 let error = match take.try_recv() {
-                    Ok(Ok(rebuilt)) => match self.connect(core, rebuilt) {
-                        Ok(initialising) => return self.initialise_copies(core, initialising),
+                    Ok(Ok(built)) => match self.announce(built) {
+                        Ok(initialising) => {
+                            self.reloads.lead = Lead::Initialising(initialising);
+                            return None;
+                        }
                         Err(error) => error,
                     },
                     Ok(Err(error)) => error,
@@ -169,26 +206,20 @@ impl WorkerHost<'_> {
         }
     }
 
-    /// Makes a generation of the new graph for each worker, and connects them by rings.
+    /// Makes the next generation of the new graph, and announces it to the workers.
     ///
     /// # Errors
     /// If an element would move to another worker although workers take turns.
-    fn connect(&mut self, core: &Core, rebuilt: Rebuilt) -> Result<Box<Initialising>, String> {
-        let Rebuilt { plan, copies, text, tell } = rebuilt;
+    fn announce(&mut self, built: Built) -> Result<Box<Initialising>, String> {
+        let Built { mut copies, tell, ended } = built;
         let number = self.graph.generation + 1;
-        let generation =
-            |configured| Box::new(Generation::new(number, Arc::clone(&plan), configured, text.clone()));
-        let mut copies: Vec<_> = copies.into_iter().map(generation).collect();
-        if let (Some(team), Some(first)) = (self.team, copies.first()) {
-            let sides = team.connect(&first.graph, core.hash_seed);
-            copies.iter_mut().zip(sides).for_each(|(copy, side)| copy.exchange = Some(side));
-        }
+        copies.iter_mut().for_each(|copy| copy.graph.generation = number);
         let moved = copies.first().and_then(|copy| moved(self.graph, &copy.graph));
         if let (Some(id), Some(_)) = (moved, self.team.as_ref().filter(|team| team.in_turn)) {
             let name = self.graph.plan.declaration(id);
             return Err(format!("{name}: an element cannot move to another worker under the trace clock"));
         }
-        let reload = Arc::new(Reload::new(number, copies.len(), moved.is_some()));
+        let reload = Arc::new(Reload::new(number, copies.len(), moved.is_some(), ended));
         self.team.iter().for_each(|team| team.set_reload(Some(Arc::clone(&reload))));
         Ok(Box::new(Initialising { reload, copies, asked: None, tell }))
     }
@@ -215,7 +246,7 @@ impl WorkerHost<'_> {
                 }
                 (None, Some(copy)) if all.copies.len() == self.graph.worker() => {
                     self.reloads.reload = Some(Arc::clone(&all.reload));
-                    self.initialise_copy(core, copy)
+                    self.initialise_copy(core, &all.reload, copy)
                 }
                 (None, Some(copy)) => {
                     let worker = all.copies.len();
@@ -269,6 +300,21 @@ impl WorkerHost<'_> {
     }
 }
 
+impl Built {
+    /// Makes a generation of a new graph for each worker, and connects them by rings. `seed` is the seed of
+    /// the workers' hashes.
+    fn new(rebuilt: Rebuilt, team: Option<&Team>, seed: u64, ended: Sender<Box<Generation>>) -> Built {
+        let Rebuilt { plan, copies, text, tell } = rebuilt;
+        let generation = |configured| Box::new(Generation::new(Arc::clone(&plan), configured, text.clone()));
+        let mut copies: Vec<_> = copies.into_iter().map(generation).collect();
+        if let (Some(team), Some(first)) = (team, copies.first()) {
+            let sides = team.connect(&first.graph, seed);
+            copies.iter_mut().zip(sides).for_each(|(copy, side)| copy.exchange = Some(side));
+        }
+        Built { copies, tell, ended }
+    }
+}
+
 impl Worker {
     /// Takes the next steps of a reload that this worker leads, and gives the result to the caller.
     #[cold]
@@ -288,8 +334,8 @@ impl Worker {
     /// Begins to read the file of the running configuration again. The result is written as a message.
     pub(crate) fn reload_for_signal(&mut self) {
         let request = RebuildRequest { value: None, origin: CallOrigin::Configuration };
-        let (_, mut host) = self.host();
-        if let Some((_, error)) = host.begin_reload_for(Caller::Signal, request) {
+        let (core, mut host) = self.host();
+        if let Some((_, error)) = host.begin_reload_for(core, Caller::Signal, request) {
             self.tell_result(&Err(error));
         }
     }

@@ -33,6 +33,7 @@ mod retire;
 mod switch;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use element::ElementId;
@@ -80,6 +81,9 @@ pub(crate) struct Reload {
     gathered: Quiet,
     /// The notes of the workers that have no packet of the old generation left.
     quiet: Quiet,
+    /// The way to the thread that has built the new graph. It also drops generations that have ended, which
+    /// may have large tables, so that no packet waits for it.
+    ended: Sender<Box<Generation>>,
 }
 
 /// The part of a reload that one worker reads and writes with the first worker.
@@ -115,15 +119,22 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Reload {
-    fn new(number: u64, workers: usize, moves: bool) -> Reload {
+    fn new(number: u64, workers: usize, moves: bool, ended: Sender<Box<Generation>>) -> Reload {
         Reload {
             number,
             moves,
+            ended,
             seats: (0..workers).map(|_| Seat::default()).collect(),
             decision: AtomicU8::new(Decision::Open as u8),
             gathered: Quiet::new(workers),
             quiet: Quiet::new(workers),
         }
+    }
+
+    /// Drops a generation that has ended.
+    fn dispose(&self, generation: Box<Generation>) {
+        // If the thread has failed, the generation is dropped here.
+        let _ = self.ended.send(generation);
     }
 
     fn decision(&self) -> Decision {
@@ -171,6 +182,12 @@ impl Reloads {
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         self.next.is_some() && self.reload.as_ref().is_some_and(|reload| reload.decision() == Decision::Go)
+    }
+
+    /// True if this worker can take its next step of a reload at once, so that it must not sleep.
+    #[inline]
+    pub(crate) fn can_go_on(&self) -> bool {
+        self.is_ready() || self.lead.can_go_on()
     }
 
     /// True while the first worker has steps to take for a reload that it leads.

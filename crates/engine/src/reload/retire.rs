@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
 
 use element::{ElementId, OutputStream};
 
 use super::Reload;
-use crate::clock::ClockKind;
 use crate::generation::Generation;
 use crate::graph_copy::{GraphCopy, Target};
 use crate::worker::Worker;
@@ -101,7 +99,7 @@ impl Worker {
             exchange.open(&left, ends);
         }
         match ends {
-            true => self.dispose(generation),
+            true => retiring.reload.dispose(generation),
             false => {
                 retiring.generation = Some(generation);
                 self.retiring = Some(retiring);
@@ -132,15 +130,6 @@ impl Worker {
             let way = self.graph.placement.way_into(to.element as usize);
             self.send_to_copies(Target { way, ..to }, batch, false);
             self.settle();
-        }
-    }
-
-    /// Frees the old generation, which may have large tables: if time is real, on a thread of its own, so
-    /// that no packet waits for it.
-    fn dispose(&self, generation: Box<Generation>) {
-        if self.options.clock == ClockKind::Real {
-            // If no thread can be started, the closure is dropped here, and the generation with it.
-            let _ = thread::Builder::new().name("dispose".into()).spawn(move || drop(generation));
         }
     }
 }

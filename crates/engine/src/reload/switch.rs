@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use element::args::unquote;
 use element::context::{Counters, Emitted};
 use element::{Core, DropReason, ElementId, OutputStream};
 
 use super::{Decision, Reload, Reloads, Retiring, Seat, locked};
+use crate::control::Predecessors;
 use crate::exchange::Exchange;
 use crate::generation::Generation;
 use crate::graph_copy::GraphCopy;
@@ -49,7 +49,7 @@ impl WorkerHost<'_> {
         self.reloads.reload = Some(Arc::clone(&reload));
         let copy = locked(&reload.seats[me].copy).take();
         if let Some(copy) = copy {
-            let result = self.initialise_copy(core, copy);
+            let result = self.initialise_copy(core, &reload, copy);
             *locked(&reload.seats[me].result) = Some(result);
             team.bells[0].ring();
         }
@@ -66,31 +66,36 @@ impl WorkerHost<'_> {
     pub(super) fn initialise_copy(
         &mut self,
         core: &mut Core,
+        reload: &Reload,
         mut copy: Box<Generation>,
     ) -> Result<(), Box<Problem>> {
         // Calls during initialisation have the rights of the new configuration, not the rights of the caller
         // that asked for the reload.
         let rights = std::mem::take(&mut core.rights);
-        let arguments =
-            |id| lang::args::split(self.graph.config(id)).iter().map(|arg| unquote(&arg.text)).collect();
         let heirs = heirs(&self.graph.plan, &copy.graph.plan).into_iter().enumerate();
-        let pairs = heirs.filter_map(|(id, heir)| Some((heir?, id)));
-        copy.control.predecessors = pairs.map(|(heir, id)| (heir, arguments(id))).collect();
+        copy.control.predecessors = Some(Predecessors {
+            plan: Arc::clone(&self.graph.plan),
+            configs: self.graph.changed_configs().clone(),
+            replaced: heirs.filter_map(|(id, heir)| Some((heir?, id))).collect(),
+        });
         let result = copy.in_use(core, self.control, self.reloads, |core, host| {
             initialise(core, host).inspect_err(|_| abandon(core, host))
         });
         core.rights = rights;
-        if result.is_ok() {
-            self.reloads.next = Some(copy);
+        copy.control.predecessors = None;
+        match result {
+            Ok(()) => self.reloads.next = Some(copy),
+            Err(_) => reload.dispose(copy),
         }
         result
     }
 
     /// Closes this worker's copy of the new graph, which never runs.
     pub(super) fn give_up_reload(&mut self, core: &mut Core) {
-        self.reloads.reload = None;
-        if let Some(mut never) = self.reloads.next.take() {
+        let (reload, never) = (self.reloads.reload.take(), self.reloads.next.take());
+        if let (Some(reload), Some(mut never)) = (reload, never) {
             never.in_use(core, self.control, &Reloads::busy(self.reloads), abandon);
+            reload.dispose(never);
         }
     }
 }
@@ -167,6 +172,7 @@ impl Worker {
         self.reloads.heirs = heirs;
         saved.into_iter().for_each(|saved| self.put_state(saved));
         self.put_sent_states(&old.reload);
+        next.garbage.append(&mut self.core.garbage);
         self.settle();
         self.retiring = Some(old.keep(next));
         self.serve_retiring();

@@ -210,6 +210,54 @@ fn mappings_of_a_translator_live_on() {
     );
 }
 
+/// With END_STALE, a mapping that the new pattern could not have made ends, and its next packet opens another
+/// one. Otherwise the mapping stays.
+#[test]
+fn mappings_that_the_new_pattern_could_not_have_made_stay_or_end() {
+    let source = |packets: u32| {
+        let addresses = "2:0:0:0:0:1, 10.0.0.1, 1000, 2:0:0:0:0:2, 10.9.9.9, 53";
+        format!("FastUDPSource(0, {packets}, 60, {addresses}) -> MarkIPHeader(14)")
+    };
+    for (more, address) in [("", "192.0.2.1"), (", END_STALE true", "192.0.2.9")] {
+        let rewriter = |address: &str| {
+            format!("rw :: IPRewriter(pattern {address} 2000-3000# - - 0 0{more}) -> c :: Counter -> Discard")
+        };
+        let (values, _) = run(
+            &format!("{} -> {}; Script(wait 1s, write hotconfig SECOND)", source(3), rewriter("192.0.2.1")),
+            &format!("{} -> {}; Script(wait 1s, stop)", source(2), rewriter("192.0.2.9")),
+            &["c.count", "rw.table_size", "rw.udp_table"],
+        );
+        assert_eq!([&values[0][..], &values[1][..]], ["5", "1"]);
+        assert!(values[2].contains(&format!("=> ({address}, 2000,")), "{}", values[2]);
+    }
+}
+
+/// A session that the new rules deny ends with its next packet. A session that both the old and the new rules
+/// allow goes on with its mapping.
+#[test]
+fn new_rules_apply_to_old_sessions() {
+    let graph = |packets: u32, rules: &str, end: &str| {
+        let source = |port: u16| {
+            format!(
+                "FastUDPSource(0, {packets}, 60, 2:0:0:0:0:1, 10.0.0.1, {port}, 2:0:0:0:0:2, 10.9.9.9, 53) -> in;"
+            )
+        };
+        format!(
+            "in :: MarkIPHeader(14) -> fw :: IPFilter({rules}) -> rw :: IPRewriter(pattern 192.0.2.1 2000-3000# - - 0 0)
+             -> k :: IPClassifier(src port 2000, src port 2001); k[0] -> a :: Counter -> Discard;
+             k[1] -> b :: Counter -> Discard; {} {} Script(wait 1s, {end})",
+            source(1000),
+            source(1001)
+        )
+    };
+    let (values, _) = run(
+        &graph(3, "allow all", "write hotconfig SECOND"),
+        &graph(2, "deny src port 1000, allow all", "stop"),
+        &["a.count", "b.count", "rw.table_size"],
+    );
+    assert_eq!(values, ["3", "5", "2"]);
+}
+
 /// A pattern that an operator has removed stays removed in the second graph. A pattern that only the second
 /// graph has is active.
 #[test]

@@ -509,7 +509,8 @@ fn ids_of_a_following_table_differ_from_those_before() {
     let hasher = KeyHasher::new(3);
     let keys: Vec<_> = (0..50).map(|n| AddressKey::new(Ipv4Addr::from_bits(n).into(), 0)).collect();
     let mut seen = HashSet::new();
-    let mut table = FlowTable::new(64).unwrap().with_generations_from(7);
+    let mut table = FlowTable::new(64).unwrap();
+    table.set_first_generation(7);
     for round in 0..4 {
         for key in &keys {
             let id = table.insert(key, hasher.hash(key), Timestamp::ZERO).unwrap().id();
@@ -518,7 +519,9 @@ fn ids_of_a_following_table_differ_from_those_before() {
                 table.remove(id);
             }
         }
-        table = FlowTable::new(64).unwrap().with_generations_from(table.next_generation());
+        let next = table.next_generation();
+        table = FlowTable::new(64).unwrap();
+        table.set_first_generation(next);
     }
 }
 

@@ -714,7 +714,8 @@ impl Element for AggregateIpFlows {
         // Numbers stay different from earlier numbers in any case.
         (self.next, (self.second, self.reap_at, self.warned)) = (kept.next, kept.times);
         if kept.settings == settings {
-            (self.table, self.hasher, self.flows) = (kept.table, kept.hasher, kept.flows);
+            cx.dispose(std::mem::replace(&mut self.table, kept.table));
+            (self.hasher, self.flows) = (kept.hasher, kept.flows);
             (self.waiting, self.info) = (kept.waiting, kept.info);
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! The common part of load balancers: the servers, the choice of a server for a new flow, and the table of
 //! connections. The table keeps later packets of a flow at the flow's server.
 
+mod handover;
 mod save;
 
 use std::any::Any;
@@ -12,16 +13,18 @@ use element::effects::{Depends, Effects, Field, State, StateAccess};
 use element::{
     Base, Batch, Cx, Damaged, Element, Handler, Invalid, Loaded, Packet, SavedState, StateWriter, Timestamp,
 };
-use flow::{FiveTupleKey, FlowId, Inserted};
+use flow::{FiveTupleKey, FlowId};
 use packet::{Annotations, BATCH_CAPACITY};
 use wire::{FiveTuple, ipv6, tcp::flags};
 
 use super::choice::{self, Choice, Load, Rule};
 use super::elsewhere::{Board, CLOSING, ForeignFlows};
 use super::headers::tcp_flags;
+use super::slots::Slots;
 use crate::aggregate::AGGREGATE;
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::memory::{refusal, reserved};
+use handover::Kept;
 
 pub(super) use save::FORM;
 
@@ -95,7 +98,8 @@ impl<D: Delivery> Element for Balancing<D> {
         let packets = batch.len();
         self.delivery.hear(&mut self.balancer);
         if let Some(board) = &self.balancer.board {
-            self.balancer.elsewhere.handle(cx, board, port, &mut batch);
+            let is_slot = |slot| self.balancer.slots.server(slot).is_some();
+            self.balancer.elsewhere.handle(cx, board, is_slot, port, &mut batch);
         }
         let rest = self.delivery.push(cx, &mut self.balancer, batch);
         self.balancer.expire(cx.now(), packets);
@@ -104,11 +108,14 @@ impl<D: Delivery> Element for Balancing<D> {
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         self.delivery.hear(&mut self.balancer);
-        Some(self.balancer.take_state())
+        self.balancer.take_state().map(|kept| Box::new(kept) as Box<dyn Any + Send>)
     }
 
-    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        self.balancer.put_state(state)
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        let kept: Kept<D::Place> = *state.downcast().map_err(|_| "not the state of such a load balancer")?;
+        let rest = self.balancer.put_state(kept);
+        cx.dispose(rest);
+        Ok(())
     }
 
     fn save_state(&mut self, _cx: &mut Cx<'_>, from: u64, out: &mut StateWriter) -> Option<u64> {
@@ -133,7 +140,9 @@ impl<D: Delivery> Balancing<D> {
             .and_set(|e, _, loads| e.balancer.tell(loads)),
         Handler::<Self>::read("servers", |e, cx, _| Ok(e.current(cx).list())).tabled(),
         Handler::<Self>::read("connections", |e, cx, _| {
-            Ok(e.current(cx).flows.table.stats().entries.to_string())
+            // Connections to servers that a reload has removed may still be in the table.
+            let servers = e.current(cx).servers.iter();
+            Ok(servers.map(|server| server.load.connections).sum::<u64>().to_string())
         })
         .summed(),
         Handler::count("overflows", |e| e.balancer.overflows),
@@ -141,7 +150,7 @@ impl<D: Delivery> Balancing<D> {
         Handler::set("remove_server", |e, cx, server| e.set_active(cx, server, false).map(drop)),
         Handler::set("fail_server", |e, cx, server| {
             let number = e.set_active(cx, server, false)?;
-            e.balancer.forget_where(|connection| usize::from(connection.server) == number);
+            e.balancer.forget_connections_to(number as u16);
             Ok(())
         }),
     ];
@@ -176,16 +185,16 @@ struct Server<P> {
     load: Load,
 }
 
-/// The state of a connection: its server and phase. `id` is that of the flow in the table; `None` if this
-/// place is free.
+/// The state of a connection: the slot of its server, and its phase. `id` is that of the flow in the table;
+/// `None` if this place is free.
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     id: Option<FlowId>,
-    server: u16,
+    slot: u16,
     phase: Phase,
 }
 
-const NO_CONNECTION: Connection = Connection { id: None, server: 0, phase: Phase::Open };
+const NO_CONNECTION: Connection = Connection { id: None, slot: 0, phase: Phase::Open };
 
 /// The phase of a TCP connection, as far as the balancer knows it; other flows are always open. Packets
 /// from servers do not pass the balancer, so it may not be notified of their FIN and RST.
@@ -274,8 +283,12 @@ impl Settings {
 pub(super) struct Balancer<P> {
     settings: Settings,
     servers: Vec<Server<P>>,
+    slots: Slots,
     choice: Choice,
     flows: Flows,
+    /// An empty table in place of `flows` once another balancer continues with the connections. It is made in
+    /// advance, because no packet should wait until memory is mapped.
+    spare: Option<Flows>,
     /// The connections, at the index of their flow's id.
     connections: Vec<Connection>,
     /// The number of packets that would have opened a connection for which the table had no room.
@@ -336,10 +349,12 @@ impl<P: Place> Balancer<P> {
         let at_first = if settings.active == 0 { places.len() } else { settings.active };
         let server = |(number, place)| Server { place, is_active: number < at_first, load: Load::default() };
         let mut balancer = Balancer {
+            slots: Slots::new(places.len() as u16),
             settings,
             servers: places.into_iter().enumerate().map(server).collect(),
             choice: Choice::new(settings.rule),
             flows,
+            spare: Flows::new(1).ok(),
             connections,
             overflows: 0,
             full: None,
@@ -425,10 +440,11 @@ impl<P: Place> Balancer<P> {
     pub(super) fn server(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<u16> {
         let known = self.flows.known(place)?;
         let server = match self.is_error(place) {
-            _ if let Some(server) = self.elsewhere.server(place) => server,
+            _ if let Some(slot) = self.elsewhere.slot(place) => self.slots.server(slot)?,
             // An ICMP error neither opens a connection nor restarts the time-out of its flow's connection.
-            true => match self.current(&known) {
-                Some((_, connection)) => connection.server,
+            true => match self.current(&known).and_then(|(_, connection)| self.slots.server(connection.slot))
+            {
+                Some(server) => server,
                 None => self.pick(&known.key, packet, false, now)?,
             },
             false => {
@@ -456,14 +472,15 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Returns the server of a packet's connection, updates its phase, and restarts its time-out. Removes
-    /// the connection and returns `None` if it has expired, or if the packet is a SYN that opens a new
-    /// connection after a close.
+    /// the connection and returns `None` if it has expired, if its server is not in the list any more, or if
+    /// the packet is a SYN that opens a new connection after a close.
     #[inline]
     fn find(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
         let (id, connection) = self.current(known)?;
         let is_late = self.is_late(&known.key, id, connection, now)?;
         let is_fresh = seen & (flags::SYN | flags::ACK) == flags::SYN;
-        if is_late || (connection.phase != Phase::Open && is_fresh) {
+        let server = self.slots.server(connection.slot);
+        if is_late || server.is_none() || (connection.phase != Phase::Open && is_fresh) {
             self.end(id);
             return None;
         }
@@ -471,11 +488,11 @@ impl<P: Place> Balancer<P> {
         if phase != connection.phase {
             self.connections.get_mut(id.index() as usize)?.phase = phase;
             if let Some(board) = &mut self.board {
-                board.change(&known.key, &shown(connection.server, phase));
+                board.change(&known.key, &shown(connection.slot, phase));
             }
         }
         self.flows.table.touch(id, self.seen(phase, now));
-        Some(connection.server)
+        server
     }
 
     /// Updates the phase of a connection that a server has closed at the time `at`. `seen` are TCP flags
@@ -486,7 +503,7 @@ impl<P: Place> Balancer<P> {
         let hash = self.flows.hash(key);
         let Some(id) = self.flows.table.lookup(key, hash) else { return };
         let Some(&connection) = self.connections.get(id.index() as usize) else { return };
-        if self.place(connection.server) != Some(server)
+        if self.slots.server(connection.slot).and_then(|number| self.place(number)) != Some(server)
             || self.is_late(key, id, connection, at).is_none_or(|is_late| is_late)
         {
             return;
@@ -494,7 +511,7 @@ impl<P: Place> Balancer<P> {
         let phase = connection.phase.after_server(seen);
         self.connections[id.index() as usize].phase = phase;
         if let Some(board) = &mut self.board {
-            board.change(key, &shown(connection.server, phase));
+            board.change(key, &shown(connection.slot, phase));
         }
         self.flows.table.touch(id, self.seen(phase, at));
     }
@@ -554,10 +571,11 @@ impl<P: Place> Balancer<P> {
         // after that, a flow that seems new may be such a flow. The hash then gives it the same server.
         let was_full = self.full.is_some_and(|full| now - full < self.settings.timeout);
         let server = self.pick(&known.key, packet, !was_full, now)?;
-        if let Ok(Inserted::New(id) | Inserted::Present(id)) = inserted {
-            self.remember(Connection { id: Some(id), server, phase }, id);
+        if let (Ok(inserted), Some(slot)) = (inserted, self.slots.slot(server)) {
+            let id = inserted.id();
+            self.remember(Connection { id: Some(id), slot, phase }, id);
             if let Some(board) = &mut self.board {
-                board.show(&known.key, &shown(server, phase), now);
+                board.show(&known.key, &shown(slot, phase), now);
             }
         }
         Some(server)
@@ -571,7 +589,8 @@ impl<P: Place> Balancer<P> {
             self.connections.resize(place + 1, NO_CONNECTION);
         }
         self.connections[place] = connection;
-        if let Some(server) = self.servers.get_mut(usize::from(connection.server)) {
+        let server = self.slots.server(connection.slot);
+        if let Some(server) = server.and_then(|number| self.servers.get_mut(usize::from(number))) {
             server.load.connections += 1;
         }
     }
@@ -582,7 +601,7 @@ impl<P: Place> Balancer<P> {
         if let (Some(board), Some(key)) = (&mut self.board, key) {
             board.hide(&key);
         }
-        forget(&mut self.connections, &mut self.servers, id);
+        forget(&mut self.connections, &mut self.servers, &self.slots, id);
     }
 
     /// Removes expired connections. Examines at most `at_most` connections.
@@ -595,7 +614,7 @@ impl<P: Place> Balancer<P> {
     /// Removes expired connections, examining at most `at_most`. `pace` is the shortest time-out: a search
     /// through the table begins no sooner than a fraction of `pace` after the previous search began.
     fn expire_paced(&mut self, now: Timestamp, pace: Timestamp, at_most: usize) {
-        let Balancer { flows, connections, servers, settings, board, revived, .. } = self;
+        let Balancer { flows, connections, servers, slots, settings, board, revived, .. } = self;
         flows.table.expire_paced(now, settings.timeout, pace, at_most, |id, key| {
             if let Some(board) = board {
                 let connection =
@@ -606,7 +625,7 @@ impl<P: Place> Balancer<P> {
                     None => board.hide(key),
                 }
             }
-            forget(connections, servers, id);
+            forget(connections, servers, slots, id);
         });
         while let Some((key, seen, connection)) = self.revived.pop() {
             // This cannot fail: the connection has just been removed from the same table.
@@ -616,11 +635,11 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Removes all connections for which `is_gone` returns true.
-    fn forget_where(&mut self, is_gone: impl Fn(&Connection) -> bool) {
+    /// Removes all connections to the server with this number.
+    fn forget_connections_to(&mut self, server: u16) {
         for place in 0..self.connections.len() {
-            let connection = self.connections[place];
-            if let Some(id) = connection.id.filter(|_| is_gone(&connection)) {
+            let Connection { id, slot, .. } = self.connections[place];
+            if let Some(id) = id.filter(|_| self.slots.server(slot) == Some(server)) {
                 self.end(id);
             }
         }
@@ -673,66 +692,6 @@ impl<P: Place> Balancer<P> {
         Ok(())
     }
 
-    /// Returns the state with which another balancer continues.
-    fn take_state(&mut self) -> Box<dyn Any + Send> {
-        let mut kept = Vec::new();
-        for connection in &self.connections {
-            let Some(id) = connection.id else { continue };
-            let (Some(key), Some(seen)) = (self.flows.table.key(id), self.flows.table.last_seen(id)) else {
-                continue;
-            };
-            // The next balancer has a new board, so the times at which other workers saw packets are merged
-            // into the times here.
-            let board = self.board.as_ref().filter(|_| connection.phase == Phase::Open);
-            let elsewhere = board.and_then(|board| board.last_seen(key));
-            kept.push((*key, elsewhere.map_or(seen, |elsewhere| seen.max(elsewhere)), *connection));
-        }
-        Box::new(Kept {
-            servers: self.servers.clone(),
-            active: self.settings.active,
-            connections: kept,
-            overflows: self.overflows,
-            full: self.full,
-        })
-    }
-
-    /// Takes over servers, connections and counters of the balancer that this balancer replaces. Drops
-    /// connections to servers that no longer exist, and connections for which there is no room.
-    ///
-    /// # Errors
-    /// If the state is not that of a balancer with the same type of destination.
-    fn put_state(&mut self, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let kept: Kept<P> = *state.downcast().map_err(|_| "not the state of such a load balancer")?;
-        (self.overflows, self.full) = (kept.overflows, kept.full);
-        // If the argument NSERVER is the same, servers stay active or inactive as handlers have made them.
-        let stays = kept.active == self.settings.active;
-        let mut numbers = Vec::with_capacity(kept.servers.len());
-        for Server { place, is_active, load } in kept.servers {
-            let number = self.places().position(|known| *known == place);
-            if let Some(number) = number {
-                let server = &mut self.servers[number];
-                server.load = Load { connections: 0, ..load };
-                if stays {
-                    server.is_active = is_active;
-                }
-            }
-            numbers.push(number);
-        }
-        self.update_choice();
-        for (key, seen, connection) in kept.connections {
-            let Some(number) = numbers.get(usize::from(connection.server)).copied().flatten() else {
-                continue;
-            };
-            let hash = self.flows.hash(&key);
-            let Ok(Inserted::New(id)) = self.flows.table.insert(&key, hash, seen) else { continue };
-            self.remember(Connection { id: Some(id), server: number as u16, ..connection }, id);
-            if let Some(board) = &mut self.board {
-                board.show(&key, &shown(number as u16, connection.phase), seen);
-            }
-        }
-        Ok(())
-    }
-
     /// Adds the effects that all load balancers have: the table of connections, with the key's fields, and
     /// dependence on time and handlers. With rules that count, the choice also depends on earlier packets.
     pub(super) fn declare(&self, effects: Effects, key: Vec<Field>) -> Effects {
@@ -756,27 +715,18 @@ impl<P: Place> Balancer<P> {
     }
 }
 
-/// The state that a balancer hands to the balancer that replaces it when the configuration changes.
-struct Kept<P> {
-    servers: Vec<Server<P>>,
-    /// The value of NSERVER ([`Settings::active`]) in the replaced balancer.
-    active: usize,
-    connections: Vec<(FiveTupleKey, Timestamp, Connection)>,
-    overflows: u64,
-    full: Option<Timestamp>,
-}
-
-/// Returns the value that stands for a connection on a board: the server's number, with [`CLOSING`] unless
-/// the connection is open.
-fn shown(server: u16, phase: Phase) -> u64 {
-    u64::from(server) | if phase == Phase::Open { 0 } else { CLOSING }
+/// Returns the value that stands for a connection on a board: the server's slot, with [`CLOSING`] unless the
+/// connection is open.
+fn shown(slot: u16, phase: Phase) -> u64 {
+    u64::from(slot) | if phase == Phase::Open { 0 } else { CLOSING }
 }
 
 #[inline]
-fn forget<P>(connections: &mut [Connection], servers: &mut [Server<P>], id: FlowId) {
+fn forget<P>(connections: &mut [Connection], servers: &mut [Server<P>], slots: &Slots, id: FlowId) {
     let Some(connection) = connections.get_mut(id.index() as usize) else { return };
     connection.id = None;
-    if let Some(server) = servers.get_mut(usize::from(connection.server)) {
+    let server = slots.server(connection.slot);
+    if let Some(server) = server.and_then(|number| servers.get_mut(usize::from(number))) {
         server.load.connections = server.load.connections.saturating_sub(1);
     }
 }

@@ -12,7 +12,7 @@ use wire::tcp::flags;
 use super::headers::tcp_flags;
 use crate::boards::{self, WINDOW};
 
-/// A board of connections by flow. The value is the number of the server, with the bit [`CLOSING`] if the
+/// A board of connections by flow. The value is the slot of the server, with the bit [`CLOSING`] if the
 /// connection is not open.
 pub(super) type Board = boards::Board<FiveTupleKey, u64>;
 
@@ -25,8 +25,8 @@ pub(super) const CLOSING: u64 = 1 << 16;
 enum Way {
     /// The packet's connection belongs to this worker, so the packet is handled as usual.
     Own,
-    /// The packet goes to this server, which the connection's owner has chosen.
-    Server(u16),
+    /// The packet goes to the server of this slot, which the connection's owner has chosen.
+    Slot(u16),
     /// The packet is sent to the worker that owns its connection.
     Home,
 }
@@ -35,18 +35,25 @@ enum Way {
 #[derive(Default)]
 pub(super) struct ForeignFlows {
     ways: Vec<Way>,
-    /// At the index of each packet that is left in the batch: the server that another worker has chosen, or
-    /// `None` if the connection belongs to this worker.
-    servers: Vec<Option<u16>>,
+    /// At the index of each packet that is left in the batch: the slot of the server that another worker has
+    /// chosen, or `None` if the connection belongs to this worker.
+    slots: Vec<Option<u16>>,
 }
 
 impl ForeignFlows {
     /// Decides how each packet of a batch is handled. Takes the packets that their owners must handle out
-    /// of the batch, and sends them there.
-    pub(super) fn handle(&mut self, cx: &mut Cx<'_>, board: &Board, input: usize, batch: &mut Batch) {
-        let ForeignFlows { ways, servers } = self;
+    /// of the batch, and sends them there. `is_slot` returns true for the slots of the balancer's servers.
+    pub(super) fn handle(
+        &mut self,
+        cx: &mut Cx<'_>,
+        board: &Board,
+        is_slot: impl Fn(u16) -> bool,
+        input: usize,
+        batch: &mut Batch,
+    ) {
+        let ForeignFlows { ways, slots } = self;
         ways.clear();
-        servers.clear();
+        slots.clear();
         let (me, _) = cx.worker();
         for packets in batch.chunks_mut(WINDOW) {
             let (mut keys, mut seen) = ([FiveTupleKey::NONE; WINDOW], [None; WINDOW]);
@@ -61,9 +68,13 @@ impl ForeignFlows {
             for ((packet, owner), seen) in packets.iter().zip(owners).zip(seen) {
                 ways.push(match seen {
                     _ if owner == me => Way::Own,
-                    Some((id, shown)) if shown & CLOSING == 0 && !opens_or_closes(packet) => {
+                    // During a reload, a worker that has changed over may show servers that are not known
+                    // here.
+                    Some((id, shown))
+                        if shown & CLOSING == 0 && is_slot(shown as u16) && !opens_or_closes(packet) =>
+                    {
                         board.note(id, cx.now());
-                        Way::Server(shown as u16)
+                        Way::Slot(shown as u16)
                     }
                     _ => Way::Home,
                 });
@@ -73,9 +84,9 @@ impl ForeignFlows {
         let mut next = ways.iter();
         batch.sift(
             |_| {
-                servers.push(match next.next() {
+                slots.push(match next.next() {
                     Some(Way::Home) => return Err(()),
-                    Some(Way::Server(server)) => Some(*server),
+                    Some(Way::Slot(slot)) => Some(*slot),
                     Some(Way::Own) | None => None,
                 });
                 Ok(())
@@ -86,11 +97,11 @@ impl ForeignFlows {
         cx.send_home(input, home);
     }
 
-    /// Returns the server of the packet at this index of the batch if another worker has chosen it;
-    /// otherwise `None`.
+    /// Returns the slot of the server of the packet at this index of the batch if another worker has chosen
+    /// it; otherwise `None`.
     #[inline]
-    pub(super) fn server(&self, place: usize) -> Option<u16> {
-        self.servers.get(place).copied().flatten()
+    pub(super) fn slot(&self, place: usize) -> Option<u16> {
+        self.slots.get(place).copied().flatten()
     }
 }
 

@@ -10,3 +10,4 @@ pub mod flow_switch;
 mod headers;
 pub(crate) mod maglev;
 mod notices;
+mod slots;

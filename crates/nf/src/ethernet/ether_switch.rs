@@ -173,7 +173,7 @@ impl Hosts {
 
     /// Takes over the hosts, the time and the count of another switch. Hosts on LANs from number `lans` on
     /// are left out.
-    fn go_on_with(&mut self, old: Hosts, lans: usize) {
+    fn go_on_with(&mut self, old: &Hosts, lans: usize) {
         self.now = old.now;
         self.unlearnt = old.unlearnt;
         for (id, key) in old.table.iter() {
@@ -377,13 +377,18 @@ impl Element for EtherSwitch {
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let empty = Hosts::new(1).ok()?;
-        Some(Box::new(std::mem::replace(&mut self.hosts, empty)))
+        Some(Box::new((std::mem::replace(&mut self.hosts, empty), self.inputs())))
     }
 
-    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let old: Hosts = *state.downcast().map_err(|_| "not the state of a switch")?;
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         // Only inputs have hosts, so an additional last output for copies does not count as a LAN.
-        self.hosts.go_on_with(old, self.inputs());
+        let (mut old, lans): (Hosts, usize) = *state.downcast().map_err(|_| "not the state of a switch")?;
+        if lans <= self.inputs() && old.table.stats().capacity == self.hosts.table.stats().capacity {
+            std::mem::swap(&mut self.hosts, &mut old);
+        } else {
+            self.hosts.go_on_with(&old, self.inputs());
+        }
+        cx.dispose(old);
         Ok(())
     }
 

@@ -31,6 +31,8 @@
 //! - `CAPACITY`: another name of MAPPING_CAPACITY.
 //! - `REPLY_ANNO`: an annotation byte, which is copied from the flow's first packet to all packets of the
 //!   reply.
+//! - `END_STALE`: if true, a reload ends mappings that the new INPUTSPEC could not have made. Otherwise they
+//!   stay until they expire.
 //!
 //! ## Handlers
 //! - `table`: two lines per mapping (one if the flow is its own reply), the newest first: the addresses
@@ -70,7 +72,7 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("ip_addr_pair_rewriter.rs"),
-    args: &with_common::<1, 8>([seconds("TIMEOUT", "7200")]),
+    args: &with_common::<1, 9>([seconds("TIMEOUT", "7200")]),
     table: &[ONE_TABLE, HANDLERS],
     state: &[
         StatePart::kept(

@@ -50,6 +50,8 @@
 //! - `CAPACITY`: another name of MAPPING_CAPACITY.
 //! - `REPLY_ANNO`: an annotation byte, which is copied from the flow's first packet to all packets of the
 //!   reply.
+//! - `END_STALE`: if true, a reload ends mappings that the new INPUTSPEC could not have made. Otherwise they
+//!   stay until they expire.
 //! - `DST_ANNO`: true to set the destination annotation to the new destination.
 //! - `INDEPENDENT_MAPPING`: if true, an inside address and port keeps one outside port of the range for all
 //!   its flows, to any destination (RFC 4787), and no other inside address and port gets it. A flow whose
@@ -105,7 +107,7 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("ip_rewriter.rs"),
-    args: &with_common::<12, 19>([
+    args: &with_common::<12, 20>([
         seconds("TCP_TIMEOUT", "86400"),
         seconds("TIMEOUT", "").computed("TCP_TIMEOUT"),
         seconds("TCP_DONE_TIMEOUT", "240"),

@@ -264,6 +264,21 @@ impl Pattern {
         [0, address].contains(&self.source) && ports.contains(&port.into())
     }
 
+    /// True if the pattern could have made a mapping of flows `from` to flows `to` in this space.
+    pub(super) fn could_make(&self, space: u32, from: Tuple, to: Tuple) -> bool {
+        let [source, source_port, destination, destination_port] = self.values();
+        let could = |range: Option<(u32, u32)>, old: u32, new: u32| match range {
+            None => new == old,
+            Some((first, last)) => (first..=last).contains(&new),
+        };
+        // The second number of an identifier's tuple follows from the identifier.
+        let follows = space & 0xff == IDENTIFIERS;
+        could(source, from.source, to.source)
+            && could(source_port, from.source_port.into(), to.source_port.into())
+            && could(destination, from.destination, to.destination)
+            && (follows || could(destination_port, from.destination_port.into(), to.destination_port.into()))
+    }
+
     /// True if the range has at least 256 ports. Some of 256 ports are assumed to have replies that arrive at
     /// the worker of the flow.
     pub(super) fn chooses_port(&self) -> bool {
@@ -357,6 +372,13 @@ pub(super) struct Outputs {
     pub(super) reply: usize,
 }
 
+impl Outputs {
+    /// True if these are the outputs of a mapping's flow and reply.
+    pub(super) fn are(&self, [forward, reply]: [u16; 2]) -> bool {
+        (self.forward, self.reply) == (forward.into(), reply.into())
+    }
+}
+
 /// Parses the words `FOUTPUT ROUTPUT`, without checking that the translator has these outputs.
 ///
 /// # Errors
@@ -410,6 +432,13 @@ impl Target {
             reply: reply.into(),
         });
         Some((chosen, outputs))
+    }
+}
+
+impl Target {
+    /// True if the pattern could have made a mapping of flows `from` to flows `to`, with these outputs.
+    pub(super) fn could_make(&self, space: u32, (from, to): (Tuple, Tuple), outputs: [u16; 2]) -> bool {
+        self.outputs.are(outputs) && self.pattern.could_make(space, from, to)
     }
 }
 

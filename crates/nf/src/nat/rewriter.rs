@@ -35,15 +35,18 @@ use super::save;
 use super::spaces::{ONLY, UDP_BESIDE};
 use super::spec::{Reading, Spec, mapper_of};
 use super::state::Policy;
-use super::store::{Board, Store, Tally, WINDOW, Written, space};
+use super::store::{Board, CouldMake, Made, Owner, Store, Tally, WINDOW, Written, space};
 use super::tuple::Tuple;
 
 pub(super) struct Rewriter {
     desk: Translation,
     published: Arc<Published>,
     home: Home,
-    policies: [Policy; 2],
+    /// The translator as it joins a store.
+    owner: Owner,
     capacity: i32,
+    /// True if a reload ends mappings that the new specification could not have made.
+    ends_stale: bool,
     /// True if mappings are removed when they expire; false if expired mappings stay until a new mapping
     /// needs their port, address or memory.
     reaps: bool,
@@ -54,7 +57,7 @@ pub(super) struct Rewriter {
 }
 
 /// The arguments of all translators.
-const COMMON: [ArgInfo; 7] = [
+const COMMON: [ArgInfo; 8] = [
     ArgInfo::rest("INPUTSPEC", "input specification"),
     seconds("GUARANTEE", "5"),
     seconds("REAP_INTERVAL", "").computed("REAP_TIME"),
@@ -62,6 +65,7 @@ const COMMON: [ArgInfo; 7] = [
     ArgInfo::keyword("MAPPING_CAPACITY", "int or element", "1048576"),
     ArgInfo::keyword("CAPACITY", "int or element", "").computed("MAPPING_CAPACITY"),
     ArgInfo::keyword("REPLY_ANNO", "annotation", ""),
+    ArgInfo::keyword("END_STALE", "bool", "false"),
 ];
 
 /// The argument that makes packets carry their new destination in an annotation; translators without ports
@@ -173,6 +177,7 @@ pub(super) fn build(
     let reply_annotation = args.get("REPLY_ANNO").map(|AnnotationOffset::<1>(offset)| offset);
     let reaps = last_of(args, &["REAP_INTERVAL"], "REAP_TIME") > 0;
     let (capacity, shares) = capacity(args);
+    let ends_stale = args.value("END_STALE");
     let sharing = sharing(args, flavour);
     let texts = args.rest();
     let (inputs, outputs) = (args.inputs(), args.outputs());
@@ -197,8 +202,15 @@ pub(super) fn build(
         args.error("there is no memory for mappings");
         return Err(Invalid);
     };
-    let owner = store.join(policies, inputs, reaps);
-    store.limit_subscribers(owner, sharing.most_of_one);
+    let translator = Owner {
+        name: format!("{element} {flavour:?}"),
+        policies,
+        inputs: vec![Tally::default(); inputs],
+        outputs,
+        is_independent: sharing.is_independent,
+        most_of_one: sharing.most_of_one,
+    };
+    let owner = store.join(translator.clone(), reaps);
     if flavour.has_ports()
         && !flavour.is_ping()
         && let Some(board) = Board::of(args)?
@@ -226,8 +238,9 @@ pub(super) fn build(
         desk,
         published,
         home,
-        policies,
+        owner: translator,
         capacity,
+        ends_stale,
         reaps,
         is_read: true,
         sorter: Sorter::new(outputs),
@@ -443,6 +456,19 @@ impl Rewriter {
         Ok(Some(other.home().clone()))
     }
 
+    /// Returns the rule by which a reload ends mappings that the specifications could not have made.
+    fn could_make(&self) -> CouldMake {
+        let specs = self.desk.specs.clone();
+        Box::new(move |made: &Made| {
+            let could_make = |spec: &Spec| spec.could_make(made.space, made.tuples, made.outputs);
+            // A shared outside port can come from the specification of another input.
+            match made.is_shared {
+                true => specs.iter().any(could_make),
+                false => specs.get(usize::from(made.input)).is_some_and(could_make),
+            }
+        })
+    }
+
     /// Replaces an input's specification, and removes the mappings that this input has made. Returns the
     /// error of [`Spec::parse`] if the text is invalid, and then changes nothing.
     fn change_pattern(&mut self, cx: &Cx<'_>, input: usize, text: &str) -> Result<(), String> {
@@ -471,8 +497,7 @@ impl Element for Rewriter {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if let Some(other) = self.shared(cx)? {
             let mut store = locked(&other.store);
-            let owner = store.join(self.policies, self.desk.specs.len(), self.reaps);
-            store.limit_subscribers(owner, self.desk.sharing.most_of_one);
+            let owner = store.join(self.owner.clone(), self.reaps);
             drop(store);
             self.home = Home { owner, ..other };
             // `set` cannot fail: `initialize` is called once per element.
@@ -480,7 +505,7 @@ impl Element for Rewriter {
         } else {
             let mut store = locked(&self.home.store);
             store.seed(cx.hash_seed());
-            store.start_ids(cx.next_series()).ok_or("there is no memory for mappings")?;
+            store.start_ids(cx.next_series());
             store.set_capacity(part(self.capacity, cx.worker()));
         }
         self.is_read = cx.graph().facts().annotation_read(Annotations::DST_IP, 4);
@@ -506,23 +531,29 @@ impl Element for Rewriter {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        let mut store = locked(&self.home.store);
-        let failures = store.tallies(self.home.owner).iter().map(|tally| tally.failures).collect();
-        Some(Box::new(Kept { mappings: store.take(self.home.owner), failures }))
+        Some(Box::new(Kept(self.home.clone())))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let Kept { mappings, failures } = *state.downcast().map_err(|_| "not the state of a translator")?;
-        let mut store = locked(&self.home.store);
-        for written in &mappings {
-            let exist = written.outputs.iter().all(|&output| usize::from(output) < self.desk.outputs);
-            if exist && usize::from(written.input) < self.desk.specs.len() {
-                store.put(self.home.owner, written, self.desk.sharing.is_independent);
+        let Kept(old) = *state.downcast().map_err(|_| "not the state of a translator")?;
+        let Home { store, owner } = &self.home;
+        let is_adopted = !Arc::ptr_eq(store, &old.store) && locked(store).adopt(&mut locked(&old.store));
+        if !is_adopted {
+            let (mappings, failures) = locked(&old.store).take(old.owner);
+            let mut store = locked(store);
+            for written in &mappings {
+                let exist = written.outputs.iter().all(|&output| usize::from(output) < self.desk.outputs);
+                if exist && usize::from(written.input) < self.desk.specs.len() {
+                    store.put(*owner, written, self.desk.sharing.is_independent);
+                }
+            }
+            store.shrink_to_capacity(cx.now());
+            for (input, failures) in (0..).zip(failures) {
+                store.count_failures(*owner, input, failures);
             }
         }
-        store.shrink_to_capacity(cx.now());
-        for (input, failures) in (0..).zip(failures) {
-            store.count_failures(self.home.owner, input, failures);
+        if self.ends_stale {
+            locked(store).end_stale(*owner, self.could_make());
         }
         Ok(())
     }
@@ -585,9 +616,5 @@ fn part(capacity: i32, (worker, workers): (usize, usize)) -> i32 {
     if workers <= 1 { capacity } else { capacity / workers + i32::from(worker < capacity % workers) }
 }
 
-/// The mappings that a replaced translator hands to its successor when the configuration changes.
-struct Kept {
-    mappings: Vec<Written>,
-    /// The number of failures of each input.
-    failures: Vec<u64>,
-}
+/// The location of the mappings of a replaced translator, from which its successor takes them.
+struct Kept(Home);

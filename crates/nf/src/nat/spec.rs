@@ -8,6 +8,7 @@ use element::setup::Setup;
 
 use super::mapper::Mapper;
 use super::pattern::{Named, Outputs, Target, outputs, words};
+use super::tuple::Tuple;
 
 /// The specification of one input: the handling of packets that arrive there and have no mapping.
 #[derive(Clone)]
@@ -94,6 +95,19 @@ impl Spec {
                     None => Ok(Spec::Mapper(mapper)),
                 },
             },
+        }
+    }
+
+    /// True if the specification could have made a mapping of flows `from` to flows `to` in this space, with
+    /// these outputs.
+    pub(super) fn could_make(&self, space: u32, (from, to): (Tuple, Tuple), outputs: [u16; 2]) -> bool {
+        match self {
+            Spec::Drop | Spec::Pass(_) => false,
+            Spec::Keep(own) => from == to && own.are(outputs),
+            Spec::Pattern(target) => target.could_make(space, (from, to), outputs),
+            Spec::Mapper(mapper) => {
+                mapper.targets.iter().any(|target| target.could_make(space, (from, to), outputs))
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 //! packets. The time-out is computed from the states of both directions when it is needed.
 
 /// The time-outs of a kind of mappings, in nanoseconds after the last packet.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Policy {
     /// The time-out of mappings to which neither `busy` nor `done` applies, such as connections with data
     /// in at most one direction, and single datagrams.

@@ -15,6 +15,7 @@
 //! Translators that share a capacity share a store. Each of them is an *owner* in the store, with a number;
 //! its mappings are in *spaces* of its own.
 
+mod adoption;
 mod board;
 mod endpoints;
 mod expiry;
@@ -38,6 +39,8 @@ use super::state::{Kind, Policy, State, Told};
 use super::tuple::Tuple;
 use super::used::{Pool, Used};
 
+use adoption::Revision;
+pub(super) use adoption::{CouldMake, Made};
 pub(super) use board::Board;
 use endpoints::Endpoints;
 pub(super) use endpoints::{Bound, Known};
@@ -156,17 +159,30 @@ pub(super) struct Tally {
     pub(super) failures: u64,
 }
 
-struct Owner {
-    policies: [Policy; 2],
-    inputs: Vec<Tally>,
+/// A translator among those that share a store.
+#[derive(Clone, Debug)]
+pub(super) struct Owner {
+    /// The name and the class of the element.
+    pub(super) name: String,
+    /// The time-outs of the translator's two kinds of mappings.
+    pub(super) policies: [Policy; 2],
+    /// The counts of each input.
+    pub(super) inputs: Vec<Tally>,
+    pub(super) outputs: usize,
+    /// True if all flows of an inside endpoint have one outside port.
+    pub(super) is_independent: bool,
     /// The largest number of mappings per source address of flows; zero for no limit.
-    most_of_one: u32,
+    pub(super) most_of_one: u32,
 }
 
 pub(super) struct Store {
     table: FlowTable<MappedKey>,
     /// The previous table, while keys are moved from it to the current table.
     old: Option<Old>,
+    /// True if this store has taken over the mappings of a replaced store as a whole.
+    has_adopted: bool,
+    /// The work that remains after the mappings of a replaced store were taken over.
+    revision: Option<Revision>,
     /// The number of the current table, which increases (and wraps) with each new table. Sessions with this
     /// number have their keys in the current table, other sessions in the previous one.
     era: u8,
@@ -213,6 +229,8 @@ impl Store {
         Some(Store {
             table: FlowTable::new(FIRST_CAPACITY).ok()?,
             old: None,
+            has_adopted: false,
+            revision: None,
             era: 0,
             seed: 0,
             hasher: KeyHasher::default(),
@@ -248,16 +266,13 @@ impl Store {
     }
 
     /// Makes the ids of keys start in a series that no other store of the worker uses, so that flow marks
-    /// of different translators differ. Has no effect if there are mappings. Returns `None` if there is no
-    /// memory.
-    pub(super) fn start_ids(&mut self, series: u32) -> Option<()> {
-        if self.size == 0 {
+    /// of different translators differ. Has no effect if there have been mappings.
+    pub(super) fn start_ids(&mut self, series: u32) {
+        if self.additions == 0 {
             // A series has a million generations (2^20). An entry of the table is hardly reused so often
             // before its series is used again.
-            let table = FlowTable::new(FIRST_CAPACITY).ok()?;
-            self.table = table.with_generations_from(series.wrapping_shl(20).wrapping_add(1));
+            self.table.set_first_generation(series.wrapping_shl(20).wrapping_add(1));
         }
-        Some(())
     }
 
     /// Makes all mappings that are added from now on visible to other workers.
@@ -273,7 +288,9 @@ impl Store {
     /// Returns an empty table whose ids differ from all ids that this store has used. Returns `None` if
     /// there is no memory.
     fn another_table(&self, capacity: usize) -> Option<FlowTable<MappedKey>> {
-        Some(FlowTable::new(capacity).ok()?.with_generations_from(self.table.next_generation()))
+        let mut table = FlowTable::new(capacity).ok()?;
+        table.set_first_generation(self.table.next_generation());
+        Some(table)
     }
 
     /// Returns a number that depends on a flow and on the secret seed, for the start of port searches.
@@ -281,14 +298,13 @@ impl Store {
         self.secret.hash(&Store::key(flow, space))
     }
 
-    /// Adds a translator with its time-outs and number of inputs, and returns its number. If any owner
-    /// reaps, expired mappings of all owners are removed.
-    pub(super) fn join(&mut self, policies: [Policy; 2], inputs: usize, reaps: bool) -> u16 {
-        let inputs = vec![Tally::default(); inputs];
-        self.owners.push(Owner { policies, inputs, most_of_one: 0 });
+    /// Adds a translator, and returns its number. If any owner reaps, expired mappings of all owners are
+    /// removed.
+    pub(super) fn join(&mut self, owner: Owner, reaps: bool) -> u16 {
         self.reaps |= reaps;
-        let shortest = policies.iter().map(Policy::shortest).min().unwrap_or(0);
+        let shortest = owner.policies.iter().map(Policy::shortest).min().unwrap_or(0);
         self.slice = self.slice.min(shortest.checked_ilog2().unwrap_or(0));
+        self.owners.push(owner);
         self.next_search = i64::MIN;
         (self.owners.len() - 1) as u16
     }
@@ -361,13 +377,17 @@ impl Store {
         if self.old.is_some() {
             self.bring_all(keys, found);
         }
+        if self.revision.is_some() {
+            self.end_stale_among(found);
+        }
     }
 
     /// Returns the id of a key, or `None` if no mapping has it. A key in the previous table is moved to the
     /// current one.
     pub(super) fn find_key(&mut self, key: &Ipv4FlowKey) -> Option<FlowId> {
         let found = self.table.lookup(key, self.hasher.hash(key));
-        if found.is_none() && self.old.is_some() { self.bring_key(key) } else { found }
+        let found = if found.is_none() && self.old.is_some() { self.bring_key(key) } else { found };
+        found.filter(|&id| self.revision.is_none() || !self.ends_as_stale(id))
     }
 
     /// Returns the rewriting of packets with a tuple, or `None` if there is no mapping. Does not check for
@@ -383,7 +403,8 @@ impl Store {
     /// Returns the rewriting of packets with a tuple; `None` if there is no mapping, or if it has expired.
     /// Does not restart the time-out.
     pub(super) fn find_at(&self, tuple: Tuple, space: u32, now: Timestamp) -> Option<Change> {
-        self.find(tuple, space).filter(|change| !self.has_ended(change.session, now))
+        self.find(tuple, space)
+            .filter(|change| !self.has_ended(change.session, now) && !self.is_stale(change.session))
     }
 
     /// Returns the exponent of the length of a time slice, in nanoseconds. A mapping that has had a packet
@@ -658,6 +679,9 @@ impl Store {
         (self.table, self.sessions, self.old) = (table, sessions, None);
         (self.seed, self.hasher) = (seed, KeyHasher::new(seed));
         (self.free, self.turns) = (NONE, Turns::default());
+        if let Some(revision) = &mut self.revision {
+            revision.start_again();
+        }
         for (place, session) in (0..).zip(&self.sessions) {
             self.turns.push(session.queue, Turn { due: session.due, place, ticket: session.ticket });
         }

@@ -49,6 +49,8 @@
 //! - `CAPACITY`: another name of MAPPING_CAPACITY.
 //! - `REPLY_ANNO`: an annotation byte, which is copied from the flow's first packet to all packets of the
 //!   reply.
+//! - `END_STALE`: if true, a reload ends mappings that the new INPUTSPEC could not have made. Otherwise they
+//!   stay until they expire.
 //! - `HANDLE_MIGRATION`: an argument of FastClick; without effect, because each flow's mapping belongs to one
 //!   worker.
 //! - `DST_ANNO`: true to set the destination annotation to the new destination.
@@ -103,7 +105,7 @@ pub static CLASS: Class = Class {
     ports: "1-/1-",
     processing: "h/h",
     manual: manual!("tcp_rewriter.rs"),
-    args: &with_common::<10, 17>([
+    args: &with_common::<10, 18>([
         seconds("TCP_TIMEOUT", "86400"),
         seconds("TIMEOUT", "").computed("TCP_TIMEOUT"),
         seconds("TCP_DONE_TIMEOUT", "240"),

@@ -126,7 +126,8 @@ pub static CLASS: Class = Class {
         let counts = Counts::default();
         let book = Book { records, written: Form { layout, replies }, rows: 0, file: None };
         let (notes, marked) = (FlowNotes::default(), Vec::with_capacity(BATCH_CAPACITY));
-        Ok(Box::new(FlowCounter { timeout, replies, path, flows, book, counts, notes, marked }))
+        let spare = Flows::new(1).ok();
+        Ok(Box::new(FlowCounter { timeout, replies, path, flows, spare, book, counts, notes, marked }))
     },
     ..Class::DEFAULT
 };
@@ -224,6 +225,9 @@ struct FlowCounter {
     replies: bool,
     path: Option<String>,
     flows: Flows,
+    /// An empty table in place of `flows` once another element continues with the flows. It is made in
+    /// advance, because no packet should wait until memory is mapped.
+    spare: Option<Flows>,
     book: Book,
     counts: Counts,
     /// The flows by the flow marks that an upstream element has put on packets; a packet with a known mark
@@ -495,7 +499,8 @@ impl Element for FlowCounter {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        let (flows, empty) = (Flows::new(1).ok()?, Vec::new());
+        let flows = self.spare.take().or_else(|| Flows::new(1).ok())?;
+        let empty = Vec::new();
         let book = Book { records: empty, written: self.book.written, rows: 0, file: None };
         Some(Box::new(Kept {
             settings: self.settings(),
@@ -505,10 +510,12 @@ impl Element for FlowCounter {
         }))
     }
 
-    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let kept: Kept = *state.downcast().map_err(|_| "the state of another class")?;
         if kept.settings == self.settings() {
-            (self.flows, self.book, self.counts) = (kept.flows, kept.book, kept.counts);
+            cx.dispose(std::mem::replace(&mut self.flows, kept.flows));
+            cx.dispose(std::mem::replace(&mut self.book, kept.book));
+            self.counts = kept.counts;
             return Ok(());
         }
         kept.end()?;

@@ -98,6 +98,10 @@ static MEMORIES: Mutex<Vec<Weak<Memory>>> = Mutex::new(Vec::new());
 /// The memories whose pools do not use DPDK any more, and whose C parts can be used again.
 static LEFT: Mutex<Vec<Memory>> = Mutex::new(Vec::new());
 
+/// The memories whose workers have no element that uses DPDK, while DPDK may have slots of their pools. A
+/// reload can bring this about; at the end of a run, each worker releases its memory itself.
+static PARKED: Mutex<Vec<Arc<Memory>>> = Mutex::new(Vec::new());
+
 fn left() -> MutexGuard<'static, Vec<Memory>> {
     LEFT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
@@ -199,11 +203,21 @@ impl Memory {
         unsafe { tg_memory_free_count(headers) as usize }
     }
 
-    /// Takes all slots back from DPDK, if no other element uses the memory any more. All ports that used it
-    /// must have been stopped.
+    /// Takes all slots back from DPDK, if nothing else uses the memory any more. All ports that used it must
+    /// have been stopped. If the memory belongs to another worker, the slots stay with DPDK until that worker
+    /// uses DPDK again.
     pub(in crate::dpdk) fn close(memory: Arc<Memory>, pool: &mut Pool) {
+        let mut parked = PARKED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if memory.base != pool.device_area().0 as usize {
+            parked.retain(|other| Arc::strong_count(other) == 1);
+            // The list has the only reference: no element of the other worker uses the memory any more.
+            if Arc::strong_count(&memory) == 1 {
+                parked.push(memory);
+            }
+            return;
+        }
+        parked.retain(|other| !Arc::ptr_eq(other, &memory));
         if let Some(memory) = Arc::into_inner(memory) {
-            let _ = memory.its(pool);
             pool.detach(memory.device);
             left().push(memory);
         }
@@ -367,9 +381,9 @@ pub(in crate::dpdk) struct TxQueue {
     port: u16,
     queue: u16,
     memory: Arc<Memory>,
-    /// The lock that a sender holds during a call of the driver; `None` if one copy of one element is the
-    /// only sender of the queue.
-    shared: Option<Arc<Mutex<()>>>,
+    /// The lock that a sender holds during a call of the driver, with true while the port runs; `None` if
+    /// nothing else sends, and the port does not stop.
+    shared: Option<Arc<Mutex<bool>>>,
     /// DPDK's own pool, into which packets are copied if the device cannot read the packet pool.
     own: Option<Arc<OwnPool>>,
     /// The packets that the port has not taken yet, in order: their slots, which are marked as DPDK's.
@@ -385,7 +399,7 @@ impl TxQueue {
         port: u16,
         queue: u16,
         room: usize,
-        shared: Option<Arc<Mutex<()>>>,
+        shared: Option<Arc<Mutex<bool>>>,
         own: Option<Arc<OwnPool>>,
     ) -> TxQueue {
         TxQueue { port, queue, memory, shared, own, waiting: VecDeque::with_capacity(room), copied: 0 }
@@ -438,6 +452,11 @@ impl TxQueue {
     /// port took, and true if it took all packets of the call.
     fn send(&mut self, pool: &mut Pool) -> (usize, bool) {
         const AT_ONCE: usize = 64;
+        let lock =
+            self.shared.as_ref().map(|lock| lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        if lock.as_ref().is_some_and(|runs| !**runs) {
+            return (0, false);
+        }
         let headers = self.memory.its(pool);
         let mut mbufs = [std::ptr::null_mut(); AT_ONCE];
         let mut n = 0;
@@ -461,8 +480,6 @@ impl TxQueue {
         if n == 0 {
             return (0, false);
         }
-        let lock =
-            self.shared.as_ref().map(|lock| lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         // SAFETY: `n` packets, whose headers belong to the port now; the queue is set up, and no other
         // thread sends to it meanwhile.
         let sent = unsafe { tg_send(headers, self.port, self.queue, mbufs.as_mut_ptr(), n as u16) };

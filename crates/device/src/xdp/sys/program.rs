@@ -24,6 +24,7 @@ pub(crate) const MOST_QUEUES: u32 = 256;
 /// flags for attaching.
 const MAP_CREATE: c_int = 0;
 const MAP_UPDATE: c_int = 2;
+const MAP_DELETE: c_int = 3;
 const KIND_XSKMAP: u32 = 17;
 const BY_SOFTWARE: u32 = 1 << 1;
 const BY_DRIVER: u32 = 1 << 2;
@@ -122,6 +123,18 @@ impl Program {
         // SAFETY: the attribute belongs to the command; key and value have the map's sizes and live through
         // the call.
         unsafe { bpf(MAP_UPDATE, &update) }.map(drop)
+    }
+
+    /// Leaves the frames of a queue to the kernel's network stack.
+    pub(crate) fn end_queue(&self, queue: u32) {
+        for worker in 0..self.of_queue {
+            let key = queue * self.of_queue + worker;
+            let map = self.map.as_fd().as_raw_fd() as u32;
+            let delete = MapUpdate { map, padding: 0, key: (&raw const key) as u64, value: 0, flags: 0 };
+            // SAFETY: the attribute belongs to the command; the key has the map's size and lives through the
+            // call. The command does not read the value. It fails only if the map has no such key.
+            let _ = unsafe { bpf(MAP_DELETE, &delete) };
+        }
     }
 
     /// Attaches the program to the interface with this index, so that it runs on each frame that the

@@ -47,9 +47,12 @@ impl<P: Place> Balancer<P> {
             }
             next += 1;
             let Some(id) = connection.id else { continue };
-            let (Some(key), Some(seen), Some(place)) =
-                (self.flows.table.key(id), self.flows.table.last_seen(id), self.place(connection.server))
-            else {
+            let server = self.slots.server(connection.slot);
+            let (Some(key), Some(seen), Some(place)) = (
+                self.flows.table.key(id),
+                self.flows.table.last_seen(id),
+                server.and_then(|server| self.place(server)),
+            ) else {
                 continue;
             };
             let board = self.board.as_ref().filter(|_| connection.phase == Phase::Open);
@@ -85,16 +88,16 @@ impl<P: Place> Balancer<P> {
                 loaded.ended += 1;
                 return;
             }
-            let Some(&server) = servers.get(&server) else {
+            let Some(slot) = servers.get(&server).and_then(|&server| self.slots.slot(server)) else {
                 loaded.refused += 1;
                 return;
             };
             let key = FiveTupleKey::new(&flow, 0);
             match self.flows.table.insert(&key, self.flows.hash(&key), seen) {
                 Ok(Inserted::New(id)) => {
-                    self.remember(Connection { id: Some(id), server, phase }, id);
+                    self.remember(Connection { id: Some(id), slot, phase }, id);
                     if let Some(board) = &mut self.board {
-                        board.show(&key, &shown(server, phase), seen);
+                        board.show(&key, &shown(slot, phase), seen);
                     }
                     loaded.taken += 1;
                     loaded.shared += u64::from(home == Home::Anywhere);

@@ -5,6 +5,7 @@ pub mod ip_classifier;
 pub mod ip_filter;
 
 use std::fmt::Write;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use classify::IntervalSet;
@@ -33,6 +34,10 @@ struct Rule {
 /// element share one table.
 struct Table {
     rules: Vec<Rule>,
+    /// For each rule, a hash of all rules up to this rule.
+    prefixes: Vec<u64>,
+    /// For each number of rules, less one, a hash of as many rules at the end.
+    suffixes: Vec<u64>,
     matcher: Matcher,
     /// True if a rule reads the link header; few rules do.
     with_mac: bool,
@@ -53,7 +58,7 @@ struct Rules {
     /// For each packet of a batch, the index of its fate in the table.
     found: Vec<u32>,
     /// For each rule, the number of packets about which it decided. The last count is the number of packets
-    /// that matched no rule.
+    /// that matched no rule. Empty once another element continues with the counts.
     counts: Vec<u64>,
     /// For each flow mark that was seen, the index of the rule that decides about the flow's packets.
     /// `unknown` has the indexes of the packets in a batch that have no mark or whose mark was not seen
@@ -74,10 +79,45 @@ impl Table {
             }
             places.push(place as u32);
         }
+        let (prefixes, suffixes) = (digests(rules.iter()), digests(rules.iter().rev()));
         let matcher = Matcher::new(&conditions);
         let with_mac = matcher.looks_at(HeaderLayer::Mac);
-        Table { rules, matcher, with_mac, fates, places }
+        Table { rules, prefixes, suffixes, matcher, with_mac, fates, places }
     }
+}
+
+/// Counts a packet about which a rule has decided.
+#[inline]
+fn count(counts: &mut [u64], rule: usize) {
+    if let Some(count) = counts.get_mut(rule) {
+        *count += 1;
+    }
+}
+
+/// Returns, for each rule, a hash of all rules up to it. With these hashes, a reload finds the rules that two
+/// lists have in common by a few comparisons; to compare all conditions takes milliseconds.
+fn digests<'r>(rules: impl Iterator<Item = &'r Rule>) -> Vec<u64> {
+    let hasher = BuildHasherDefault::<DefaultHasher>::new();
+    let mut all = 0;
+    let mut next = |rule: &Rule| {
+        all = hasher.hash_one((all, &rule.condition, rule.fate));
+        all
+    };
+    rules.map(&mut next).collect()
+}
+
+/// Returns the number of rules at the start of two lists that are equal, by their [`digests`].
+fn in_common(new: &[u64], old: &[u64]) -> usize {
+    let (mut low, mut high) = (0, new.len().min(old.len()));
+    while low < high {
+        let middle = low.midpoint(high);
+        if new[middle] == old[middle] {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
 }
 
 impl Rules {
@@ -121,7 +161,7 @@ impl Rules {
         found.clear();
         let packets = batch.iter().map(|packet| headers(packet, *with_mac));
         matcher.first_of_each(packets, recent, |rule| {
-            counts[rule.unwrap_or(rules.len())] += 1;
+            count(counts, rule.unwrap_or(rules.len()));
             found.push(rule.map_or(0, |rule| places[rule]));
         });
     }
@@ -138,7 +178,7 @@ impl Rules {
         for (number, packet) in (0..=u8::MAX).zip(batch.iter()) {
             let noted = packet.flow_mark().and_then(|mark| notes.get(mark));
             match noted {
-                Some(rule) => counts[rule as usize] += 1,
+                Some(rule) => count(counts, rule as usize),
                 None => unknown.push(number),
             }
             found.push(noted.map_or(0, |rule| place(rule as usize)));
@@ -147,7 +187,7 @@ impl Rules {
         let mut next = unknown.iter().map(|&number| usize::from(number));
         matcher.first_of_each(packets().map(|packet| headers(packet, *with_mac)), None, |rule| {
             let rule = rule.unwrap_or(rules.len());
-            counts[rule] += 1;
+            count(counts, rule);
             let Some(number) = next.next() else { return };
             found[number] = place(rule);
             if let Some(mark) = batch[number].flow_mark() {
@@ -179,21 +219,21 @@ impl Rules {
     }
 
     /// Returns the rules with their counts, for [`go_on`](Self::go_on).
-    fn counted(&self) -> (Arc<Table>, Vec<u64>) {
-        (Arc::clone(&self.table), self.counts.clone())
+    fn counted(&mut self) -> (Arc<Table>, Vec<u64>) {
+        (Arc::clone(&self.table), std::mem::take(&mut self.counts))
     }
 
     /// Continues with the counts of another element: of the rules at the start and at the end of the list
     /// that are the same in both elements, and of the packets that matched no rule.
-    fn go_on(&mut self, (table, counts): (Arc<Table>, Vec<u64>)) {
-        let (new, old) = (&self.table.rules, &table.rules);
-        let same = |(a, b): &(&Rule, &Rule)| a.condition == b.condition && a.fate == b.fate;
-        let start = new.iter().zip(old).take_while(same).count();
-        let end = new[start..].iter().rev().zip(old[start..].iter().rev()).take_while(same).count();
-        self.counts[..start].copy_from_slice(&counts[..start]);
+    fn go_on(&mut self, cx: &mut Cx<'_>, (table, mut counts): (Arc<Table>, Vec<u64>)) {
+        let (new, old) = (&*self.table, &*table);
+        let (new_rules, old_rules) = (new.rules.len(), old.rules.len());
+        let start = in_common(&new.prefixes, &old.prefixes);
+        let end = in_common(&new.suffixes, &old.suffixes).min(new_rules.min(old_rules) - start);
         // The last count is of packets that matched no rule.
-        let (to, from) = (self.counts.len() - 1 - end, counts.len() - 1 - end);
-        self.counts[to..].copy_from_slice(&counts[from..]);
+        let zeros = std::iter::repeat_n(0, new_rules - start - end);
+        counts.splice(start..old_rules - end, zeros);
+        cx.dispose(std::mem::replace(&mut self.counts, counts));
     }
 
     fn reset_counts(&mut self) {

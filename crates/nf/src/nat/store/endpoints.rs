@@ -67,6 +67,12 @@ impl Endpoints {
         self.inside.is_empty() && self.outside.is_empty() && self.subscribers.is_empty()
     }
 
+    /// Returns the number of mappings in the lists of all subscribers.
+    #[cfg(test)]
+    pub(super) fn mappings(&self) -> usize {
+        self.subscribers.values().map(|subscriber| subscriber.sessions.len()).sum()
+    }
+
     /// Reserves memory for another endpoint and another subscriber. Returns false if there is no memory.
     pub(super) fn try_reserve(&mut self) -> bool {
         self.inside.try_reserve(1).is_ok()
@@ -149,13 +155,6 @@ impl Store {
     pub(super) fn annotate(&mut self, space: u32, from: Tuple, value: u8) {
         if let Some(endpoint) = self.endpoints.inside.get_mut(&(space, from.source, from.source_port)) {
             endpoint.annotation = value;
-        }
-    }
-
-    /// Sets an owner's limit on mappings per source address of flows; zero for no limit.
-    pub(in crate::nat) fn limit_subscribers(&mut self, owner: u16, most: u32) {
-        if let Some(owner) = self.owners.get_mut(usize::from(owner)) {
-            owner.most_of_one = most;
         }
     }
 
@@ -247,7 +246,7 @@ impl Store {
 
     /// Returns the source address of the flow of a mapping, before translation; `None` if the session is
     /// free.
-    fn sender_of(&self, place: u32) -> Option<u32> {
+    pub(super) fn sender_of(&self, place: u32) -> Option<u32> {
         let session = self.sessions.get(place as usize)?;
         let [forward, reply] = session.keys;
         let key = self.table_of(session).key(forward.or(reply)?)?;

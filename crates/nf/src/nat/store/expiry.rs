@@ -126,14 +126,23 @@ impl Store {
     /// all have a guarantee, the mappings are removed whose guarantee ends first, as far as it is known from
     /// their last examination.
     pub(in crate::nat) fn shrink_to_capacity(&mut self, now: Timestamp) {
-        while self.size as i64 > i64::from(self.capacity).max(0) {
-            let first = match self.look(now.0, &mut { usize::MAX }) {
-                Front::First(place) => Some(place),
-                Front::Unsure(_) | Front::Nobody => self.first(Queue::Guaranteed),
-            };
-            let Some(place) = first else { break };
-            self.remove(place);
-        }
+        while self.is_over_capacity() && self.evict(now, usize::MAX) {}
+    }
+
+    /// True if there are more mappings than the capacity allows.
+    pub(super) fn is_over_capacity(&self) -> bool {
+        self.size as i64 > i64::from(self.capacity).max(0)
+    }
+
+    /// Removes the mapping that expires first, whether its guarantee is over or not; if `looks` examined
+    /// mappings do not tell which one expires first, the first of these. Returns false if there is none.
+    pub(super) fn evict(&mut self, now: Timestamp, looks: usize) -> bool {
+        let first = match self.look(now.0, &mut { looks }) {
+            Front::First(place) => Some(place),
+            Front::Unsure(place) => place.or_else(|| self.first(Queue::Guaranteed)),
+            Front::Nobody => self.first(Queue::Guaranteed),
+        };
+        first.map(|place| self.remove(place)).is_some()
     }
 
     /// Returns the session of the mapping to evict for a new mapping: the first to expire, or after [`LOOKS`]
@@ -181,6 +190,9 @@ impl Store {
                 self.give_memory_back();
             }
         }
+        if self.revision.is_some() {
+            self.revise_with_batch(now);
+        }
     }
 
     /// Does the work of [`catch_up`](Self::catch_up) when an element with leases handles packets in place
@@ -188,12 +200,16 @@ impl Store {
     /// comes to the translator.
     pub(in crate::nat) fn catch_up_elsewhere(&mut self, now: Timestamp) -> Timestamp {
         self.catch_up(now);
-        Timestamp(if self.old.is_some() { i64::MIN } else { self.next_search })
+        let is_at_work = self.old.is_some() || self.revision.is_some();
+        Timestamp(if is_at_work { i64::MIN } else { self.next_search })
     }
 
     /// Removes all expired mappings in one call, for handlers that show the mappings. Does nothing if the
-    /// store keeps expired mappings.
+    /// store keeps expired mappings. During a revision, takes a longer step of it than a batch does.
     pub(in crate::nat) fn catch_up_fully(&mut self, now: Timestamp) {
+        if self.revision.is_some() {
+            self.revise_some(now, STEP);
+        }
         if now.0 >= self.next_search {
             self.search(now.0, usize::MAX);
         }

@@ -75,12 +75,15 @@ impl Store {
     }
 
     /// Removes and returns all mappings of an owner, in the order of their last packets, so that they
-    /// expire in a similar order in another store.
-    pub(in crate::nat) fn take(&mut self, owner: u16) -> Vec<Written> {
+    /// expire in a similar order in another store. Also returns the number of failures of each input, which
+    /// begin again at zero.
+    pub(in crate::nat) fn take(&mut self, owner: u16) -> (Vec<Written>, Vec<u64>) {
         let mut all = self.written(owner, None);
         self.remove_where(|session| session.owner == owner);
         all.sort_by_key(|written| written.last);
-        all
+        let inputs = self.owners.get_mut(usize::from(owner)).map(|owner| &mut owner.inputs[..]);
+        let failures = inputs.unwrap_or_default().iter_mut().map(|tally| std::mem::take(&mut tally.failures));
+        (all, failures.collect())
     }
 
     /// Adds a mapping that another store had; drops it silently if there is no room. The caller then

@@ -9,9 +9,21 @@ const SECOND: i64 = 1_000_000_000;
 const POLICY: Policy =
     Policy { plain: 10 * SECOND, busy: 20 * SECOND, done: 3 * SECOND, guarantee: 2 * SECOND };
 
+/// Returns a translator with this name, with one input and two outputs.
+fn translator(name: &str) -> Owner {
+    Owner {
+        name: name.into(),
+        policies: [POLICY; 2],
+        inputs: vec![Tally::default()],
+        outputs: 2,
+        is_independent: false,
+        most_of_one: 0,
+    }
+}
+
 fn store() -> (Store, u16) {
     let mut store = Store::new().unwrap();
-    let owner = store.join([POLICY; 2], 1, false);
+    let owner = store.join(translator("nat"), false);
     (store, owner)
 }
 
@@ -121,7 +133,7 @@ fn mappings_go_on_in_another_store() {
     let known = Tuple { source: 0xc000_0201, ..flow(7, 2007) }.reversed();
     (0..4).for_each(|_| packet(&mut old, owner, known, Told::Datagram, SECOND));
     let before: Vec<_> = old.written(owner, None).iter().map(|w| (w.tuples, w.expiry, w.outputs)).collect();
-    let taken = old.take(owner);
+    let (taken, _) = old.take(owner);
     assert_eq!((old.size(), old.memory().2), (0, 0));
     let (mut new, owner) = store();
     taken.iter().for_each(|written| new.put(owner, written, false));
@@ -151,7 +163,7 @@ fn open_bound(store: &mut Store, owner: u16, from: Tuple, ports: (u32, u32)) -> 
 #[test]
 fn ends_inside_keep_their_ports_in_another_store_and_give_them_back() {
     let (mut old, owner) = store();
-    old.limit_subscribers(owner, 4);
+    old.owners[0].most_of_one = 4;
     let to = |host: u32, server: u32| Tuple { destination: 0x0200_0000 + server, ..flow(host, 7) };
     for host in 0..10 {
         for server in 0..4 {
@@ -160,10 +172,10 @@ fn ends_inside_keep_their_ports_in_another_store_and_give_them_back() {
     }
     assert_eq!(open_bound(&mut old, owner, to(0, 9), (2000, 2009)), None, "it has four");
     assert_eq!(open_bound(&mut old, owner, to(10, 0), (2000, 2009)), None, "all ports are in use");
-    let taken = old.take(owner);
+    let (taken, _) = old.take(owner);
     assert_eq!((old.size(), old.memory().2, old.endpoints.is_empty()), (0, 0, true));
     let (mut new, owner) = store();
-    new.limit_subscribers(owner, 5);
+    new.owners[0].most_of_one = 5;
     taken.iter().for_each(|written| new.put(owner, written, true));
     assert_eq!(open_bound(&mut new, owner, to(3, 4), (2000, 2009)), Some(2003));
     assert_eq!(open_bound(&mut new, owner, to(3, 5), (2000, 2009)), None);
@@ -176,7 +188,7 @@ fn ends_inside_keep_their_ports_in_another_store_and_give_them_back() {
 #[test]
 fn two_mappings_never_have_one_key() {
     let (mut store, owner) = store();
-    store.limit_subscribers(owner, 9);
+    store.owners[0].most_of_one = 9;
     let (space, inside, client) = (space(owner, ONLY), flow(1, 5060), 0x0300_0003);
     assert_eq!(open_bound(&mut store, owner, inside, (5060, 5060)), Some(5060));
     let add = |store: &mut Store, from: Tuple, to: Tuple, claim: Claim| {
@@ -206,7 +218,7 @@ fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
     for (host, server, ports) in [(1, 1, (2000, 2009)), (2, 2, (2000, 2009)), (1, 3, (2005, 2009))] {
         assert_eq!(open(&mut old, owner, to(host, server), ports, 0), Some(ports.0 as u16));
     }
-    let taken = old.take(owner);
+    let (taken, _) = old.take(owner);
     let (mut new, owner) = store();
     taken.iter().for_each(|written| new.put(owner, written, true));
     let space = space(owner, ONLY);
@@ -230,7 +242,7 @@ fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
         new.may_become(space, to(1, server), wanted)
     };
     assert!(!may_call(2) && may_call(3));
-    let taken = new.take(owner);
+    let (taken, _) = new.take(owner);
     assert_eq!((new.size(), new.memory().2, new.endpoints.is_empty()), (0, 0, true));
     // The third store has no independent mapping: endpoints must have no ports of their own, and ports are
     // in use towards single servers only.
@@ -313,7 +325,7 @@ fn a_seed_makes_other_buckets_and_other_ports() {
 #[test]
 fn mappings_of_all_owners_end_when_one_of_them_looks() {
     let mut store = Store::new().unwrap();
-    let [often, never] = [true, false].map(|reaps| store.join([POLICY; 2], 1, reaps));
+    let [often, never] = [true, false].map(|reaps| store.join(translator("nat"), reaps));
     keep(&mut store, often, flow(1, 1), Kind::Plain, 0).unwrap();
     keep(&mut store, never, flow(2, 2), Kind::Plain, 0).unwrap();
     for (at, size) in [(0, 2), (9_900, 2), (10_000, 0)] {
@@ -400,7 +412,7 @@ proptest! {
 #[test]
 fn the_work_of_a_batch_is_bounded() {
     let (mut store, owner) = (Store::new().unwrap(), 0);
-    store.join([POLICY; 2], 1, true);
+    store.join(translator("nat"), true);
     store.catch_up(Timestamp(0));
     for n in 0..10_000u32 {
         keep(&mut store, owner, flow(n, 1), Kind::Plain, 0).unwrap();
@@ -526,4 +538,149 @@ fn at_capacity_somebody_gives_way_without_a_search_through_all() {
     }
     let gone = (0..10_000).filter(|&n| store.find(flow(n, 1), space(owner, ONLY)).is_none()).count();
     assert_eq!(gone, 200, "and no new one");
+}
+
+/// Returns the mappings of an owner as texts that do not depend on the store.
+fn listed(store: &Store, owner: u16) -> Vec<String> {
+    let line = |w: &Written| format!("{:?} {:?} {} {}", w.tuples, w.outputs, w.input, w.expiry);
+    store.written(owner, None).iter().map(line).collect()
+}
+
+/// Returns a store with two owners, the second with `mappings` mappings of both claims.
+fn store_of_two(mappings: u32) -> (Store, u16) {
+    let (mut store, _) = store();
+    let owner = store.join(translator("other"), true);
+    for n in 0..mappings {
+        let from = flow(n, 7);
+        match n % 2 {
+            0 => _ = open(&mut store, owner, from, (2000, 60_000), i64::from(n)),
+            _ => _ = keep(&mut store, owner, from, Kind::Datagrams, i64::from(n)),
+        }
+    }
+    store.count_failure(owner, 0);
+    (store, owner)
+}
+
+#[test]
+fn a_store_is_taken_over_as_a_whole() {
+    // With 9,000 mappings, the table has grown, and the move to the larger table is not complete.
+    for mappings in [0, 100, 9_000] {
+        let (mut old, owner) = store_of_two(mappings);
+        let before = listed(&old, owner);
+        let capacity = old.memory().0;
+        let (mut new, other) = store_of_two(0);
+        assert!(new.adopt(&mut old) && new.adopt(&mut old), "the second owner finds it done");
+        assert_eq!((listed(&new, other), new.memory().0), (before, capacity));
+        assert_eq!((old.size(), new.size()), (0, mappings as usize));
+        let tally = new.tallies(other)[0];
+        assert_eq!((tally.mappings, tally.failures), (mappings.into(), 1));
+        assert_eq!(new.tallies(0)[0].mappings, 0);
+        // The revision ends after a limited number of batches, and changes nothing here.
+        let now = Timestamp(SECOND);
+        for _ in 0..mappings / 64 + 1 {
+            new.catch_up(now);
+        }
+        assert!(new.revision.is_none());
+        assert_eq!(new.size(), mappings as usize);
+        // A port that was in use stays in use.
+        if mappings > 0 {
+            let port = open(&mut new, other, flow(mappings + 1, 7), (2000, 60_000), SECOND).unwrap();
+            assert_eq!(u32::from(port), 2000 + mappings.div_ceil(2));
+        }
+        new.clear();
+        assert_eq!((new.size(), new.memory().2, new.entries()), (0, 0, 0));
+        // The next reload takes the store over again.
+        let (mut next, _) = store_of_two(0);
+        assert!(next.adopt(&mut new));
+    }
+}
+
+#[test]
+fn a_store_that_does_not_fit_is_left_alone() {
+    type Change = fn(&mut Store);
+    let changes: [Change; 6] = [
+        |store| store.owners[1].name = "third".into(),
+        |store| store.owners[1].inputs.clear(),
+        |store| store.owners[1].outputs = 1,
+        |store| store.owners[1].is_independent = true,
+        |store| _ = store.join(translator("third"), false),
+        |store| _ = open(store, 1, flow(1, 1), (1, 2), 0),
+    ];
+    for change in changes {
+        let (mut old, owner) = store_of_two(10);
+        let (mut new, _) = store_of_two(0);
+        change(&mut new);
+        let size = new.size();
+        assert!(!new.adopt(&mut old));
+        assert_eq!((listed(&old, owner).len(), new.size()), (10, size));
+    }
+    // More inputs and outputs are no obstacle.
+    let (mut old, _) = store_of_two(10);
+    let (mut new, _) = store_of_two(0);
+    new.owners[1].inputs.push(Tally::default());
+    new.owners[1].outputs = 3;
+    assert!(new.adopt(&mut old));
+    assert_eq!(new.tallies(1).len(), 2);
+}
+
+#[test]
+fn a_revision_applies_changed_settings_with_the_batches() {
+    let (mut old, owner) = store_of_two(1_000);
+    // Without the revision, the turns would be 20 seconds away, by the old time-outs.
+    let (mut new, _) = store_of_two(0);
+    new.owners[1].policies = [Policy { busy: SECOND, plain: SECOND, done: SECOND, guarantee: 0 }; 2];
+    new.owners[1].most_of_one = 1;
+    new.set_capacity(900);
+    assert!(new.adopt(&mut old));
+    let begin = Timestamp(SECOND / 2);
+    let mut batches = 0;
+    while new.revision.is_some() {
+        let before = new.size();
+        new.catch_up(begin);
+        batches += 1;
+        assert!(before - new.size() <= 64, "no batch evicts more than its share");
+    }
+    assert!(batches >= 1_000 / 64);
+    assert_eq!((new.size(), new.endpoints.mappings()), (900, 900));
+    assert!(new.is_exhausted(owner, flow(999, 7).source, begin.0));
+    // A new mapping of a subscriber that is not at the limit is possible.
+    assert!(open(&mut new, owner, flow(5_000, 7), (2000, 60_000), begin.0).is_some());
+    for _ in 0..10 {
+        new.catch_up(Timestamp(2 * SECOND));
+    }
+    assert_eq!((new.size(), new.memory().2), (0, 0), "the new time-outs count");
+}
+
+#[test]
+fn stale_mappings_end_when_they_are_looked_up_and_with_the_batches() {
+    for is_looked_up in [true, false] {
+        let (mut old, owner) = store_of_two(1_000);
+        let (mut new, _) = store_of_two(0);
+        assert!(new.adopt(&mut old));
+        // Every second mapping keeps its addresses and ports.
+        new.end_stale(owner, Box::new(|made| made.tuples.0 == made.tuples.1 && made.outputs == [0, 1]));
+        let space = space(owner, ONLY);
+        if is_looked_up {
+            let keys: Vec<_> = (0..32).map(|n| Store::key(flow(n, 7), space)).collect();
+            let mut found = [None; WINDOW];
+            new.find_all(&keys, &mut found);
+            let stays: Vec<bool> = found.iter().map(Option::is_some).collect();
+            assert_eq!(stays, [false, true].repeat(16));
+            assert_eq!(new.size(), 1_000 - 16);
+            assert!(new.find_at(flow(40, 7), space, Timestamp(0)).is_none());
+            assert!(new.find_at(flow(41, 7), space, Timestamp(0)).is_some());
+            assert!(new.find_key(&Store::key(flow(42, 7), space)).is_none());
+            assert_eq!(new.size(), 1_000 - 17);
+        }
+        for _ in 0..1_000 / 64 + 1 {
+            new.catch_up(Timestamp(SECOND));
+        }
+        assert!(new.revision.is_none());
+        assert_eq!((new.size(), new.memory().2), (500, 0));
+        new.end_stale(owner, Box::new(|_| false));
+        for _ in 0..1_000 / 64 + 1 {
+            new.catch_up(Timestamp(SECOND));
+        }
+        assert_eq!((new.size(), new.entries()), (0, 0));
+    }
 }
