@@ -355,11 +355,18 @@ pub enum Merge {
     /// applies to all.
     #[default]
     First,
-    /// The numbers at the ends of lines that are otherwise equal are added.
+    /// The numbers at the ends of lines that are otherwise equal are added; the number -1 stands for no
+    /// count and is not added. Lines without a number are listed, equal ones once; a single word without a
+    /// number is taken from the first copy.
     Sum,
     /// Lines are rows of a table, with a space or a tab between columns. Rows that have the same
     /// words become one row, in which each number is the sum of the numbers in its column.
     Columns,
+    /// Like `Columns`, but the first word of a row is its name, even if it is a number.
+    Rows,
+    /// All copies have the same lines, except that a line may end with a number in brackets. These numbers
+    /// are added line by line; a line without such a number counts as zero.
+    Bracketed,
     /// The lines of all copies follow each other, with a common heading only once. JSON arrays become one
     /// array.
     Lines,
@@ -412,6 +419,20 @@ impl HandlerInfo {
     #[must_use]
     pub const fn tabled(self) -> HandlerInfo {
         HandlerInfo { merge: Merge::Columns, ..self }
+    }
+
+    /// Returns the handler with the rule that the values of several workers are tables of named rows, in
+    /// which the other columns of numbers are added ([`Merge::Rows`]).
+    #[must_use]
+    pub const fn rows(self) -> HandlerInfo {
+        HandlerInfo { merge: Merge::Rows, ..self }
+    }
+
+    /// Returns the handler with the rule that the numbers in brackets at the ends of lines are added
+    /// ([`Merge::Bracketed`]).
+    #[must_use]
+    pub const fn bracketed(self) -> HandlerInfo {
+        HandlerInfo { merge: Merge::Bracketed, ..self }
     }
 
     /// Returns the handler with the rule that the lines of several workers become one list

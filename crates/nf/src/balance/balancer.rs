@@ -138,7 +138,7 @@ impl<D: Delivery> Balancing<D> {
         Handler::<Self>::get("load_bytes", |e| e.balancer.each(|load| load.bytes)).tabled(),
         Handler::<Self>::read_param("load", |e, _, number| Ok(e.balancer.told(number)))
             .and_set(|e, _, loads| e.balancer.tell(loads)),
-        Handler::<Self>::read("servers", |e, cx, _| Ok(e.current(cx).list())).tabled(),
+        Handler::<Self>::read("servers", |e, cx, _| Ok(e.current(cx).list())).rows(),
         Handler::<Self>::read("connections", |e, cx, _| {
             // Connections to servers that a reload has removed may still be in the table.
             let servers = e.current(cx).servers.iter();
