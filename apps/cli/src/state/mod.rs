@@ -183,7 +183,8 @@ impl StateFile {
             let _ = thread.join();
         }
         let mut writer = locked(&self.writer);
-        if writer.is_foreign {
+        // A run on the times of packets that has seen no packet has no time by which its state could be read.
+        if writer.is_foreign || time.is_some_and(|time| time.0 == 0) {
             return Ok(());
         }
         let written = writer.write(time.unwrap_or_else(wall_clock), |add| {
