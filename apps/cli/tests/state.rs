@@ -299,8 +299,8 @@ fn two_runs_do_not_share_a_file() {
     assert!(tidegate(&other).status.success(), "the lock ends with its run");
 }
 
-/// Kills a run 200 times while it writes its file again and again. The next run always finds a whole file, with
-/// no entry less than before.
+/// Kills a run 200 times while it writes its file again and again. The next run always finds a whole file,
+/// with no entry less than before.
 #[test]
 fn a_killed_run_leaves_a_whole_file() {
     let folder = tempfile::tempdir().unwrap();

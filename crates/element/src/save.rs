@@ -50,7 +50,7 @@ macro_rules! numbers {
 numbers!(u8, u16, u32, u64, i64);
 
 impl StateWriter {
-    /// True if the piece has so many bytes that no further entry is to be written.
+    /// True if the piece is full: no further entry is to be written.
     pub fn is_full(&self) -> bool {
         self.bytes.len() >= PIECE
     }

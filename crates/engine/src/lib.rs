@@ -65,6 +65,7 @@ mod trace_time;
 mod wakeups;
 mod worker;
 mod worker_report;
+mod worker_saving;
 mod workers;
 
 pub use clock::ClockKind;

@@ -5,7 +5,7 @@
 //!  thread of the owner              worker, between two batches
 //!  ───────────────────              ───────────────────────────
 //!  Saver::collect: asks ──────────▶ writes one piece of an element in each round of its loop
-//!  gives pieces to its caller ◀──── sends the piece if the channel has room; else tries again in the next round
+//!  gives pieces to its caller ◀──── sends the piece, in a later round if the channel is full
 //!  until each worker is done ◀───── done, or "again" after a reload
 //! ```
 //!
@@ -14,15 +14,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use element::{Damaged, Loaded, SavedState, StateWriter, Timestamp};
+use element::{Damaged, Loaded, Timestamp};
 
 use crate::plan::Plan;
-use crate::worker::Worker;
-use crate::workers::Workers;
 
 /// The number of pieces of all workers that wait for the owner's thread.
 const WAITING: usize = 64;
@@ -52,13 +50,13 @@ pub struct SavedPiece {
 
 /// A message of a worker to the thread that collects pieces, with the number of the collection.
 #[derive(Debug)]
-struct Message {
-    number: u64,
-    content: Content,
+pub(crate) struct Message {
+    pub(crate) number: u64,
+    pub(crate) content: Content,
 }
 
 #[derive(Debug)]
-enum Content {
+pub(crate) enum Content {
     Piece(SavedPiece),
     /// The worker has sent all of its pieces.
     Done,
@@ -69,8 +67,8 @@ enum Content {
 /// The end of [`saving`] that workers have, as a part of their options.
 #[derive(Clone)]
 pub struct Saving {
-    wanted: Arc<AtomicU64>,
-    messages: SyncSender<Message>,
+    pub(crate) wanted: Arc<AtomicU64>,
+    pub(crate) messages: SyncSender<Message>,
 }
 
 /// The end of [`saving`] that the owner's thread has.
@@ -137,130 +135,22 @@ impl Saver {
 #[derive(Default)]
 pub(crate) struct SaveProgress {
     /// The number of the collection that the worker has begun last.
-    number: u64,
+    pub(crate) number: u64,
     /// True until all messages of this collection are sent.
-    is_busy: bool,
+    pub(crate) is_busy: bool,
     /// The generation of the graph in which the collection began.
-    generation: u64,
+    pub(crate) generation: u64,
     /// The next element, and its position.
-    next: (usize, u64),
+    pub(crate) next: (usize, u64),
     /// The message that has found no room in the channel.
-    pending: Option<Content>,
-}
-
-impl Worker {
-    /// True if the worker has a piece of its state to write.
-    #[inline]
-    pub(crate) fn has_to_save(&self) -> bool {
-        let wanted = |saving: &Saving| saving.wanted.load(Ordering::Relaxed) != self.saved.number;
-        self.options.saving.as_ref().is_some_and(|saving| self.saved.is_busy || wanted(saving))
-    }
-
-    /// Writes the next piece of the worker's state if it is asked for. Returns true if there is more to
-    /// write.
-    #[inline]
-    pub(crate) fn save_some(&mut self) -> bool {
-        self.has_to_save() && self.save_next()
-    }
-
-    #[cold]
-    fn save_next(&mut self) -> bool {
-        let Some(Saving { wanted, messages }) = self.options.saving.clone() else { return false };
-        let (wanted, generation) = (wanted.load(Ordering::Acquire), self.graph.generation);
-        if wanted != self.saved.number {
-            self.saved =
-                SaveProgress { number: wanted, is_busy: true, generation, ..SaveProgress::default() };
-            self.graph.settle_stand_ins(&mut self.core);
-            // The other workers may sleep, and only this worker looks at the number often enough.
-            if let Some(team) = self.team.as_ref().filter(|_| self.graph.worker() == 0) {
-                team.ring_all();
-            }
-        }
-        if generation != self.saved.generation {
-            self.saved.pending = Some(Content::Again);
-        }
-        let content = match self.saved.pending.take() {
-            Some(content) => content,
-            None => self.next_piece().map_or(Content::Done, Content::Piece),
-        };
-        let is_last = !matches!(content, Content::Piece(_));
-        match messages.try_send(Message { number: self.saved.number, content }) {
-            Ok(()) => self.saved.is_busy = !is_last,
-            Err(TrySendError::Full(message)) => {
-                self.saved.pending = Some(message.content);
-                std::thread::yield_now();
-            }
-            Err(TrySendError::Disconnected(_)) => self.saved.is_busy = false,
-        }
-        self.saved.is_busy
-    }
-
-    /// Returns the next piece of the state of this worker's elements; `None` after the last.
-    fn next_piece(&mut self) -> Option<SavedPiece> {
-        let plan = Arc::clone(&self.graph.plan);
-        loop {
-            let (id, from) = self.saved.next;
-            let class = *plan.classes.get(id)?;
-            let form = class.saved_form.filter(|_| self.graph.placement.is_at(id, self.graph.worker()));
-            let mut out = StateWriter::default();
-            let next = form.and_then(|_| self.call(id, |element, cx| element.save_state(cx, from, &mut out)));
-            self.saved.next = next.flatten().map_or((id + 1, 0), |from| (id, from));
-            let (bytes, form) = (out.into_bytes(), form.unwrap_or_default());
-            if !bytes.is_empty() {
-                let (name, class) = (plan.graph.elements[id].name.clone(), class.name.to_string());
-                return Some(SavedPiece { element: SavedElement { name, class, form }, bytes });
-            }
-        }
-    }
-
-    /// Gives the elements of this worker the state of the earlier run in
-    /// [`Options::saved`](crate::Options::saved), if there is one.
-    pub(crate) fn load_saved(&mut self) {
-        if let Some(saved) = self.options.saved.clone() {
-            self.load(&saved);
-        }
-    }
-
-    fn load(&mut self, saved: &SavedRun) {
-        for id in self.graph.placed().collect::<Vec<_>>() {
-            let Some((element, pieces)) = saved.of(&self.graph.plan, id) else { continue };
-            let state = SavedState::new(pieces, saved.time, self.core.now);
-            if let Some(result) = self.call(id, |element, cx| element.load_state(cx, &state)) {
-                saved.note(element, result);
-            }
-        }
-    }
-}
-
-impl Workers {
-    /// Gives the elements of all workers the state of an earlier run, as
-    /// [`initialize`](Self::initialize) does with the state in the options. Workers on a thread of their own
-    /// are left out.
-    pub fn load(&mut self, saved: &SavedRun) {
-        self.here.iter_mut().for_each(|worker| worker.load(saved));
-    }
-
-    /// Gives each piece of the state of all workers to `take`, until it returns false. Workers on a thread of
-    /// their own are left out, so it is for the time after a run, before [`finish`](Self::finish).
-    pub fn save(&mut self, mut take: impl FnMut(SavedPiece) -> bool) {
-        self.end_reload();
-        for worker in &mut self.here {
-            worker.graph.settle_stand_ins(&mut worker.core);
-            worker.saved = SaveProgress::default();
-            while let Some(piece) = worker.next_piece() {
-                if !take(piece) {
-                    return;
-                }
-            }
-        }
-    }
+    pub(crate) pending: Option<Content>,
 }
 
 /// The saved state of an earlier run, and the notes of the elements that have read it.
 #[derive(Debug, Default)]
 pub struct SavedRun {
     /// The time at which the state was saved.
-    time: Timestamp,
+    pub(crate) time: Timestamp,
     elements: BTreeMap<SavedElement, Vec<Vec<u8>>>,
     notes: Mutex<BTreeMap<SavedElement, Result<Loaded, Damaged>>>,
 }
@@ -289,13 +179,13 @@ impl SavedRun {
     }
 
     /// Returns the saved state of an element of a graph, if there is any in the form of its class.
-    fn of(&self, plan: &Plan, id: usize) -> Option<(&SavedElement, &[Vec<u8>])> {
+    pub(crate) fn of(&self, plan: &Plan, id: usize) -> Option<(&SavedElement, &[Vec<u8>])> {
         let (name, class) = (plan.graph.elements[id].name.clone(), plan.classes[id]);
         let element = SavedElement { name, class: class.name.to_string(), form: class.saved_form? };
         self.elements.get_key_value(&element).map(|(element, pieces)| (element, pieces.as_slice()))
     }
 
-    fn note(&self, element: &SavedElement, result: Result<Loaded, Damaged>) {
+    pub(crate) fn note(&self, element: &SavedElement, result: Result<Loaded, Damaged>) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let note = notes.entry(element.clone()).or_insert(Ok(Loaded::default()));
         match (note, result) {

@@ -86,8 +86,8 @@ impl Request {
 
 impl Team {
     /// Makes a team of `workers` workers, which take turns on one thread if `in_turn`. If they do not, the
-    /// key of the hash that gives packets to workers follows from the secret `known`, or from a new secret. So an
-    /// attacker cannot choose the worker of packets.
+    /// key of the hash that gives packets to workers follows from the secret `known`, or from a new secret.
+    /// So an attacker cannot choose the worker of packets.
     ///
     /// # Errors
     /// If the system refuses an event, for example because the process has no file descriptor left.

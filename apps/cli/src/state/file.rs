@@ -2,17 +2,18 @@
 //!
 //! ```text
 //! header   "\x89tidegate-state\n", version 4 | time 8 | secret 8 | checksum 4
-//! section  1, length of name 2 | of class 2 | form of the class 2 | length of bytes 4, name, class, bytes, checksum 4
+//! section  1, length of name 2 | of class 2 | form of the class 2 | length of bytes 4, name, class, bytes,
+//!          checksum 4
 //! end      0, number of sections 8 | length of the file before the end 8 | checksum 4
 //! ```
 //!
-//! Numbers are little-endian; the numbers above are lengths in bytes. Each checksum is the CRC-32C of everything
-//! from the start of its header, section or end. The time is in nanoseconds since 1970, and the secret is that of
-//! the hash which gives flows to workers. A section is a piece of the state of one element at one worker; an
-//! element can have any number of sections.
+//! Numbers are little-endian; the numbers above are lengths in bytes. Each checksum is the CRC-32C of
+//! everything from the start of its header, section or end. The time is in nanoseconds since 1970, and the
+//! secret is that of the hash which gives flows to workers. A section is a piece of the state of one element
+//! at one worker; an element can have any number of sections.
 //!
-//! A file is written under another name in the same folder, and renamed when the disk has it. So there is always
-//! the old file or the new file, as a whole.
+//! A file is written under another name in the same folder, and renamed when the disk has it. So there is
+//! always the old file or the new file, as a whole.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -37,8 +38,8 @@ const END: u8 = 0;
 /// The largest number of bytes in a section.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The largest length of a file. It bounds the memory for reading a file, and has room for some twenty million
-/// entries.
+/// The largest length of a file. It bounds the memory for reading a file, and has room for some twenty
+/// million entries.
 const MOST_LENGTH: u64 = 1 << 30;
 
 /// The contents of a state file.
@@ -140,7 +141,8 @@ fn parse(file: impl Read) -> Result<Contents, Unread> {
     }
 }
 
-/// The reader of the parts of a file, with the offset that it has reached, and the checksum of the current part.
+/// The reader of the parts of a file, with the offset that it has reached, and the checksum of the current
+/// part.
 struct Parser<R> {
     file: io::Take<R>,
     offset: u64,

@@ -1,7 +1,7 @@
 //! `--state FILE`: a run continues with the state of the run before.
 //!
-//! The state is read before the elements are made, and written by a thread of its own at intervals, and at the
-//! end of the run.
+//! The state is read before the elements are made, and written by a thread of its own at intervals, and at
+//! the end of the run.
 
 mod file;
 
@@ -29,8 +29,8 @@ use file::{NewFile, Unread, beside};
 pub(crate) struct StateOptions {
     /// Continue with the state in this file, and write the state to it (see docs/reload.md)
     ///
-    /// Mappings, connections, neighbours, hosts and flows survive a restart. The file is replaced as a whole, at
-    /// intervals and at the end. A file that is damaged is reported and ignored.
+    /// Mappings, connections, neighbours, hosts and flows survive a restart. The file is replaced as a whole,
+    /// at intervals and at the end. A file that is damaged is reported and ignored.
     #[arg(long = "state", value_name = "FILE", help_heading = "Restart")]
     path: Option<PathBuf>,
     /// The time between two writings of the state; 0 to write it at the end only
@@ -91,8 +91,8 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
 }
 
 impl StateOptions {
-    /// Claims and reads the state file, if there is one. Problems with the file are reported, and the run starts
-    /// without its state.
+    /// Claims and reads the state file, if there is one. Problems with the file are reported, and the run
+    /// starts without its state.
     ///
     /// # Errors
     /// If another run uses the file.
@@ -134,8 +134,8 @@ impl StateOptions {
 }
 
 impl StateFile {
-    /// Sets the options by which workers read and write state. If the run follows the machine's clock, the thread
-    /// that writes at intervals is started by [`begin`](Self::begin) with the result.
+    /// Sets the options by which workers read and write state. If the run follows the machine's clock, the
+    /// thread that writes at intervals is started by [`begin`](Self::begin) with the result.
     pub(crate) fn connect(&self, options: &mut Options, workers: usize, is_real: bool) -> Option<Saver> {
         options.saved.clone_from(&self.saved);
         options.steering_secret = Some(self.secret);
@@ -170,8 +170,8 @@ impl StateFile {
         }
     }
 
-    /// Ends the thread that writes at intervals, and writes the state of workers that have ended. `time` is the
-    /// time of the run if that is not the time of the machine's clock.
+    /// Ends the thread that writes at intervals, and writes the state of workers that have ended. `time` is
+    /// the time of the run if that is not the time of the machine's clock.
     ///
     /// # Errors
     /// If the state cannot be written: the message for the user.
@@ -224,8 +224,8 @@ impl Writer {
         format!("{path}: the state cannot be saved: {}; a file of an earlier time stays", reason(error))
     }
 
-    /// Writes a file with the pieces that `collect` gives to its argument, which returns false after an error. The
-    /// old file stays unless the collection is whole.
+    /// Writes a file with the pieces that `collect` gives to its argument, which returns false after an
+    /// error. The old file stays unless the collection is whole.
     fn write(
         &mut self,
         time: Timestamp,

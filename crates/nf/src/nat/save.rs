@@ -10,8 +10,10 @@ use std::net::Ipv4Addr;
 use element::{Cx, Damaged, Loaded, SavedState};
 
 use super::desk::Translation;
+use super::flavour::Flavour;
 use super::published::{Home, locked};
-use super::store::Written;
+use super::spaces::IDENTIFIERS;
+use super::store::{Classified, Written};
 use super::tuple::Tuple;
 
 /// The version of the form in which translators save their mappings.
@@ -32,7 +34,7 @@ pub(super) fn load(
     let size = store.size();
     let mut loaded = Loaded::default();
     state.each(
-        |reader| Written::load(desk.flavour, reader),
+        |reader| Written::load(reader, |tuples, protocol| classified(desk.flavour, tuples, protocol)),
         |written| {
             let [flow, reply] = written.tuples;
             let (flow, reply) = (worker_of(cx, desk, flow, false), worker_of(cx, desk, reply, true));
@@ -58,6 +60,19 @@ pub(super) fn load(
     loaded.taken -= evicted;
     loaded.refused += evicted;
     Ok(loaded)
+}
+
+/// Returns the properties of a mapping with these tuples in a translator of a class.
+///
+/// # Errors
+/// If the class does not translate packets with the tuples.
+fn classified(flavour: Flavour, [flow, reply]: [Tuple; 2], protocol: u8) -> Result<Classified, Damaged> {
+    if !flavour.fits(flow) || !flavour.fits(reply.reversed()) {
+        return Err(Damaged("a mapping has addresses or ports that its class does not translate"));
+    }
+    let (kind, policy) = flavour.kind(protocol);
+    let which = if flavour.is_ping() { IDENTIFIERS } else { flavour.which(protocol) };
+    Ok(Classified { which, kind, policy })
 }
 
 /// Returns the worker to which packets with this tuple come, which are replies if `is_reply` is true.

@@ -4,10 +4,8 @@
 use element::{Damaged, Loaded, StateReader, StateWriter, Timestamp};
 
 use super::{Claim, Store, space};
-use crate::nat::flavour::Flavour;
 use crate::nat::shift::Shifts;
-use crate::nat::spaces::IDENTIFIERS;
-use crate::nat::state::State;
+use crate::nat::state::{Kind, State};
 use crate::nat::store::Written;
 use crate::nat::tuple::Tuple;
 
@@ -30,6 +28,16 @@ impl Position {
     fn packed(self) -> u64 {
         u64::from(self.epoch) << 32 | u64::from(self.place)
     }
+}
+
+/// The properties of a mapping that follow from the class of its translator and from its protocol.
+pub(in crate::nat) struct Classified {
+    /// The space of the mapping's tuples within those of its translator.
+    pub(in crate::nat) which: u32,
+    /// The kind of the mapping's states.
+    pub(in crate::nat) kind: Kind,
+    /// The index of the time-outs among those of the translator.
+    pub(in crate::nat) policy: u8,
 }
 
 impl Store {
@@ -118,11 +126,15 @@ impl Written {
         }
     }
 
-    /// Reads a mapping of a translator of this class.
+    /// Reads a mapping. `classify` returns what follows from the class of the translator, the tuples of the
+    /// flow and of its reply, and the protocol.
     ///
     /// # Errors
-    /// If the bytes are not such a mapping.
-    pub(in crate::nat) fn load(flavour: Flavour, reader: &mut StateReader<'_>) -> Result<Written, Damaged> {
+    /// If the bytes are not a mapping, or if `classify` fails.
+    pub(in crate::nat) fn load(
+        reader: &mut StateReader<'_>,
+        classify: impl Fn([Tuple; 2], u8) -> Result<Classified, Damaged>,
+    ) -> Result<Written, Damaged> {
         let mut tuple = || {
             Ok(Tuple {
                 source: reader.u32()?,
@@ -132,9 +144,6 @@ impl Written {
             })
         };
         let tuples = [tuple()?, tuple()?];
-        if !flavour.fits(tuples[0]) || !flavour.fits(tuples[1].reversed()) {
-            return Err(Damaged("a mapping has addresses or ports that its class does not translate"));
-        }
         let outputs = [reader.u16()?, reader.u16()?];
         let (input, protocol, annotation) = (reader.u16()?, reader.u8()?, reader.u8()?);
         let claim = match reader.u8()? {
@@ -144,9 +153,7 @@ impl Written {
             3 => Claim::Endpoint,
             _ => return Err(Damaged("a mapping reserves an unknown kind of number")),
         };
-        // The space, the kind and the time-outs follow from the class and the protocol.
-        let (kind, policy) = flavour.kind(protocol);
-        let which = if flavour.is_ping() { IDENTIFIERS } else { flavour.which(protocol) };
+        let Classified { which, kind, policy } = classify(tuples, protocol)?;
         let states = [reader.u16()?, reader.u16()?].map(|bits| State::saved(kind, bits));
         let last = reader.time()?.0;
         let shifts = if reader.bool()? { Some(Box::new(Shifts::load(reader)?)) } else { None };
