@@ -32,6 +32,7 @@ mod prove;
 mod reasoning;
 mod reload;
 mod run;
+mod state;
 mod status;
 mod steering;
 mod successors;

@@ -29,6 +29,7 @@ pub mod printers;
 mod quotation;
 pub mod rate;
 mod report_file;
+mod saved_flows;
 pub mod schedule;
 pub mod script;
 mod sorting;

@@ -44,6 +44,12 @@ impl Shared {
         }
     }
 
+    /// True if a copy of the element at another worker saves and loads the table for all copies: the copy at
+    /// the first worker.
+    pub(crate) fn is_kept_by_other_copy(&self, cx: &Cx<'_>) -> bool {
+        cx.workers().copies(cx.id()) > 1 && cx.worker().0 > 0
+    }
+
     /// Adds an element to those that are called after changes. Adding it again has no effect.
     pub(crate) fn join(&self, element: ElementId) {
         let mut calls = lock(&self.calls);

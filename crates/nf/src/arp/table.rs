@@ -7,6 +7,8 @@
 //! table has no timers: each element first calls [`Table::catch_up`], which does what timers would have
 //! done by now.
 
+mod save;
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
 use std::hash::Hash;
@@ -18,6 +20,8 @@ use element::{Args, Cx, DropReason, Timestamp};
 use wire::MacAddr;
 
 use crate::hashing::{ByNumber, reseed};
+
+pub(crate) use save::FORM;
 
 /// The arguments that set the limits of a table.
 pub(crate) const ARGS: [ArgInfo; 5] = [
@@ -32,17 +36,39 @@ pub(crate) const ARGS: [ArgInfo; 5] = [
 pub(crate) trait Address: Copy + Eq + Ord + Hash + Default {
     /// Returns the address in its usual notation, for handlers.
     fn shown(self) -> impl Display;
+
+    /// Returns the address as a number.
+    fn number(self) -> u128;
+
+    /// Returns the address with this number; `None` if the number is too large.
+    fn from_number(number: u128) -> Option<Self>;
 }
 
 impl Address for u32 {
     fn shown(self) -> impl Display {
         Ipv4Addr::from_bits(self)
     }
+
+    fn number(self) -> u128 {
+        self.into()
+    }
+
+    fn from_number(number: u128) -> Option<u32> {
+        number.try_into().ok()
+    }
 }
 
 impl Address for u128 {
     fn shown(self) -> impl Display {
         Ipv6Addr::from_bits(self)
+    }
+
+    fn number(self) -> u128 {
+        self
+    }
+
+    fn from_number(number: u128) -> Option<u128> {
+        Some(number)
     }
 }
 

@@ -524,6 +524,6 @@ const HANDLERS: &[Handler<IpReassembler>] = &[
         }
         Ok(text)
     })
-    .listed(),
+    .summed(),
     Handler::count("memory", |e| e.store.memory() as u64),
 ];

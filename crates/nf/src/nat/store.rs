@@ -22,6 +22,7 @@ mod expiry;
 mod handover;
 mod leased;
 mod moving;
+mod save;
 mod shifts;
 mod turns;
 
@@ -45,6 +46,7 @@ use endpoints::Endpoints;
 pub(super) use endpoints::{Bound, Known};
 pub(super) use handover::Written;
 use moving::{Old, PER_MAPPING};
+pub(super) use save::Classified;
 use turns::{Queue, Turn, Turns};
 
 /// The initial capacity of a flow table, in keys; a mapping has two keys.

@@ -62,7 +62,8 @@ use element::effects::{
     StateAccess, Target, Value, wire_field,
 };
 use element::{
-    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Timestamp, manual,
+    Base, Batch, Class, Cx, Damaged, DropReason, Effects, Element, Handler, Loaded, Packet, SavedState,
+    StatePart, StateWriter, Timestamp, manual,
 };
 use packet::Annotations;
 use wire::icmpv6::kind;
@@ -93,7 +94,8 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("UNSOLICITED", "bool", "false"),
     ],
     table: &HANDLERS,
-    state: &[StatePart::kept("neighbour cache", &["table"]), StatePart::kept("counts", &["stats"])],
+    state: &[StatePart::kept("neighbour cache", &["table"]).on_disk(), StatePart::kept("counts", &["stats"])],
+    saved_form: table::FORM,
     samples: &[
         "2001:db8::1, 2:0:0:0:0:1",
         "2001:db8::1, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 0, CAPACITY 4, ENTRY_CAPACITY 3 -> 2/2",
@@ -556,6 +558,14 @@ impl Element for Ip6NdSolicitor {
             }
         }
         Ok(())
+    }
+
+    fn save_state(&mut self, _cx: &mut Cx<'_>, from: u64, out: &mut StateWriter) -> Option<u64> {
+        self.known.table.save(from, out)
+    }
+
+    fn load_state(&mut self, cx: &mut Cx<'_>, state: &SavedState<'_>) -> Result<Loaded, Damaged> {
+        self.known.table.load(cx, state)
     }
 }
 

@@ -485,10 +485,11 @@ impl Element for Synthesized {
 }
 
 const HANDLERS: &[Handler<Synthesized>] = &[
-    Handler::list("classes", |e| {
+    Handler::<Synthesized>::get("classes", |e| {
         let counts = e.passed.iter().zip(&e.counts).enumerate();
         counts.map(|(class, (passed, count))| format!("c{class} {}\n", passed + count.packets)).collect()
-    }),
+    })
+    .summed(),
     Handler::count("flows", |e| e.flows.as_ref().map_or(0, FlowCache::leased) as u64),
     Handler::count("remembered", |e| e.flows.as_ref().map_or(0, FlowCache::remembered) as u64),
     Handler::get("sampled", |e| (!e.balance.pays()).to_string()),
