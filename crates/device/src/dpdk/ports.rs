@@ -247,7 +247,7 @@ impl Ports {
         Ok((transmitter, joined))
     }
 
-    /// Removes a port whose device was removed from DPDK, if no copy of an element uses it any more.
+    /// Removes from DPDK a port whose device is gone, if no copy of an element uses the port any more.
     pub(super) fn leave(&self, pool: &mut Pool, memory: &Arc<Memory>, port: &Arc<Port>) {
         let is_last = lock(&port.users).is_empty();
         if is_last && !port.is_removed.swap(true, Ordering::AcqRel) {
@@ -278,7 +278,8 @@ impl Ports {
                 && port::find(&info.name).is_some())
     }
 
-    /// Returns the configured port with this name; `None` if there is none.
+    /// Returns the port of this graph with this name that has not been removed from DPDK; `None` if there is
+    /// none.
     pub(super) fn known(&self, name: &str) -> Option<Arc<Port>> {
         let open = lock(&self.open);
         let mut ports = open.iter().map(|used| &used.port);
@@ -605,7 +606,7 @@ impl Port {
 
     /// Stops the port if all copies that use it are drained: at the end of a run, or with the last graph that
     /// has the port. First takes the packets out of all receive queues, because ports that connect workers
-    /// (`net_ring`) may hold packets. Only the first call does something.
+    /// (`net_ring`) may hold packets. Only the first such call does something.
     pub(super) fn stop(&self, pool: &mut Pool, memory: &Arc<Memory>) {
         let are_drained = lock(&self.users).iter().all(|user| user.is_drained.load(Ordering::Acquire));
         if !are_drained || !self.runs.swap(false, Ordering::AcqRel) {

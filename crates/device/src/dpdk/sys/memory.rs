@@ -423,7 +423,7 @@ impl TxQueue {
             Err(packet) => match pool.copy_out(device, &packet) {
                 Some(span) => {
                     pool.free(packet);
-                    // A queue with packets of its own copies all packets, and counts them when they are sent.
+                    // If `own` is used, all packets are copied, and are counted when they are sent.
                     self.copied += u64::from(self.own.is_none());
                     span
                 }
