@@ -119,7 +119,8 @@ pub struct FlowPacket<S> {
     pub state: Option<S>,
     /// The fate of the packet. By default, the packet leaves at the output with the number of its input.
     pub verdict: Verdict,
-    /// The worker that owns the packet's flow.
+    /// The worker that owns the packet's flow. If packets are not spread or the function keeps no state,
+    /// always the worker at which the packet arrived.
     owner: usize,
     way: Way,
 }
