@@ -57,7 +57,8 @@ pub struct Layers {
     /// and if this header is truncated or malformed.
     pub payload: Option<usize>,
     /// The offset of the end of the IP packet, or of the part of it that is in the frame; bytes after it are
-    /// link padding. The end of the frame if the packet is not IP, or if its length could not be read.
+    /// link padding. The end of the frame if the packet is not IP, if its length could not be read, or if a
+    /// length field of 0 leaves it open.
     pub end: usize,
     /// The number of bytes by which the IP packet, according to its length field, extends beyond the end of
     /// the frame.

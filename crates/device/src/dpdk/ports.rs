@@ -81,7 +81,7 @@ pub(super) struct Port {
     /// The memories of the workers that have opened queues. Drivers may have slots of them until the port is
     /// stopped.
     memories: Mutex<Vec<Arc<Memory>>>,
-    /// The workers that receive from each queue that is in use, by their memories.
+    /// For each queue in use, its number and the memory of the worker that receives from it.
     readers: Mutex<Vec<(u16, Weak<Memory>)>>,
     /// For each send queue, the lock that a sender holds, with true while the port runs: DPDK allows one
     /// sender at a time.

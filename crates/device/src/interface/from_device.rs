@@ -638,7 +638,7 @@ impl Element for FromDevice {
         let by = Claimant::new(cx, &self.common);
         self.seat = SEATS.claim(&by, |seat| seat.settings == settings);
         self.waits = self.seat.is_some();
-        // Opening a ring takes a tenth of a second, in which the running element could not empty its own
+        // Opening a ring can take a tenth of a second, in which the running element could not empty its own
         // ring. If this element replaces it, the ring is opened in the first turn, if it is needed.
         if !self.waits && !cx.is_heir() {
             self.open(cx)?;

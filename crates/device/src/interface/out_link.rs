@@ -233,8 +233,8 @@ impl OutLink {
         }
     }
 
-    /// True if the interface carries frames of this length in bytes. Reads the MTU again if the frame is
-    /// too long and the last reading is old.
+    /// True if the interface carries frames of this length in bytes. Reads the MTU again if the frame is too
+    /// long and the last reading was more than a second ago.
     #[inline]
     pub(crate) fn carries(&mut self, now: Timestamp, length: usize) -> bool {
         if length > self.longest && now - self.looked > LOOK {

@@ -55,7 +55,8 @@ pub(super) struct Seat {
     left: Mutex<Option<Open>>,
 }
 
-/// Everything that a copy of FromXDP has open at its interface. See the fields of the element.
+/// Everything that a copy of FromXDP has open at its interface. The fields have the meaning of those of
+/// `FromXdp`.
 pub(super) struct Open {
     pub(super) device: String,
     pub(super) index: c_int,
