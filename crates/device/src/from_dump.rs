@@ -264,9 +264,9 @@ impl FromDump {
         Ok(())
     }
 
-    /// Reads records until `next` holds a packet of the window, if it does not hold one already. Returns
-    /// `End` at the end of the file or window, or at a fault in the file, which is reported. At the end of
-    /// the window, `next` may hold the first packet after it (END_CALL).
+    /// Reads records until `next` holds a packet of the window, at most `MOST_SKIPPED`; none if `next` holds
+    /// a packet already. Returns `End` at the end of the file or window, or at a fault in the file, which is
+    /// reported. At the end of the window, `next` may hold the first packet after it (END_CALL).
     fn read_ahead(&mut self, cx: &mut Cx<'_>) -> Ahead {
         if let Some(packet) = &self.next {
             return if self.window.is_over(packet.time()) { Ahead::End } else { Ahead::Ready };
@@ -314,7 +314,8 @@ impl FromDump {
         Ahead::Skipped
     }
 
-    /// True if the next packet is due. Otherwise sets a timer for the time when it will be due.
+    /// True if there is a next packet and it is due. If it is not due yet, sets a timer for the time when it
+    /// will be.
     fn is_due(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(packet) = &self.next else { return false };
         let due = self.pace.is_due(cx, packet.time());

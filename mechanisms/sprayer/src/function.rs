@@ -52,8 +52,9 @@ pub trait Function: Sized + Send + 'static {
         packets: &mut [FlowPacket<Self::State>],
     );
 
-    /// Handles all other packets, of flows that any worker owns, and sets their verdicts.
-    /// [`FlowPacket::state`] is present, unless the function keeps no state.
+    /// Handles regular packets (all packets except those of [`connection_packets`](Self::connection_packets))
+    /// and sets their verdicts. Any worker may own their flows. [`FlowPacket::state`] is present, unless the
+    /// function keeps no state.
     fn regular_packets(
         &mut self,
         flows: &FlowStates<'_, Self::State>,

@@ -135,8 +135,8 @@ impl Session {
     }
 
     /// Takes the next line out of the input, without its end: CR, LF, or CR and LF. Returns `None` if no
-    /// whole line has arrived, or the line is too long. After the client has closed its side, the remaining
-    /// bytes are a line, too.
+    /// whole line has arrived; if more than `MOST_LINE` bytes of it have, also ends the session with an
+    /// error. After the client has closed its side, the remaining bytes are a line, too.
     fn take_line(&mut self) -> Option<Vec<u8>> {
         // The line before ended with a CR, so an LF here belongs to it.
         if std::mem::take(&mut self.after_return) {

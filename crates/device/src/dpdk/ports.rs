@@ -165,7 +165,7 @@ impl Ports {
     }
 
     /// Opens the queues from which an element's copy at this worker receives. The last copy of the port's
-    /// elements starts the port.
+    /// elements starts the port, if it does not run already.
     ///
     /// # Errors
     /// If DPDK does not run, there is no such port, or DPDK refuses a step; the message includes DPDK's
@@ -204,8 +204,8 @@ impl Ports {
         Ok((Receiver { ports: Arc::clone(self), handle, memory, queues, first: 0 }, joined))
     }
 
-    /// Opens the queue by which an element's copy at this worker sends. The last copy of the port's
-    /// elements starts the port.
+    /// Opens the queue by which an element's copy at this worker sends. The last copy of the port's elements
+    /// starts the port, if it does not run already.
     ///
     /// # Errors
     /// As for [`receive`](Self::receive).
@@ -286,8 +286,9 @@ impl Ports {
         ports.find(|port| port.info.name == name && !self.is_removed(port)).cloned()
     }
 
-    /// Returns the port that an element requires, the memory of this worker, and the index of the element
-    /// in the port's `shares`. Configures the port if this is the first copy that opens it.
+    /// Returns the port that an element requires, the memory of this worker, and the index of the element in
+    /// the port's `shares`. The first copy of the graph that opens the port configures it, or takes it over
+    /// from another graph.
     ///
     /// # Errors
     /// If DPDK does not run, there is no such port, it cannot be configured, or DPDK has no memory.

@@ -293,8 +293,8 @@ impl ToDpdkDevice {
         self.transmitter.as_ref().map_or(0, Transmitter::waiting)
     }
 
-    /// Sends waiting packets until there is room for another packet: with BLOCKING many attempts, otherwise
-    /// one. Returns false if there is no room in the end.
+    /// Sends waiting packets to make room for another packet, and returns true if there is room then. Makes
+    /// one attempt; with BLOCKING up to `TRIES`, unless the last call failed and nothing has been sent since.
     fn make_room(&mut self, cx: &mut Cx<'_>) -> bool {
         for _ in 0..if self.blocking && !self.is_stuck { TRIES } else { 1 } {
             self.flush(cx);

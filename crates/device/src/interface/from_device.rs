@@ -426,8 +426,8 @@ impl FromDevice {
     }
 
     /// Makes this copy receive. At the start of a run, the copy that has `begins` unblocks the sockets of all
-    /// copies. On a reload, a copy that has not taken over a ring opens one, and the last such copy unblocks
-    /// the sockets.
+    /// copies. On a reload, a copy that has not taken over a ring opens one, unless the interface was
+    /// removed, and the last such copy unblocks the sockets.
     #[cold]
     fn begin(&mut self, cx: &mut Cx<'_>) {
         self.is_open = true;

@@ -434,7 +434,8 @@ impl TxQueue {
         Ok(())
     }
 
-    /// Sends waiting packets, in order, until the port takes no more. Returns the number of packets sent.
+    /// Sends waiting packets, in order, until the port takes no more or DPDK has no buffer for a copy.
+    /// Returns the number of packets sent.
     pub(in crate::dpdk) fn flush(&mut self, pool: &mut Pool) -> usize {
         let mut sent = 0;
         while !self.waiting.is_empty() {
