@@ -255,8 +255,8 @@ impl<A: Address> PrefixTable<A> {
         select_unpredictable(cell & Cell::IS_PAGE != 0, paged, root)
     }
 
-    /// Ends a look-up whose second step reads the cell at index `place`: follows pages until it finds a
-    /// cell with a value, or none. Returns the value.
+    /// Ends a look-up whose second step reads the cell at index `place`: follows pages to a cell that leads
+    /// to no page. Returns its value; if the cell is empty, the value of the prefix of length 0, or `None`.
     #[inline]
     fn resolve(&self, place: usize, address: A) -> Option<u32> {
         let mut cell = self.cell(place);
@@ -295,8 +295,8 @@ impl<A: Address> PrefixTable<A> {
         before
     }
 
-    /// Removes a prefix, and returns its entry; `None` if it is not in the table. Its addresses then have
-    /// the value of the next shorter prefix that contains them.
+    /// Removes a prefix, and returns its entry; `None` if it is not in the table. Addresses for which it was
+    /// the longest prefix then have the value of the next shorter prefix that contains them.
     pub fn remove(&mut self, prefix: Prefix<A>) -> Option<PrefixEntry> {
         let before = self.prefixes.remove(&prefix)?;
         if prefix.length == 0 {
@@ -509,7 +509,7 @@ mod tests {
             prop_assert_eq!(table.len(), listed.len());
             check(&table, &listed, addresses)?;
         }
-        // After all prefixes are removed, all pages are free and all cells are empty.
+        // After all prefixes are removed, all pages are free and all cells of the first step are empty.
         for (prefix, _) in listed {
             prop_assert!(table.remove(prefix).is_some());
         }

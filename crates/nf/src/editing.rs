@@ -47,8 +47,8 @@ pub(crate) fn append_zeros(cx: &mut Cx<'_>, mut packet: Packet, mut n: usize) ->
 
 /// Returns the first 20 bytes of the IPv4 header, without options, at the network header annotation.
 ///
-/// # Errors
-/// [`DropReason::NoHeader`] if the annotation is not set or the packet ends before byte 20 of the header.
+/// # Errors [`DropReason::NoHeader`] if the annotation is not set or the packet's first slot ends before byte
+/// 20 of the header.
 #[inline]
 pub(crate) fn ipv4(packet: &mut Packet) -> Result<&mut ipv4::Header, DropReason> {
     let bytes =
@@ -57,8 +57,8 @@ pub(crate) fn ipv4(packet: &mut Packet) -> Result<&mut ipv4::Header, DropReason>
 }
 
 /// Returns the IPv4 header at the network header annotation, and its options as far as they lie in the
-/// packet's first slot. Returns `None` if the annotation is not set or the packet ends before byte 20 of
-/// the header.
+/// packet's first slot. Returns `None` if the annotation is not set or that slot ends before byte 20 of the
+/// header.
 #[inline]
 pub(crate) fn ipv4_with_options(packet: &Packet) -> Option<(&ipv4::Header, &[u8])> {
     let (ip, rest) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;

@@ -138,8 +138,8 @@ impl<T: Test> Graph<T> {
     }
 
     /// Redirects each branch past tests whose outcome follows from the outcomes of tests before them.
-    /// Branches lead forward only. So one pass in the order of the steps knows, when it comes to a step,
-    /// the outcomes that hold on every way to it.
+    /// Branches lead forward only. So one pass in the order of the steps knows, when it comes to a step, the
+    /// outcomes that hold on every way to it (of which it keeps at most `MOST_FACTS`).
     fn skip_implied(&mut self) {
         let mut known: Vec<Option<Vec<(T, bool)>>> = vec![None; self.steps.len()];
         if let Some(first) = self.start.as_step() {

@@ -94,7 +94,8 @@ impl Graph<Word> {
     }
 }
 
-/// Formats the graph as Click lists it: one line per step, then the length that all tests need.
+/// Formats the graph as Click lists it: one line per step, or one line with the result if there are no steps;
+/// then the length that all tests need, and an alignment offset of 0.
 impl fmt::Display for Graph<Word> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let show = |next: Next| match (next.as_step(), next) {

@@ -118,8 +118,8 @@ impl Data {
     }
 }
 
-/// The qualifiers of the previous question. A question that lacks them inherits them, such as `81` in `src
-/// port 80 or 81`.
+/// The qualifiers of the previous question. A question without a kind of its own takes missing qualifiers
+/// from it, such as `81` in `src port 80 or 81`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Previous {
     family: Option<AddressFamily>,
@@ -132,7 +132,8 @@ pub(super) struct Previous {
 pub(super) struct Draft {
     pub(super) family: Option<AddressFamily>,
     pub(super) kind: Option<Kind>,
-    /// True if the kind is a field written in brackets (`ip6[7]`), which IPv6 has, too.
+    /// True if the kind is a field written in brackets, such as `ip6[7]`; only such fields can be in an IPv6
+    /// header as well.
     pub(super) bracketed: bool,
     pub(super) ends: Option<Sides>,
     pub(super) protocol: Option<Protocol>,

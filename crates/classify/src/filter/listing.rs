@@ -41,7 +41,7 @@ impl Listing {
         self.graph.safe_length()
     }
 
-    /// True if each packet has the same result.
+    /// True if the listing has no tests, so that each packet has the same result.
     pub fn is_constant(&self) -> bool {
         self.graph.start.as_step().is_none()
     }

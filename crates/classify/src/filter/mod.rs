@@ -62,8 +62,8 @@ impl<'p> HeaderSlices<'p> {
     }
 }
 
-/// Translates an expression into tests of header bytes, and simplifies it: subexpressions whose value is
-/// the same for each packet are left out.
+/// Translates an expression into tests of header bytes, and simplifies it: constant subexpressions are left
+/// out.
 pub fn condition(expression: &Expression) -> Condition {
     expression.replace(&mut Primitive::condition).simplified()
 }

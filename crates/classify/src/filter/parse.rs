@@ -163,7 +163,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
         }
     }
 
-    /// Returns the range of bytes from word number `first` to the last word before the current word.
+    /// Returns the range of bytes from word number `first` to the last word before the current word; at least
+    /// the range of the word `first`.
     fn span_from(&self, first: usize) -> Range<usize> {
         let start = self.words.get(first).map_or(self.end, |word| word.start);
         let last = self.at.max(first + 1) - 1;
@@ -518,7 +519,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
     }
 
     /// Returns the meaning of a word as a name, if exactly one meaning fits the qualifiers of the question;
-    /// `None` if the word is not a name. Returns an error if no meaning fits, or several do.
+    /// `None` if the word is not a name, or if it is a keyword and the question has no kind yet. Returns an
+    /// error if no meaning fits, or several do.
     fn named(&self, word: Word<'_>, draft: &Draft) -> Result<Option<Data>, String> {
         let kind = draft.kind;
         if kind.is_none() && Kind::is_word(word.text) {

@@ -128,8 +128,8 @@ pub static CLASS: Class = Class {
 };
 
 /// Returns the text `N HANDLER [VALUE]` of the call that is made at a number of aggregates (`what` is
-/// "AGGREGATE") or at a total count ("COUNT"). Freezing and stopping are such calls, too. Reports an error
-/// if more than one of the three arguments is given. `None` if none is given.
+/// "AGGREGATE") or at a total count ("COUNT"). Freezing and stopping are such calls, too. Reports an error if
+/// more than one of the three arguments is given, or if N is no number. `None` if none is given.
 fn limit(args: &mut Args<'_>, what: &'static str) -> Option<String> {
     let [freeze, stop, call] = match what {
         "COUNT" => ["COUNT_FREEZE", "COUNT_STOP", "COUNT_CALL"],

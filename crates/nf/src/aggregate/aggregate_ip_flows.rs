@@ -268,8 +268,8 @@ impl Seen {
         }
     }
 
-    /// Reads the header fields of a packet; with `icmp`, the fields of the packet that an ICMP error
-    /// quotes.
+    /// Reads the header fields of a packet; if `icmp` is true and the packet is an ICMP error, the fields of
+    /// the packet that it quotes.
     ///
     /// # Errors
     /// The reason why the packet has no flow.
