@@ -265,8 +265,8 @@ impl IpReassembler {
         None
     }
 
-    /// Adds a fragment to its set. Returns the index of the set. Returns `None` if the fragment contradicts
-    /// its set, which is then closed, or if no set could be made for it.
+    /// Adds a fragment to its set. Returns the index of the set. Returns `None` if no set could be made for
+    /// it, or, without OVERLAP, if the fragment contradicts its set, which is then closed.
     fn hold(&mut self, cx: &mut Cx<'_>, packet: Packet, part: &Part, time: Timestamp) -> Option<u32> {
         let set = match self.store.find(&part.key) {
             Some(set) => set,

@@ -194,7 +194,8 @@ pub(super) struct Store {
     free: u32,
     turns: Turns,
     owners: Vec<Owner>,
-    /// True if mappings are removed when they expire. If false, they are only evicted at the capacity.
+    /// True if mappings are removed when they expire. If false, expired mappings may stay until a new mapping
+    /// needs their port or their room.
     reaps: bool,
     /// The time before which no mapping has to be examined for expiry, in nanoseconds. The minimum means that
     /// the last search was cut off and must continue, or that there was none yet.

@@ -31,12 +31,12 @@ struct Rule {
 }
 
 /// Compiled rules. The first rule whose condition is true decides about a packet. The workers' copies of an
-/// element share one table.
+/// element share one table as long as their rules are equal.
 struct Table {
     rules: Vec<Rule>,
     /// For each rule, a hash of all rules up to this rule.
     prefixes: Vec<u64>,
-    /// For each number of rules, less one, a hash of as many rules at the end.
+    /// At index N, a hash of the last N + 1 rules of the list.
     suffixes: Vec<u64>,
     matcher: Matcher,
     /// True if a rule reads the link header; few rules do.

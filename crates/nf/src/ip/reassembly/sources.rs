@@ -7,7 +7,8 @@
 //! such sources, the source for which most time has passed since it reached the rank or completed a datagram.
 //!
 //! So a source that floods loses its sets before all others, and a flood from any number of sources does not
-//! evict sets of sources whose datagrams are completed. The set to evict is found in constant time.
+//! evict sets of a source whose datagrams are completed, unless this source holds much more than each of the
+//! others. The set to evict is found in constant time.
 
 use element::Timestamp;
 use flow::{AddressKey, FlowId, FlowTable, Inserted, KeyHasher};

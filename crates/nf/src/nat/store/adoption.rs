@@ -16,7 +16,7 @@ use crate::nat::tuple::Tuple;
 /// that are evicted with each batch.
 const PER_BATCH: usize = 64;
 
-/// The number of mappings that are examined for each mapping that is evicted.
+/// The largest number of mappings that are examined to find one to evict.
 const LOOKS: usize = 8;
 
 /// The work that remains after a store has taken over the mappings of another store.

@@ -33,7 +33,8 @@ enum Front {
 
 impl Store {
     /// Removes all expired mappings, then mappings above the capacity, and releases memory of which little is
-    /// used, all in one call. Used after a handler has set the capacity.
+    /// used. All this is done in one call, except that a table with more than [`FEW`] keys is replaced later,
+    /// in small steps. Used after a handler has set the capacity.
     pub(in crate::nat) fn shrink(&mut self, now: Timestamp) {
         self.sweep(now.0, usize::MAX);
         self.shrink_to_capacity(now);
