@@ -47,8 +47,9 @@ pub(crate) fn append_zeros(cx: &mut Cx<'_>, mut packet: Packet, mut n: usize) ->
 
 /// Returns the first 20 bytes of the IPv4 header, without options, at the network header annotation.
 ///
-/// # Errors [`DropReason::NoHeader`] if the annotation is not set or the packet's first slot ends before byte
-/// 20 of the header.
+/// # Errors
+/// [`DropReason::NoHeader`] if the annotation is not set or the packet's first slot ends before byte 20 of
+/// the header.
 #[inline]
 pub(crate) fn ipv4(packet: &mut Packet) -> Result<&mut ipv4::Header, DropReason> {
     let bytes =
