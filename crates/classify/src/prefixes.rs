@@ -11,9 +11,9 @@
 //! 900,000 IPv4 prefixes, takes about 70 MB including the prefixes themselves; 160,000 IPv6 prefixes take
 //! about 50 MB.
 //!
-//! Each cell has the value and the length of the longest prefix that contains its addresses. So an inserted
-//! prefix overwrites exactly the cells of shorter prefixes, and a removed prefix is replaced by the next
-//! shorter prefix.
+//! Each cell without a page has the value and the length of the longest prefix that contains its addresses,
+//! apart from the prefix of length 0. So an inserted prefix overwrites no cells of longer prefixes, and a
+//! removed prefix is replaced by the next shorter prefix.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -115,7 +115,8 @@ fn host_bits<A: Address>(length: u8) -> u128 {
 /// The data that a [`PrefixTable`] keeps for a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefixEntry {
-    /// The number that a look-up of an address in the prefix returns, at most [`MAX_VALUE`].
+    /// The number that a look-up of an address returns if this prefix is the longest that contains the
+    /// address; at most [`MAX_VALUE`].
     pub value: u32,
     /// A number that the caller can store with the prefix; look-ups do not use it.
     pub note: u32,
@@ -149,9 +150,9 @@ const STEPS: usize = (128 - 16) / 8;
 /// this many cache lines at the same time.
 const WINDOW: usize = 32;
 
-/// A cell of the trie. It is 0 if no prefix contains its addresses. With the highest bit set, the lower
-/// bits are the number of the page for the next step. Otherwise the lowest 23 bits are the value of the
-/// longest prefix, and the bits above are the length of this prefix, at least 1.
+/// A cell of the trie. It is 0 if no prefix contains its addresses, apart from the prefix of length 0. With
+/// the highest bit set, the lower bits are the number of the page for the next step. Otherwise the lowest 23
+/// bits are the value of the longest prefix, and the bits above are the length of this prefix, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell(u32);
 

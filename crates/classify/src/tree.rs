@@ -132,8 +132,8 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Returns an equal expression that is a constant or contains none, and has no conjunction directly in
-    /// a conjunction, nor a disjunction directly in a disjunction.
+    /// Returns an equal expression that has no conjunction directly in a conjunction, nor a disjunction
+    /// directly in a disjunction. Constants remain only as the whole expression or as a branch of a choice.
     #[must_use]
     pub fn simplified(self) -> Tree<L> {
         match self {

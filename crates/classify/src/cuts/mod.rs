@@ -3,11 +3,11 @@
 //! A point is the header fields of a packet, each a number of 32 bits. A box has a range for each field and
 //! the number of a rule; the lowest rule wins. A branch takes some bits of one field, as many as are worth
 //! their memory, and has a child for each value of these bits. (This is after HiCuts, Gupta and McKeown, Hot
-//! Interconnects 1999.) A leaf has a few boxes, which are compared with the point at the same time. A box
-//! that does not restrict a field would be copied to every child of a branch on that field. So boxes are
-//! divided into four trees, according to which of the first two fields they restrict. A look-up searches the
-//! trees one after the other, and skips those without a lower rule than the result so far. (This is after
-//! EffiCuts, Vamanan et al., SIGCOMM 2010.)
+//! Interconnects 1999.) A leaf has a list of boxes, of which up to eight are compared with the point at the
+//! same time. A box that does not restrict a field would be copied to every child of a branch on that field.
+//! So boxes are divided into four trees, according to which of the first two fields they restrict. A look-up
+//! searches the trees one after the other, and skips those without a lower rule than the result so far. (This
+//! is after EffiCuts, Vamanan et al., SIGCOMM 2010.)
 //!
 //! Points are looked up in groups: all points of a group take one step, then all take the next. So the
 //! memory accesses of different points overlap.
@@ -217,8 +217,8 @@ impl<const D: usize> Cuts<D> {
     ) -> [u32; GROUP] {
         let mut found = [NONE; GROUP];
         for tree in &self.trees {
-            // The rules of this tree and of later trees are not lower than `tree.first`. A point that has
-            // found a lower rule is done.
+            // The rules of this tree and of later trees are not lower than `tree.first`. A point for which
+            // `tree.first` or a lower rule has been found is done.
             let open = Numbers::of(count, |point| found[point] > tree.first);
             let leaves = self.walk(tree.root, points, &open);
             if self.is_large() {

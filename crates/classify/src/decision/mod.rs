@@ -178,7 +178,8 @@ impl<T: Test> Graph<T> {
         }
     }
 
-    /// Removes steps that no packet reaches, and steps whose two branches have the same target.
+    /// Removes steps to which no path leads from the start, and steps whose two branches have the same
+    /// target.
     fn prune(&mut self) {
         for i in (0..self.steps.len()).rev() {
             // Later steps have been processed already, so skipping one step is enough.
@@ -232,7 +233,7 @@ impl<T: Test> Graph<T> {
 }
 
 impl<T> Graph<T> {
-    /// Returns the numbers below `count` of results to which no branch leads.
+    /// Returns the numbers below `count` of results to which the graph does not lead.
     pub(crate) fn unused(&self, count: usize) -> Vec<usize> {
         let mut used = vec![false; count];
         let all = self.steps.iter().flat_map(|s| [s.yes, s.no]).chain([self.start]);

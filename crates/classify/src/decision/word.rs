@@ -7,7 +7,8 @@ use super::{Graph, Next, Test};
 /// A test of one word of a packet: the word under `mask` equals `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WordTest {
-    /// The offset of the word in the packet in bytes, a multiple of four.
+    /// The offset of the word in bytes, a multiple of four: from the start of the packet or, in the listing
+    /// of a filter, in the listing's numbering of bytes.
     pub(crate) offset: u32,
     pub(crate) mask: u32,
     pub(crate) value: u32,

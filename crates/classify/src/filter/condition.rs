@@ -96,7 +96,7 @@ impl decision::Test for Test {
 #[inline]
 pub(super) fn number(header: &[u8], offset: u16, length: u8) -> Option<u32> {
     let bytes = header.get(offset.into()..)?;
-    // The lengths 1, 2 and 4 of nearly all tests compile to a single load.
+    // The lengths 1, 2 and 4 compile to a single load.
     match length {
         1 => bytes.first().map(|&byte| byte.into()),
         2 => bytes.first_chunk().map(|&bytes| u16::from_be_bytes(bytes).into()),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::{FieldPlace, Primitive, Protocol, Relation, Sides, Sign, Version};
 
-/// The property of a packet about which a question asks, if a word has named it.
+/// The property of a packet about which a question asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Host,

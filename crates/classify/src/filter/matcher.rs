@@ -253,8 +253,8 @@ impl Matcher {
         places.map(rule)
     }
 
-    /// Returns the first rules like `first_in_boxes`, for groups without IPv6 boxes and without `recent`.
-    /// This is the usual case, and quicker.
+    /// Returns the first rules like `first_in_boxes`, and is quicker. There must be no IPv6 boxes and no
+    /// `recent`.
     #[inline]
     fn first_of_one_kind(&self, boxes: &Boxes, group: &[HeaderSlices<'_>]) -> [u32; GROUP] {
         let mut points = Points::default();

@@ -6,7 +6,7 @@
 //! without any of these steps; tests compare all other forms with it.
 //!
 //! For packets that lack a header or bytes:
-//! - A question about bytes that the packet does not have is false, also with `!=` and `<`. An unset header
+//! - A comparison with bytes that the packet does not have is false, also with `!=` and `<`. An unset header
 //!   annotation counts as a header without bytes.
 //! - A question about a transport header (ports, flags, `icmp type`, `tcp[...]`) is false for another
 //!   protocol and for all fragments but the first.

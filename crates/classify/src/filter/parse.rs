@@ -321,8 +321,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
         }
     }
 
-    /// True if another word follows the current word. Words that must be followed by a value are not taken as
-    /// such if they are the last word.
+    /// True if another word follows the current word. Words such as `[`, `&` or `==` at the end of the text
+    /// are not taken as the beginning of a place, mask or value.
     fn more(&self) -> bool {
         self.at + 1 < self.words.len()
     }

@@ -20,8 +20,7 @@ pub(super) trait Space<const D: usize> {
     /// Returns the values of the fields in a packet; `None` if its IP header is too short.
     fn point(headers: &HeaderSlices<'_>) -> Option<[u32; D]>;
 
-    /// Returns the field that a test compares, or its result if that is the same for all packets of the
-    /// space.
+    /// Returns the part of a packet that a test compares, as [`Subject`] describes it.
     fn subject(test: &Test) -> Subject;
 }
 

@@ -155,7 +155,8 @@ fn not_a_number(what: &str) -> String {
     format!("{what}_CALL first word should be unsigned ({unit})")
 }
 
-/// Adds a line end to a banner that lacks it; a lone line end becomes an empty banner.
+/// Adds a line end to a banner that lacks it. An empty banner stays empty, and a lone line end becomes an
+/// empty banner.
 fn with_end(text: &str) -> String {
     match text {
         "" | "\n" => String::new(),

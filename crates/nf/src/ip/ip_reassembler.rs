@@ -147,7 +147,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The time after which an incomplete packet expires, counted from its first fragment.
+/// The time after which an incomplete packet expires, counted from the arrival of the fragment that came
+/// first.
 const PATIENCE: Timestamp = Timestamp::from_secs(30);
 /// The largest number of VLAN tags that are read from a frame.
 const TAGS: usize = 2;

@@ -400,8 +400,8 @@ impl Store {
         }
     }
 
-    /// Returns the rewriting of packets with a tuple; `None` if there is no mapping, or if it has expired.
-    /// Does not restart the time-out.
+    /// Returns the rewriting of packets with a tuple; `None` if there is no mapping, if it has expired, or if
+    /// it is still to be ended after a reload. Does not restart the time-out.
     pub(super) fn find_at(&self, tuple: Tuple, space: u32, now: Timestamp) -> Option<Change> {
         self.find(tuple, space)
             .filter(|change| !self.has_ended(change.session, now) && !self.is_stale(change.session))

@@ -266,7 +266,7 @@ impl Store {
         self.sets[set as usize].row.is_complete()
     }
 
-    /// Returns the number of bytes of the datagram's payload that have arrived.
+    /// Returns the number of bytes of the datagram's payload that are held.
     pub(crate) fn length(&self, set: u32) -> u32 {
         self.sets[set as usize].row.length
     }

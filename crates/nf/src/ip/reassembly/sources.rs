@@ -94,8 +94,8 @@ impl Sources {
         Some(source)
     }
 
-    /// Removes a set from its source, because it is complete or was evicted. A complete set raises the trust
-    /// in the source, an incomplete set lowers it.
+    /// Removes a set from its source, because its datagram is complete or was given up. A complete set raises
+    /// the trust in the source, an incomplete set lowers it.
     pub(super) fn close(&mut self, source: u32, set: u32, is_complete: bool) {
         let of = &mut self.all[source as usize];
         self.of_source.remove(&mut of.sets, set);
