@@ -174,7 +174,8 @@ impl Cell {
         (self.0 & Cell::IS_PAGE != 0).then_some((self.0 & !Cell::IS_PAGE) as usize)
     }
 
-    /// Returns the length of the longest prefix in bits, or 0 if there is none.
+    /// Returns the length in bits of the longest prefix that contains the cell's addresses; 0 if there is
+    /// none. The cell must not lead to a page.
     fn length(self) -> u8 {
         (self.0 >> Cell::VALUE_BITS) as u8
     }

@@ -31,7 +31,7 @@ pub(crate) fn each_or_aside(cx: &mut Cx<'_>, batch: &mut Batch, change: impl FnM
 /// free slot; the packet has then been dropped.
 pub(crate) fn append_zeros(cx: &mut Cx<'_>, mut packet: Packet, mut n: usize) -> Option<Packet> {
     static ZEROS: [u8; 1024] = [0; 1024];
-    // The usual case: the bytes fit into the packet's only slot.
+    // Fast path: the bytes fit into the packet's only slot.
     let length = packet.data().len();
     if !packet.is_large() && packet.extend(n) {
         packet.data_mut()[length..].fill(0);

@@ -267,7 +267,7 @@ impl<const D: usize> Cuts<D> {
         at.map(|node| node.next)
     }
 
-    /// Returns the lowest rule below `best` in the blocks of a leaf that has a box containing the point and
+    /// Returns the lowest rule below `best` that has a box with the point in the blocks of a leaf, and that
     /// holds there; otherwise `best`. `holds` and `inside` are for the point that is looked up.
     #[inline(always)]
     fn search(

@@ -134,8 +134,8 @@ impl Primitive {
                     let length = bytes.len() as u8;
                     Test::equal(HeaderLayer::Mac, offset, length, number(&mask), number(&address))
                 };
-                // Addresses are divided at the borders of the words in Click's listings, which begin two
-                // bytes before the header.
+                // Ethernet addresses are divided at the borders of the words in Click's listings, which begin
+                // two bytes before the header.
                 let source = vec![part(6, 0..4), part(10, 4..6)];
                 at_ends(ends, opposite, source, vec![part(0, 0..2), part(2, 2..6)])
             }

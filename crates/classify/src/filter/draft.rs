@@ -214,7 +214,7 @@ impl Draft {
             Kind::Ect | Kind::Ce => Kind::Field(FieldPlace::TOS),
             kind => kind,
         };
-        // Qualifiers that were inferred hold for the following questions, too.
+        // The next question can take over qualifiers that were inferred for this one.
         let ends = if has_ends { Some(self.ends()) } else { self.ends };
         let protocol = match kind {
             Kind::Port => self.protocol.or(Some(Protocol::TcpOrUdp)),

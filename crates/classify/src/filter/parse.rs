@@ -553,7 +553,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
         .flatten()
         .collect();
         if let [one] = meant[..] {
-            // The data says that the number is a flag, so that the kind of the question follows from it.
+            // A flag is returned as [`Data::TcpFlag`] instead of a number, so that the kind of the question
+            // follows from it.
             let is_flag = matches!(one, Data::Number(_));
             return Ok(Some(if is_flag { Data::TcpFlag(all.tcp_flag.unwrap_or(0)) } else { one }));
         }

@@ -278,7 +278,7 @@ impl Addresses {
     }
 }
 
-/// Returns the starts from the interval that contains an address on.
+/// Returns the rest of a list of starts, from the interval that contains an address on.
 fn from(of: &[Start], address: u32) -> &[Start] {
     let gone = of.iter().skip(1).take_while(|&&(start, _)| start <= address).count();
     &of[gone..]

@@ -711,7 +711,7 @@ impl Element for AggregateIpFlows {
         let mut kept: Kept = *state.downcast().map_err(|_| "the state of another class")?;
         let capacity = self.table.stats().capacity;
         let settings = (capacity, self.icmp, self.fragments, self.symmetric, self.path.clone());
-        // Numbers stay different from earlier numbers in any case.
+        // The numbers of new flows differ from all earlier numbers, even if no flow is continued.
         (self.next, (self.second, self.reap_at, self.warned)) = (kept.next, kept.times);
         if kept.settings == settings {
             cx.dispose(std::mem::replace(&mut self.table, kept.table));

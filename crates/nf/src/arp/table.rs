@@ -194,7 +194,7 @@ impl<A> Entry<A> {
     }
 }
 
-/// The number of items by which a queue beside the table may exceed twice the number of entries, before
+/// The number of items by which a queue that refers to entries may exceed twice the number of entries, before
 /// outdated items are removed.
 pub(crate) const UNTIDY: usize = 64;
 

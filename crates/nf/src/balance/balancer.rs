@@ -172,7 +172,7 @@ struct Server<P> {
 }
 
 /// The state of a connection: the slot of its server, and its phase. `id` is that of the flow in the table;
-/// `None` if this place is free.
+/// `None` if this place in the list is free.
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     id: Option<FlowId>,

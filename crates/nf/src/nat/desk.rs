@@ -25,7 +25,7 @@ pub(super) struct Translation {
     pub(super) sharing: Sharing,
 }
 
-/// The settings of state that all flows of an inside endpoint, or of an inside address, share.
+/// The settings for the state that all flows of an inside endpoint, or of an inside address, share.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sharing {
     /// True if all flows of an inside endpoint have one outside port (endpoint-independent mapping, RFC

@@ -298,8 +298,8 @@ impl Store {
         self.secret.hash(&Store::key(flow, space))
     }
 
-    /// Adds a translator, and returns its number. If any owner reaps, expired mappings of all owners are
-    /// removed.
+    /// Adds a translator, and returns its number. If `reaps` is true for any owner, expired mappings of all
+    /// owners are removed.
     pub(super) fn join(&mut self, owner: Owner, reaps: bool) -> u16 {
         self.reaps |= reaps;
         let shortest = owner.policies.iter().map(Policy::shortest).min().unwrap_or(0);

@@ -164,7 +164,7 @@ impl Command {
 /// A change that a command has made to the table, with the route that is needed to undo it.
 enum Change {
     Added(Route),
-    /// A route was replaced. This is the old route.
+    /// A route was replaced by another. This is the replaced route.
     Replaced(Route),
     Removed(Route),
 }

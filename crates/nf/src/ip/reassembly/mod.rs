@@ -89,7 +89,7 @@ struct Set {
 /// The sets of all datagrams from one address to another, in one direction and with one outer VLAN.
 struct Pair {
     id: FlowId,
-    /// The list of these sets, the oldest first.
+    /// The list of the sets, the oldest first.
     sets: List,
     count: u32,
 }
