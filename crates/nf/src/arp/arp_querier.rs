@@ -323,8 +323,8 @@ impl ArpQuerier {
     }
 }
 
-/// The time in nanoseconds after which the table is looked at again while packets wait, because another
-/// worker may have learnt their address.
+/// The time (1 ms) after which an element with several workers looks at the table again while packets wait,
+/// because another worker may have learnt their address.
 const LOOK_AGAIN: Timestamp = Timestamp(1_000_000);
 
 /// The number of the output for packets that have waited for the time of GIVE_UP.

@@ -121,8 +121,8 @@ impl Change {
     /// entries are removed.
     pub(super) fn apply(&self, table: &mut Table, now: i64, waiters: &mut dyn Waiters) {
         match *self {
-            // If there is no memory for the entry, nothing is inserted; another entry has been evicted even
-            // so.
+            // If there is no memory for the entry, nothing is inserted; another entry may have been evicted
+            // even so.
             Change::Insert(address, mac) => _ = table.insert(address, mac, now, waiters),
             Change::Clear => table.clear(waiters),
         }

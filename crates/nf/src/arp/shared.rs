@@ -7,7 +7,8 @@ use element::{Call, Cx, ElementId};
 
 use super::table::{Limits, Table};
 
-/// A table of IPv4 neighbours that several elements use: the service that ARPTable publishes.
+/// A table of IPv4 neighbours that several elements use, or the copies of one ARPQuerier at several workers.
+/// ARPTable publishes it as a service.
 pub(crate) struct Shared {
     table: Mutex<Table>,
     /// True once another table continues with the entries. Several workers hand the table over, each for its

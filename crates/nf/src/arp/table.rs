@@ -195,7 +195,8 @@ pub(crate) struct Entry<A = u32> {
     ticket: Ticket,
     /// The number of queries since the last answer; it stays at 255.
     queries: u8,
-    /// The time in milliseconds when the entry was made, or last got an answer. The time-out starts here.
+    /// The time in milliseconds when the entry was made, or last got an answer. The time-out starts here. For
+    /// an expired entry that is kept, the time is set forward.
     live: i64,
     queried: i64,
     older: Option<u32>,
@@ -219,7 +220,7 @@ impl<A> Entry<A> {
     }
 }
 
-/// The number of items by which a queue beside the table may exceed twice the number of entries, before
+/// The number of items by which a queue that refers to entries may exceed twice the number of entries, before
 /// outdated items are removed.
 pub(crate) const UNTIDY: usize = 64;
 
@@ -260,7 +261,8 @@ pub(crate) struct Table<A = u32> {
     /// The last [`LOG`] changes, at the index of their count modulo [`LOG`]: the address, and the reason
     /// with which packets for it are dropped if its entry was removed.
     log: [(A, DropReason); LOG],
-    /// The time of the next search for expired entries, in milliseconds; `None` before the first call.
+    /// The time of the next search for expired entries, in milliseconds; `None` before the first call of
+    /// [`Table::catch_up`].
     next_look: Option<i64>,
 }
 

@@ -186,7 +186,7 @@ struct Server<P> {
 }
 
 /// The state of a connection: the slot of its server, and its phase. `id` is that of the flow in the table;
-/// `None` if this place is free.
+/// `None` if this place in the list is free.
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     id: Option<FlowId>,
@@ -386,9 +386,10 @@ impl<P: Place> Balancer<P> {
         self.servers.get(usize::from(server)).map(|server| &server.place)
     }
 
-    /// Chooses a server for a flow by the configured rule; `None` if no server is active. If
-    /// `is_remembered` is false, the choice does not depend on earlier choices or on load. It is then equal
-    /// for all packets of the flow (with the same aggregate annotation, if the rule reads it).
+    /// Chooses a server for a flow by the configured rule; `None` if no server is active. If `is_remembered`
+    /// is false, the choice does not depend on earlier choices or on load. While the same servers are active,
+    /// it is then equal for all packets of the flow (with the same aggregate annotation, if the rule reads
+    /// it).
     fn pick(
         &mut self,
         key: &FiveTupleKey,

@@ -219,7 +219,7 @@ pub(super) fn requoted(about: &'static str, reads: &[Field], actions: &[Action])
     case.with(pure(Field::Payload, "quotation", &[reads, &message].concat()))
 }
 
-/// Returns the fields of the five-tuple that [`marked`] returns.
+/// Returns the fields from which [`marked`] computes the five-tuple.
 fn key() -> Vec<Field> {
     vec![
         wire_field::IP_SRC,

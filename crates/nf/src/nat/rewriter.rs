@@ -47,8 +47,8 @@ pub(super) struct Rewriter {
     capacity: i32,
     /// True if a reload ends mappings that the new specification could not have made.
     ends_stale: bool,
-    /// True if mappings are removed when they expire; false if expired mappings stay until a new mapping
-    /// needs their port, address or memory.
+    /// True if mappings are removed when they expire; false if expired mappings may stay until a new mapping
+    /// needs their port or their room.
     reaps: bool,
     /// True if an element reads the destination IP annotation. Otherwise translators do not set it.
     is_read: bool,

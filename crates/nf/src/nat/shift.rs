@@ -289,7 +289,7 @@ fn write(bytes: &mut [u8], at: usize, number: u32) {
 }
 
 /// Returns the offsets in the TCP options of all sequence numbers of selective acknowledgments. Ends at the
-/// end of the options, or at the first option that is cut off. An option length below 2 counts as 2.
+/// end of the options, at the first option that is cut off, or at the first option with a length below 2.
 fn selective(options: &[u8]) -> impl Iterator<Item = usize> {
     const SACK: u8 = 5;
     let mut at = 0;
