@@ -125,7 +125,8 @@ struct Average {
     stability: u32,
     scaled: i64,
     /// The epoch of the last packet, if this packet found the queues empty; otherwise `None`. If the next
-    /// packet finds them empty, too, the average decreases once for each epoch between the two packets.
+    /// packet finds them empty, too, the average decreases once for each epoch between the two packets, at
+    /// most 1024 times.
     empty_since: Option<i64>,
 }
 

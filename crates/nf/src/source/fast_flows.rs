@@ -114,7 +114,8 @@ pub(super) struct FastFlows {
     burst: u32,
     /// True if flows take turns; false if each is chosen at random.
     sequential: bool,
-    /// The index of the current flow, and the number of its packets before another flow is chosen.
+    /// The index of the current flow, and the number of packets that it still sends before another flow is
+    /// chosen.
     current: (usize, u32),
     /// The bytes of a packet, with the headers of the last packet that was sent.
     packet: Vec<u8>,
@@ -303,10 +304,9 @@ impl FastFlows {
         place
     }
 
-    /// Returns the index of the next TCP flow that is not complete after the limit has been reached, and
-    /// sets its headers to a FIN packet. Flows without packets are not complete, and get a FIN, as in
-    /// Click. Returns `None` if all flows
-    /// are closed, and for UDP.
+    /// Returns the index of the next TCP flow that is not complete after the limit has been reached, and sets
+    /// its headers to a FIN packet. Flows without packets are not complete, and get a FIN, as in Click.
+    /// Returns `None` if all flows are closed, and for UDP.
     fn next_to_close(&mut self) -> Option<usize> {
         if self.kind != Kind::Tcp {
             return None;

@@ -39,7 +39,8 @@ fn few() -> Vec<Few> {
 fn what_mappings_that_are_over_had_is_given_to_others() {
     for (class, specification, make, seconds) in few() {
         let mut packets: Vec<_> = (0..3).map(|n| make(n, i64::from(n) * 1000)).collect();
-        // A fourth host first finds all mappings in use, then the first expired; later all are expired.
+        // A fourth host finds all mappings in use, and a fifth finds the first one expired. Later, all are
+        // expired.
         packets.push(make(3, seconds * 1000 - 1));
         packets.push(make(4, seconds * 1000));
         packets.extend((5..7).map(|n| make(n, seconds * 1000 + 2500)));

@@ -66,8 +66,8 @@ fn is_forwarded(packet: &[u8]) {
     assert!(routed.packets(0).is_empty());
 }
 
-/// Inserts extension headers between the IPv6 header and UDP. Each is given by its type and its bytes after
-/// the first (next header).
+/// Inserts extension headers after the IPv6 header. Each is given by its type and its bytes after the first
+/// (next header).
 fn with_extensions(packet: &[u8], headers: &[(u8, &[u8])]) -> Vec<u8> {
     let mut bytes = packet[..40].to_vec();
     let kinds: Vec<u8> = headers.iter().map(|(kind, _)| *kind).chain([packet[6]]).collect();

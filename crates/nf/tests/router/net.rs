@@ -207,8 +207,9 @@ impl Routed {
 /// The time of packets with time 0, in microseconds since the epoch.
 pub(crate) const START: i64 = 1_000_000_000_000_000;
 
-/// True if all checksums of a packet are correct, as computed by the crate etherparse or by this file. The
-/// packet must not be a fragment other than the first.
+/// True if the lengths and checksums of a packet are correct, as computed by the crate etherparse or by this
+/// file. Checksums of the transport header are not checked in IPv4 fragments, nor after IPv6 extension
+/// headers.
 pub(crate) fn is_sound(packet: &[u8]) -> bool {
     use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice};
     let (protocol, start, pseudo) = match packet[0] >> 4 {
