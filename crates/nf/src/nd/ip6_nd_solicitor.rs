@@ -193,7 +193,7 @@ impl Asked {
 }
 
 /// The state that an IP6NDSolicitor hands to the element that replaces it when the configuration changes.
-/// `host` has its addresses.
+/// `host` has the IPv6 and Ethernet addresses of the former element.
 struct Kept {
     known: Known,
     host: (Ipv6Addr, MacAddr),

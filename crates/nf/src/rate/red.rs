@@ -164,8 +164,8 @@ struct Red {
     gentle: bool,
     queues: Watched,
     average: Average,
-    /// The number of packets since the last drop; -1 while the average is so low that no packet is dropped,
-    /// or so high that all packets are dropped.
+    /// The number of packets since the last drop, or since drops at random began; -1 while the average is so
+    /// low that no packet is dropped, or so high that all packets are dropped.
     count: i64,
     /// A random number below 2^16, drawn again after each drop, so that the gaps between drops are
     /// uniformly distributed; also drawn when `count` leaves -1.

@@ -12,7 +12,7 @@ use super::functions::PRIVATE;
 use super::program::{Instruction, Kind, Program, first_word};
 
 /// Returns the handler calls in a script's own instructions, in the order of the text. A call is marked as
-/// certain if the script makes it in every run.
+/// certain only if the script makes it in every run.
 pub(super) fn calls(program: &Program, kind: &Kind) -> Vec<PlannedCall> {
     let mut calls = Vec::new();
     // Until an instruction jumps, waits or ends, each instruction is certain to be executed.
