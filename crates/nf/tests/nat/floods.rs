@@ -147,8 +147,8 @@ fn rfc4787_req_8_strangers_make_no_mappings() {
     }
 }
 
-/// The annotation byte that REPLY_ANNO keeps is also set in packets of strangers to an independent port,
-/// and of no others.
+/// The annotation byte of REPLY_ANNO is also set in packets of strangers to a port with a mapping, but not in
+/// packets to a port without one.
 #[test]
 fn packets_of_strangers_get_the_annotation_of_their_receiver() {
     let config = "in -> c :: IPClassifier(dst host 192.0.2.1, -);

@@ -1,4 +1,5 @@
-//! Tests of RFC 8200, RFC 4443, RFC 4861 and RFC 4291 on the router in `configs/router6.click`.
+//! Tests of RFC 4291, RFC 4443, RFC 4861, RFC 5095, RFC 6583 and RFC 8200 on the router in
+//! `configs/router6.click`.
 
 use std::net::{IpAddr, Ipv6Addr};
 
