@@ -222,7 +222,8 @@ const WRONG: &[(&str, &[&str])] = &[
     ("flat_lb_3if.click", &["'lb :: RoundRobinIPMapper': syntax error"; 2]),
 ];
 
-/// Checks that the errors of a configuration, apart from unknown classes, are exactly these.
+/// Returns a message unless the check fails with one error for each text of `errors`, in this order, which
+/// contains the text. Errors about unknown classes do not count.
 fn is_refused(file: &Path, errors: &[&str]) -> Option<String> {
     let output = check(&[file.to_str().unwrap()]);
     let said = text(&output.stderr);
