@@ -185,7 +185,7 @@ struct Recipe {
     quiet: bool,
 }
 
-/// The name of the control socket of `--control`.
+/// The element name of the control socket of `--control`.
 const SOCKET: &str = "tidegate@@control";
 
 impl Recipe {
@@ -232,7 +232,7 @@ impl Recipe {
         built.filter(|_| !loaded.has_errors())
     }
 
-    /// Checks that a graph can be run as the command line wants it.
+    /// Checks that a graph can be run with the given values of `--steering` and `--clock`.
     ///
     /// # Errors
     /// If it cannot: the message for the user.
