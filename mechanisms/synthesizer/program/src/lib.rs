@@ -48,8 +48,9 @@ pub const CLASS_NAME: &str = "Synthesized";
 /// A synthesized program: a decision graph with classes as its leaves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
-    /// The offsets of the link, network and transport header, from the packet's start, that a packet must
-    /// be marked with for the program to accept it; `None` for a header that must not be marked.
+    /// The offsets of the link, network and transport header, from the packet's start, that a packet must be
+    /// marked with for the program to accept it; `None` for a header that must not be marked. The link header
+    /// counts only if `needs_link`.
     pub layout: [Option<i32>; 3],
     /// True if the mark of the link header has to be as `layout` says; if false, only the marks of the
     /// network and the transport header are checked.

@@ -8,8 +8,8 @@ use classify::linear::Linear;
 
 /// A question about the input packet. The answer is an unsigned number of [`bits`](Question::bits) bits.
 ///
-/// The order of the variants is the order in which programs ask: first the length and bytes of the packet,
-/// which are near its start, last questions that need computation or look-ups.
+/// A program asks questions in the order of the variants, unless its graph would become too large: first for
+/// the length and bytes of the packet, last the questions that need computation or look-ups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Question {
     /// The length of the packet in bytes.
@@ -94,8 +94,8 @@ impl Question {
 const MOST_INTERVALS: usize = 4096;
 
 /// Returns the set of all `bits`-bit numbers that lie in `set` after they are masked with `mask`. Returns
-/// `None` if the gaps of the mask would make more than `MOST_INTERVALS` intervals, or as many values of its
-/// upper bits to try.
+/// `None` if the gaps of the mask would make more than `MOST_INTERVALS` intervals, or if its set bits above
+/// the lowest gap have more than `MOST_INTERVALS` values, which are tried one by one.
 pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet> {
     let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
     let mask = mask & all;

@@ -692,8 +692,10 @@ impl Shape {
         Some(class)
     }
 
-    /// Converts a sum over the input packet into a sum over this packet. Returns `None` if bytes that the
-    /// sum reads have been written since, or if the sum has other terms than bytes and the length.
+    /// Converts an end of the packet, given as an offset from the start of the input packet, into an offset
+    /// from the start of this packet. Both are sums, over the answers for the input packet and for this
+    /// packet. Returns `None` if bytes that the sum reads have been written since, or if the sum has other
+    /// terms than bytes and the length.
     fn shifted(&self, sum: &AnswerSum) -> Option<AnswerSum> {
         let start = self.class.start;
         let mut shifted = AnswerSum::constant(sum.constant).plus_constant(-i64::from(start));
@@ -737,8 +739,9 @@ fn only_plain(program: &Program, place: i32) -> BTreeSet<Next> {
         .collect()
 }
 
-/// Returns the offset of the first IPv4 header that the program refers to: in lists, in the layout, or in
-/// marks of classes. Negative offsets are ignored; `None` if there is no such header.
+/// Returns the offset of the first network header that the program refers to, in lists, then in the layout,
+/// then in marks of classes; the unfolding takes it for an IPv4 header. Negative offsets are ignored; `None`
+/// if there is no such header.
 fn header_of(program: &Program) -> Option<i32> {
     let lists = program.lists.iter().map(|list| list.headers[0]);
     let marked = program.classes.iter().filter_map(|class| class.headers[1].flatten());

@@ -1,5 +1,5 @@
 //! Questions whose answers need computation: the sign of a sum of other answers, and the correctness of an
-//! IPv4 checksum. Most chains begin with both (CheckIPHeader), so they are asked for nearly every packet.
+//! IPv4 checksum. `CheckIPHeader` asks both, so a chain that begins with it asks them for each packet.
 
 use element::Packet;
 

@@ -1,5 +1,6 @@
 //! The operation of a class on its packets: each byte is written once, with a value computed from the input
-//! packet. Checksums follow, then start and end of the packet, metadata and annotations.
+//! packet and the leased values of its flow. Checksums follow, then start and end of the packet, metadata and
+//! annotations.
 //!
 //! Writes to bytes are compiled to lanes of eight bytes (`lane.rs`), and to machine code for frequent
 //! classes.

@@ -272,8 +272,8 @@ impl Order<'_> {
         Some(done)
     }
 
-    /// Adds the last answers of all ranges that any node of a graph has for a question. Within each range
-    /// between them, all answers lead to the same class.
+    /// Adds the last answers of all ranges that any node of a graph has for a question. For all answers
+    /// within a range between them, the residual graph is the same.
     fn ends(&self, next: Next, question: &Question, ends: &mut BTreeSet<u128>, seen: &mut BTreeSet<Next>) {
         let Some(node) = self.diagram.get(next) else { return };
         if !seen.insert(next) {

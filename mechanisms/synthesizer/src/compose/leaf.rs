@@ -1,5 +1,6 @@
 //! Exit states: the states in which paths leave a region, without duplicates, and the operations that bring
-//! packets into them. Each exit state becomes a class of the program.
+//! packets into them. Each exit state that the finished decision graph leads to becomes a class of the
+//! program.
 
 use std::collections::HashMap;
 
@@ -93,8 +94,8 @@ pub fn end(packet: &SymbolicPacket) -> Option<AnswerSum> {
     (packet.end != AnswerSum::of(Question::Length)).then(|| packet.end.clone())
 }
 
-/// Returns the writes that turn the input packet `incoming` into this packet. Consecutive constants and
-/// copies are one write.
+/// Returns the writes that turn the input packet `incoming` into this packet. Consecutive constants are one
+/// write, and so are up to 64 copies of consecutive bytes.
 pub fn writes(packet: &SymbolicPacket, incoming: &SymbolicPacket) -> Vec<Write> {
     let bytes = packet.bytes.iter().map(|(place, byte)| (ByteLocation::Byte(*place), byte));
     // An annotation that already has its value in the input packet needs no write. Annotations that a

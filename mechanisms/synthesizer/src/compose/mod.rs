@@ -65,7 +65,8 @@ pub struct Synthesis {
     /// The elements at which regions end, because their forks would lead to more classes than the limit;
     /// each with its number of forks.
     pub multiplied: Vec<(usize, usize)>,
-    /// The elements that process all of their packets themselves, with the reasons.
+    /// The elements that process all packets of some region themselves, except packets of leased flows; with
+    /// the reasons.
     pub alone: BTreeMap<usize, String>,
     /// The regions that are not replaced, because a program would cost more than the elements. Each has its
     /// entry, and the number of elements on its longest path.
@@ -143,8 +144,8 @@ pub fn synthesize(chain: &Chain, limits: &PathLimits, is_pushed: &dyn Fn(Port) -
             }
             let Some(why) = walked.why_alone(port) else { continue };
             synthesis.alone.entry(node).or_insert_with(|| why.to_string());
-            // If this element leases flows, packets downstream of it are of flows that have not been
-            // leased, so this program does not lease them.
+            // If this element leases flows, packets downstream of it are of flows that have not been leased,
+            // so no flows are leased in the regions downstream of it.
             let leases = leases && walked.steps.iter().all(|step| step.port.0 != node);
             behind(chain, node, &layouts, is_pushed, &mut |from, headers| {
                 begin(&mut work, Start::behind(from, headers, leases));

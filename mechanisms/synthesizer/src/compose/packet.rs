@@ -35,7 +35,7 @@ pub enum InputExpression {
 /// The state of the checksum of an IPv4 header without options: which writes it accounts for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Summed {
-    /// No element has updated or computed the checksum.
+    /// No element has updated or computed the checksum, or an element has overwritten it since.
     #[default]
     Not,
     /// Elements have updated the checksum for writes. The first number is the offset of the header; the set
@@ -46,8 +46,8 @@ pub enum Summed {
 }
 
 impl Summed {
-    /// Returns the offset of the header whose checksum elements have updated or computed; `None` if no
-    /// element has.
+    /// Returns the offset of the header whose checksum elements have updated or computed; `None` in the state
+    /// `Not`.
     pub fn header(&self) -> Option<i32> {
         match self {
             Summed::Not => None,

@@ -82,8 +82,8 @@ fn tests(
     }
 }
 
-/// Returns the header that contains an offset, and the offset from that header's start; `None` for an
-/// offset before the packet.
+/// Returns the header that contains an offset, and the offset from that header's start; `None` for an offset
+/// before the packet, or more than 65535 bytes after the start of the header.
 fn header_of(place: i32, [network, transport]: [i32; 2]) -> Option<(HeaderLayer, u16)> {
     let (header, start) = match place {
         _ if place >= transport => (HeaderLayer::Transport, transport),

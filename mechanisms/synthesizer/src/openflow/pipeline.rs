@@ -271,8 +271,8 @@ impl Build<'_> {
         Built { flows: self.flows.len(), table: self.table, states: self.states.len() as u64 }
     }
 
-    /// Removes everything that was added for a question, so that the question is left to the software.
-    /// Returns false: the question is not answered. `why` is for the comments.
+    /// Removes the flows, tables and states that were added for a question, so that the question is left to
+    /// the software. Returns false: the question is not answered. `why` is for the comments.
     fn give_up(&mut self, question: &Question, before: Built, why: &str) -> bool {
         self.flows.truncate(before.flows);
         self.table = before.table;

@@ -95,9 +95,9 @@ impl FlowCache {
 
     /// Asks each stateful element on a packet's path for the terms of a lease of the packet's flow: its
     /// output and values. `place` is the index of the flow in the table. Adds the steps, with the elements'
-    /// handles of the flow, to `steps`. Returns the terms by step. Returns `None` if an element refuses, or
-    /// if the packet passes no stateful element; leases that have begun are in `steps` and have to be given
-    /// back.
+    /// handles of the flow, to `steps`. Returns the terms by step. Returns `None` if an element refuses, if a
+    /// question cannot be answered, or if the packet passes no stateful element; leases that have begun are
+    /// in `steps` and have to be given back.
     fn terms(
         &self,
         graph: &CompiledGraph,

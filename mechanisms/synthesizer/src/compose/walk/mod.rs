@@ -55,7 +55,7 @@ pub struct TooMany {
 }
 
 /// The inputs at which packets are handed over to the element itself. Each has the reason, and true if the
-/// reason applies to all packets that arrive there.
+/// reason applies to all packets that arrive there, except packets of leased flows.
 pub type Handed = BTreeMap<Port, (String, bool)>;
 
 /// The result of a walk: a decision graph with exit states as its leaves.
@@ -80,7 +80,7 @@ pub struct Walked {
 
 impl Walked {
     /// Returns the reason why the element at an input processes all packets that arrive there; `None` if it
-    /// processes only some of them.
+    /// processes only some of them. Packets of leased flows do not count.
     pub fn why_alone(&self, (node, input): Port) -> Option<&str> {
         let (why, always) = self.handed.get(&(node, input))?;
         (*always || !self.gone_on.contains(&node)).then_some(why)
