@@ -1,5 +1,5 @@
-//! The back end for Click and FastClick: it replaces each region by elements that both have. All questions
-//! come first, then each field is written once.
+//! The back end for Click and FastClick: it replaces regions by elements that both have; only the mask of
+//! StoreData needs FastClick. All questions come first, then each field is written once.
 //!
 //! This back end is for configurations that run elsewhere; [`insert`](crate::insert) is for runs with
 //! Tidegate. A question becomes a Classifier, a CheckLength, a CheckIPHeader and so on (`build`), rules
@@ -82,7 +82,8 @@ pub struct LeftPackets {
     pub from: String,
     /// The number of classes of which at least some packets are left.
     pub classes: usize,
-    /// The number of classes of the region.
+    /// The number of classes of the region's program; classes with equal operations count once, and so do all
+    /// drops.
     pub of: usize,
     /// The reasons, without duplicates.
     pub why: BTreeSet<Why>,
@@ -104,7 +105,7 @@ pub enum Why {
     Sliced,
     /// The program leases flows from a translator, which standard elements cannot do.
     Leased,
-    /// Packets would pass as many elements as before.
+    /// Packets would pass no fewer elements than before.
     Gain,
     /// No standard element performs a write of the class.
     Write,
@@ -229,7 +230,8 @@ fn insert_region(
     (!why.is_empty()).then(|| left(classes.len(), why))
 }
 
-/// True if packets may reach the element `to` from an element that parks payloads or joins them again.
+/// True if the element `to` parks payloads or joins them again, or if packets may reach it from such an
+/// element.
 fn is_behind_slices(chain: &Chain, to: usize) -> bool {
     let mut seen = BTreeSet::new();
     let is_slice = |node: &usize| chain.nodes[*node].effects.support.sliced != Sliced::default();

@@ -4,7 +4,7 @@ use classify::IntervalSet;
 
 use crate::openflow::ranges::prefixes;
 
-/// The maximum number of prefixes of a set that are merged pairwise; the time is quadratic.
+/// The maximum number of prefixes of a set that are merged pairwise; larger sets would take too long.
 const MOST_PREFIXES: usize = 256;
 
 /// A clause of a pattern: consecutive bytes that must have a value under a mask.

@@ -1,7 +1,7 @@
 //! The parser of `.prop` files: sections that describe a chain.
 //!
 //! ```text
-//! [GENERIC]                      # any KEY = value
+//! [GENERIC]                      # keys of SNF, without effect here
 //! [NF_MODULES]
 //! NF_1 = firewall.click          # a network function and its configuration
 //! NF_2 = router.click

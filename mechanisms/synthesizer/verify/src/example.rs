@@ -172,7 +172,7 @@ impl Example {
                 depends.push(term.name);
             }
         }
-        // If the condition does not depend on the IPv4 checksum, the header gets a correct one.
+        // If the condition does not depend on the IPv4 checksum, a header without options gets a correct one.
         if bytes.get(12..15) == Some(&[8, 0, 0x45]) && !decided(choices, 24..26) {
             let asked = choices
                 .keys()

@@ -1,6 +1,6 @@
 //! The comparison of the packets that arrive at corresponding exits of two chains: for which input packets
 //! they differ, and in which part. An empty list of differences is a proof that the exits receive equal
-//! packets. Each difference is a [`Candidate`], from which the caller makes an example packet.
+//! packets. Each difference is a [`Candidate`], from which the caller can make an example packet.
 
 use std::collections::BTreeSet;
 

@@ -192,7 +192,7 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     for bit in (0..LENGTH_BITS).rev() {
         d.reserve_for_weight(bit.into(), weights);
         if bit == 5 {
-            // An IP header has up to 60 bytes, so its length affects the bits of offsets up to the weight 32.
+            // An IP header has up to 60 bytes, so its length affects the bits of offsets from 0 to 5.
             networks.iter().for_each(|&network| drop(d.input(network)));
         }
         d.symbol(Symbol::Length(bit));

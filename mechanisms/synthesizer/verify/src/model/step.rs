@@ -168,8 +168,8 @@ impl<'u> Unit<'u> {
 
     /// Returns the condition that any filter of `cases` accepts the packet and, for each case, the condition
     /// that its filter is the first to do so. Long lists are halved recursively, so that large diagrams are
-    /// combined few times. Cases with equal results are merged to the first of them, because rule sets have
-    /// few different results.
+    /// combined few times. Cases that leave the packet unchanged and have the same destination are merged to
+    /// the first of them, because rule sets have few different destinations.
     fn first_match(
         &self,
         d: &Diagrams,

@@ -24,7 +24,7 @@ pub struct SumKey {
     pub(super) network: i32,
 }
 
-/// The origin of a checksum: where its value was before all updates.
+/// The origin of a checksum: the source of its value before all updates.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The checksum came in with the packet.
