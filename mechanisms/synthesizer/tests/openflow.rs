@@ -174,8 +174,9 @@ fn masked(name: &str, value: &str) -> (String, u64, u64) {
     }
 }
 
-/// Returns frames for a program: random frames, frames at the borders of its ranges, up to `each` frames
-/// for each rule, and a damaged variant of every frame.
+/// Returns frames for a program: random frames, frames at the borders of its ranges, up to `each` frames for
+/// each rule (in lists of more than 1000 rules, for a part of the rules), and a damaged variant of every
+/// frame.
 fn frames_for(program: &Program, each: usize, random: &mut fastrand::Rng) -> Vec<Vec<u8>> {
     let mut frames: Vec<Vec<u8>> = (0..500).map(|_| random_frame(random)).collect();
     frames.extend((0..10_000).map(|_| at_borders(program, random)));
@@ -230,7 +231,8 @@ fn check(text: &str) -> [usize; 2] {
     flows.collect::<Vec<_>>()[0]
 }
 
-/// Returns a configuration with a filter. With `more` additional rules, its rules stay together as a list.
+/// Returns a configuration with a filter that has `more` additional rules. If it has more than 16 rules, they
+/// stay together as a list.
 fn filter(more: usize) -> String {
     let more =
         (0..more).map(|n| format!("drop dst host 203.0.113.{n} && udp dst port {n}, ")).collect::<String>();

@@ -21,8 +21,8 @@ fn frame(builder: &Builder, payload: usize, number: u8) -> Vec<u8> {
     builder.clone().id(number.into()).ethernet(a, b).build(&vec![number; payload]).unwrap()
 }
 
-/// Returns one batch with packets of two flows and their replies: long and short, with options, fragments,
-/// and with a time to live that ends.
+/// Returns one batch with packets of three flows, and of the replies of one of them: long and short, with
+/// options, fragments, and with a time to live that ends.
 fn batch() -> Vec<Vec<u8>> {
     let [one, two, server]: [SocketAddr; 3] = ENDS.map(|end| end.parse().unwrap());
     let of = |number: u8| match number % 4 {

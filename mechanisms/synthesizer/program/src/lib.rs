@@ -251,8 +251,8 @@ pub struct TransportChecksum {
 pub enum Exit {
     /// The packets leave by this output of the program.
     Output(usize),
-    /// The program drops the packets for this reason. The drop is counted at the last element of the class's
-    /// path, or, if there is none or it is not in the graph, at the program's element.
+    /// The program drops the packets for this reason. If the last element of the class's path is in the
+    /// graph, a replaced element counts the drop, otherwise the program's element.
     Drop(DropReason),
 }
 

@@ -36,7 +36,8 @@ pub enum Destination {
     /// The packets go to this input of an element. The element is downstream of the region, or it is in the
     /// region and the packets are handed over to it.
     Port(Port),
-    /// The packets are dropped for this reason, at the last element of the path.
+    /// The packets are dropped for this reason, at the last element of the path or at an element whose rules
+    /// are a list.
     Drop(DropReason),
 }
 

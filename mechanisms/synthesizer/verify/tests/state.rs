@@ -1,5 +1,5 @@
 //! Tests elements whose outcome depends on more than the packet: counters, chance, queues, earlier packets.
-//! Each test compares chains with many such elements.
+//! Two further tests are about writes after an IP header, and about the input of a switch.
 
 use testkit::chains::{compare, read};
 use verify::equivalence::{Conclusion, Difference};
@@ -35,7 +35,8 @@ fn different(a: &str, b: &str) {
     assert!(matches!(verdict, Conclusion::Different(Difference::Packet { .. })), "{a}\n{b}\n{verdict:?}");
 }
 
-/// Stateful elements with two outputs, each with an element that behaves differently.
+/// Stateful elements with two outputs (and HashSwitch, which depends on the packet alone), each with an
+/// element that behaves differently.
 const STATEFUL: &[(&str, &str)] = &[
     ("RoundRobinSwitch", "StrideSwitch(1, 2)"),
     ("RandomSwitch", "RoundRobinSwitch"),
@@ -99,7 +100,7 @@ fn other_packets_make_other_state() {
         if element.starts_with("Hash") {
             continue;
         }
-        // In the second chain half of the packets do not reach the element, so the others are distributed
+        // In the second chain some of the packets do not reach the element, so the others are distributed
         // differently.
         let all = format!(
             "in -> s :: {element}; s [0] -> f :: Classifier(12/0800); s [1] -> g :: Classifier(12/0800); f -> out_a; g -> out_b;"
