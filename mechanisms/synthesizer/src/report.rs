@@ -30,7 +30,7 @@ pub struct SynthesisReport {
 pub struct RegionReport {
     /// The name of the element at whose output the region begins.
     pub from: String,
-    /// The output of that element.
+    /// The number of the output at which the region begins.
     pub output: usize,
     /// The names of the elements that packets bypass.
     pub elements: Vec<String>,
@@ -71,7 +71,7 @@ pub struct LeftElement {
 pub struct Unprofitable {
     /// The name of the element at whose output the region begins.
     pub from: String,
-    /// The output of that element.
+    /// The number of the output at which the region begins.
     pub output: usize,
     /// The number of elements on the longest path through the region.
     pub elements: usize,

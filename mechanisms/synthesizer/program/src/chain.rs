@@ -74,7 +74,7 @@ pub struct ReplacedRegion {
     pub layout: [Option<i32>; 3],
     /// True if the mark of the link header has to be as `layout` says.
     pub needs_link: bool,
-    /// True if all packets that arrive at the program have that layout.
+    /// True if all packets that arrive at the program have the layout that it accepts.
     pub is_certain: bool,
     /// The inputs that the program's output for other layouts is connected to. Packets that the program
     /// leaves unchanged, because it does not cover them, go there, too.

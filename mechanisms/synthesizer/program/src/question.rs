@@ -8,8 +8,9 @@ use classify::linear::Linear;
 
 /// A question about the input packet. The answer is an unsigned number of [`bits`](Question::bits) bits.
 ///
-/// A program asks questions in the order of the variants, unless its graph would become too large: first for
-/// the length and bytes of the packet, last the questions that need computation or look-ups.
+/// The compiler orders the questions on each path by these variants, unless the graph would become too large:
+/// first the questions about the length and bytes of the packet, last those that need computation or
+/// look-ups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Question {
     /// The length of the packet in bytes.
@@ -17,7 +18,7 @@ pub enum Question {
     /// Consecutive bytes of the packet (1 to 16), as a big-endian number. The answer is zero if the packet
     /// does not have all of these bytes.
     Bytes {
-        /// The offset of the first byte.
+        /// The offset of the first byte in the input packet.
         offset: i32,
         /// The number of bytes.
         length: u8,
@@ -35,7 +36,7 @@ pub enum Question {
     AtLeastZero(AnswerSum),
     /// True (1) if the checksum of the IPv4 header is correct, else 0.
     RightChecksum {
-        /// The offset of the IPv4 header.
+        /// The offset of the IPv4 header in the input packet.
         offset: i32,
     },
     /// The outcome of a list of rules ([`super::OrderedRules`]) for the packet. The number is the index of

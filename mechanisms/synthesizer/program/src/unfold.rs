@@ -137,7 +137,8 @@ struct Unfolding<'p> {
 
 impl Unfolding<'_> {
     /// Adds the first stage, which tests for the program's layout. If the program refers to an IPv4 header,
-    /// the first stage also marks this header. A second stage then marks the transport header at its end.
+    /// the first stage also marks this header. A second stage then marks the transport header at the end of
+    /// the IPv4 header.
     fn begin(&mut self) {
         let program = self.program;
         self.stages.extend((0..1 + usize::from(self.header.is_some())).map(|_| None));
@@ -454,8 +455,8 @@ impl Unfolding<'_> {
             }
             _ => (to, forward),
         };
-        // If the IPv4 header has no options, the first stages have already marked the transport header at
-        // its end.
+        // If the IPv4 header has no options, the first stages have already marked the transport header at the
+        // end of that header.
         let unmarked = TrafficClass { headers: [headers[0], headers[1], None], ..class.clone() };
         let is_behind = |place: i32| headers[2] == Some(Some(place + IPV4));
         let cases = match how {

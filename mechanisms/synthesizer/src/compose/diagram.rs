@@ -33,7 +33,8 @@ impl Diagram {
     }
 
     /// Returns a node for a question, given by the last answer and the successor of each range in ascending
-    /// order. Answers between ranges must not occur.
+    /// order. A range begins after the previous one; the last range is extended to the highest answer. A
+    /// single successor is returned instead of a node, with the exceptions of [`switch`](Self::switch).
     fn node(&mut self, question: &Question, mut ends: Vec<(u128, Next)>) -> Next {
         // Adjacent ranges with equal successors are merged.
         let mut parts: Vec<(u128, Next)> = Vec::with_capacity(ends.len());

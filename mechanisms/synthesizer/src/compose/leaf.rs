@@ -90,7 +90,8 @@ impl ExitStates {
     }
 }
 
-/// Returns the offset at which a symbolic packet ends; `None` if it ends where the input packet ends.
+/// Returns the offset, from the start of the input packet, at which a symbolic packet ends; `None` if it ends
+/// where the input packet ends.
 pub fn end(packet: &SymbolicPacket) -> Option<AnswerSum> {
     (packet.end != AnswerSum::of(Question::Length)).then(|| packet.end.clone())
 }

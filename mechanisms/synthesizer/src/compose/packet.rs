@@ -62,9 +62,9 @@ impl Summed {
 pub struct TransportSummed {
     /// The transport protocol: TCP or UDP.
     pub protocol: HeaderKind,
-    /// The offset of the IPv4 header.
+    /// The offset of the IPv4 header from the start of the input packet.
     pub network: i32,
-    /// The offset of the transport header.
+    /// The offset of the transport header from the start of the input packet.
     pub transport: i32,
     /// The offsets of all bytes that were written with an update of the checksum.
     pub places: BTreeSet<i32>,
@@ -79,7 +79,7 @@ impl TransportSummed {
         place >= self.transport || addresses.contains(&place)
     }
 
-    /// Returns the offset of the checksum field.
+    /// Returns the offset of the checksum field from the start of the input packet.
     pub fn place(&self) -> i32 {
         self.transport + if self.protocol == HeaderKind::Tcp { 16 } else { 6 }
     }
@@ -108,15 +108,16 @@ impl Hash for LinkAsked {
 pub struct SymbolicPacket {
     /// The offset at which the packet starts, from the start of the input packet.
     pub start: i32,
-    /// The offsets at which the link, network and transport header are marked; `None` for a header without
-    /// a mark.
+    /// The offsets, from the start of the input packet, at which the link, network and transport header are
+    /// marked; `None` for a header without a mark.
     pub headers: [Option<i32>; 3],
     /// True if an element on the path has marked the link header, so that its offset in the input no longer
     /// matters.
     pub link_marked: bool,
     /// The flag that is set if a path depends on the offset of the link header in the input.
     link_asked: LinkAsked,
-    /// The offset at which the packet ends, as a sum over the input.
+    /// The offset at which the packet ends, from the start of the input packet: a sum over answers about that
+    /// packet.
     pub end: AnswerSum,
     /// The values of the bytes that differ from the input, by their offset.
     pub bytes: BTreeMap<i32, ByteValue>,
@@ -161,8 +162,8 @@ impl SymbolicPacket {
         }
     }
 
-    /// Returns the offset that a base refers to; `None` if that header is not marked. A dependence on the
-    /// link header of the input is recorded.
+    /// Returns the offset, from the start of the input packet, that a base refers to; `None` if that header
+    /// is not marked. A dependence on the link header of the input is recorded.
     pub fn place(&self, base: Base) -> Option<i32> {
         match base {
             Base::Data => Some(self.start),

@@ -28,8 +28,9 @@ const MOST_FLOWS: usize = 1 << 18;
 
 /// The maximum number of states: a state has 16 bits of the metadata.
 const MOST_STATES: usize = u16::MAX as usize;
-/// The offsets of the network and the transport header in packets of the layout that the switch assumes.
+/// The offset of the network header in packets of the layout that the switch assumes.
 const NETWORK: i32 = ethernet::Header::LEN as i32;
+/// The offset of the transport header in packets of the layout that the switch assumes.
 const TRANSPORT: i32 = NETWORK + ipv4::Header::LEN as i32;
 /// The outcome of a list, in the metadata, for packets for which only the software can evaluate the rules.
 const UNKNOWN: u64 = 0xffff;

@@ -163,12 +163,14 @@ pub fn standard(graph: &Graph, chain: &Chain, synthesis: &Synthesis, only_gains:
 /// questions also mark headers, cut the packet and set annotations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct State {
-    /// The offset of the IPv4 header that an element has marked; `None` if the marks are unchanged.
+    /// The offset, from the start of the input packet, of the IPv4 header that an element has marked; `None`
+    /// if the marks are unchanged.
     marked: Option<i32>,
-    /// The offset of the IPv4 header that a CheckIPHeader has checked. It has cut the packet to the
-    /// header's total length, and set the destination address annotation.
+    /// The offset, from the start of the input packet, of the IPv4 header that a CheckIPHeader has checked.
+    /// The element has cut the packet to the header's total length, and set the destination address
+    /// annotation. `None` if there was no such element.
     cut: Option<i32>,
-    /// True if CheckIPHeader has found the checksum of that header correct.
+    /// True if a CheckIPHeader has found the checksum of the IPv4 header correct.
     is_right: bool,
 }
 

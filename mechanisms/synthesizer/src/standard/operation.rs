@@ -61,7 +61,7 @@ struct Operation<'c> {
     known: Known,
     steps: Vec<Step>,
     marks: Marks,
-    /// The offset at which the packet starts after the steps so far.
+    /// The offset, from the start of the input packet, at which the packet starts after the elements so far.
     start: i32,
 }
 

@@ -29,9 +29,12 @@ use program::metadata::{KIND, Metadata};
 /// number get variables at the end.
 const FUNCTIONS: u32 = 64;
 
-/// The numbers of variables of each weight that are reserved for header offsets and lengths that only an
-/// element knows: per action that sets one, and in total.
+/// The number of variables that are reserved per action: of each weight, for an action that sets a header
+/// offset or length that only an element knows; next to each bit of the input packet, for an action that
+/// replaces the payload or changes the length.
 const PLACES_EACH: u32 = 2;
+/// The maximum number of variables of each weight that are reserved for header offsets that only an element
+/// knows. As many may be reserved for such lengths.
 const MOST_PLACES: u32 = 16;
 
 /// The maximum number of variables reserved next to each bit of the input packet for bytes that functions
