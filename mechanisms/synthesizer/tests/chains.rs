@@ -359,7 +359,7 @@ fn chains_of_the_snf_paper_do_the_same_in_standard_elements() {
 }
 
 /// Inserts standard elements only where packets then pass fewer elements. The number of packet arrivals at
-/// elements must fall.
+/// elements must not rise, and must fall for the chain of ten routers and for access lists.
 #[test]
 fn chains_of_the_snf_paper_get_shorter_in_standard_elements() {
     for ((name, _, addresses, _), graph, _) in all().unwrap_or_default() {

@@ -98,7 +98,7 @@ fn packets_that_only_an_element_can_deal_with_stay_in_their_place() {
 
 /// At a translator, the first packet of a connection determines the direction of the reply, and the first
 /// packet of a flow determines its port. So the packets that leave are the same only if the translator sees
-/// new flows in the same order.
+/// new flows in the same order. In the last chain, an element numbers the packets instead.
 #[test]
 fn translators_see_packets_as_they_came() {
     for input in

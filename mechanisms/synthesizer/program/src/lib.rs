@@ -280,14 +280,15 @@ pub struct Passed {
 }
 
 impl TransportChecksum {
-    /// Returns the offset of the checksum field: byte 16 of a TCP header, byte 6 of a UDP header.
+    /// Returns the offset of the checksum field (byte 16 of a TCP header, byte 6 of a UDP header) from the
+    /// start of the input packet.
     pub fn place(&self) -> i32 {
         self.header + if self.protocol == HeaderKind::Tcp { 16 } else { 6 }
     }
 }
 
 impl ChecksumOperation {
-    /// Returns the offset of the IPv4 header whose checksum is changed.
+    /// Returns the offset, from the start of the input packet, of the IPv4 header whose checksum is changed.
     pub fn header(&self) -> i32 {
         let (ChecksumOperation::Updated { header, .. } | ChecksumOperation::Recomputed { header }) = self;
         *header

@@ -297,7 +297,8 @@ impl Trails {
 
 impl Start {
     /// Tests the packets at this start for each trail, then asks the packets on no trail question by
-    /// question. `leave` is working memory.
+    /// question. If many packets have been on no trail, also records the path of one of them as a further
+    /// trail. `leave` is working memory.
     fn follow(&mut self, graph: &CompiledGraph, found: &mut Found<'_>, leave: &mut [u64]) {
         let Start { at, trails, here, .. } = self;
         self.packets += here.len() as u32;

@@ -176,8 +176,9 @@ pub fn collect_sets<'f>(formula: &'f Formula, question: &Question, sets: &mut Ve
     }
 }
 
-/// Returns the condition that an answer is in a set; a constant if all possible answers or none are in the
-/// set.
+/// Returns the condition that an answer is in a set, for packets that meet the path condition `known`. If
+/// `known` restricts the question, and all or none of the possible answers are in the set, the condition is a
+/// constant.
 fn narrowed(question: Question, set: &Rc<IntervalSet>, known: &PathCondition) -> Formula {
     let Some(possible) = known.0.get(&question) else {
         return Tree::Leaf(AnswerTest::Is(question, set.clone()));

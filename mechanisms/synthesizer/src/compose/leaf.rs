@@ -96,7 +96,7 @@ pub fn end(packet: &SymbolicPacket) -> Option<AnswerSum> {
     (packet.end != AnswerSum::of(Question::Length)).then(|| packet.end.clone())
 }
 
-/// Returns the writes that turn the input packet `incoming` into this packet. Consecutive constants are one
+/// Returns the writes that turn the input packet `incoming` into `packet`. Consecutive constants are one
 /// write, and so are up to 64 copies of consecutive bytes.
 pub fn writes(packet: &SymbolicPacket, incoming: &SymbolicPacket) -> Vec<Write> {
     let bytes = packet.bytes.iter().map(|(place, byte)| (ByteLocation::Byte(*place), byte));
@@ -139,7 +139,7 @@ pub fn writes(packet: &SymbolicPacket, incoming: &SymbolicPacket) -> Vec<Write> 
     writes
 }
 
-/// Returns the operation on the IPv4 checksum; `None` if the program does not update it.
+/// Returns the operation on the IPv4 checksum; `None` if the program neither updates nor computes it.
 pub fn checksum(packet: &SymbolicPacket) -> Option<ChecksumOperation> {
     match &packet.summed {
         Summed::Not => None,

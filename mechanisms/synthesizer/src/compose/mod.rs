@@ -268,7 +268,8 @@ fn handed_to(walked: &Walked) -> BTreeMap<Port, BTreeSet<Layout>> {
 
 /// Returns the layout of packets that leave an element by an output, for packets that arrive with `layout`.
 /// Returns `None` if no packets leave there, or if the declaration of the element does not tell. If packets
-/// leave with several layouts, returns the one with the most marks.
+/// leave with several layouts, returns the one with the most marks. A transport header at an offset that is
+/// not constant is assumed 20 bytes after the network header.
 fn moved(layout: Layout, effects: &Effects, output: usize) -> Option<Layout> {
     if effects.opaque.is_some() {
         return None;

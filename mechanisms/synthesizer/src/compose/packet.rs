@@ -458,7 +458,8 @@ impl SymbolicPacket {
     }
 
     /// Returns the condition that the checksum of an IPv4 header is correct. An incremental update keeps a
-    /// correct checksum correct, and an incorrect one incorrect, so the input decides.
+    /// correct checksum correct, and an incorrect one incorrect, so the input decides. A checksum that an
+    /// element has computed is correct. After other writes to the header, the condition is unknown.
     fn right_checksum(&self, base: Base, offset: i32) -> Formula {
         let Some(place) = self.place(base).and_then(|place| place.checked_add(offset)) else {
             return Formula::FALSE;

@@ -11,8 +11,8 @@ use super::packet::{InputExpression, SymbolicPacket, big_endian};
 use program::location::ByteLocation;
 use program::question::shifted;
 
-/// Returns the offsets of a packet's network and transport header, to which the rules' conditions will
-/// refer. Returns `None` if one of them is not known, or if they do not lie in order in the input packet.
+/// Returns the offsets of a packet's network and transport header, to which the rules' conditions will refer.
+/// Returns `None` if one of them is not marked, or if they do not lie in order in the input packet.
 pub fn headers(packet: &SymbolicPacket) -> Option<[i32; 2]> {
     let [_, network, transport] = packet.headers;
     let (network, transport) = (network?, transport?);

@@ -210,8 +210,9 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Adds the first table. It sends packets to the software as [`REST`] if the switch does not know their
-    /// fields, and lets all others continue in the first state. `from` is the port at which packets arrive.
+    /// Adds the first table. It lets IPv4 packets continue in the first state if they have no tag, are no
+    /// fragments, and have no zeros in place of missing fields. It sends all other packets to the software as
+    /// [`REST`]. `from` is the port at which packets arrive.
     fn sort(&mut self, from: &str) -> Result<(), Refusal> {
         let rest = self.rest.clone();
         let comes = format!("in_port={from}");
@@ -468,8 +469,9 @@ impl Build<'_> {
         self.program.elements.get(element).cloned().unwrap_or_default()
     }
 
-    /// Adds the last table, which sends packets to the software: each state is a class. Returns the
-    /// finished pipeline.
+    /// Adds the last table, which sends packets to the software: each state is a class. Packets of a state in
+    /// which all are dropped are dropped in the switch if the options permit that. Returns the finished
+    /// pipeline.
     fn send(mut self, options: &Options, asked: usize) -> Result<Pipeline, Refusal> {
         let mut classes = Vec::new();
         for (class, state) in (REST + 1..).zip(self.current.clone()) {

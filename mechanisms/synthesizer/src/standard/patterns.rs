@@ -129,7 +129,8 @@ fn ones(count: u32) -> u128 {
     1u128.checked_shl(count).map_or(u128::MAX, |next| next - 1)
 }
 
-/// Merges pairs of cubes that differ in a single bit, as long as there are any.
+/// Merges pairs of cubes that differ in a single bit, as long as there are any. More than [`MOST_PREFIXES`]
+/// cubes are returned unchanged.
 fn merged(mut cubes: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     if cubes.len() > MOST_PREFIXES {
         return cubes;

@@ -210,8 +210,8 @@ fn what_was_found_before_there_was_no_room_is_kept() {
     assert_eq!(names(&chain, &[found.entries[0].fates[0].node]), ["ToDump@3"]);
 }
 
-/// Downstream of an opaque element, each rule may decide and each element may be reached, so nothing is
-/// reported.
+/// Downstream of an opaque element, each rule may decide and each element may be reached, so no rule is
+/// reported as idle and no element as unreached.
 #[test]
 fn nothing_is_said_of_packets_that_are_not_known() {
     let chain = read(

@@ -4,7 +4,8 @@
 use testkit::chains::{compare, read};
 use verify::equivalence::{Conclusion, Difference};
 
-/// Returns the text of a chain with one entry `in` and three exits.
+/// Returns the text of a chain with one entry `in`, and with those of the exits `out_a`, `out_b` and `out_c`
+/// that `body` names.
 fn chain(body: &str) -> String {
     let mut text = String::from("in :: FromDump(x.pcap);\n");
     for out in ["a", "b", "c"] {
@@ -154,7 +155,8 @@ fn the_number_of_ways_matters() {
     }
 }
 
-/// Counters only show their counts, so one Counter for two sources equals one Counter for each.
+/// Counters only show their counts, and other elements keep no state, so one element for two sources equals
+/// one for each.
 #[test]
 fn counters_and_switches_for_handlers_are_no_state() {
     for element in ["Counter", "AverageCounter", "SetIPDSCP(3)", "CheckLength(100)"] {

@@ -356,9 +356,9 @@ impl FlowCache {
         self.table.stats().entries - self.leased
     }
 
-    /// Looks up the flows of all packets of a batch. Before that, ends leases that elements have ended, and
-    /// looks for expired flows among as many entries as the batch has packets. The results stay valid until
-    /// the next call.
+    /// Looks up the flows of all packets of a batch. Before that, has the elements do the work that is due,
+    /// removes flows whose leases have ended or did not fit, and looks for expired flows among as many
+    /// entries as the batch has packets. The results stay valid until the next call.
     pub fn find(&mut self, graph: &mut CompiledGraph, packets: &[Packet], now: Timestamp) {
         if now >= self.next_catch_up {
             self.next_catch_up =

@@ -252,7 +252,8 @@ impl Walk<'_> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    /// Continues a path after case `number` of an element.
+    /// Continues a path after case `number` of an element. Packets for which the case cannot be composed are
+    /// handed over to the element.
     fn take(&mut self, port: Port, way: &Path, known: &PathCondition, number: usize) -> Result<Next, Full> {
         let chain = self.chain;
         let element = &chain.nodes[port.0];
@@ -326,6 +327,8 @@ impl Walk<'_> {
 
     /// Continues a path downstream of an element. `before` is the state on arrival at the element, `way` the
     /// state after its case. If the output is not connected, packets are dropped for the reason `otherwise`.
+    /// If it leads to several inputs, or if the element decides where packets go, they are handed over to the
+    /// element in the state `before`.
     pub(super) fn leave(
         &mut self,
         port: Port,

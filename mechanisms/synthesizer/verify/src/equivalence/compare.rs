@@ -125,7 +125,7 @@ pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) 
 /// further on count as different.
 const SHIFTED: i32 = 8;
 
-/// Returns the name that messages use for the byte at offset `place` in the frame.
+/// Returns the name that messages use for the byte at offset `place`, in the frame or in a byte region.
 fn name(packet: &PacketModel, place: i32) -> String {
     match byte_region_of(place) {
         None => format!("byte {}", place - packet.start),

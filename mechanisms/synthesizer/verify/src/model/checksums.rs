@@ -282,7 +282,7 @@ impl ChecksumHistory {
     }
 
     /// Returns the checksum that is `a`'s for the input packets of `condition` and `b`'s for the others.
-    /// `None` if the origins differ, or if the checksums were written like ordinary data.
+    /// `None` if the two differ, and their origins differ as well or are ordinary data.
     pub(super) fn merge(
         d: &Diagrams,
         condition: &Bit,

@@ -205,15 +205,17 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// True if both cases leave the packet unchanged and send it to the same destination.
+    /// True if both cases have no actions, an equal effect on checksums, and an equal destination that the
+    /// element does not choose.
     fn do_the_same(&self, a: usize, b: usize) -> bool {
         let (a, b) = (&self.effects.cases[a], &self.effects.cases[b]);
         let unchanged = a.actions.is_empty() && b.actions.is_empty() && a.checksum == b.checksum;
         (&a.to, a.otherwise) == (&b.to, b.otherwise) && unchanged && a.to != Target::SomeOutput
     }
 
-    /// Adds to the branch history of each leaving packet the branch that it takes here, if several
-    /// packets leave for one input packet. Returns the leaving packets with their destinations.
+    /// Returns the leaving packets with their destinations and branch histories. To the history, the branch
+    /// that the packet takes here is added for those input packets of which several packets leave, and a wait
+    /// if the element holds packets. Packets that leave by no output have an empty history.
     pub fn with_branches(
         &self,
         d: &Diagrams,
