@@ -315,7 +315,7 @@ pub(crate) fn operation(class: &TrafficClass, when: Filter, to: Target, transpor
     let mut case = Case::new(when, to);
     // Bytes of the input packet that the class writes and then strips have to be written first. So the packet
     // is first extended to the lowest offset that the writes need ([`TrafficClass::front`]), and stripped to
-    // its start after the writes. All values are computed from the input packet.
+    // its start after the writes. All values except leased ones are computed from the input packet.
     let front = class.front();
     if front < 0 {
         case = case.with(Action::Strip(front));

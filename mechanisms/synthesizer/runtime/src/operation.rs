@@ -324,7 +324,7 @@ impl Operation {
         row: impl Fn(u8) -> &'r [u8; ROW],
         now: Timestamp,
     ) -> u64 {
-        // All values are computed from the input packet, so all reads come before the writes.
+        // Values that come from other bytes of the input packet are read before any byte is written.
         let single = match places {
             [place] if self.is_single => Some(Single::of(self, &packets[usize::from(*place)], row(*place))),
             _ => None,

@@ -228,8 +228,8 @@ impl Build<'_> {
         self.next_table()
     }
 
-    /// Adds the tables that look up the source and the destination port, and set a bit in the metadata for
-    /// each range that contains the port.
+    /// Adds the tables that look up the source and the destination port. For each range that has a bit in the
+    /// metadata and contains the port, they set this bit.
     fn port_tables<'r>(&mut self, rules: impl Iterator<Item = &'r SwitchRule>) -> Result<(), Refusal> {
         let mut asked: [BTreeMap<IntervalSet, usize>; 2] = Default::default();
         let mut protocols = BTreeSet::new();

@@ -175,8 +175,8 @@ struct State {
 }
 
 impl State {
-    /// Returns the offset at which the packet ends in this state; `None` if it ends where the input packet
-    /// ends.
+    /// Returns the offset, from the start of the input packet, at which the packet ends in this state; `None`
+    /// if it ends where the input packet ends.
     fn end(self) -> Option<AnswerSum> {
         self.cut.map(|header| {
             AnswerSum::of(Question::Bytes { offset: header + 2, length: 2 }).plus_constant(header.into())

@@ -78,7 +78,8 @@ struct Block {
     /// The ways that the prefix itself may have so that the total number of prefixes is minimal; empty if
     /// any way is possible.
     ways: Vec<usize>,
-    /// The halves of the block, by the next bit; `None` if all its numbers have the same way.
+    /// The halves of the block, by the next bit; `None` if all its numbers have the same way, or may have any
+    /// way.
     halves: Option<Box<[Block; 2]>>,
 }
 

@@ -58,7 +58,7 @@ pub struct Options {
 /// The result of a comparison of two chains.
 #[derive(Debug)]
 pub enum Conclusion {
-    /// The chains do the same to every packet.
+    /// The chains are proven to do the same to every packet, under the assumptions of the comparison.
     Equivalent,
     /// The chains differ: an entry has no counterpart, or a run of a packet has shown the difference.
     Different(Difference),

@@ -15,7 +15,7 @@ use super::packet::PacketModel;
 use super::step::remembers;
 use program::chain::Chain;
 
-/// The streams made of packets that start at one input, in all compared chains.
+/// The streams made of packets that are followed from one output, in all compared chains.
 #[derive(Default)]
 pub struct Streams {
     /// The streams that have arrived at elements so far, by the function of the element
