@@ -142,7 +142,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }))
 }
 
-/// True if a class drops its packets, and the last element that they bypass is in the graph: that element
+/// True if a class drops its packets, and the last element of its path is in the graph: a replaced element
 /// then counts the drops. `elements` are the replaced elements, by their index in the program.
 fn is_counted_by(class: &TrafficClass, elements: &[Option<ElementId>]) -> bool {
     let last = class.path.last().and_then(|passed| elements.get(passed.element as usize));
