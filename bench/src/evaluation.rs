@@ -2,8 +2,8 @@
 //! plots and a conclusion.
 //!
 //! Cost is measured as in all benchmarks, with the floor of the same run. Variants that are compared are
-//! measured in turns, so that disturbances affect all of them. Figures have the units of the paper; as
-//! machines differ, only ratios can be compared.
+//! measured in turns, so that disturbances affect all of them. As machines differ, only ratios can be
+//! compared with the values of a paper.
 
 mod figures;
 pub mod plot;
@@ -133,7 +133,7 @@ struct Floors {
 }
 
 impl Floors {
-    /// The number of packets in memory, more than fit into the caches.
+    /// The number of packets in memory.
     const PACKETS: usize = 20_000;
     /// The number of packets of one measurement, which takes about a millisecond.
     const PER_RUN: usize = 100_000;
