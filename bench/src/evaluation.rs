@@ -81,8 +81,7 @@ impl Need {
 }
 
 impl Figure {
-    /// True if the figure measures Reframer's chain (reframer-11 to reframer-18), whose traffic can be a
-    /// capture given by the user.
+    /// True if the user can give a capture as the traffic of the figure (reframer-11 to reframer-18).
     pub fn takes_trace(&self) -> bool {
         let number = self.name.strip_prefix("reframer-").and_then(|number| number.parse::<u32>().ok());
         number.is_some_and(|number| (11..=18).contains(&number))

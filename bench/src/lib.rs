@@ -90,7 +90,7 @@ pub struct Settings {
     pub soak: Duration,
     /// The number of entries of the tables of `soak`; None for the default of each class.
     pub capacity: Option<u64>,
-    /// The listener that is notified of the measurements of `soak`.
+    /// The listener that is notified of the measurements of `soak` and `reload`.
     pub progress: Progress,
 }
 
@@ -139,7 +139,8 @@ impl Settings {
         time: Duration::from_secs(3600),
         ..Settings::USUAL
     };
-    /// The smallest amount, which only shows that a benchmark works; also used for counting instructions.
+    /// The smallest amount, which only shows that a benchmark works. Its number of packets is also used for
+    /// counting instructions.
     pub const SMALL: Settings = Settings {
         repeats: 1,
         packets: 10_000,

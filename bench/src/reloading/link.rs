@@ -46,7 +46,7 @@ pub(super) struct Seat {
     silences: Mutex<Vec<Silence>>,
 }
 
-/// The time from the last batch of the old graph to the first batch of the new one.
+/// The time from the start of the last batch of the old graph to the start of the first batch of the new one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Silence {
     pub(super) passed: Duration,

@@ -62,7 +62,7 @@ pub struct Limits {
     pub merges: bool,
 }
 
-/// The index in place of a flow at the ends of lists.
+/// An index that stands for no flow; used at the ends of lists.
 const NONE: u32 = u32::MAX;
 /// A distance in sequence numbers that no window reaches (RFC 7323, section 2.3).
 const WINDOW: u32 = 1 << 30;
@@ -244,10 +244,10 @@ impl Flows {
             && self.flows[index as usize].queue.has_memory_for_another()
     }
 
-    /// Returns the list whose first flow is to be evicted: loss recovery or inactive, if that flow has
-    /// flushed nothing for [`REPAIR_TIME`], so that its loss is not repaired any more; otherwise the first
-    /// list with flows. For a datagram, only `Datagrams` and `Inactive` are tried then; `None` if both are
-    /// empty.
+    /// Returns the list whose first flow is to be evicted: loss recovery or inactive, if the first flow of
+    /// that list has flushed nothing for [`REPAIR_TIME`], so that its loss is not repaired any more;
+    /// otherwise the first list with flows. For a datagram, only `Datagrams` and `Inactive` are tried then;
+    /// `None` if both are empty.
     fn list_to_evict_from(&self, is_tcp: bool, now: Timestamp) -> Option<EvictionList> {
         let is_old = |list: &EvictionList| {
             let first = self.flows.get(self.lists[*list as usize].0 as usize);

@@ -10,7 +10,7 @@ use crate::{classify, median, quartiles};
 
 /// The variants: the name, and the further arguments of the Slicer, or None for whole packets.
 const VARIANTS: [(&str, Option<&str>); 2] = [("whole", None), ("sliced", Some(""))];
-/// The packets per second of the load. Whole packets of all sizes reach this rate here.
+/// The packets per second of the load.
 const RATE: u64 = 50_000;
 
 /// Returns the network functions of the paper's Table I, and a chain of two of them: names and elements.
