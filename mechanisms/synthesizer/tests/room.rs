@@ -87,3 +87,27 @@ fn bytes_are_counted_where_the_end_is_moved() {
         assert_eq!(composed, plain, "{elements}");
     }
 }
+
+/// A long list of rules is one node of the program, and each rule's packets are counted at the element.
+#[test]
+fn packets_that_a_rule_of_a_list_drops_are_dropped_once() {
+    let rules = |action: &str, count: u8| -> Vec<String> {
+        (0..count)
+            .map(|n| format!("{action} src 10.{n}.0.0/16 and udp dst port {}", 1000 + u16::from(n)))
+            .collect()
+    };
+    let encap = "UDPIPEncap(10.7.0.1, 5, 20.0.0.1, 1007)";
+    for (action, rest) in [("deny", "allow all"), ("allow", "deny all")] {
+        for count in [5, 60] {
+            let rules = rules(action, count).join(", ");
+            for then in ["DecIPTTL -> Discard", "g :: IPFilter(deny udp, allow all) -> DecIPTTL -> Discard"] {
+                is_the_same(&format!("{encap} -> f :: IPFilter({rules}, {rest}) -> {then}"));
+                is_the_same(&format!("{encap} -> Null -> f :: IPFilter({rules}, {rest}) -> {then}"));
+            }
+            // Two lists, of which the second drops.
+            is_the_same(&format!(
+                "{encap} -> f :: IPFilter({rules}, {rest}) -> g :: IPFilter({rules}, deny all) -> DecIPTTL -> Discard"
+            ));
+        }
+    }
+}

@@ -359,6 +359,9 @@ fn every_drop_of_a_program_is_counted_once() {
             "PASSING f, START n0, n0 length 59:c0 *:c1, c0 at 0; drop denied; via 0.0.0@0, c1 at 0; drop denied",
             "sf",
         ),
+        // The rule that drops packets is counted by its element, so the drop is, too.
+        ("PASSING f, START n0, n0 list0 *:c0, l0 of 0 0 at 0 20, r 0 0 yes, c0 at 0; drop denied", "f"),
+        ("PASSING nobody, START n0, n0 list0 *:c0, l0 of 0 0 at 0 20, r 0 0 yes, c0 at 0; drop denied", "s"),
     ] {
         let text = format!(
             "InfiniteSource(LENGTH 60, LIMIT 3) -> t :: Tee(2);

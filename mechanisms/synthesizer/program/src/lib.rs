@@ -257,8 +257,9 @@ pub struct TransportChecksum {
 pub enum Exit {
     /// The packets leave by this output of the program.
     Output(usize),
-    /// The program drops the packets for this reason. If the last element of the class's path is in the
-    /// graph, a replaced element counts the drop, otherwise the program's element.
+    /// The program drops the packets for this reason. The last element of the class's path counts the drop
+    /// if it is in the graph; if the path is empty, the element of the list whose rules lead to the class
+    /// counts the drop. Otherwise the program's element counts it.
     Drop(DropReason),
 }
 

@@ -70,7 +70,8 @@ use crate::graph::OTHERWISE;
 use crate::groups::Groups;
 use crate::interpreter::{Interpreter, Scratch};
 use crate::leaving::Leaving;
-use program::{Exit, Program, Step, TrafficClass, cost, declare, text};
+use program::question::Question;
+use program::{Exit, Next, Program, Step, TrafficClass, cost, declare, text};
 
 /// The element class `Synthesized`.
 pub static CLASS: Class = Class {
@@ -128,7 +129,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         rules: program.lists.iter().map(|list| RuleCounts::new(list.rules.len())).collect(),
         passed: vec![0; program.classes.len()],
         ends: program.classes.iter().map(|class| class.exit).collect(),
-        counted_elsewhere: program.classes.iter().map(|class| is_counted_by(class, &elements)).collect(),
+        counted_elsewhere: (0..program.classes.len() as u32)
+            .map(|class| is_counted_by(&program, class, &elements))
+            .collect(),
         saved: vec![0; program.classes.len()],
         fallback: Fallback::Elements,
         balance: Balance::new(true, 0),
@@ -142,11 +145,28 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }))
 }
 
-/// True if a class drops its packets, and the last element of its path is in the graph: a replaced element
-/// then counts the drops. `elements` are the replaced elements, by their index in the program.
-fn is_counted_by(class: &TrafficClass, elements: &[Option<ElementId>]) -> bool {
-    let last = class.path.last().and_then(|passed| elements.get(passed.element as usize));
-    matches!(class.exit, Exit::Drop(_)) && matches!(last, Some(Some(_)))
+/// True if a class drops its packets, and a replaced element that is in the graph counts the drops. This is
+/// the last element of the class's path or, if the path is empty, the element of the list whose rules lead to
+/// the class. `elements` are the replaced elements, by their index in the program.
+fn is_counted_by(program: &Program, class: u32, elements: &[Option<ElementId>]) -> bool {
+    let TrafficClass { exit, path, .. } = &program.classes[class as usize];
+    let exists = |element: u32| matches!(elements.get(element as usize), Some(Some(_)));
+    let of_list = |question: &Question| match question {
+        Question::List(list) => program.lists.get(*list as usize).is_some_and(|list| exists(list.element)),
+        _ => false,
+    };
+    matches!(exit, Exit::Drop(_))
+        && match path.last() {
+            Some(passed) => exists(passed.element),
+            None => {
+                let leads =
+                    |node: &&program::Node| node.parts.iter().any(|&(_, next)| next == Next::Class(class));
+                let mut nodes = program.nodes.iter().filter(leads).peekable();
+                nodes.peek().is_some()
+                    && nodes.all(|node| of_list(&node.question))
+                    && program.start != Next::Class(class)
+            }
+        }
 }
 
 /// Counts of the packets of one class since the replaced elements were last notified ([`Element::settle`]).
