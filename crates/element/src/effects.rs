@@ -484,11 +484,12 @@ pub struct Effects {
     /// belong to other workers, and sends packets that may change this state home
     /// ([`crate::Cx::send_home`]).
     pub finds_state: bool,
-    /// The elements whose state it uses. If one of them works at one worker only, this element does so too.
+    /// The elements whose state this element uses. If one of them works at one worker only, this element does
+    /// so too.
     pub beside: Vec<ElementId>,
-    /// The elements that this element replaces: it does to packets what they would do, so that the packets
-    /// bypass them, and reports this when asked ([`crate::Element::settle`]). If one of them works at one
-    /// worker only, this element does so too.
+    /// The elements that this element replaces: it does to packets what the replaced elements would do, so
+    /// that the packets bypass them, and reports this when asked ([`crate::Element::settle`]). If one of them
+    /// works at one worker only, this element does so too.
     pub replaces: Vec<ElementId>,
     /// The counts of packets that its handlers, and any other output for people, show. It has no effect if
     /// another part of the declaration prevents that the element is replaced
@@ -588,7 +589,8 @@ impl Effects {
     }
 
     /// Returns the reasons for which the element may drop packets if `outputs` of its outputs are connected.
-    /// The engine drops packets that wait in the element at the end of the run ([`DropReason::Stop`]).
+    /// The reason [`DropReason::Stop`], with which the engine drops packets that wait at the end of the run,
+    /// is not among them.
     pub fn drop_reasons(&self, outputs: usize) -> Vec<DropReason> {
         let of_case = |case: &Case| match case.to {
             Target::Drop(reason) => vec![reason],
@@ -607,15 +609,16 @@ impl Effects {
         self.reads_where(|_, _| true)
     }
 
-    /// Like [`reads`](Self::reads), without the fields that an action reads only to set the same field, as
-    /// in `x = x + 1`. An annotation that is only counted up in this way, and that no other element reads,
-    /// need not be written.
+    /// Returns the fields that [`reads`](Self::reads) returns, without the fields that an action reads only
+    /// to set the same field, as in `x = x + 1`. An annotation that is only counted up in this way, and that
+    /// no other element reads, need not be written.
     pub fn reads_for_others(&self) -> Vec<Field> {
         self.reads_where(|changed, read| changed != read)
     }
 
-    /// Like [`reads`](Self::reads), but calls `counts` for each field that an action sets and each field
-    /// from which the new value is made, and leaves out the latter if `counts` returns false.
+    /// Returns the fields that the element reads, sorted and without duplicates. Calls `counts` for each
+    /// field that an action sets and each field from which the new value is made, and leaves out the latter
+    /// field if `counts` returns false.
     fn reads_where(&self, counts: impl Fn(&Field, &Field) -> bool) -> Vec<Field> {
         let mut reads = Vec::new();
         for case in &self.cases {
@@ -658,8 +661,8 @@ impl Effects {
         reads
     }
 
-    /// Returns the fields whose values packets may have changed when they leave, checksums included, sorted
-    /// and without duplicates.
+    /// Returns the fields whose values the element may change, checksums included, sorted and without
+    /// duplicates.
     pub fn writes(&self) -> Vec<Field> {
         let mut writes = Vec::new();
         for case in &self.cases {

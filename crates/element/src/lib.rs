@@ -5,16 +5,19 @@
 //! engine runs elements, and each mechanism decides from the declarations. Neither engine nor mechanisms
 //! know an element by its name, except where the synthesizer writes configurations.
 //!
-//! - [`effects`]: the declaration, on which all mechanisms depend
+//! - [`effects`]: the declaration, on which all mechanisms depend; [`obstacles`]: the reasons for which a
+//!   declaration prevents a mechanism
 //! - [`class`]: the description of a class, and the registry of classes
-//! - [`args`]: typed reading of configuration arguments, with Click's rules and error texts
+//! - [`args`]: typed reading of configuration arguments, with Click's rules and error texts; [`setup`]: the
+//!   state that elements share while they are configured
 //! - [`context`]: the requests that an element can make to the engine while it handles packets ([`Cx`])
 //! - [`ports`]: Click's port count and processing codes
-//! - [`five_tuple`](mod@five_tuple): the flow that a packet belongs to
+//! - [`five_tuple`](mod@five_tuple): the flow that a packet belongs to; [`frame`]: the offset of the IP
+//!   header in a frame, and its VLANs
 //! - [`handlers`]: tables of handlers
 //! - [`lease`]: flows that an element leases to another element
 //! - [`histogram`]: histograms that elements show
-//! - [`names`]: names that configurations give to addresses and ports
+//! - [`names`]: names that configurations give to [`addresses`] and ports
 //! - [`reload`]: the state that a class keeps, and what a reload does with it
 //! - [`services`]: names of ports that the machine knows
 //! - [`steering`]: the worker that a packet belongs to
@@ -179,7 +182,7 @@ pub trait Element: Send + Any {
     /// then resets the tallies. A tally covers the packets since the last call.
     ///
     /// The engine calls it before a handler of any element is read or written, before it takes the state of
-    /// an element ([`take_state`](Element::take_state)), and before the report.
+    /// an element ([`take_state`](Element::take_state)), before the report, and at the end of the run.
     fn settle(&mut self, _tell: &mut dyn FnMut(ElementId, Tally)) {}
 
     /// Tells this element that an element which it replaces ([`Effects::replaces`]) no longer does what it

@@ -117,7 +117,7 @@ impl Sink for Collector {
     fn flush(&mut self) {}
 }
 
-/// Makes an initialized worker, for tests that take its steps themselves. Its output is discarded. The
+/// Makes an initialized worker, for tests that drive the worker themselves. Its output is discarded. The
 /// configuration can be replaced by the handler `hotconfig`.
 ///
 /// # Errors
