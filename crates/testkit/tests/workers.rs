@@ -12,7 +12,8 @@ use testkit::samples::{ClassSample, all};
 use testkit::{TestRun, corpus};
 
 /// Handlers that show the value of one worker, by class: means, shares and times of this worker's packets,
-/// which cannot be merged without the numbers that they are made of. `worker` shows those of each worker.
+/// which cannot be merged without the numbers that they are made of. The handler `worker` shows the values of
+/// each worker.
 const OF_ONE: &[(&str, &[&str])] = &[
     ("TimeRange", &["first", "last", "range", "interval"]),
     ("ARPQuerier", &["stats"]),
@@ -41,8 +42,8 @@ const OF_ONE: &[(&str, &[&str])] = &[
     ("Slicer", &["ratio"]),
 ];
 
-/// A spreading that sends the packets to the workers in turn, but the first two to the second worker, so
-/// that the workers get different numbers of packets.
+/// A spreading that sends the first three packets, and then every third packet, to the second worker, and all
+/// others to the first, so that the workers get different numbers of packets.
 struct Turns(usize);
 
 impl Spread for Turns {
@@ -88,7 +89,7 @@ fn of_one_worker(sample: &ClassSample) -> Result<Vec<String>, String> {
     if values[values.len() - 2..].iter().any(is_idle) {
         return Ok(Vec::new());
     }
-    // The sum of a count and of nothing is the count.
+    // If the value of a worker has no digit but 0, the merged value may equal the value of the other worker.
     let is_nothing = |value: &&String| !value.contains(|digit: char| ('1'..='9').contains(&digit));
     let differs = names.iter().zip(values.chunks(3)).filter(|(_, values)| {
         let [merged, first, second] = values else { return false };
