@@ -125,8 +125,8 @@ pub trait Element: Send + Any {
     }
 
     /// Runs when a timer of the element expires. `token` is the number under which the element has set the
-    /// timer ([`Cx::set_timer`]). Under the trace and manual clocks [`Cx::now`] is the time for which the
-    /// timer was set.
+    /// timer ([`Cx::set_timer`]). Under the trace clock, [`Cx::now`] is the time for which the timer was set,
+    /// or a later time that was reached before.
     fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
     /// Runs when a file that the element watches ([`context::FileEvents::watch`]) can be read or written,
@@ -138,18 +138,19 @@ pub trait Element: Send + Any {
     /// ([`context::FileEvents::on_os_signal`]). `number` is the number of the signal.
     fn os_signal(&mut self, _cx: &mut Cx<'_>, _number: i32) {}
 
-    /// The time stamp of the next packet, for sources that follow a capture's time stamps. `None` if there
-    /// is no further packet, and for all other elements. Under the trace clock the engine runs the source
-    /// with the earliest time. Normally all timers that are due until that time run before; timers that run
-    /// too often without a packet do not keep the source from running.
+    /// The time stamp of the next packet, for sources that follow a capture's time stamps. `None` if there is
+    /// no further packet, and for all other elements. Under the trace clock the engine runs the source with
+    /// the earliest time. All timers that are due until that time run before, unless too many timers have run
+    /// since the last packet, or the gap between the two packets is too long.
     fn next_time(&self) -> Option<Timestamp> {
         None
     }
 
-    /// Empties the element at the end of a run. The engine calls it in graph order: elements that hold
-    /// packets for a time emit them, stores drop them with [`DropReason::Stop`]. Afterwards
-    /// [`held`](Element::held) is zero unless a timer still has work to do. The engine calls it again if
-    /// packets have come in after the call.
+    /// Empties the element at the end of a run, and when a changed configuration replaces the element's
+    /// graph. The engine calls it for upstream elements first. Elements that hold packets for a time emit
+    /// them, and stores drop them with [`DropReason::Stop`]. Afterwards [`held`](Element::held) is zero
+    /// unless a timer still has work to do. The engine repeats the calls as long as elements hold packets and
+    /// packets move.
     fn drain(&mut self, _cx: &mut Cx<'_>) {}
 
     /// Flushes and closes the files and devices of the element, after [`drain`](Element::drain).

@@ -105,8 +105,8 @@ pub trait Spread: Send {
 }
 
 /// The work that one worker has done so far, and the packets that wait for it. Only this worker writes the
-/// numbers; policies at all workers read them. The times are times of the machine's clock; under the trace
-/// and manual clocks no worker counts as busy.
+/// numbers; policies at all workers read them. The times are times of the machine's clock; under other clocks
+/// no worker counts as busy.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct WorkerLoad {
