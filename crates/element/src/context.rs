@@ -67,8 +67,8 @@ impl Counters {
         self.arrived as i128 + self.made as i128 - gone
     }
 
-    /// Counts a packet as dropped in place of emitted: the engine had to drop it before it reached another
-    /// element.
+    /// Counts a packet as dropped that was counted as emitted: the engine had to drop it before it reached
+    /// another element.
     pub fn lose(&mut self, reason: DropReason) {
         self.emitted -= 1;
         self.drop(reason, 1);

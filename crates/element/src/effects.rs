@@ -91,14 +91,15 @@ pub enum Action {
     /// ([`DropReason::NoHeadroom`]), or if it has several slots and the first one has fewer bytes
     /// ([`DropReason::HeadersSplit`]).
     Strip(i32),
-    /// Like `Strip`, for a number of bytes that is computed from the packet.
+    /// Removes or adds bytes at the front like `Strip`, but the number of bytes is computed from the packet.
     Start(Number),
     /// Cuts the packet or makes it longer at its end. The new length is a function of the given fields. The
     /// packet may be dropped if it would be longer than a packet can be ([`DropReason::TooLong`]).
     Resize(Vec<Field>),
 }
 
-/// The reasons for which packets are dropped that a file or an interface does not take ([`Target::Send`]).
+/// The reasons for which packets may be dropped if a file or an interface does not take them
+/// ([`Target::Send`]).
 pub const UNSENT: &[DropReason] = &[
     DropReason::WriteError,
     DropReason::NotConnected,
@@ -111,7 +112,7 @@ pub const UNSENT: &[DropReason] = &[
 ];
 
 impl Action {
-    /// Returns the reasons for which packets may be dropped that have no room for the action.
+    /// Returns the reasons for which packets may be dropped if they have no room for the action.
     fn refusals(&self) -> &'static [DropReason] {
         match self {
             Action::Strip(0) => &[],
@@ -589,8 +590,8 @@ impl Effects {
     }
 
     /// Returns the reasons for which the element may drop packets if `outputs` of its outputs are connected.
-    /// The reason [`DropReason::Stop`], with which the engine drops packets that wait at the end of the run,
-    /// is not among them.
+    /// The reason [`DropReason::Stop`], for which held packets are dropped at the end of the run, is not
+    /// among them.
     pub fn drop_reasons(&self, outputs: usize) -> Vec<DropReason> {
         let of_case = |case: &Case| match case.to {
             Target::Drop(reason) => vec![reason],

@@ -106,7 +106,7 @@ reasons! {
     SendQueueFull = "send queue full",
     /// There is no peer, interface, active server or active output to which the packet can be sent.
     NotConnected = "not connected",
-    /// An element still held the packet when the run ended.
+    /// An element still held the packet when the run ended, or when a reload replaced the element.
     Stop = "stop",
     /// The engine stopped passing the packet on: the graph has a loop without end, for example because it
     /// was misconfigured at run time.

@@ -420,8 +420,8 @@ fn reads_what_it_declares(sample: &ClassSample, effects: &Effects) -> Result<(),
 }
 
 /// Checks that every reason for which the element drops packets follows from its declaration
-/// ([`Effects::drop_reasons`]). Some of the packets have several slots or no headroom. The engine drops
-/// packets that wait at the end of the run; their reason, [`DropReason::Stop`], is not checked.
+/// ([`Effects::drop_reasons`]). Some of the packets have several slots or no headroom. The reason
+/// [`DropReason::Stop`], for which held packets are dropped at the end of the run, is not checked.
 fn drops_as_declared(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
     if effects.opaque.is_some() {
         return Ok(());

@@ -252,7 +252,7 @@ impl TestRun {
     /// value is written at the first worker before the run.
     ///
     /// # Errors
-    /// As [`text`](Self::text), and if the handler refuses the value.
+    /// The errors of [`text`](Self::text), or that the handler refuses the value.
     pub fn text_after(
         self,
         text: &str,

@@ -43,7 +43,7 @@ enum Moment {
     /// After at most 64 steps of the driver, in which packets come but timers do not expire, so that elements
     /// hold packets.
     Early,
-    /// As [`Early`](Self::Early), with sinks that do not pull, so that queues are full.
+    /// At the same time as [`Early`](Self::Early), but with sinks that do not pull, so that queues are full.
     Stuck,
     /// After 1.1 seconds of simulated time.
     Late,
