@@ -1,6 +1,6 @@
-//! Measures the cost per packet of chains given as arguments, downstream of a replay from memory: `cargo
-//! run --release --example chain -- 'Counter -> Discard'`. The environment variable `PACKETS` sets the
-//! number of different packets in memory.
+//! Measures the cost per packet of chains given as arguments, downstream of a replay from memory: `cargo run
+//! --release --example chain -- 'Counter -> Discard'`. The environment variable `PACKETS` sets the number of
+//! packets in memory.
 
 use bench::{Settings, measure_chain, table};
 

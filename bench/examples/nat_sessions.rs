@@ -1,7 +1,7 @@
-//! Creates ten million sessions of an IPRewriter, lets them expire, and does both again, to measure memory
-//! and to check that all ports are released: `cargo run --release --example nat_sessions`. The environment
-//! variable `SESSIONS` sets the approximate number of sessions, which is rounded down to a multiple of
-//! 64,512, the number of ports.
+//! Creates about ten million sessions of an IPRewriter, lets them expire, and does both again, to measure
+//! memory and to check that all ports are released: `cargo run --release --example nat_sessions`. The
+//! environment variable `SESSIONS` sets another number of sessions. The number is rounded down to a multiple
+//! of 64,512, the number of ports, and is at least 64,512.
 
 fn main() -> Result<(), String> {
     let sessions: usize = std::env::var("SESSIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000_000);

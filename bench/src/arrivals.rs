@@ -136,7 +136,8 @@ const HANDLERS: &[Handler<Arrivals>] = &[
 ];
 
 /// The class of a meter that records, for each packet, the time since its arrival. Handler `all` reads the
-/// number of packets and the figures in nanoseconds; `reset` forgets them.
+/// number of packets, and quartiles, further percentiles, mean and standard deviation of these times in
+/// nanoseconds; `reset` clears them.
 static LATENCY: Class = Class {
     name: "BenchmarkLatency",
     table: &OF_LATENCY,

@@ -17,7 +17,7 @@ use crate::runner::{measure_worker, worker_of};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, source};
 
-/// The number of random headers that are looked up one after the other, in a run that is not small.
+/// The number of random headers that are looked up, in a run that is not small.
 const COUNT: usize = 1 << 16;
 /// The numbers of rules of the generated rule sets, which are used without `--rules`.
 const MADE: [usize; 2] = [1_000, 10_000];

@@ -65,8 +65,9 @@ pub(crate) use reordering::{Front, Reordering, run as run_reordering};
 pub(crate) use switching::{Passed, Switching};
 pub(crate) use turns::{Taken, Turns};
 
-/// Measures all devices, with a row for TCP and a row for packets per second of each. Prints a message and
-/// returns no rows if network namespaces, `ip` or `ethtool` cannot be used.
+/// Measures all devices. Each has a row for TCP and a row for packets per second, except DPDK's null port,
+/// which has no row for TCP. Prints a message and returns no rows if network namespaces, `ip` or `ethtool`
+/// cannot be used.
 pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> {
     let interrupt = Interrupt::new().map_err(|error| error.to_string())?;
     if let Err(error) = is_possible() {
@@ -234,7 +235,7 @@ impl Bench {
     }
 
     /// Sets up a device, measures TCP in both directions and packets per second, and removes the device
-    /// again.
+    /// again. For DPDK's null port, only packets per second are measured.
     fn measure(&self, device: &Device) -> Result<Sample> {
         if let Some(packets) = device.measure_alone(self)? {
             return Ok(Sample { tcp: None, packets: Some((packets, None)) });

@@ -2,8 +2,8 @@
 //! plots and a conclusion.
 //!
 //! Cost is measured as in all benchmarks, with the floor of the same run. Variants that are compared are
-//! measured in turns, so that disturbances affect all of them. Figures have the units of the paper; as
-//! machines differ, only ratios can be compared.
+//! measured in turns, so that disturbances affect all of them. As machines differ, only ratios can be
+//! compared with the values of a paper.
 
 mod figures;
 pub mod plot;
@@ -81,8 +81,7 @@ impl Need {
 }
 
 impl Figure {
-    /// True if the figure measures Reframer's chain (reframer-11 to reframer-18), whose traffic can be a
-    /// capture given by the user.
+    /// True if the user can give a capture as the traffic of the figure (reframer-11 to reframer-18).
     pub fn takes_trace(&self) -> bool {
         let number = self.name.strip_prefix("reframer-").and_then(|number| number.parse::<u32>().ok());
         number.is_some_and(|number| (11..=18).contains(&number))
@@ -133,7 +132,7 @@ struct Floors {
 }
 
 impl Floors {
-    /// The number of packets in memory, more than fit into the caches.
+    /// The number of packets in memory.
     const PACKETS: usize = 20_000;
     /// The number of packets of one measurement, which takes about a millisecond.
     const PER_RUN: usize = 100_000;

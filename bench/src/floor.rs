@@ -1,4 +1,5 @@
-//! The floor: the smallest possible cost of a packet, without an engine, to which all costs are compared.
+//! The floor: the smallest possible cost of a packet, without an engine, to which costs of packets from
+//! memory are compared.
 //!
 //! Batches of 32 packets are taken from the packets in memory (100,000 in a usual run), prefetched 16
 //! packets ahead. For each packet, the first 64 bytes are restored, addresses and ports are read, and the

@@ -21,7 +21,8 @@ pub(crate) enum Start {
 }
 
 impl Start {
-    /// Returns the elements that mark the headers, each with an arrow before it.
+    /// Returns the elements that mark the headers, and for `Ip` strip the Ethernet header, each with an arrow
+    /// before it.
     pub(crate) fn marks(self) -> &'static str {
         match self {
             Start::Frame => "",

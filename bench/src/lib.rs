@@ -1,9 +1,9 @@
 //! Benchmarks of Tidegate, and the evaluations of the papers ([`evaluation`]).
 //!
-//! The machine is noisy, and memory limits the speed. So every cost is compared with the `floor` of the
-//! same run: the cost to take packets from memory, read their headers and return them. Runs of a benchmark
-//! and of the floor alternate. Reported figures are medians; the ratio is the median of the ratios of
-//! neighbouring runs.
+//! The machine is noisy, and memory limits the speed. So the cost of packets from memory is compared with the
+//! `floor` of the same run: the cost to take packets from memory, read their headers and return them. Runs of
+//! a benchmark and of the floor alternate. Reported figures are medians; the ratio is the median of the
+//! ratios of neighbouring runs.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -90,7 +90,7 @@ pub struct Settings {
     pub soak: Duration,
     /// The number of entries of the tables of `soak`; None for the default of each class.
     pub capacity: Option<u64>,
-    /// The listener that is notified of the measurements of `soak`.
+    /// The listener that is notified of the measurements of `soak` and `reload`.
     pub progress: Progress,
 }
 
@@ -139,7 +139,8 @@ impl Settings {
         time: Duration::from_secs(3600),
         ..Settings::USUAL
     };
-    /// The smallest amount, which only shows that a benchmark works; also used for counting instructions.
+    /// The smallest amount, which only shows that a benchmark works. Its number of packets is also used for
+    /// counting instructions.
     pub const SMALL: Settings = Settings {
         repeats: 1,
         packets: 10_000,
@@ -162,7 +163,7 @@ pub struct Row {
     /// `excludes_floor`.
     pub ns_per_packet: f64,
     /// The median cost of the floor in the same run, in nanoseconds. Benchmarks without a floor put another
-    /// cost in its place, such as the cost with one worker.
+    /// cost in its place, such as the cost with one worker, or 0.
     pub floor_ns: f64,
     /// The quartiles of `floor_ns`. If they are far apart, the machine was busy.
     pub floor_quartiles_ns: [f64; 2],

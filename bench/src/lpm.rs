@@ -14,7 +14,7 @@ use crate::floor::Floor;
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings};
 
-/// The number of random addresses that are looked up one after the other, in a run that is not small.
+/// The number of random addresses that are looked up, in a run that is not small.
 const COUNT: usize = 1 << 20;
 /// The number of generated prefixes, which are used without `--routes`.
 const MADE: u32 = 100_000;

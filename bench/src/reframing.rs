@@ -13,8 +13,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for flows in [1_000, 10_000, 100_000, 1_000_000] {
         for slf in [1, 2, 4] {
-            // A round of the replay has at least as many packets as there are flows, so that nearly all
-            // flows occur.
+            // In a run that is not small, a round of the replay has at least as many packets as there are
+            // flows.
             let packets = if settings.repeats > 1 { settings.packets.max(flows) } else { settings.packets };
             let chain = format!("Reframer(64us, BYPASS none, CAPACITY {}) -> Discard", flows + flows / 4);
             let worker = worker_with(packets, (flows, slf), 64, Start::Frame, &chain)?;

@@ -2,9 +2,10 @@
 //!
 //! A link offers half of the packets that the same run carries without loss. The graph is replaced again and
 //! again, by two configurations in turn that differ in a rule. The *silence* of a worker is the time from the
-//! start of its last batch in the old graph to the start of its first batch in the new one. The *gap* is the
-//! longest time between the starts of two batches from the request until all workers have changed over. The
-//! time for which the thread waited for a processor is not counted in either of them.
+//! start of its last batch in the old graph to the start of its first batch in the new one. The *gap* of a
+//! worker is the longest time between the starts of two of its batches, from the request until 3 ms after all
+//! workers have changed over. The time for which the thread waited for a processor is not counted in either
+//! of them.
 
 mod link;
 
@@ -30,7 +31,8 @@ pub struct Reloaded {
     pub reloads: usize,
     /// The packets per second that were offered to all workers together, in millions.
     pub offered_mpps: f64,
-    /// The packets that found the ring of the link full.
+    /// The number of packets that found the ring of the link full while the graph was replaced again and
+    /// again.
     pub missed: u64,
     /// The silence of all workers in microseconds: the median, the 99th percentile and the maximum.
     pub silence_us: [f64; 3],
@@ -51,7 +53,7 @@ struct Case {
     name: &'static str,
     flows: usize,
     reloads: usize,
-    /// The elements behind the link, for each variant.
+    /// The elements downstream of the link, for each variant.
     chains: [String; 2],
 }
 

@@ -2,8 +2,8 @@
 //! creates a new entry, until the table is full and for some time afterwards. In this time memory must not
 //! grow.
 //!
-//! Each case runs in a process of its own, which is this program with other arguments. So the resident
-//! memory contains a single table.
+//! Each case runs in a process of its own, which is this program with other arguments. So the resident memory
+//! contains the tables of a single case.
 
 mod cases;
 mod source;

@@ -38,7 +38,7 @@ const LASTING: usize = 300;
 /// A rule in ClassBench's form that matches UDP packets of all addresses.
 const ANY_UDP: &str = "@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x11/0xFF";
 
-/// The number of flows through chains without rules.
+/// The number of flows, except through the provider's chain.
 const FLOWS: usize = 1_000;
 
 /// Measures all chains, with a row for each form: as it is, synthesized, and further forms. With `--rules`,

@@ -162,8 +162,8 @@ struct Setting {
     spin: Duration,
 }
 
-/// Measures a row for each element, rate and spin time, and for each element and amount of work of a busy
-/// source.
+/// Measures sleeps, with one row, and then a row for each element, rate and spin time, and for each element
+/// and amount of work of a busy source.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = vec![sleeps(settings)];
     let spin = Options::default().spin;

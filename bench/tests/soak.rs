@@ -1,5 +1,5 @@
 //! Tests of `bench::soak` on tables under floods: a table without a bound is detected, and each table has a
-//! case.
+//! case, or a reason to have none.
 
 use std::collections::HashMap;
 

@@ -82,8 +82,8 @@ pub(crate) fn run(mut args: Args) -> Status {
     Ok(if report.traces.iter().all(|trace| trace.complete) { SUCCESS } else { FAILURE })
 }
 
-/// Returns the selection of packets that `--filter` describes. Names in it can only be names that need no
-/// configuration.
+/// Returns the selection of packets that the expression of `--filter` describes; all packets without an
+/// expression. Names in it can only be names that need no configuration.
 fn select(filter: Option<&str>) -> Result<Selection, Failure> {
     let Some(text) = filter else { return Ok(Selection::default()) };
     let setup = Setup::default();
@@ -111,7 +111,8 @@ fn is_capture(path: &Path) -> bool {
 }
 
 /// Returns the capture that stands after `--json`, and sends the JSON to standard output instead: a user who
-/// writes `--json TRACE` wants the trace to be analysed. `None` if the file after `--json` is no capture.
+/// writes `--json TRACE` wants the trace to be analysed. `None` without `--json FILE`, or if FILE is no
+/// capture.
 pub(crate) fn claim(json: &mut Option<PathBuf>) -> Option<PathBuf> {
     let json = json.as_mut().filter(|json| is_capture(json))?;
     Some(std::mem::replace(json, PathBuf::from("-")))

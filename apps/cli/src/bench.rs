@@ -1,4 +1,5 @@
-//! `tidegate bench`: runs benchmarks, which measure the cost per packet, and prints or writes their rows.
+//! `tidegate bench`: runs benchmarks of the engine and the mechanisms, prints their results as a table, and
+//! writes them as JSON if asked.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -66,8 +67,8 @@ pub(crate) struct Args {
     small: bool,
 }
 
-/// The number of entries of the tables that `soak` fills with `--small`, which only checks that the benchmark
-/// works.
+/// The capacity of the tables that `soak` fills with `--small` and without `--capacity`. `--small` only
+/// checks that the benchmark works.
 const SMALL_CAPACITY: u64 = 1000;
 
 /// Parses a number of minutes, with or without a fraction, greater than 0 and at most a year.
@@ -165,7 +166,7 @@ fn unknown(name: &str) -> Failure {
     Failure::usage(format!("there is no benchmark '{name}'{guess} `tidegate bench list` lists them"))
 }
 
-/// The rows of all benchmarks, for JSON.
+/// The rows of all benchmarks that have run, for JSON.
 #[derive(serde::Serialize)]
 struct Rows {
     rows: Vec<Row>,

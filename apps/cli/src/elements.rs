@@ -43,8 +43,8 @@ fn list(registry: &element::Registry) -> String {
     text
 }
 
-/// Returns the manual page of one element: its doc block, with the type, default and access that the class
-/// declares for each argument and handler.
+/// Returns the manual page of one element: its doc block, and the class's declarations of ports, arguments
+/// (type, default), handlers (access) and state.
 fn page(class: &Class) -> String {
     let page = Page::parse(class.manual);
     let mut text = format!("{}\n\n    {}\n", class.name, page.summary);

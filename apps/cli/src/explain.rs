@@ -22,8 +22,8 @@ use crate::example::run;
 use crate::packets::describe as describe_packet;
 use crate::reasoning::Reasoned;
 
-/// The number of findings that are shown with the lines of the configuration. Further findings are counted,
-/// or have one line each.
+/// The most warnings about elements and rules that never act that are shown with the lines of the
+/// configuration. Further warnings are counted, or have one line each with `--all`.
 const PICTURES: usize = 5;
 
 /// The most names in one list of names; further names are counted.
@@ -95,7 +95,8 @@ fn reason(covers: &[String], elsewhere: Option<String>) -> String {
     }
 }
 
-/// Returns the span of a rule and its name in messages, by its line in the configuration or in a file.
+/// Returns the span of the argument that has a rule, and the name of the rule in messages: its line in the
+/// configuration, or in the file that the argument names.
 fn place(reasoned: &Reasoned, node: usize, rule: Written) -> (Span, String) {
     let element = &reasoned.graph.elements[node];
     let args = lang::args::split(&element.config);
@@ -113,8 +114,8 @@ fn place(reasoned: &Reasoned, node: usize, rule: Written) -> (Span, String) {
     }
 }
 
-/// Passes the rest of the report to `give`, piece by piece, because running examples takes time: where
-/// packets end, what is not known, and the mechanisms.
+/// Passes the part of the report that follows the warnings to `give`, piece by piece, because running
+/// examples takes time: where packets end, what is not known, and the mechanisms.
 pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings, end: Instant, give: &mut dyn FnMut(&str)) {
     let chain = &reasoned.chain;
     if findings.entries.is_empty() && !findings.exhausted {
@@ -148,9 +149,9 @@ pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings, end: Instant, g
 /// run: each run sets up the whole configuration.
 const MOST_SET_UP: usize = 200_000;
 
-/// Describes where the packets of an entry end, with an example packet for each end. If a run of the
-/// example ends there, the line says `such as`. Otherwise it says `perhaps`: the fate depends on the state
-/// at run time, or the example was not run.
+/// Describes where the packets that enter the graph at one element end, with an example packet for each end.
+/// If a run of the example ends there, the line says `such as`. Otherwise it says `perhaps`: the fate depends
+/// on the state at run time, or the example was not run.
 fn fates(reasoned: &Reasoned, entry: &EntryFates, end: Instant, set_up: &mut usize) -> String {
     let chain = &reasoned.chain;
     let [exits, _] = exits([chain; 2]);
@@ -268,8 +269,8 @@ fn mechanisms(text: &mut String, chain: &Chain, findings: &Findings) {
     }
 }
 
-/// Returns the reason why an element needs more than the headers of packets, or `None` if headers are
-/// enough.
+/// Returns the reason why an element needs more than the headers of packets. `None` if headers are enough, or
+/// if the element parks or joins payloads itself.
 fn deep(chain: &Chain, findings: &Findings, node: usize) -> Option<String> {
     if chain.nodes[node].effects.support.sliced != Sliced::default() {
         // Such an element parks or joins payloads itself.

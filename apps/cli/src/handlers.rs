@@ -4,8 +4,9 @@ use element::ElementId;
 use engine::Workers;
 use lang::nearest;
 
-/// Reads the handlers that `-H` (in Click: `-h`) names, and returns their values in Click's format. The
-/// value of a single handler stands alone; of several handlers, each value has the line `name:` before it.
+/// Reads the handlers that `-H` (in Click: `-h`) names, and returns their values in Click's format. The value
+/// of a single handler, named by its element, stands alone. For several names, and for a pattern or a class,
+/// each value has the line `name:` before it.
 ///
 /// # Errors
 /// The second result has a message for each handler that could not be read. The other handlers are read all
@@ -43,8 +44,8 @@ pub(crate) fn read_all(workers: &mut Workers, wanted: &[String]) -> (String, Vec
     (text, errors)
 }
 
-/// Returns a message for each handler of `-H` that cannot be read, with a remedy. It is called before the
-/// run, so that a mistake is found early.
+/// Returns a message for each handler of `-H` that cannot be read, with a remedy if one is known. It is
+/// called before the run, so that a mistake is found early.
 pub(crate) fn missing(workers: &Workers, wanted: &[String]) -> Vec<String> {
     let help = "; -H prints a handler: write ELEMENT.HANDLER";
     let error = |want: &String| {
@@ -54,7 +55,7 @@ pub(crate) fn missing(workers: &Workers, wanted: &[String]) -> Vec<String> {
     wanted.iter().filter_map(error).collect()
 }
 
-/// The most elements of a configuration whose names a message lists.
+/// The most elements that a configuration can have for a message to list the names of all of them.
 const MOST_LISTED: usize = 8;
 
 /// Returns the end of a message about a handler that does not exist: the nearest handler or element, or a
@@ -98,8 +99,8 @@ pub(crate) fn read_one(workers: &mut Workers, want: &str, param: &str) -> Result
 
 type Found = (Vec<(Option<ElementId>, String)>, bool);
 
-/// Returns the handlers that `ELEMENT.HANDLER` means: of one element by name, or of several elements by a
-/// pattern of names or by class. The bool is true if it was a pattern or a class.
+/// Returns the read handlers that a name means: `HANDLER` of the graph, or `ELEMENT.HANDLER`, where ELEMENT
+/// is the name of one element, a pattern of names, or a class. The bool is true for a pattern or a class.
 fn find(workers: &Workers, want: &str) -> Result<Found, String> {
     // Element names have no dots, but handler names may have dots, so the first dot separates them.
     let Some((element, handler)) = want.split_once('.') else {
@@ -138,8 +139,8 @@ fn find(workers: &Workers, want: &str) -> Result<Found, String> {
 /// True if a text matches a shell pattern: `*`, `?`, `[abc]`, `[^abc]`, and a backslash ahead of a literal
 /// byte.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    // The offsets in pattern and text of the next attempt if the current one fails: after the last star,
-    // which then takes one more byte.
+    // The offset in the pattern after the last star, and the offset in the text up to which this star takes
+    // bytes. If the current attempt fails, the star takes one more byte.
     let (mut p, mut t) = (0, 0);
     let mut again: Option<(usize, usize)> = None;
     while t < text.len() {

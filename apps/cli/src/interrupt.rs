@@ -1,6 +1,6 @@
-//! The handling of operating-system signals. The first interrupt (SIGINT by Ctrl-C, or SIGTERM) asks a run
-//! to end with its report; a later interrupt ends the program immediately. Other signals are requests to a
-//! run, which continues.
+//! The handling of operating-system signals. The first interrupt (SIGINT by Ctrl-C, or SIGTERM) asks a run to
+//! end with its report; an interrupt more than 250 ms later ends the program immediately. Other signals are
+//! requests to a run, which continues.
 
 use std::iter;
 use std::sync::Arc;
@@ -49,8 +49,8 @@ pub(crate) fn requests() -> Requests {
     requests
 }
 
-/// Returns a flag that has the value of `flag` with the delay [`SAME`]. Returns `None` if no thread or
-/// signal handler is available for it.
+/// Returns a flag that gets the value of `flag` [`SAME`] after a signal, and is cleared at most [`LOOK`]
+/// after `flag` is. Returns `None` if no thread or signal handler is available for it.
 fn follow(flag: &Arc<AtomicBool>) -> Option<Arc<AtomicBool>> {
     let mut signals = Signals::new(SIGNALS).ok()?;
     let late = Arc::new(AtomicBool::new(false));

@@ -32,6 +32,7 @@ mod prove;
 mod reasoning;
 mod reload;
 mod run;
+mod state;
 mod status;
 mod steering;
 mod successors;
@@ -214,8 +215,8 @@ pub(crate) fn reason(error: &std::io::Error) -> String {
 mod tests {
     use super::*;
 
-    /// Each option with a numeric or similar value rejects a wrong value with a message about the value; a
-    /// value that starts with a dash is not taken for an option.
+    /// Each option with a numeric or similar value, except `multiply --length`, rejects a wrong value with a
+    /// message about the value; a value that starts with a dash is not taken for an option.
     #[test]
     fn options_for_numbers_say_what_they_expect() {
         let texts = ["FILE", "TEXT", "EXPR", "ELEMENT.HANDLER", "FOLDER", "MIX", "ARGUMENT", "WHICH"];

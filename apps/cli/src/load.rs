@@ -40,7 +40,7 @@ pub(crate) struct Loaded {
     pub(crate) sources: Sources,
     pub(crate) graph: Graph,
     pub(crate) problems: Vec<Problem>,
-    /// The name of the configuration in messages, usually its file.
+    /// The name of the configuration in messages: its file, or a name such as `config` without a file.
     pub(crate) name: String,
     /// The text of the configuration as it was written; of a chain, the text of the joined configuration.
     pub(crate) text: String,
@@ -210,7 +210,7 @@ pub(crate) fn check_values(
     }
 }
 
-/// True if messages on standard error are coloured: if it is a terminal, and NO_COLOR is not set
+/// True if messages on standard error are coloured: if it is a terminal, and NO_COLOR is not set or is empty
 /// (no-color.org).
 fn shows_colours() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
@@ -392,8 +392,8 @@ impl Loaded {
         Some((plan, copies.into_iter().next()?))
     }
 
-    /// Builds the plan and the elements as [`build`](Self::build) does, with a copy of the elements for
-    /// each of `workers` workers.
+    /// Builds the plan and the elements as [`build`](Self::build) does, with a copy of the elements for each
+    /// of `workers` workers. `spreading` is as for [`Plan::configure_all`].
     pub(crate) fn build_copies(
         &mut self,
         burst: Option<usize>,

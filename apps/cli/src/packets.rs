@@ -4,8 +4,9 @@ use packet::PacketKind;
 use wire::layers::{Layers, Network};
 use wire::{LinkType, checksum, ether_type, ip_protocol};
 
-/// Describes an Ethernet frame: its protocol and addresses, and whatever is unusual about it, such as a
-/// wrong checksum. `kind` is its packet type (to this host, broadcast, ...).
+/// Describes an Ethernet frame: its protocol and addresses, its length, and unusual properties of its
+/// headers, such as a wrong checksum of the IPv4 header. `kind` is its packet type (to this host, broadcast,
+/// ...).
 pub(crate) fn describe(frame: &[u8], kind: PacketKind) -> String {
     let layers = Layers::locate(frame, LinkType::Ethernet);
     let mut words = if layers.vlan_tags > 0 { "VLAN ".to_string() } else { String::new() };

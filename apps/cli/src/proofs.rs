@@ -1,10 +1,10 @@
-//! A folder with the results of proofs, so that each proof is searched for only once.
+//! A folder with the results of proofs, so that a proof that was found is not searched for again.
 //!
-//! The key of a result is a hash (SHA-256) of all that the proof depends on: this program itself, the
-//! configuration, the declaration of each element (which includes the contents of files that the element
-//! read), and the configuration with programs in it. If any of these changes, a new proof has to be found.
-//! The folder can be deleted at any time. A user who can write there can make unproven programs count as
-//! proven, so the folder is created without access for other users.
+//! The key of a result is a hash (SHA-256) of all that the proof depends on: this program itself, the kind of
+//! comparison, the configuration and the configuration with programs in it, and the declaration of each
+//! element in both (which includes the contents of files that the element read). If any of these changes, a
+//! new proof has to be found. The folder can be deleted at any time. A user who can write there can make
+//! unproven programs count as proven, so the folder is created without access for other users.
 
 use std::fmt::{self, Write as _};
 use std::fs;
@@ -41,7 +41,8 @@ impl Tried {
 pub(crate) enum Kept {
     /// The configurations are proven to do the same.
     Proven,
-    /// A packet has shown that the configurations differ, which overrides any proof.
+    /// A packet has shown that the configurations differ, or that a whole chain with this proven region
+    /// differs from its configuration. This overrides any proof.
     Refuted,
     /// A search within these limits had no result, for this reason.
     Undecided(Tried, String),
@@ -86,8 +87,8 @@ impl Proofs {
         Proofs { folder, program: program.ok() }
     }
 
-    /// Returns the key for the result that two configurations do the same. `kind` distinguishes kinds of
-    /// comparison. Returns `None` if this program cannot read its own file.
+    /// Returns the key for the result of comparing two configurations, in this order. `kind` distinguishes
+    /// kinds of comparison. Returns `None` if this program cannot read its own file.
     pub(crate) fn key(&self, kind: &str, pair: [&Reasoned; 2]) -> Option<Key> {
         let mut hash = Hashing(self.program.clone()?);
         // Writing to a hash never fails. The length ahead of a text separates it from what follows.

@@ -107,8 +107,8 @@ pub(crate) fn split(reasoned: &Reasoned, synthesis: &Synthesis, allowed: Allowed
 
 const NO_PROOF: &str = "there is no proof yet";
 
-/// Proves one region, within `share` of the time. Returns the key under which the proof is stored. The
-/// error is the reason why there is no proof.
+/// Proves one region, within the time `share`. Returns the key under which the proof is stored, or `None` if
+/// this program cannot read its own file. The error is the reason why there is no proof.
 fn prove(
     reasoned: &Reasoned,
     synthesis: &Synthesis,
@@ -131,8 +131,8 @@ fn prove(
     }
 }
 
-/// Compares a configuration with its synthesized form, the whole chain at once. With `reasons`, packets
-/// must also be dropped for the same reasons.
+/// Compares a configuration with its synthesized form `graph`, the whole chain at once, within `time`. With
+/// `reasons`, packets must also be dropped for the same reasons.
 pub(crate) fn whole(
     reasoned: &Reasoned,
     graph: &Graph,

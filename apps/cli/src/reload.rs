@@ -30,7 +30,7 @@ pub(crate) struct Args {
     name: Option<String>,
 }
 
-/// The first line of a server of Click's control protocol.
+/// The start of the first line that a server of Click's control protocol sends; the minor version follows.
 const GREETING: &str = "Click::ControlSocket/1.";
 
 /// A connection to a control socket.

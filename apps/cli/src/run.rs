@@ -23,7 +23,7 @@ use crate::status::{Failure, SUCCESS, Status};
 use crate::steering::{Steering, parse_time};
 use crate::successors::{Successor, Successors};
 use crate::synthesize::{PutIn, Which};
-use crate::{explain, handlers, interrupt, print, synthesize, table};
+use crate::{explain, handlers, interrupt, print, state, synthesize, table};
 
 /// The default of `--burst`: the most packets per batch.
 pub(crate) const BURST: usize = 32;
@@ -82,6 +82,8 @@ pub(crate) struct Args {
     /// Let clients of Unix sockets install any configuration, which can have any file read and written
     #[arg(long, help_heading = "Control")]
     allow_config: bool,
+    #[command(flatten)]
+    state: state::StateOptions,
     /// Print the value of a handler at the end; may be given several times
     ///
     /// The value is read before elements release the packets that they hold; the table counts these packets,
@@ -183,7 +185,7 @@ struct Recipe {
     quiet: bool,
 }
 
-/// The name of the control socket of `--control`.
+/// The element name of the control socket of `--control`.
 const SOCKET: &str = "tidegate@@control";
 
 impl Recipe {
@@ -230,7 +232,7 @@ impl Recipe {
         built.filter(|_| !loaded.has_errors())
     }
 
-    /// Checks that a graph can be run as the command line wants it.
+    /// Checks that a graph can be run with the given values of `--steering` and `--clock`.
     ///
     /// # Errors
     /// If it cannot: the message for the user.
@@ -290,9 +292,10 @@ pub(crate) fn run(args: &Args) -> Status {
         crate::tell(format_args!("{}: configuration has no elements", loaded.name));
     }
     let live = plan.live();
+    let mut state = args.state.open()?;
     let interrupt = Arc::default();
     let progress_count = Arc::new(AtomicU64::new(0));
-    let options = Options {
+    let mut options = Options {
         clock: match args.clock {
             Clock::Real => ClockKind::Real,
             Clock::Trace => ClockKind::Trace,
@@ -309,7 +312,10 @@ pub(crate) fn run(args: &Args) -> Status {
         requests,
         rebuild: Some(rebuild(recipe, successors)),
         progress: Arc::clone(&progress_count),
+        ..Options::default()
     };
+    let is_real = args.clock == Clock::Real;
+    let saver = state.as_ref().and_then(|state| state.connect(&mut options, copies.len(), is_real));
     let _dpdk = start_dpdk(args.input.dpdk.as_deref())?;
     let json_to_output = args.json.as_deref().is_some_and(is_stream);
     if let Some(id) = writes_output(&plan).filter(|_| json_to_output) {
@@ -335,12 +341,18 @@ pub(crate) fn run(args: &Args) -> Status {
     // From here on, an interrupt asks the run to end. Before, it ends the program immediately, even while
     // an element waits during initialisation.
     interrupt::listen(&interrupt);
+    if let Some(state) = &mut state {
+        state.begin(workers.plan(), saver, args.quiet);
+    }
     let (started, begun) = (Instant::now(), origin::begin(Some(args.seed)));
     workers.run();
     let elapsed = started.elapsed();
     spinner.finish_and_clear();
+    let time = (!is_real).then(|| workers.first().core().now);
+    let saved = state.map_or(Ok(()), |state| state.end(&mut workers, time));
     // As in Click, handlers are read before elements release the packets that they hold.
     let (values, mut errors) = handlers::read_all(&mut workers, &args.handlers);
+    errors.extend(saved.err());
     errors.extend(workers.finish().err().unwrap_or_default());
     let report = workers.report();
     if !args.quiet {

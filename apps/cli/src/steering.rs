@@ -137,9 +137,9 @@ impl Steering {
         )
     }
 
-    /// Returns a message about the elements that prevent spreading the packets of each flow, or `None` if
-    /// no element prevents it. With `auto` the result is always `None`, because flows stay whole upstream
-    /// of such elements.
+    /// Returns a message about the elements that prevent spreading the packets of each flow, or `None` if no
+    /// element prevents it. With `rss` and `auto` the result is always `None`: with `auto`, flows stay whole
+    /// upstream of such elements.
     pub(crate) fn refusal(&self, plan: &Plan, configured: &Configured) -> Option<String> {
         if !matches!(self.steering, Way::Spray | Way::Flowlet) {
             return None;

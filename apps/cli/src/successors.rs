@@ -100,7 +100,8 @@ impl Successors {
     }
 }
 
-/// True if a value has only characters of file names, so that it can be the name of a file.
+/// True if a value is not empty and has only letters, digits and `._-+/`, so that it can be the name of a
+/// file.
 fn is_name(value: &str) -> bool {
     !value.is_empty() && value.chars().all(|c| c.is_alphanumeric() || "._-+/".contains(c))
 }

@@ -81,10 +81,11 @@ impl Switch {
         self.behind_switch
     }
 
-    /// Returns the switch's flows for each source as text, with comments about sources that have none.
+    /// Returns the switch's flows for each region as text, with a comment about each region that is not
+    /// divided.
     ///
     /// # Errors
-    /// If no source has flows: the reasons.
+    /// If no region has flows: the reasons.
     pub(crate) fn flows(&self, chain: &Chain, synthesis: &Synthesis) -> Result<String, String> {
         let (mut text, mut refused) = (String::new(), String::new());
         for (region, division) in synthesis.regions.iter().zip(self.divide(chain, synthesis)) {

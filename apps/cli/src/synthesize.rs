@@ -263,7 +263,8 @@ fn compose(reasoned: &Reasoned, limits: &PathLimits) -> Synthesis {
 /// The most seconds for all proofs before a run with `--synthesize`.
 const BEFORE_RUN: u64 = 20;
 
-/// The fewest elements of a region that becomes a program even if the program costs more than its elements.
+/// The fewest elements of a region that becomes a program if regions whose programs cost more than their
+/// elements are also replaced.
 const LEAST: usize = 4;
 
 /// The regions that become programs before a run, for `run --synthesize`.
@@ -281,7 +282,8 @@ pub(crate) struct PutIn {
     /// A line about the programs that were put in. Empty if the configuration has errors, so that none was
     /// tried.
     pub(crate) done: String,
-    /// Lines about the regions that keep their elements, each with the reason, and a remedy.
+    /// A line with the reason for each region that keeps its elements, and a line with a remedy if more time
+    /// or memory may give a proof.
     pub(crate) left: Vec<String>,
 }
 

@@ -8,9 +8,10 @@ use engine::RunReport;
 /// The most rows for elements; further elements are counted.
 const ROWS: usize = 60;
 
-/// Returns the table as text. It has a row for each element that got packets: packets in, out, held, and
-/// dropped by reason. Then come the sums, the workers, and the duration. With `live`, packets come from
-/// interfaces, and most of the duration is waiting time, so the time per packet is not shown.
+/// Returns the table as text. It has a row for each element that got packets, up to [`ROWS`]: packets in,
+/// out, held, and dropped by reason. Then come the sums, the workers, the duration, and the packets that were
+/// lost before they were received. With `live`, packets come from interfaces, and most of the duration is
+/// waiting time, so the time per packet is not shown.
 pub(crate) fn render(report: &RunReport, elapsed: Duration, live: bool) -> String {
     let busy: Vec<_> = report.elements.iter().filter(|e| e.packets_in > 0).collect();
     let names = busy.iter().take(ROWS).map(|e| e.name.len() + e.class.len() + 4);

@@ -35,8 +35,8 @@ fn advice(folder: &Path, more: &[&str]) -> Value {
     advice
 }
 
-/// Twenty flows in turn at a million packets per second: a delay of 64 us brings three packets of each flow
-/// together.
+/// Twenty flows in turn at a million packets per second: a delay of 64 us brings about three packets of each
+/// flow together.
 const LOCAL: [&str; 8] = ["--flows", "20", "--packets", "20000", "--zipf", "0", "--sizes", "1000"];
 
 #[test]

@@ -1,5 +1,5 @@
 //! `configs/all.click`: five mechanisms together produce the same packets as the chain without them, except
-//! for the order between flows, and for order within TCP flows that the network has lost.
+//! for the order between flows, the order within TCP flows, and the ports that the translator chooses.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -119,7 +119,7 @@ fn balances(report: &serde_json::Value) {
     assert_eq!(of("held"), 0);
 }
 
-/// Synthesizes the configuration for this capture without a proof, because other tests prove it, and
+/// Synthesizes the configuration for this capture, with the programs that are proven within a second, and
 /// returns its file.
 fn composed(config: &Path, capture: &Path, folder: &Path) -> PathBuf {
     let composed = folder.join("composed.click");
@@ -137,8 +137,8 @@ fn composed(config: &Path, capture: &Path, folder: &Path) -> PathBuf {
     composed
 }
 
-/// Compares the packets of the chain alone, with all mechanisms, and with all mechanisms synthesized, each
-/// on one and on two workers.
+/// Compares the packets of the chain alone, on one worker, with those of the chain with all mechanisms and of
+/// its synthesized form, each on one and on two workers.
 fn compare(plain: &Path, all: &Path, capture: &Path) {
     let folder = tempfile::tempdir().unwrap();
     let composed = &composed(all, capture, folder.path());

@@ -1,5 +1,5 @@
-//! Checks the dependencies between crates and the places of `unsafe`: the map of ARCHITECTURE.md, as a
-//! test.
+//! Checks the dependencies between crates (the map of ARCHITECTURE.md), the places of `unsafe`, and that
+//! engine and mechanisms name no element.
 
 mod repository;
 
@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use repository::{Kind, Manifest, files, manifests, read};
 
-/// The crates that each crate may use. A crate that is not listed is an application and may use all crates
-/// except the testkit; crates in `mechanisms/` have a separate rule.
+/// The crates that each crate may use. Other crates in `crates/` are an error; other crates in `mechanisms/`
+/// may use [`MECHANISM`]. Crates in other folders are applications and may use all crates except the testkit,
+/// which only `fuzz` may use.
 ///
 /// The crates of the synthesizer know each other only through programs: the verifier knows neither the
 /// compiler that makes programs nor the runtime that executes them, so a proof relies on neither.

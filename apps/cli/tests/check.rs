@@ -185,8 +185,8 @@ fn other_errors_are_all_that_is_said() {
     assert_eq!(errors.matches("Error:").count(), 1, "{errors}");
 }
 
-/// Returns the name of a configuration whose report is incomplete. A report is complete if it describes the
-/// packets of each entry, and each mechanism.
+/// Returns a message about a configuration whose report is incomplete, or that has errors other than unknown
+/// classes. A report is complete if it says where packets of an entry end, and describes each mechanism.
 fn is_explained(file: &Path) -> Option<String> {
     // The time is long because the machine may be busy and routers have many paths.
     let output = check(&[file.to_str().unwrap(), "--seconds", "300"]);
@@ -222,7 +222,8 @@ const WRONG: &[(&str, &[&str])] = &[
     ("flat_lb_3if.click", &["'lb :: RoundRobinIPMapper': syntax error"; 2]),
 ];
 
-/// Checks that the errors of a configuration, apart from unknown classes, are exactly these.
+/// Returns a message unless the check fails with one error for each text of `errors`, in this order, which
+/// contains the text. Errors about unknown classes do not count.
 fn is_refused(file: &Path, errors: &[&str]) -> Option<String> {
     let output = check(&[file.to_str().unwrap()]);
     let said = text(&output.stderr);
@@ -264,8 +265,8 @@ fn every_example_is_explained() {
     assert!(count >= 13, "{count}");
 }
 
-/// The chains of the SNF paper are explained, see [`is_explained`]. A chain with a class that does not
-/// exist yet is reported.
+/// The chains of the SNF paper are explained, see [`is_explained`]; some of them have classes that do not
+/// exist here.
 #[test]
 fn chains_of_the_snf_paper_are_explained() {
     let Some(folder) = found::path("rules/snf") else { return };

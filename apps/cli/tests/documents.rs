@@ -63,7 +63,7 @@ fn every_dependency_is_listed_with_its_reason() {
     assert!(failures.is_empty(), "DEPENDENCIES.md:\n{}", failures.join("\n"));
 }
 
-/// True if a line names a folder in the root of a developer's machine, as a whole path.
+/// True if a line has an absolute path that begins with one of three folders of a developer's machine.
 fn names_machine_path(line: &str) -> bool {
     let part_of_word = |c: char| c.is_alphanumeric() || "._-$}".contains(c);
     // The paths are written in two parts, so that the test does not find them here.
@@ -316,7 +316,7 @@ fn the_main_job_gives_the_same_bytes_on_every_run() {
     assert_eq!(u32::from_le_bytes(capture[16..20].try_into().unwrap()), 262_144, "the snap length");
 }
 
-/// The pictures match the pictures that the program draws; `BLESS=1` writes them again.
+/// The picture `docs/synthesizer.svg` matches the picture that the program draws; `BLESS=1` writes it again.
 #[test]
 fn pictures_in_documents_are_as_drawn() {
     let path = root().join("docs/synthesizer.svg");

@@ -1,5 +1,5 @@
-//! Checks that tables whose keys come from packets use a hash function with a secret seed: no source file
-//! has a hash function of its own.
+//! Checks that tables whose keys come from packets use a hash function with a secret seed: no source file has
+//! a hash function of its own, except for those in [`ALLOWED`], each with a reason.
 
 mod repository;
 

@@ -260,7 +260,8 @@ fn no_program_is_left_behind() {
     }
 }
 
-/// No packets are sent; the kernel reports changes of interfaces.
+/// Elements that send no packets notice that their interface is removed, because the kernel reports changes
+/// of interfaces.
 #[test]
 fn senders_hear_of_an_interface_without_sending() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
@@ -534,7 +535,7 @@ fn a_capture_can_be_read_while_it_is_written() {
     assert!(good, "{messages}");
 }
 
-/// A program that uses all kinds of resources is killed while it runs.
+/// A program with interfaces, a TAP, a capture and a control socket is killed while it runs.
 #[test]
 fn nothing_is_left_of_a_program_that_is_killed() {
     let Some(line) = Line::new() else { return };

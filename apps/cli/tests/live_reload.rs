@@ -12,7 +12,7 @@ use lab::{DatagramStream, ping};
 use line::{Line, has_xdp, run};
 use reloads::{FAR, Kind, Run, flows_pass, network, networks};
 
-/// Lets one test run at a time: each uses all processors, and removing namespaces makes the kernel wait.
+/// Lets one test run at a time: each uses several processors, and removing namespaces makes the kernel wait.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

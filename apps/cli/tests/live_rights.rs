@@ -10,7 +10,7 @@ use std::path::Path;
 use lab::Namespace;
 use line::{Line, TIDEGATE};
 
-/// Returns the capabilities of each element, from the table.
+/// Returns the capabilities that docs/devices.md lists in its table for each element.
 fn listed() -> BTreeMap<String, Vec<String>> {
     let text = include_str!("../../../docs/devices.md");
     let mut rights = BTreeMap::new();
@@ -23,8 +23,8 @@ fn listed() -> BTreeMap<String, Vec<String>> {
     rights
 }
 
-/// Starts an element as an unprivileged user, with capabilities. If it does not start, the error is its
-/// messages.
+/// Runs a configuration with the element as an unprivileged user that has only these capabilities. If the run
+/// fails, the error is its messages.
 fn start(space: &Namespace, program: &Path, element: &str, capabilities: &[String]) -> Result<(), String> {
     let config = match element {
         "FromDevice" | "FromXDP" => format!("{element}(left, PROMISC true) -> Discard"),
@@ -62,7 +62,7 @@ fn start(space: &Namespace, program: &Path, element: &str, capabilities: &[Strin
 #[test]
 fn the_listed_capabilities_are_enough_and_needed() {
     let Some(line) = Line::new() else { return };
-    // An unprivileged user cannot read the build folder.
+    // An unprivileged user may not be able to read the build folder.
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("tidegate");

@@ -27,10 +27,10 @@ const ORDINARY: &str = "Print(ACTIVE false)";
 /// Slicing in which a TCP segment is sent to the function as its own first bytes, not as its last bytes.
 const START: Way = Way::Sliced { slicing: ", TAIL false", table: "" };
 
-/// The lengths of payloads: up to the length of a frame, around the threshold, and in fragments.
+/// The lengths of UDP payloads in bytes: up to the length of a frame, around the threshold, and in fragments.
 const LENGTHS: [usize; 13] = [0, 1, 16, 100, 457, 458, 459, 500, 1000, 1471, 1472, 1473, 4000];
 
-/// Makes a machine between the two networks whose kernel follows connections as strictly as possible, and
+/// Makes a machine between the two networks whose kernel follows connections, checks their TCP windows, and
 /// counts the packets that it does not accept as part of a connection.
 fn kernel(rules: &str) -> Option<Detour> {
     let detour = Detour::new(["10.1.0.1/24", "10.2.0.1/24"], ["10.1.0.254/24", "10.2.0.254/24"])?;
@@ -103,8 +103,8 @@ fn a_translator() {
     }
 }
 
-/// True if the client learns that the port is unreachable. The server's error quotes the whole datagram,
-/// and has to pass the translator.
+/// True if the client learns that the port is unreachable. The server's error quotes the start of the
+/// datagram, and has to pass the translator.
 fn is_refused(client: &Namespace, address: (Ipv4Addr, u16)) -> bool {
     let socket = client.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -209,7 +209,7 @@ fn version_6(detour: &Detour) {
     server.ip("-6 route add default via fd02::fe").unwrap();
 }
 
-/// The kernel of the function sees only headers of a file, with right checksums.
+/// The function's kernel sees each sliced segment of a file as headers and a token, with right checksums.
 #[test]
 fn what_a_kernel_sees() {
     let Some(detour) = kernel(MASQUERADE) else { return };

@@ -1,6 +1,6 @@
 //! The slicer around network functions, packet by packet: the packets that leave after slicing, the network
-//! function and splicing are the packets that leave the network function alone. A fixed list of frames goes
-//! in each direction. Skipped with a message if network namespaces or a program are missing.
+//! function and splicing are the packets that leave the network function alone. Skipped with a message if
+//! network namespaces or a program are missing.
 
 mod detour;
 mod line;
@@ -19,12 +19,13 @@ use wire::checksum::{Delta, PseudoHeader, icmp_valid, ipv4_valid, tcp_valid, udp
 use wire::tcp::flags::ACK;
 use wire::{FromBytes, MacAddr, ip_protocol, ipv4, ipv6};
 
-/// A pattern for datagrams to or from the port of marks.
+/// The Classifier patterns of marks: the datagrams to or from port 9 that end each group of frames.
 const MARKS: &str = "12/0800 23/11 36/0009, 12/0800 23/11 34/0009";
 
 /// Carries frames to the server and replies back to the client, through the function that `start` starts.
-/// Returns the frames that arrived at the server, the frames that arrived at the client, and the host's
-/// counters.
+/// `own` are the addresses of the function's interfaces; `ends` are the Ethernet destinations of frames to
+/// the server and to the client. Returns the frames that arrived at the server, the frames that arrived at
+/// the client, and the host's counters.
 fn both_ways(
     way: Way,
     own: [&str; 2],
@@ -107,8 +108,8 @@ fn open_vswitch() {
     });
 }
 
-/// Makes the kernel of the function's machine a router with the addresses of both ends. Returns false, with
-/// a message, if there is no IPv6.
+/// Makes the kernel of the function's machine a router that knows the Ethernet addresses of both ends.
+/// Returns false, with a message, if there is no IPv6.
 fn router(detour: &Detour) -> bool {
     if !has_version_6() {
         return false;
@@ -161,7 +162,7 @@ fn a_firewall_of_ours() {
     check(["", ""], [mac(4), mac(1)], [156, 52], &tidegate(firewall));
 }
 
-/// A translator that chooses ports at random.
+/// The configuration of a translator that chooses ports at random. FILTER stands for an element.
 const TRANSLATOR: &str = "
     nat :: IPRewriter(pattern 10.2.0.254 1024-65535? - - 0 1, drop);
     FromDevice(nf0, PROMISC true) -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader -> FILTER
@@ -205,7 +206,7 @@ fn a_meter_of_ours() {
             Some(arrived)
         });
         let [Some(whole), Some(joined)] = both else { return };
-        // If more than a second has passed, the meter has let another packet pass, and the test is
+        // If more than 0.9 seconds have passed, the meter may have let another packet pass, and the test is
         // repeated.
         if whole.time.max(joined.time) > Duration::from_millis(900) {
             continue;
@@ -241,7 +242,7 @@ fn what_the_function_sees_is_right() {
     let seen = read(&file);
     assert_eq!(seen.len(), arrived.frames.len());
     let marked = seen.iter().filter(|frame| is_marked(frame)).count() as u64;
-    // Packets that arrive with the mark are not sliced, so only sliced packets have it here.
+    // Packets from outside with the mark are sliced at any size, so only sliced packets have it here.
     assert_eq!(marked, value(&counts, "t.sliced"), "{counts}");
     assert!(marked > 70, "{marked}");
     for frame in &seen {
@@ -270,12 +271,13 @@ fn is_marked(frame: &[u8]) -> bool {
     }
 }
 
-/// Returns a frame from its innermost Ethernet type on.
+/// Returns the bytes of a frame from the Ethernet type on; with a VLAN tag, from the type behind the tag on.
 fn behind_tag(frame: &[u8]) -> &[u8] {
     if frame[12..14] == [0x81, 0x00] { &frame[16..] } else { &frame[12..] }
 }
 
-/// True if all checksums that a frame has are right.
+/// True if the checksums of the IPv4 header and of TCP, UDP and ICMP are right. Of an IPv4 fragment, only the
+/// header's checksum is checked.
 fn is_right(frame: &[u8]) -> bool {
     let (kind, packet) = behind_tag(frame).split_at(2);
     let (protocol, pseudo, rest) = match kind {
@@ -343,7 +345,7 @@ fn errors_quote_what_was_sent() {
     assert!(value(&counts, "t.quoted") >= 12, "{counts}");
 }
 
-/// Clears the identification of an error, which differs each time, and updates the checksum.
+/// Clears the identification of an error over IPv4, which differs each time, and updates the header checksum.
 fn forget_identification(frame: &mut [u8]) {
     if frame[12..14] == [8, 0] {
         let word = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);

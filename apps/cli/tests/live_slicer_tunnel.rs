@@ -16,7 +16,7 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
 /// The length of a file in bytes, and a number of segments slightly below the minimum that it needs.
 const LENGTH: usize = 10 * MEGABYTE;
 const SEGMENTS: u64 = LENGTH as u64 / 1460 * 9 / 10;
-/// The names of the counters.
+/// The handlers of PayloadTable whose counts the host prints at its end.
 const COUNTS: [&str; 9] =
     ["sliced", "spliced", "tunnelled", "long", "missing", "hidden", "no_token", "changed", "late"];
 
@@ -53,8 +53,8 @@ fn tunnel(device: &str) -> Option<Detour> {
     Some(detour)
 }
 
-/// Slices packets that go into the tunnel, and joins packets that leave the function. Packets from the
-/// server's side have to be whole, because the function takes packets out of the tunnel.
+/// Starts the host, which slices packets that go into the tunnel, and joins packets that leave the function.
+/// Packets from the server's side have to be whole, because the function takes packets out of the tunnel.
 fn host(detour: &Detour, slicing: &str) -> RunningProgram {
     let config = format!(
         "t :: PayloadTable(ENTRIES 4096);
@@ -76,7 +76,7 @@ fn host(detour: &Detour, slicing: &str) -> RunningProgram {
     run(&detour.host, &config, &options)
 }
 
-/// Sends a file to the server, and returns the host's counters at the end.
+/// Sends a file and some datagrams to the server, and returns the host's counters at the end.
 fn send(detour: &Detour, slicing: &str) -> String {
     let host = host(detour, slicing);
     transfer(&detour.client, &detour.server, (SERVER, 7000).into(), LENGTH, || ()).unwrap();

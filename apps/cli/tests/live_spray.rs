@@ -9,9 +9,9 @@ use lab::{exchange_datagrams, transfer};
 
 use crate::line::{Line, MEGABYTE, RIGHT, has_xdp, run};
 
-/// Returns the configuration of a translator between `left` and `right`: it replaces addresses and ports,
-/// and updates checksums that senders have not completed. `from` and `to` are the classes that receive and
-/// send.
+/// Returns the configuration of a translator between `left` and `right`: it replaces addresses and ports, and
+/// updates checksums that senders have not completed. `from` is the class that receives; `to` is the elements
+/// that send.
 fn translator(from: &str, to: &str) -> String {
     let end = |side: &str, own: &str, last: u8| {
         format!(
@@ -29,12 +29,12 @@ fn translator(from: &str, to: &str) -> String {
            rw[0] -> DecIPTTL -> right_arp; rw[1] -> DecIPTTL -> left_arp"
 }
 
-/// Gives `left`, `right` and the machine between them the translator's addresses.
+/// Gives `left` an address and a route behind the translator, and the middle interfaces its link addresses.
 fn address(line: &Line) {
     line.left.ip("addr flush dev eth0").unwrap();
     line.left.ip("addr add 10.1.0.1/24 dev eth0").unwrap();
     line.left.ip("route add default via 10.1.0.254").unwrap();
-    // Interfaces accept frames for these addresses, as in promiscuous mode.
+    // With these link addresses, the interfaces accept frames to the translator without promiscuous mode.
     line.between.ip("link set left address 2:0:0:0:1:1").unwrap();
     line.between.ip("link set right address 2:0:0:0:1:2").unwrap();
 }

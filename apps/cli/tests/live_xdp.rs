@@ -14,7 +14,8 @@ use serde_json::Value;
 /// The destination of streams.
 const PORT: (Ipv4Addr, u16) = (RIGHT, 9);
 
-/// Returns the number with this key in the report of each worker.
+/// Returns the number with this key in the report of each worker, after a check that the totals of packets
+/// are consistent.
 fn of_workers(report: &Path, name: &str) -> Vec<u64> {
     let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
     let totals = &report["totals"];
@@ -63,7 +64,7 @@ fn an_interface_that_takes_no_secret_key_is_named_and_served() {
         let options = ["--threads", "2", "-H", "left.count", "-H", "left.rss_key"];
         let running = run(&line.between, &config, &options);
         let stream = DatagramStream::start(&line.left, &line.right, PORT.into(), 64);
-        // No packets pass.
+        // No packets reach the right side, so the stream cannot be waited for.
         std::thread::sleep(std::time::Duration::from_millis(200));
         stream.stop();
         let (good, [output, messages]) = running.stop();
@@ -237,8 +238,8 @@ fn an_owner_that_sleeps_is_woken_for_its_guest() {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
     let config = "left :: FromXDP(left, PROMISC true, RING 64) -> c :: Counter -> Discard";
-    // There is one flow, owned by the second worker; the first worker has the 64 slots that the kernel gets
-    // at a time. The worker of a flow depends on the key of the run.
+    // There is one flow. The first worker has the 64 slots that the kernel gets at a time. The worker that
+    // owns the flow depends on the key of the run, so runs are repeated until it is the second one.
     let flow = "RatedSource(LENGTH 50, RATE 10000, LIMIT 5000) -> UDPIPEncap(10.77.0.1, 1000, 10.77.0.2, 9)
          -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)";
     let is_of_the_second = (0..30).any(|_| {

@@ -1,5 +1,4 @@
-//! Mistakes on the command line and in configurations: each is reported immediately, with its place and a
-//! remedy.
+//! Mistakes on the command line and in configurations: the messages and exit statuses that they give.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -28,7 +27,7 @@ fn expect(args: &[&str], status: i32, text: &str) {
     assert_eq!((output.status.code(), lines(&err(&output))), (Some(status), lines(text)), "{args:?}");
 }
 
-/// The commands with the usual options: all but `click`.
+/// The commands whose help is checked: all but `click` and `reload`.
 const COMMANDS: [&str; 13] = [
     "run",
     "check",
@@ -45,7 +44,7 @@ const COMMANDS: [&str; 13] = [
     "evaluate",
 ];
 
-/// The shipped configuration has the parameters that the text lists.
+/// The message about a value for a parameter that the configuration of the test does not have.
 const UNKNOWN: &str = "\
 Error: no `define` has a parameter OTU; did you mean OUT?
    ╭─[ command line:1:9 ]
@@ -99,7 +98,7 @@ fn values_are_for_parameters_that_are_defined_or_mentioned() {
     assert!(err(&output).contains("A is given twice") && output.status.code() == Some(1), "{}", err(&output));
 }
 
-/// The parameter has to exist in one of two configurations, or in one function of a chain.
+/// The parameter has to exist in only one of the two configurations of `verify`.
 #[test]
 fn values_are_for_some_of_several_configurations() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,8 +117,8 @@ fn values_are_for_some_of_several_configurations() {
     assert!(err(&output).contains("the only one is A"), "{}", err(&output));
 }
 
-/// Checks that a command ends with this exit status and with messages that contain these texts, apart from
-/// blanks at ends of lines. Returns the messages.
+/// Checks that a command ends with this exit status and that its standard error contains these texts. Returns
+/// the standard error.
 #[track_caller]
 fn says(args: &[&str], status: i32, parts: &[&str]) -> String {
     let output = tidegate(args);
@@ -268,7 +267,7 @@ fn handlers_that_scripts_call_in_vain_are_told() {
     assert_eq!(err(&tidegate(&["run", "-q", "-e", &format!("{counter}{good}")])), "");
 }
 
-/// Scripts begin before the first packet, however short the capture is.
+/// A script begins before the first packet of a short capture.
 #[test]
 fn scripts_begin_before_the_first_packet() {
     let text = "FromDump(configs/data/quickstart.pcap, STOP true) -> c :: Counter -> Discard; Script(print \"hello $(c.count)\")";
@@ -571,7 +570,7 @@ fn a_value_needs_the_name_of_its_parameter() {
     expect(&["verify", file, file, "=1"], 2, text);
 }
 
-/// The status is 1 for an error in each command except `verify`, where 1 is a result.
+/// A missing file gives the status 1 in each command except `verify`, where 1 is a result.
 #[test]
 fn what_is_not_there_gives_the_same_status_in_all_commands() {
     let none = "/nonesuch";
@@ -596,7 +595,7 @@ fn what_is_not_there_gives_the_same_status_in_all_commands() {
     }
 }
 
-/// Colours are used on terminals; `script` is a terminal.
+/// Colours are used on a terminal, which script(1) provides, unless `NO_COLOR` is set and not empty.
 #[test]
 fn no_color_is_heeded() {
     let folder = tempfile::tempdir().unwrap();

@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fastrand::Rng;
 
-/// The limits: KiB of address space, and seconds of processor time. No run needs nearly as much.
+/// The limits: KiB of address space, and seconds of processor time.
 const MEMORY: u64 = 8 << 20;
 const SECONDS: u64 = 120;
-/// The seconds after which a run is asked to end, and the further limit after which it must have ended.
+/// The seconds after which a run is asked to end, and the seconds from that request until it is killed.
 const PATIENCE: [&str; 2] = ["3", "60"];
 /// The number of runs, unless the environment gives another one.
 const RUNS: u64 = 300;
-/// Elements that use resources outside the test's folder, or wait for them.
+/// Texts of configurations that use resources outside the test's folder, or wait for them.
 const OUTSIDE: [&str; 10] = [
     "Device",
     "XDP",
@@ -69,7 +69,7 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the shipped configurations that use only captures.
+/// Returns the shipped configurations that contain none of the texts in [`OUTSIDE`].
 fn configurations() -> Vec<String> {
     let texts = files(&root().join("configs"), "click")
         .into_iter()
@@ -116,11 +116,11 @@ fn damaged_text(random: &mut Rng, texts: &[String]) -> String {
     text.into_iter().collect()
 }
 
-/// Damages a capture: flips bits, replaces words, or cuts off the end.
+/// Damages a capture: flips bits, replaces words, cuts off the end, or repeats pieces at other places.
 fn damaged_capture(random: &mut Rng, capture: &[u8]) -> Vec<u8> {
     let mut bytes = capture.to_vec();
     for _ in 0..random.usize(1..=8) {
-        // Headers of files are damaged as often as packets.
+        // At least half of the damages start in the first 128 bytes, where the header of the file is.
         let end = if random.bool() { bytes.len().min(128) } else { bytes.len() };
         let place = random.usize(0..end.max(1));
         match random.u32(0..4) {
@@ -171,7 +171,7 @@ fn fault(output: &Output) -> Option<String> {
     Some(format!("{end}: {}", tail.into_iter().rev().collect::<Vec<_>>().join(" | ")))
 }
 
-/// Runs one command on one damaged file, and returns true if it succeeded.
+/// Runs one command on one damaged file, and returns true if it succeeded, or ended when it was asked to.
 ///
 /// # Errors
 /// If the run has a fault.

@@ -1,4 +1,5 @@
-//! Checks that a name stands for one thing: no two public types of the workspace have the same name.
+//! Checks that no two public types of the workspace without `fuzz` have the same name, except for the names
+//! in `ROLES`.
 
 mod repository;
 
@@ -6,8 +7,7 @@ use std::collections::BTreeMap;
 
 use repository::{files, read};
 
-/// Names that several types may have, because each is always written with its module or crate, and means
-/// the same there.
+/// Names that several types may have, each with the meaning that these types share.
 const ROLES: &[(&str, &str)] = &[
     ("Conditions", "the crate jit has the type with and without machine code"),
     ("Error", "the error of a module's functions"),
@@ -18,7 +18,7 @@ const ROLES: &[(&str, &str)] = &[
     ("Writes", "the crate jit has the type with and without machine code"),
 ];
 
-/// Returns the name of the type that a line of code defines for everybody; `None` if it defines none.
+/// Returns the name of the type that a line of code defines with `pub`; `None` if it defines none.
 fn defined(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix("pub ")?;
     let rest = rest.strip_prefix("unsafe ").unwrap_or(rest);

@@ -1,5 +1,5 @@
 //! The proofs of `synthesize` for the examples and for the chains of the SNF paper. Each configuration that
-//! is not listed here is proven.
+//! is not in `OPEN` or `UNREADABLE` is proven, unless nothing in it is synthesized.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use testkit::found;
 /// Configurations that are not proven: the end of the path, and the reason.
 const OPEN: &[(&str, &str)] = &[];
 
-/// The seconds after which a search for a proof ends.
+/// The seconds after which the search for a proof of a configuration in [`OPEN`] ends.
 const SECONDS: &str = "60";
 
 /// Configurations with wrong arguments, for which there is nothing to prove.

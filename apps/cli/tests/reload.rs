@@ -26,7 +26,7 @@ impl Drop for Run {
     }
 }
 
-/// The configuration with another element between the source and the counter.
+/// Returns a configuration with the element `between` between the source and the translator.
 fn config(between: &str) -> String {
     format!(
         "RatedSource(LENGTH 64, RATE 20000) -> UDPIPEncap(10.0.0.1, 1000, 10.0.0.2, 2000) -> {between}

@@ -194,7 +194,7 @@ fn scripts_hear_of_signals_in_the_place_of_requests() {
     assert!(told.iter().all(|line| !line.contains("SIG")), "{told:?}");
 }
 
-/// A pipe without a writer cannot be opened. The program has no handler yet, so the signal ends it.
+/// Opening a pipe waits for a writer. The program has no handler of signals yet, so the signal ends it.
 #[test]
 fn signals_end_what_has_not_begun() {
     let folder = tempfile::tempdir().unwrap();

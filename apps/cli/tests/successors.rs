@@ -79,7 +79,7 @@ fn wait_for(stream: &mut BufReader<impl Read + Write>, element: &str) {
 
 const TCP: &str = "tcp :: ControlSocket(TCP, 0, LOCALHOST true);";
 
-/// Tries every path by which a client's text could reach the handler.
+/// Tries several paths by which a client's text could reach the handler `hotconfig`.
 #[test]
 fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said() {
     let outer = tempfile::tempdir().unwrap();
@@ -251,7 +251,7 @@ fn files_below_the_folder_are_taken_by_name_from_anybody() {
     );
 }
 
-/// Packets flow all the time, and each one is counted: otherwise the run would fail.
+/// Packets flow after each replacement, and all are accounted for: otherwise the run would fail.
 #[test]
 fn packets_flow_while_configurations_change() {
     let folder = tempfile::tempdir().unwrap();

@@ -93,7 +93,7 @@ fn examples_run_as_they_do_without() {
     }
 }
 
-/// A router with two outputs, and a router whose rules stay together in one region.
+/// A router with two outputs, and a firewall whose rules stay together in one region.
 const CHAINS: [&str; 2] = [
     "define($IN in.pcap, $OUT out.pcap);
     FromDump($IN, STOP true) -> before :: Counter -> ether :: Classifier(12/0800, -) -> Strip(14) -> check :: CheckIPHeader

@@ -95,7 +95,7 @@ fn errors_have_a_status_of_their_own() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
-/// The source of handler calls is part of the behaviour of a chain.
+/// Scripts that call handlers are compared by their text, apart from comments and blanks.
 #[test]
 fn scripts_that_turn_switches_are_not_left_out() {
     let chain = |script: &str| {

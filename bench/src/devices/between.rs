@@ -9,7 +9,7 @@ use super::program::{EAL, Program};
 use super::{Bench, FLOWS, Line};
 use crate::serde_params::Param;
 
-/// A device to be measured; its results are a row for TCP and a row for packets per second.
+/// A device to be measured.
 pub(super) struct Device {
     /// The name of the element, driver or datapath.
     name: &'static str,
@@ -182,8 +182,8 @@ impl Device {
         } else if !makes_taps {
             for (space, name) in [(left, "left"), (right, "right")] {
                 net.cable([(space, "eth0", ""), (between, name, "")])?;
-                // The interface gets a single queue for received packets. An interface that has only one
-                // rejects the command, so errors are ignored.
+                // The interface gets a single queue for received and a single queue for sent packets. An
+                // interface that has only one of each rejects the command, so errors are ignored.
                 let _ = between.ethtool(&format!("-L {name} rx 1 tx 1"));
             }
         }
@@ -267,7 +267,7 @@ fn testpmd(mut command: Command, ports: &str) -> Result<RunningProgram> {
 fn null_by_testpmd(port: &str) -> Result<f64> {
     let mut running = testpmd(Command::new(TESTPMD_PROGRAM), port)?;
     let mut line = String::new();
-    // The first two lines are skipped, because the first covers only a part of a second.
+    // The first two lines are skipped; the first covers only a part of a second.
     for _ in 0..3 {
         line = running.wait_for(RATE)?;
     }

@@ -15,8 +15,9 @@ const OTHERS: Connections<'_> = Connections::new(7);
 /// The capacity in packets of each queue of the link. A full queue takes 1.2 ms of link time, or 4.8 ms if
 /// the low-priority queue gets only a quarter of the link.
 const QUEUE: u32 = 100;
-/// A Juggler that restores the order after packets in one queue have overtaken packets in the other. It
-/// waits for a missing packet at least as long as the low-priority queue may hold it.
+/// A Juggler that restores the order after packets in one queue have overtaken packets in the other. It waits
+/// for a missing packet at least as long as the low-priority queue holds it, if that queue gets at least a
+/// quarter of the link.
 const JUGGLER: &str = "Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT 5ms, QUEUE 8388608) ->";
 
 /// A testbed: two machines, and a link of 1 Gb/s with two priorities between them.

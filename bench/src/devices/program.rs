@@ -22,7 +22,7 @@ pub(super) struct Program {
     path: PathBuf,
     /// True if AF_XDP sockets can be opened.
     pub(super) has_xdp: bool,
-    /// True if the program was built with DPDK.
+    /// True if the program was built with DPDK, and DPDK can be initialized.
     pub(super) has_dpdk: bool,
 }
 

@@ -43,7 +43,7 @@ const PLAIN: Variant = Variant { name: "plain", merges: false, hold: 0, elements
 const VARIANTS: &[Variant] = &[
     PLAIN,
     Variant { name: "gro", merges: true, ..PLAIN },
-    // The time for which the interface of the paper's testbed waited.
+    // For this time, the interface of the paper's testbed waits for packets to merge.
     Variant { name: "gro-125us", merges: true, hold: 125, ..PLAIN },
     Variant { name: "juggler", elements: juggler, ..PLAIN },
 ];

@@ -7,7 +7,7 @@ use crate::Row;
 /// A table of columns and rows.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// The names of the columns; a name includes the unit.
+    /// The names of the columns, such as `ns_per_packet`; a name includes the unit, if the values have one.
     pub columns: Vec<String>,
     /// The rows, each with a cell for each column.
     pub rows: Vec<Vec<Cell>>,

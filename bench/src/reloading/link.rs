@@ -46,7 +46,7 @@ pub(super) struct Seat {
     silences: Mutex<Vec<Silence>>,
 }
 
-/// The time from the last batch of the old graph to the first batch of the new one.
+/// The time from the start of the last batch of the old graph to the start of the first batch of the new one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Silence {
     pub(super) passed: Duration,
@@ -104,7 +104,8 @@ impl Watch {
         self.rate.store(rate, Ordering::Relaxed);
     }
 
-    /// Returns the packets that all workers have taken so far, and those that found a ring full.
+    /// Returns the number of packets that all workers have taken so far, and the number of packets that found
+    /// a ring full.
     pub(super) fn counts(&self) -> (u64, u64) {
         let sum = |of: fn(&Seat) -> &AtomicU64| -> u64 {
             self.seats.iter().map(|seat| of(seat).load(Ordering::Relaxed)).sum()
@@ -134,7 +135,8 @@ pub(super) static LINK: Class = Class {
 
 struct Link {
     watch: Arc<Watch>,
-    /// None until a replaced link has handed over its line.
+    /// The state of the link; None in a new generation of the graph until the replaced link has handed it
+    /// over.
     line: Option<Box<Line>>,
 }
 
@@ -210,7 +212,8 @@ impl Line {
         ((waiting - missed).min(most as u64) as usize, missed)
     }
 
-    /// Records the gap before a batch that begins now.
+    /// Records the time between the previous batch and a batch that begins now, if it is longer than `LONG`
+    /// or the graph was replaced in between.
     fn record(&mut self, seat: &Seat, now: Instant) {
         let passed = now - self.last;
         self.last = now;

@@ -2,9 +2,9 @@
 //! have. It calls the real policies in virtual time, and actions take the measured costs.
 //!
 //! Each worker acts like a worker of the engine: it takes batches out of its rings, at most 16 from each.
-//! Then it polls its source for batches. It does not poll while one of the rings from it, or all rings to
-//! it together, are half full. The action with the earliest time is always performed next. Packets and the
-//! loads that workers report are visible to other workers from their time on.
+//! Then it polls its source for batches. If a policy spreads packets, it does not poll while one of the rings
+//! from it, or all rings to it together, are half full. The action with the earliest time is always performed
+//! next. Packets and the loads that workers report are visible to other workers from their time on.
 //!
 //! Caches, memory and hardware threads that share a core are not simulated; they only affect the measured
 //! costs.
@@ -21,9 +21,9 @@ use wire::tcp::flags::ACK;
 
 use super::traffic::segment;
 
-/// Constants of the engine, from crates/engine/src/exchange and driver.rs, in this order: the slots of a
-/// ring; the batches taken out of each ring in a round; the batches of a source in a round, and the time
-/// limit for them in nanoseconds; the packets in a batch; the slots of an interface's queue.
+/// Constants of the engine, the first four from crates/engine/src/exchange and driver.rs. In this order: the
+/// slots of a ring; the batches taken out of each ring in a round; the batches of a source in a round, and
+/// the time limit for them in nanoseconds; the packets in a batch; the slots of an interface's queue.
 const CAPACITY: usize = 4096;
 const MOST_BATCHES: usize = 16;
 const TASKS: usize = 128;

@@ -133,7 +133,7 @@ mod tests {
         })
     }
 
-    /// Generates a set of numbers of up to 9 bits, from a few intervals that may overlap.
+    /// Generates a set of numbers below 576, from a few intervals that may overlap.
     fn large() -> impl Strategy<Value = IntervalSet> {
         prop::collection::vec((0u128..512, 0u128..64), 0..8)
             .prop_map(|pairs| pairs.into_iter().map(|(low, length)| (low, low + length)).collect())

@@ -11,9 +11,9 @@
 //! 900,000 IPv4 prefixes, takes about 70 MB including the prefixes themselves; 160,000 IPv6 prefixes take
 //! about 50 MB.
 //!
-//! Each cell has the value and the length of the longest prefix that contains its addresses. So an inserted
-//! prefix overwrites exactly the cells of shorter prefixes, and a removed prefix is replaced by the next
-//! shorter prefix.
+//! Each cell without a page has the value and the length of the longest prefix that contains its addresses,
+//! apart from the prefix of length 0. So an inserted prefix overwrites no cells of longer prefixes, and a
+//! removed prefix is replaced by the next shorter prefix.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -115,7 +115,8 @@ fn host_bits<A: Address>(length: u8) -> u128 {
 /// The data that a [`PrefixTable`] keeps for a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefixEntry {
-    /// The number that a look-up of an address in the prefix returns, at most [`MAX_VALUE`].
+    /// The number that a look-up of an address returns if this prefix is the longest that contains the
+    /// address; at most [`MAX_VALUE`].
     pub value: u32,
     /// A number that the caller can store with the prefix; look-ups do not use it.
     pub note: u32,
@@ -149,9 +150,9 @@ const STEPS: usize = (128 - 16) / 8;
 /// this many cache lines at the same time.
 const WINDOW: usize = 32;
 
-/// A cell of the trie. It is 0 if no prefix contains its addresses. With the highest bit set, the lower
-/// bits are the number of the page for the next step. Otherwise the lowest 23 bits are the value of the
-/// longest prefix, and the bits above are the length of this prefix, at least 1.
+/// A cell of the trie. It is 0 if no prefix contains its addresses, apart from the prefix of length 0. With
+/// the highest bit set, the lower bits are the number of the page for the next step. Otherwise the lowest 23
+/// bits are the value of the longest prefix, and the bits above are the length of this prefix, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell(u32);
 
@@ -173,7 +174,8 @@ impl Cell {
         (self.0 & Cell::IS_PAGE != 0).then_some((self.0 & !Cell::IS_PAGE) as usize)
     }
 
-    /// Returns the length of the longest prefix in bits, or 0 if there is none.
+    /// Returns the length in bits of the longest prefix that contains the cell's addresses; 0 if there is
+    /// none. The cell must not lead to a page.
     fn length(self) -> u8 {
         (self.0 >> Cell::VALUE_BITS) as u8
     }
@@ -255,8 +257,8 @@ impl<A: Address> PrefixTable<A> {
         select_unpredictable(cell & Cell::IS_PAGE != 0, paged, root)
     }
 
-    /// Ends a look-up whose second step reads the cell at index `place`: follows pages until it finds a
-    /// cell with a value, or none. Returns the value.
+    /// Ends a look-up whose second step reads the cell at index `place`: follows pages to a cell that leads
+    /// to no page. Returns its value; if the cell is empty, the value of the prefix of length 0, or `None`.
     #[inline]
     fn resolve(&self, place: usize, address: A) -> Option<u32> {
         let mut cell = self.cell(place);
@@ -295,8 +297,8 @@ impl<A: Address> PrefixTable<A> {
         before
     }
 
-    /// Removes a prefix, and returns its entry; `None` if it is not in the table. Its addresses then have
-    /// the value of the next shorter prefix that contains them.
+    /// Removes a prefix, and returns its entry; `None` if it is not in the table. Addresses for which it was
+    /// the longest prefix then have the value of the next shorter prefix that contains them.
     pub fn remove(&mut self, prefix: Prefix<A>) -> Option<PrefixEntry> {
         let before = self.prefixes.remove(&prefix)?;
         if prefix.length == 0 {
@@ -509,7 +511,7 @@ mod tests {
             prop_assert_eq!(table.len(), listed.len());
             check(&table, &listed, addresses)?;
         }
-        // After all prefixes are removed, all pages are free and all cells are empty.
+        // After all prefixes are removed, all pages are free and all cells of the first step are empty.
         for (prefix, _) in listed {
             prop_assert!(table.remove(prefix).is_some());
         }

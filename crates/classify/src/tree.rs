@@ -132,8 +132,8 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Returns an equal expression that is a constant or contains none, and has no conjunction directly in
-    /// a conjunction, nor a disjunction directly in a disjunction.
+    /// Returns an equal expression that has no conjunction directly in a conjunction, nor a disjunction
+    /// directly in a disjunction. Constants remain only as the whole expression or as a branch of a choice.
     #[must_use]
     pub fn simplified(self) -> Tree<L> {
         match self {
@@ -146,7 +146,8 @@ impl<L> Tree<L> {
     }
 
     /// Returns the expression in which each leaf is replaced as by [`replace`](Self::replace); `None` if
-    /// `leaf` returns `None` for a leaf. Leaves after a constant that decides are not asked.
+    /// `leaf` returns `None` for a leaf. Leaves after a constant that decides a conjunction or disjunction
+    /// are not asked.
     pub fn try_replace<M>(&self, leaf: &mut impl FnMut(&L) -> Option<Tree<M>>) -> Option<Tree<M>> {
         let mut is_complete = true;
         let replaced = self.replace(&mut |test| {

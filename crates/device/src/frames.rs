@@ -34,8 +34,8 @@ fn complete_closely(frame: &mut [u8]) -> bool {
     was && set_checksum(frame, start, offset, checksum).is_ok()
 }
 
-/// True if a frame may have a checksum of the pseudo header alone. Returns false, from bytes at fixed offsets
-/// alone, for most frames: frames that are neither TCP nor UDP over IP, and unfragmented IPv4 packets without
+/// True if a frame may have a checksum of the pseudo header alone. Returns false only if bytes at fixed
+/// offsets exclude it, such as for ARP frames, for ICMP over IPv4, and for unfragmented IPv4 packets without
 /// options whose checksum has another value.
 #[inline]
 fn may_be_partial(frame: &[u8]) -> bool {

@@ -179,7 +179,8 @@ struct FromDump {
     fault: Option<String>,
     /// True if the element was active until it was drained. The element that replaces it stays active.
     drained: bool,
-    /// True if records were skipped in this turn, so that the turn did work even if it emitted no packet.
+    /// True if `MOST_SKIPPED` records were skipped in this turn, so that the turn did work even if it emitted
+    /// no packet.
     skipped: bool,
     /// True if the user has been warned that the packet pool is full, so that the warning is not repeated.
     warned: bool,
@@ -189,7 +190,8 @@ struct FromDump {
 /// FILENAME, START and START_AFTER, the ends of the window, and SAMPLE.
 type Settings = (String, [Option<Timestamp>; 2], [Option<Timestamp>; 3], f64);
 
-/// The position in the capture, for the element that replaces the element.
+/// The state that an element passes to the element that replaces it: the position in the capture, and the
+/// settings that must be the same.
 struct Position {
     settings: Settings,
     reader: Option<Reader>,
@@ -244,7 +246,8 @@ enum Ahead {
 }
 
 impl FromDump {
-    /// The settings with which the position in a capture can be continued.
+    /// Returns the settings that two elements must have in common if one of them continues at the position of
+    /// the other one.
     fn settings(&self) -> Settings {
         let Window { start, start_after, ends, .. } = self.window;
         (self.filename.clone(), [start, start_after], ends, self.sample)
@@ -261,9 +264,9 @@ impl FromDump {
         Ok(())
     }
 
-    /// Reads records until `next` holds a packet of the window, if it does not hold one already. Returns
-    /// `End` at the end of the file or window, or at a fault in the file, which is reported. At the end of
-    /// the window, `next` may hold the first packet after it (END_CALL).
+    /// Reads records until `next` holds a packet of the window, at most `MOST_SKIPPED`; none if `next` holds
+    /// a packet already. Returns `End` at the end of the file or window, or at a fault in the file, which is
+    /// reported. At the end of the window, `next` may hold the first packet after it (END_CALL).
     fn read_ahead(&mut self, cx: &mut Cx<'_>) -> Ahead {
         if let Some(packet) = &self.next {
             return if self.window.is_over(packet.time()) { Ahead::End } else { Ahead::Ready };
@@ -311,7 +314,8 @@ impl FromDump {
         Ahead::Skipped
     }
 
-    /// True if the next packet is due. Otherwise sets a timer for the time when it will be due.
+    /// True if there is a next packet and it is due. If it is not due yet, sets a timer for the time when it
+    /// will be.
     fn is_due(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(packet) = &self.next else { return false };
         let due = self.pace.is_due(cx, packet.time());

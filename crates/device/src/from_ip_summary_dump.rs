@@ -272,8 +272,8 @@ impl FromIpSummaryDump {
         Ok(true)
     }
 
-    /// Reads lines or records until one describes a packet, unless packets of the last record are still to be
-    /// made. Reports problems in lines; a fault in the file ends the dump.
+    /// Reads lines or records until one describes a packet, at most `MOST_SKIPPED`; none if packets of the
+    /// last record are still to be made. Reports problems in lines; a fault in the file ends the dump.
     fn read_record(&mut self, cx: &mut Cx<'_>) -> Next {
         if self.copies.left > 0 {
             return Next::Ready;

@@ -173,7 +173,7 @@ fn checksum(frame: &[u8], link: LinkType) -> Option<u16> {
     is_regular.then(|| header.checksum.get())
 }
 
-/// The largest value of QUEUES; no interface has as many queues.
+/// The largest number of queues of a worker; larger values of QUEUES are reduced to it.
 const MOST_QUEUES: usize = 4096;
 
 /// The time until the next turn if no packet has arrived at the rate.

@@ -10,9 +10,9 @@ const PAUSE: Timestamp = Timestamp(10_000_000_000);
 /// The largest number of drop reasons of an element. Further reasons are not reported.
 const MOST_REASONS: usize = 8;
 
-/// The packets that an element has dropped, by drop reason. The first packet of each reason is reported
-/// with a text. Later, the number of packets is reported at intervals of at least ten seconds, and at the
-/// end of the run.
+/// The packets that an element has dropped, by drop reason. The first packet of each reason is reported if
+/// the caller gives a text. Later, the number of packets is reported at intervals of at least ten seconds,
+/// and at the end of the run.
 #[derive(Debug, Default)]
 pub(crate) struct Losses([Option<Loss>; MOST_REASONS]);
 
@@ -37,8 +37,8 @@ impl<T> Default for LastFailure<T> {
 }
 
 impl<T: PartialEq> LastFailure<T> {
-    /// Notes a failure of kind `what` at `now`. Returns true if it is to be reported: the last failure was of
-    /// another kind, or more than ten seconds ago.
+    /// Notes a failure of kind `what` at `now`. Returns true if it is to be reported: it is the first one, or
+    /// the last failure was of another kind or at least ten seconds ago.
     pub(crate) fn is_new(&mut self, what: T, now: Timestamp) -> bool {
         let is_new = self.0.as_ref().is_none_or(|(last, at)| *last != what || now - *at >= PAUSE);
         self.0 = Some((what, now));

@@ -18,7 +18,7 @@ impl Pace {
         Pace { timing, shift: None }
     }
 
-    /// Returns this pace with the times of another source's pace, in whose place the source continues.
+    /// Returns this pace with the `shift` of `before`, the pace of the source that this source replaces.
     pub(crate) fn go_on(self, before: Pace) -> Pace {
         Pace { shift: before.shift, ..self }
     }

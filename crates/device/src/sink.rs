@@ -5,8 +5,8 @@ use element::{Batch, Cx};
 
 /// An element that writes packets to a file. An element implements two of the methods and gets the others.
 pub(crate) trait Sink {
-    /// Writes the packets of a batch. Packets that are not written are removed from the batch and dropped.
-    /// Only a ToDump with an output leaves packets of another link type in the batch.
+    /// Writes the packets of a batch. Packets that are not written are removed from the batch and dropped,
+    /// except that a ToDump with an output leaves packets of another link type in the batch.
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch);
 
     /// Writes packets. With `passes_on`, returns the packets for the output; otherwise counts them as sent.

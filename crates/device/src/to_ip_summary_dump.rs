@@ -160,7 +160,8 @@ struct ToIpSummaryDump {
     fault: Option<String>,
 }
 
-/// The settings that decide about the lines of the file: FILENAME, BINARY and the fields.
+/// The settings that must be the same if a new element is to continue the file: FILENAME, BINARY and the
+/// fields.
 type Settings = (String, bool, Vec<Summary>);
 
 impl ToIpSummaryDump {
@@ -168,7 +169,7 @@ impl ToIpSummaryDump {
         (self.filename.clone(), self.binary, self.fields.clone())
     }
 
-    /// Opens the file, and writes the lines at its start.
+    /// Opens the file, and with HEADER writes the lines at its start.
     fn open(&mut self, cx: &Cx<'_>) -> Result<(), String> {
         let file: Box<dyn Write + Send> = match self.filename.as_str() {
             "-" => Box::new(io::stdout()),
@@ -376,7 +377,7 @@ impl Element for ToIpSummaryDump {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        // The buffer is written now, because no timer of the next element may be set.
+        // The buffer is written now, because the next element may have no timer that writes it later.
         let flushed = self.flush();
         let fault = self.fault.take().or(flushed.err());
         Some(Box::new((self.settings(), self.file.take(), fault)))

@@ -48,8 +48,9 @@ fn eventually<T>(mut what: impl FnMut() -> Option<T>) -> T {
     found.expect("it comes about within 30 seconds")
 }
 
-/// Returns a loopback address that no other program uses, with a port that no other test uses, so that the
-/// port is free until the test binds it.
+/// Returns a loopback address that is made from this process's number, so that other programs are not
+/// expected to use it, and a port that no other test of this process gets. The port is thus free until the
+/// test binds it.
 fn own_address() -> SocketAddrV4 {
     static NEXT: AtomicU16 = AtomicU16::new(7000);
     let [_, b, c, d] = std::process::id().to_be_bytes();

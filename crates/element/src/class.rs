@@ -37,6 +37,9 @@ pub struct Class {
     /// The parts of an element's state, and what a reload does with them (see [`crate::reload`]). Empty for
     /// a class whose elements keep nothing between packets.
     pub state: &'static [StatePart],
+    /// The version of the form in which elements write the parts of their state that survive a restart
+    /// ([`Element::save_state`]). It changes whenever the form does. `None` if no part survives.
+    pub saved_form: Option<u16>,
     /// The manual: the doc block at the top of the element's file (see [`mod@crate::manual`]).
     pub manual: &'static str,
     /// Configurations for the generic tests over all classes. Each is valid for an element with the smallest
@@ -61,6 +64,7 @@ impl Class {
         phase: ConfigurePhase::Ordinary,
         reconfigures: false,
         state: &[],
+        saved_form: None,
         manual: "",
         samples: &[""],
         build: |_| Err(Invalid),
@@ -351,11 +355,18 @@ pub enum Merge {
     /// applies to all.
     #[default]
     First,
-    /// The numbers at the ends of lines that are otherwise equal are added.
+    /// The numbers at the ends of lines that are otherwise equal are added; the number -1 stands for no
+    /// count and is not added. Lines without a number are listed, equal ones once; a single word without a
+    /// number is taken from the first copy.
     Sum,
     /// Lines are rows of a table, with a space or a tab between columns. Rows that have the same
     /// words become one row, in which each number is the sum of the numbers in its column.
     Columns,
+    /// Like `Columns`, but the first word of a row is its name, even if it is a number.
+    Rows,
+    /// All copies have the same lines, except that a line may end with a number in brackets. These numbers
+    /// are added line by line; a line without such a number counts as zero.
+    Bracketed,
     /// The lines of all copies follow each other, with a common heading only once. JSON arrays become one
     /// array.
     Lines,
@@ -408,6 +419,20 @@ impl HandlerInfo {
     #[must_use]
     pub const fn tabled(self) -> HandlerInfo {
         HandlerInfo { merge: Merge::Columns, ..self }
+    }
+
+    /// Returns the handler with the rule that the values of several workers are tables of named rows, in
+    /// which the other columns of numbers are added ([`Merge::Rows`]).
+    #[must_use]
+    pub const fn rows(self) -> HandlerInfo {
+        HandlerInfo { merge: Merge::Rows, ..self }
+    }
+
+    /// Returns the handler with the rule that the numbers in brackets at the ends of lines are added
+    /// ([`Merge::Bracketed`]).
+    #[must_use]
+    pub const fn bracketed(self) -> HandlerInfo {
+        HandlerInfo { merge: Merge::Bracketed, ..self }
     }
 
     /// Returns the handler with the rule that the lines of several workers become one list

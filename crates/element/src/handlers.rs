@@ -212,6 +212,20 @@ impl<E> Handler<E> {
         Handler { info: self.info.tabled(), ..self }
     }
 
+    /// Returns the handler with the rule that the values of several workers are tables of named rows, in
+    /// which the other columns of numbers are added ([`Merge::Rows`]).
+    #[must_use]
+    pub const fn rows(self) -> Handler<E> {
+        Handler { info: self.info.rows(), ..self }
+    }
+
+    /// Returns the handler with the rule that the numbers in brackets at the ends of lines are added
+    /// ([`Merge::Bracketed`]).
+    #[must_use]
+    pub const fn bracketed(self) -> Handler<E> {
+        Handler { info: self.info.bracketed(), ..self }
+    }
+
     /// Returns the handler with the rule that the lines of several workers become one list
     /// ([`Merge::Lines`]).
     #[must_use]

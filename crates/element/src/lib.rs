@@ -19,6 +19,7 @@
 //! - [`histogram`]: histograms that elements show
 //! - [`names`]: names that configurations give to [`addresses`] and ports
 //! - [`reload`]: the state that a class keeps, and what a reload does with it
+//! - [`save`]: the form in which an element writes its state to a file, for a restart
 //! - [`services`]: names of ports that the machine knows
 //! - [`steering`]: the worker that a packet belongs to
 //! - [`tally`]: counts of packets that another element processed in place of this element
@@ -44,6 +45,7 @@ pub mod ports;
 pub mod reload;
 mod rights;
 mod sample;
+pub mod save;
 pub mod services;
 pub mod setup;
 pub mod steering;
@@ -66,6 +68,7 @@ pub use packet::{Base, Batch, DropReason, Packet, Timestamp};
 pub use reload::{OnReload, StatePart};
 pub use rights::{CallOrigin, Rights};
 pub use sample::Sample;
+pub use save::{Damaged, Loaded, SavedState, StateReader, StateWriter};
 pub use setup::Setup;
 pub use tally::Tally;
 pub use write_timer::WriteTimer;
@@ -222,5 +225,26 @@ pub trait Element: Send + Any {
     /// A text that says why the state does not fit. The element then starts without it.
     fn put_state(&mut self, _cx: &mut Cx<'_>, _state: Box<dyn Any + Send>) -> Result<(), String> {
         Err("this element keeps no state".into())
+    }
+
+    /// Writes a piece of the state that survives a restart, in the form of [`Class::saved_form`]. The engine
+    /// calls it again between other batches until it returns `None`: the state is complete. Each call begins
+    /// at the position `from` that the call before has returned, the first at 0. A call returns when the
+    /// piece is full ([`StateWriter::is_full`]), so that packets do not wait. An entry that changes its
+    /// position meanwhile may be written twice.
+    fn save_state(&mut self, _cx: &mut Cx<'_>, _from: u64, _out: &mut StateWriter) -> Option<u64> {
+        None
+    }
+
+    /// Continues with the state that elements of the same class and name have written
+    /// ([`save_state`](Element::save_state)) in an earlier run: the pieces of the copies at all workers, in
+    /// no special order. Called once, after all elements were initialised and before the first packet. With
+    /// several workers, each copy gets all pieces, and takes the entries whose packets come to its worker
+    /// ([`context::PacketOwners::between`]).
+    ///
+    /// # Errors
+    /// If the bytes are damaged. The element then starts without any of the state.
+    fn load_state(&mut self, _cx: &mut Cx<'_>, _state: &SavedState<'_>) -> Result<Loaded, Damaged> {
+        Ok(Loaded::default())
     }
 }

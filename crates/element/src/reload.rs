@@ -33,6 +33,8 @@ pub struct StatePart {
     pub tables: &'static [&'static str],
     /// The effect of a reload on the part.
     pub fate: OnReload,
+    /// True if the part survives a restart with the same state file ([`crate::save`]).
+    pub on_disk: bool,
 }
 
 /// The effect of a reload on a part of an element's state.
@@ -50,7 +52,7 @@ pub enum OnReload {
 impl StatePart {
     /// Declares a part that is kept by a reload.
     pub const fn kept(name: &'static str, handlers: &'static [&'static str]) -> StatePart {
-        StatePart { name, handlers, tables: &[], fate: OnReload::Kept }
+        StatePart { name, handlers, tables: &[], fate: OnReload::Kept, on_disk: false }
     }
 
     /// Declares a part whose packets leave the element on a reload.
@@ -71,6 +73,13 @@ impl StatePart {
     #[must_use]
     pub const fn with_tables(self, tables: &'static [&'static str]) -> StatePart {
         StatePart { tables, ..self }
+    }
+
+    /// Returns the part as a part that also survives a restart with the same state file. Its class has a
+    /// [`saved_form`](Class::saved_form).
+    #[must_use]
+    pub const fn on_disk(self) -> StatePart {
+        StatePart { on_disk: true, ..self }
     }
 
     /// True if the read handler `name` shows the part.
@@ -98,17 +107,22 @@ pub fn describe(class: &Class) -> String {
         let shown = part.shown();
         let shown = if shown.is_empty() { shown } else { format!(" ({shown})") };
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "- {}{shown}: {}", part.name, part.fate);
+        let saved = if part.on_disk { "; kept by a restart with --state" } else { "" };
+        let _ = writeln!(text, "- {}{shown}: {}{saved}", part.name, part.fate);
         text
     })
 }
 
 /// Returns the table of the state of classes for a document: one row for each part.
 pub fn table<'c>(classes: impl IntoIterator<Item = &'c Class>) -> String {
-    let mut text = String::from("| element | state | handlers | on a reload |\n| --- | --- | --- | --- |\n");
+    let mut text = String::from(
+        "| element | state | handlers | on a reload | on a restart |\n| --- | --- | --- | --- | --- |\n",
+    );
     for class in classes {
         for part in class.state {
-            let _ = writeln!(text, "| {} | {} | {} | {} |", class.name, part.name, part.shown(), part.fate);
+            let (name, shown, fate) = (part.name, part.shown(), part.fate);
+            let restart = if part.on_disk { "kept" } else { "" };
+            let _ = writeln!(text, "| {} | {name} | {shown} | {fate} | {restart} |", class.name);
         }
     }
     text
@@ -174,7 +188,11 @@ mod tests {
         const STATE: &[StatePart] = &[StatePart::lost("cache", "too old", &["hits"])];
         let class = Class { name: "X", state: STATE, ..Class::DEFAULT };
         assert_eq!(describe(&class), "- cache (`hits`): lost: too old\n");
-        assert!(table([&class]).ends_with("| X | cache | `hits` | lost: too old |\n"));
+        assert!(table([&class]).ends_with("| X | cache | `hits` | lost: too old |  |\n"));
+        const SAVED: &[StatePart] = &[StatePart::kept("mappings", &[]).on_disk()];
+        let class = Class { name: "Y", state: SAVED, saved_form: Some(1), ..Class::DEFAULT };
+        assert_eq!(describe(&class), "- mappings: kept; kept by a restart with --state\n");
+        assert!(table([&class]).ends_with("| Y | mappings |  | kept | kept |\n"));
         assert!(part.has_table("flows") && part.has_table("connections") && !part.has_table("count"));
     }
 }

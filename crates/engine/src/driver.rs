@@ -82,6 +82,7 @@ impl Worker {
             }
         }
         self.settle();
+        self.load_saved();
         Ok(())
     }
 
@@ -188,6 +189,7 @@ impl Worker {
             if let Some(end) = self.stop_check() {
                 return end;
             }
+            let saves = self.save_some();
             let came = self.receive(false);
             if came && self.has_timer_due() {
                 self.run_timers(self.core.now);
@@ -198,7 +200,7 @@ impl Worker {
             }
             self.run_timers(self.core.now);
             let goes_on = self.control.goes_on() && !self.reloads.can_go_on();
-            if self.wakeups.tasks.is_empty() && goes_on && !came {
+            if self.wakeups.tasks.is_empty() && goes_on && !came && !saves {
                 let is_over = !self.wakeups.timers.keep_going()
                     && self.options.ends_when_idle
                     && !self.is_awaited(self.options.clock);

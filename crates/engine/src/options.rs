@@ -12,6 +12,7 @@ use crate::configure::Configured;
 use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::report::RunReport;
+use crate::saving::{SavedRun, Saving};
 
 /// The default of [`Options::spin`]. Most sleeps end less than 200 us late.
 const SPIN: Duration = Duration::from_micros(200);
@@ -53,6 +54,14 @@ pub struct Options {
     /// The number of packets that have entered the graph so far. The driver updates it now and then, for a
     /// progress display.
     pub progress: Arc<AtomicU64>,
+    /// The way by which workers give their state to the thread that saves it, if there is one.
+    pub saving: Option<Saving>,
+    /// The saved state of an earlier run, with which elements continue.
+    pub saved: Option<Arc<SavedRun>>,
+    /// The secret from which the key of the hash follows that gives flows to workers. `None` for a new
+    /// secret. With the secret of an earlier run and as many workers, each flow comes to the worker that it
+    /// came to then.
+    pub steering_secret: Option<u64>,
 }
 
 impl Options {
@@ -73,6 +82,9 @@ impl Options {
             text: String::new(),
             rebuild: None,
             progress: Arc::clone(&self.progress),
+            saving: self.saving.clone(),
+            saved: self.saved.clone(),
+            steering_secret: self.steering_secret,
         }
     }
 }
@@ -96,6 +108,9 @@ impl Default for Options {
             text: String::new(),
             rebuild: None,
             progress: Arc::default(),
+            saving: None,
+            saved: None,
+            steering_secret: None,
         }
     }
 }

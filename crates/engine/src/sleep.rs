@@ -96,7 +96,7 @@ impl Worker {
         let bell = &team.bells[me];
         bell.listen();
         // From here on, each worker that has work for this worker rings its bell.
-        if exchange.has_work() || team.has_word_for(me) || self.retiring.is_some() {
+        if exchange.has_work() || team.has_word_for(me) || self.retiring.is_some() || self.has_to_save() {
             return Vec::new();
         }
         let start = Instant::now();

@@ -86,13 +86,13 @@ impl Request {
 
 impl Team {
     /// Makes a team of `workers` workers, which take turns on one thread if `in_turn`. If they do not, the
-    /// key of the hash that gives packets to workers is secret. So an attacker cannot choose the worker of
-    /// packets.
+    /// key of the hash that gives packets to workers follows from the secret `known`, or from a new secret.
+    /// So an attacker cannot choose the worker of packets.
     ///
     /// # Errors
     /// If the system refuses an event, for example because the process has no file descriptor left.
-    pub(crate) fn new(workers: usize, in_turn: bool) -> nix::Result<Team> {
-        let key = if in_turn { STEERING_KEY } else { key_of(secret()) };
+    pub(crate) fn new(workers: usize, in_turn: bool, known: Option<u64>) -> nix::Result<Team> {
+        let key = if in_turn { STEERING_KEY } else { key_of(known.unwrap_or_else(secret)) };
         Ok(Team {
             dispatch: Arc::new(Rss::with_key(workers, key)),
             in_turn,
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn requests_find_an_answer_or_nobody() {
-        let team = Team::new(2, false).unwrap();
+        let team = Team::new(2, false, None).unwrap();
         assert!(team.ask(1, (0, None), "version", "", None).is_none());
         team.set_answers(1, true);
         let answer = team.ask(1, (0, None), "version", "", None).unwrap();
@@ -359,8 +359,10 @@ mod tests {
 
     #[test]
     fn nobody_knows_the_key_but_where_runs_are_to_be_repeated() {
-        let key = |in_turn| *Team::new(2, in_turn).unwrap().dispatch.key();
+        let key = |in_turn| *Team::new(2, in_turn, None).unwrap().dispatch.key();
         assert_eq!(key(true), STEERING_KEY);
         assert!(key(false) != STEERING_KEY && key(false) != key(false));
+        let known = || *Team::new(2, false, Some(7)).unwrap().dispatch.key();
+        assert!(known() == known() && known() != STEERING_KEY);
     }
 }

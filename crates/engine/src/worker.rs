@@ -45,6 +45,7 @@ use crate::options::Options;
 use crate::placement::Way;
 use crate::plan::Plan;
 use crate::reload::{Reloads, Retiring};
+use crate::saving::SaveProgress;
 use crate::streams::Sink;
 use crate::team::Team;
 use crate::wakeups::Wakeups;
@@ -95,6 +96,8 @@ pub struct Worker {
     pub(crate) has_worked: bool,
     /// The measured lateness of this worker's sleeps.
     pub(crate) lateness: Lateness,
+    /// The progress of this worker in writing its state for a restart.
+    pub(crate) saved: SaveProgress,
     /// Memory that is released when elements are drained at the end of the run. So elements can be closed and
     /// the report written even if packets have used up all memory.
     pub(crate) reserve: Vec<u8>,
@@ -157,6 +160,7 @@ impl Worker {
             captures,
             has_worked: false,
             lateness: Lateness::default(),
+            saved: SaveProgress::default(),
             reserve,
         };
         worker.core.now = match worker.options.clock {

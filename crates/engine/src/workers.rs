@@ -35,7 +35,7 @@ use crate::worker::{MOST_WORK, Worker};
 pub struct Workers {
     /// The workers that are not on a thread of their own now. These are the first worker, and others before
     /// their threads start or after their threads have ended.
-    here: Vec<Box<Worker>>,
+    pub(crate) here: Vec<Box<Worker>>,
     /// The threads of the other workers while they run. Each returns its worker at its end.
     threads: Vec<JoinHandle<Option<Box<Worker>>>>,
     /// The set of cores that the caller's thread could run on before it was pinned, to be restored.
@@ -67,8 +67,8 @@ impl Workers {
         let team = match count {
             1 => None,
             _ => {
-                let team =
-                    Team::new(count, in_turn).map_err(|error| format!("no event for a worker: {error}"));
+                let team = Team::new(count, in_turn, options.steering_secret)
+                    .map_err(|error| format!("no event for a worker: {error}"));
                 Some(Arc::new(team?))
             }
         };
@@ -270,7 +270,7 @@ impl Workers {
 
     /// Ends a reload that is under way: all workers change over if that has been decided, and otherwise close
     /// their copies of the new graph.
-    fn end_reload(&mut self) {
+    pub(crate) fn end_reload(&mut self) {
         self.here.iter_mut().for_each(|worker| worker.end_reload());
         // Workers that have changed over wait for packets of the old graph at other workers.
         while self.here.iter().any(|worker| worker.retiring.is_some()) {

@@ -326,7 +326,14 @@ impl<K: Key> FlowTable<K> {
     /// Iterates over the flows in the table, each with its id and its key, in the order of their indices.
     /// Flows that were removed but are still held are left out.
     pub fn iter(&self) -> impl Iterator<Item = (FlowId, &K)> {
-        let entries = self.entries.iter().zip(self.holds.iter()).take(self.used as usize).zip(0..);
+        self.iter_from(0)
+    }
+
+    /// Iterates like [`iter`](Self::iter) over the flows whose index is at least `first`.
+    pub fn iter_from(&self, first: usize) -> impl Iterator<Item = (FlowId, &K)> {
+        let range = first.min(self.used as usize)..self.used as usize;
+        let entries = self.entries[range.clone()].iter().zip(&self.holds[range.clone()]);
+        let entries = entries.zip(range.start as u32..);
         entries.filter_map(|((entry, holds), index)| {
             let generation = NonZeroU32::new(entry.generation).filter(|_| holds & REMOVED == 0)?;
             Some((FlowId { index, generation }, &entry.key))

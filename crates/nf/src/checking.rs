@@ -116,7 +116,8 @@ impl<C: HeaderCheck> Element for Checker<C> {
 }
 
 impl<C: HeaderCheck> Checker<C> {
-    /// The handlers of most classes: `count` of good packets and `drops` of bad packets.
+    /// The handlers of most classes: `count` of good packets, `drops` of bad packets and, if DETAILS is true,
+    /// `drop_details`.
     pub(crate) const HANDLERS: &'static [Handler<Self>] =
         &[Handler::count("count", |e| e.outcome.good), Self::DROPS, Self::DETAILS];
     /// The state of a class with [`HANDLERS`](Self::HANDLERS).

@@ -31,7 +31,7 @@ pub(crate) fn each_or_aside(cx: &mut Cx<'_>, batch: &mut Batch, change: impl FnM
 /// free slot; the packet has then been dropped.
 pub(crate) fn append_zeros(cx: &mut Cx<'_>, mut packet: Packet, mut n: usize) -> Option<Packet> {
     static ZEROS: [u8; 1024] = [0; 1024];
-    // The usual case: the bytes fit into the packet's only slot.
+    // Fast path: the bytes fit into the packet's only slot.
     let length = packet.data().len();
     if !packet.is_large() && packet.extend(n) {
         packet.data_mut()[length..].fill(0);
@@ -48,7 +48,8 @@ pub(crate) fn append_zeros(cx: &mut Cx<'_>, mut packet: Packet, mut n: usize) ->
 /// Returns the first 20 bytes of the IPv4 header, without options, at the network header annotation.
 ///
 /// # Errors
-/// [`DropReason::NoHeader`] if the annotation is not set or the packet ends before byte 20 of the header.
+/// [`DropReason::NoHeader`] if the annotation is not set or the packet's first slot ends before byte 20 of
+/// the header.
 #[inline]
 pub(crate) fn ipv4(packet: &mut Packet) -> Result<&mut ipv4::Header, DropReason> {
     let bytes =
@@ -57,8 +58,8 @@ pub(crate) fn ipv4(packet: &mut Packet) -> Result<&mut ipv4::Header, DropReason>
 }
 
 /// Returns the IPv4 header at the network header annotation, and its options as far as they lie in the
-/// packet's first slot. Returns `None` if the annotation is not set or the packet ends before byte 20 of
-/// the header.
+/// packet's first slot. Returns `None` if the annotation is not set or that slot ends before byte 20 of the
+/// header.
 #[inline]
 pub(crate) fn ipv4_with_options(packet: &Packet) -> Option<(&ipv4::Header, &[u8])> {
     let (ip, rest) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;

@@ -121,7 +121,7 @@ mod tests {
         let shown: f64 = rate.show(Timestamp(500 * MILLISECOND), 0).parse().unwrap();
         assert!((99_000.0..=101_000.0).contains(&shown), "{shown}");
         rate.add(0, Timestamp(2000 * MILLISECOND));
-        // The average does not reach zero, because rounding stops it at less than a hundredth of an event.
+        // The average does not reach zero, because rounding stops it at less than a sixtieth of an event.
         assert!((0..16).contains(&rate.average()));
     }
 }

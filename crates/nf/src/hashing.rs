@@ -90,7 +90,7 @@ mod tests {
         }
     }
 
-    /// Checks that keys that share an index under one seed have different indices under another seed.
+    /// Checks that keys that share an index under one seed are spread over many indices under another seed.
     #[test]
     fn collisions_depend_on_the_seed() {
         let place = |seed, key: u64| ByNumber::new(seed).hash_one(key) & 0x3ff;

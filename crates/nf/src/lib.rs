@@ -1,5 +1,6 @@
 //! Packet-processing elements, by topic. Each class has one file, with its manual, arguments, code and
-//! handlers. Classes that differ little share the code in the file of one of them.
+//! handlers. Classes that differ little share code, which is in the file of one of them or in a module of its
+//! own.
 
 pub mod aggregate;
 pub mod annotation;
@@ -29,6 +30,7 @@ pub mod printers;
 mod quotation;
 pub mod rate;
 mod report_file;
+mod saved_flows;
 pub mod schedule;
 pub mod script;
 mod sorting;

@@ -30,7 +30,8 @@ pub(crate) fn check_count(
     false
 }
 
-/// Returns the patterns with pattern `number` replaced by a value that was written.
+/// Returns a copy of the patterns in which the pattern at index `number`, if there is one, is `value`, the
+/// text that was written to a handler.
 pub(crate) fn replaced(patterns: &[String], number: usize, value: &str) -> Vec<String> {
     let mut patterns = patterns.to_vec();
     if let Some(pattern) = patterns.get_mut(number) {

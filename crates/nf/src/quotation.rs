@@ -12,7 +12,8 @@ pub(crate) enum Behind {
     Ports,
     /// The identifier of an ICMP echo request or another ICMP query.
     Identifier,
-    /// No field that distinguishes flows: another protocol, a later fragment, or too few bytes.
+    /// No field that distinguishes flows: another protocol, an ICMP message that is no query, a later
+    /// fragment, or too few bytes.
     Nothing,
 }
 

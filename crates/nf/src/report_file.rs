@@ -34,8 +34,8 @@ impl ReportFile {
         Ok(ReportFile { path: path.to_string(), file, timer: WriteTimer::default(), fault: None })
     }
 
-    /// True if the element that this element replaces has the same file as its argument `keyword`. It hands
-    /// the open file over.
+    /// True if the element that this element replaces has the same file as its argument `keyword`. The open
+    /// file may then come with the state of the replaced element.
     pub(crate) fn is_handed_over(cx: &Cx<'_>, keyword: &str, path: &str) -> bool {
         let is_same = |arg: &String| arg.strip_prefix(keyword).is_some_and(|file| file.trim() == path);
         cx.predecessor().is_some_and(|arguments| arguments.iter().any(is_same))

@@ -64,8 +64,8 @@ impl Sorter {
     ) -> Option<Batch> {
         let Some((first, rest)) = batch.split_first() else { return Some(batch) };
         let first = key(cx, first);
-        // Most batches go to one output as a whole. Therefore, the first key that differs is searched
-        // before any decision is stored or any packet is moved.
+        // The first key that differs is searched before any decision is stored or any packet is moved,
+        // because that is not needed if the whole batch goes to one output.
         let mut rest = rest.iter();
         let other = rest.find_map(|packet| Some(key(cx, packet)).filter(|&other| other != first));
         let Some(other) = other else { return send_all(cx, batch, fate(first)) };

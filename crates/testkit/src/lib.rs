@@ -7,7 +7,8 @@
 //! the work of others. [`cases`] runs configurations that stand in files with packets and expected results.
 //! [`chains`] reads configurations from text, runs single packets through them and compares them with the
 //! verifier. [`generic`] has the generic tests, for which [`samples`] configures each class and [`liars`] are
-//! elements that must fail. [`reload`] compares classes with the state that they declare to keep.
+//! elements that must fail. [`reload`] compares classes with the state that they declare to keep,
+//! and [`save`] with the state that they declare to keep over a restart.
 //! [`checker`] checks checksums of packets.
 
 pub mod cases;
@@ -23,6 +24,7 @@ pub mod liars;
 pub mod plain;
 pub mod reload;
 pub mod samples;
+pub mod save;
 pub mod stand_in;
 pub mod timed;
 

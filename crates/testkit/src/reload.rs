@@ -30,7 +30,7 @@ const OF_ENGINE: &[&str] = &[
 ];
 
 /// Values that are written to handlers of elements before they get packets: entries of their tables.
-const ENTRIES: &[(&str, &str)] = &[
+pub(crate) const ENTRIES: &[(&str, &str)] = &[
     ("insert", "10.0.0.2 02:00:00:00:00:02"),
     ("add_server", "10.9.9.9"),
     ("add", "10.9.0.0/16 0"),
@@ -135,7 +135,7 @@ fn run(
 }
 
 /// Returns the lines of a value in order, because the order of the rows of a table may change.
-fn sorted(value: &str) -> String {
+pub(crate) fn sorted(value: &str) -> String {
     let mut lines: Vec<&str> = value.lines().collect();
     lines.sort_unstable();
     lines.join("\n")
@@ -152,7 +152,7 @@ fn moments(sample: &ClassSample) -> Vec<Moment> {
 }
 
 /// Runs `work`, and returns a panic as an error.
-fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
@@ -163,7 +163,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 /// Exceptions of the comparison: a class, or `*` for all classes, and a handler or a part, with the reason.
 pub type Exceptions = &'static [(&'static str, &'static str, &'static str)];
 
-fn is_exception(exceptions: Exceptions, class: &str, what: &str) -> bool {
+pub(crate) fn is_exception(exceptions: Exceptions, class: &str, what: &str) -> bool {
     exceptions.iter().any(|&(of, name, _)| (of == "*" || of == class) && name == what)
 }
 

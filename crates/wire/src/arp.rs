@@ -92,8 +92,9 @@ impl Header {
 ///
 /// # Errors
 ///
-/// `Truncated` below 28 bytes; `Format`, with the type of the addresses, if it is not that of Ethernet or
-/// IPv4; `Length` if the length of an address is not.
+/// `Truncated` below 28 bytes; `Format`, with the type of the addresses, if hardware addresses are not
+/// Ethernet's or protocol addresses are not IPv4's; `Length`, with the length of an address, if it is not 6
+/// or 4 bytes.
 pub fn parse(bytes: &[u8]) -> Result<&Header, Error> {
     let (header, _) = Header::ref_from_prefix(bytes).map_err(|_| Error::Truncated {
         layer: Layer::Arp,

@@ -1,8 +1,8 @@
 //! IPv6 header and extension headers (RFC 8200; AH RFC 4302, mobility RFC 6275, jumbograms RFC 2675).
 //!
-//! [`extensions`] is the only loop over extension headers; [`upper_layer`] returns the header that follows
-//! them. Both read at most [`MAX_EXTENSIONS`] headers, and at most [`MAX_EXTENSION_BYTES`] bytes of headers
-//! in total.
+//! [`extensions`] is the only loop over extension headers in this crate; [`upper_layer`] returns the header
+//! that follows them. Both read at most [`MAX_EXTENSIONS`] headers, and at most [`MAX_EXTENSION_BYTES`] bytes
+//! of headers in total.
 //!
 //! A packet beyond these limits has no transport header for any element, and so no ports. Its five-tuple
 //! consists of its addresses and, as protocol, the number of the extension header that was not read.

@@ -57,7 +57,8 @@ pub struct Layers {
     /// and if this header is truncated or malformed.
     pub payload: Option<usize>,
     /// The offset of the end of the IP packet, or of the part of it that is in the frame; bytes after it are
-    /// link padding. The end of the frame if the packet is not IP, or if its length could not be read.
+    /// link padding. The end of the frame if the packet is not IP, if its length could not be read, or if a
+    /// length field of 0 leaves it open.
     pub end: usize,
     /// The number of bytes by which the IP packet, according to its length field, extends beyond the end of
     /// the frame.
@@ -201,8 +202,8 @@ impl Layers {
 
     /// Reads VLAN tags from `offset` on. `ether_type` is the EtherType before them. Returns the offset
     /// after the last tag, and the EtherType in it.
-    // Not inlined, like the functions for MPLS, PPPoE and frames without EtherType: most frames need none
-    // of them, and this halves the code of each `locate`.
+    // Not inlined, like the functions for MPLS, PPPoE and frames without EtherType: most frames need none of
+    // them, and the code of each inlined `locate` becomes smaller.
     #[inline(never)]
     fn tags(&mut self, frame: &[u8], mut offset: usize, mut ether_type: u16) -> Result<(usize, u16), Error> {
         while vlan::is_tag(ether_type) {
@@ -456,7 +457,8 @@ mod tests {
                     2 => Builder::icmp(source.ip(), destination.ip(), 8, 0, [1, 2]),
                     _ => Builder::ip(source.ip(), destination.ip(), ip_protocol::SCTP),
                 };
-                // About an eighth of the packets are fragments, most of them not the first.
+                // About an eighth of the IPv4 packets are fragments, nearly all of them not the first of a
+                // datagram.
                 builder.fragment(if byte < 32 { fragment } else { 0 })
             },
         )

@@ -535,8 +535,10 @@ mod tests {
         &[ip_protocol::HOP_BY_HOP, ip_protocol::ROUTING],
     ];
 
-    /// Returns the frames that a sender makes from a payload, `size` bytes in each. `start` are the
-    /// sequence number, the identification and the flags of the whole.
+    /// Returns the frames that a sender makes from a payload, `size` bytes in each. `start` are the sequence
+    /// number, the identification and the flags of the whole; `options` is the length of the TCP options in
+    /// words of 4 bytes; `extensions` are the kinds of the IPv6 extension headers. With `constant`, all
+    /// frames have the same identification.
     fn sent(
         v6: bool,
         tcp: bool,

@@ -62,7 +62,7 @@ pub struct Limits {
     pub merges: bool,
 }
 
-/// The index in place of a flow at the ends of lists.
+/// An index that stands for no flow; used at the ends of lists.
 const NONE: u32 = u32::MAX;
 /// A distance in sequence numbers that no window reaches (RFC 7323, section 2.3).
 const WINDOW: u32 = 1 << 30;
@@ -244,10 +244,10 @@ impl Flows {
             && self.flows[index as usize].queue.has_memory_for_another()
     }
 
-    /// Returns the list whose first flow is to be evicted: loss recovery or inactive, if that flow has
-    /// flushed nothing for [`REPAIR_TIME`], so that its loss is not repaired any more; otherwise the first
-    /// list with flows. For a datagram, only `Datagrams` and `Inactive` are tried then; `None` if both are
-    /// empty.
+    /// Returns the list whose first flow is to be evicted: loss recovery or inactive, if the first flow of
+    /// that list has flushed nothing for [`REPAIR_TIME`], so that its loss is not repaired any more;
+    /// otherwise the first list with flows. For a datagram, only `Datagrams` and `Inactive` are tried then;
+    /// `None` if both are empty.
     fn list_to_evict_from(&self, is_tcp: bool, now: Timestamp) -> Option<EvictionList> {
         let is_old = |list: &EvictionList| {
             let first = self.flows.get(self.lists[*list as usize].0 as usize);
@@ -344,7 +344,8 @@ impl Flows {
         let flow = &mut self.flows[index as usize];
         let has = |flag: u8| run.last_flags & flag != 0;
         if run.start == run.end && !has(flags::RST) {
-            // A segment without data leaves at once, even after a gap, but after the segments in sequence.
+            // A segment without data leaves at once, even after a gap. It leaves after the waiting segments
+            // in sequence, unless it starts before `next`.
             if !is_before(run.start, flow.next) {
                 self.give_way(index, now);
             }
@@ -405,7 +406,8 @@ impl Flows {
         None
     }
 
-    /// Inserts a run into the queue, and flushes segments that need not wait, or all if there are too many.
+    /// Inserts a run into the queue, and flushes segments that need not wait (in build-up, none), or all if
+    /// their slots exceed the limit.
     #[inline]
     fn add(&mut self, index: u32, run: SegmentRun, now: Timestamp) {
         self.held += run.chain.packets();
@@ -425,7 +427,8 @@ impl Flows {
     /// Takes a segment that starts before `next`, and releases it at once. Retransmissions, however many, do
     /// not restart the flow: otherwise later segments would be held as if data were missing. In loss
     /// recovery, the segment with the first missing byte ends the recovery. Segments more than
-    /// `RETRANSMISSION_WINDOW` before `next` are unrelated.
+    /// `RETRANSMISSION_WINDOW` before `next` are unrelated: after `MAX_UNRELATED` of them in a row, `next` is
+    /// learned again.
     #[cold]
     fn take_retransmission(&mut self, index: u32, run: SegmentRun, now: Timestamp) {
         let flow = &mut self.flows[index as usize];

@@ -219,15 +219,15 @@ const PLACES: usize = 64;
 /// The result of the look-up of a batch: a segment per packet, and the distinct flows of the batch.
 struct Scratch {
     segments: [Option<WholeSegment>; BATCH_CAPACITY],
-    /// For each packet with a segment, the index of its flow in `keys`, `hashes` and `ids`.
+    /// For each packet with a segment, the index of the packet's flow in `keys`, `hashes` and `ids`.
     flows: [u8; BATCH_CAPACITY],
     keys: [SegmentFlow; BATCH_CAPACITY],
     hashes: [u32; BATCH_CAPACITY],
     ids: [Option<FlowId>; BATCH_CAPACITY],
     /// The number of flows in `keys`.
     count: usize,
-    /// The small hash table: for each value of [`SegmentFlow::place`], the index of the flow that was added
-    /// last. An entry may be left over from an earlier batch.
+    /// The small hash table: for each value of [`SegmentFlow::place`], the index in `keys` of the flow that
+    /// was added last. An entry may be left over from an earlier batch.
     places: [u8; PLACES],
 }
 
@@ -337,9 +337,9 @@ impl Juggler {
         self.flows.look_up(&keys[..*count], &hashes[..*count], &mut ids[..*count]);
     }
 
-    /// Verifies the transport checksum of a segment, or completes it if that was left to a device. Returns
-    /// the checksum of the segment's data; `None` if it is not known or not needed. Returns [`Damaged`] if
-    /// the checksum is wrong.
+    /// Verifies the transport checksum of a segment if CHECKSUM is true. Completes a checksum that was left
+    /// to a device, unless a device downstream will do so. Returns the checksum of the segment's data; `None`
+    /// if it is not known or not needed. Returns [`Damaged`] if the checksum is wrong.
     #[inline]
     fn data(&self, packet: &mut Packet, segment: &WholeSegment) -> Result<Option<Sum>, Damaged> {
         let is_large = self.is_asked && is_large_segment(packet);
@@ -453,7 +453,7 @@ impl Juggler {
         self.flows.open(key, hash, segment.sequence, segment.is_tcp, merges, now)
     }
 
-    /// Returns a hash of the annotation bytes that any element reads. Packets with equal hashes may be
+    /// Returns a hash of the annotation bytes that any element reads. Packets with different hashes are not
     /// merged.
     fn mark(&self, cx: &Cx<'_>, packet: &Packet) -> u64 {
         let bytes = packet.annotations().bytes().iter().zip(&cx.graph().facts().annotations_read);

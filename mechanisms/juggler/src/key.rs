@@ -9,8 +9,9 @@ use wire::{ether_type, tcp};
 use zerocopy::FromZeros;
 
 /// The number of bytes from the start of a packet in which merging may change header fields. It reaches the
-/// end of TCP's checksum after an IPv6 header and an Ethernet header with two tags. Effects declare it, so
-/// segments whose headers reach further are not merged.
+/// end of TCP's checksum after an IPv6 header and an Ethernet header with two tags. Effects declare these
+/// bytes as written, so segments whose transport header starts too late for its checksum to lie within them
+/// are not merged.
 pub const WRITTEN: u16 = 80;
 /// The offset in a TCP header of the end of the checksum, the last field that merging changes.
 const CHECKSUM_END: u16 = 18;
@@ -50,8 +51,8 @@ impl SegmentFlow {
         self.0[4] >> KIND & 1 != 0
     }
 
-    /// Returns an index below `places`, a power of two, for small tables of flows. The index is a cheap hash
-    /// that spreads the flows of a batch.
+    /// Returns an index below `places`, which must be a power of two. The index is a cheap hash of the key,
+    /// for small tables of flows.
     #[inline]
     pub fn place(&self, places: usize) -> usize {
         // An odd number whose multiples differ in their upper bits (Knuth, The Art of Computer Programming,
@@ -60,8 +61,8 @@ impl SegmentFlow {
         (mixed >> 32) as usize & (places - 1)
     }
 
-    /// Returns the key of the flow of `segment`, whose headers are in the first bytes of `frame`; `None` if
-    /// a header is truncated.
+    /// Returns the key of the flow of `segment`, whose header offsets count from the start of `frame`; `None`
+    /// if the addresses or ports are not in `frame`.
     #[inline]
     fn of(frame: &[u8], segment: &WholeSegment, vlans: u32) -> Option<SegmentFlow> {
         let ip = frame.get(segment.l3.into()..)?;
@@ -71,15 +72,16 @@ impl SegmentFlow {
             _ => (1, [word(8)?, word(16)?, word(24)?, word(32)?]),
         };
         let ports = u64::from(u32::from_le_bytes(*frame.get(segment.l4.into()..)?.first_chunk()?));
-        // Bit 2 is set in the key of each flow, so that no key equals `NONE`; bit 1 encodes the IP version,
-        // bit 0 the protocol.
+        // Bit 2 of `kind` is set in the key of each flow, so that no key equals `NONE`; bit 1 encodes the IP
+        // version, bit 0 the protocol.
         let kind = 4 | version << 1 | u64::from(segment.is_tcp);
         Some(SegmentFlow([a, b, c, d, ports | u64::from(vlans) << 32 | kind << KIND]))
     }
 }
 
 /// Returns the segment and the flow key of a packet; `None` if the packet is neither a complete TCP segment
-/// nor a complete UDP datagram, or if its headers reach beyond [`FLOW_HEADERS`] bytes.
+/// nor a complete UDP datagram, or if its transport header starts so late that 20 bytes of it would reach
+/// beyond offset [`FLOW_HEADERS`].
 ///
 /// If the network header annotation is set, the IP header starts there, and the VLAN tags are read from the
 /// bytes ahead of it. Otherwise the packet is taken to start with a header of its link type.
@@ -88,8 +90,8 @@ pub fn locate(packet: &Packet) -> Option<(WholeSegment, SegmentFlow)> {
     plain(packet).or_else(|| locate_any(packet))
 }
 
-/// Finds the segment as [`locate`] does, but only for the layout of nearly all packets: TCP over IPv4
-/// without options, in an Ethernet frame without tags. `None` for all other packets.
+/// Finds the segment as [`locate`] does, but only for the layout of nearly all packets: TCP over IPv4 without
+/// IP options, in an Ethernet frame without tags. `None` for all other packets.
 #[inline(always)]
 pub(crate) fn plain(packet: &Packet) -> Option<(WholeSegment, SegmentFlow)> {
     let data = packet.data();

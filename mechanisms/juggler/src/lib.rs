@@ -12,7 +12,8 @@
 //! - No segment waits after a gap for longer than OFO_TIMEOUT. No segment in sequence waits for longer than
 //!   INSEQ_TIMEOUT; this time starts when the first one arrives or when the flow last flushed segments,
 //!   whichever is later. The duration of the running task is added to both, and 1 us if a timer is late.
-//! - A packet of merged segments that is cut again gives the packets that arrived, byte for byte.
+//! - A packet of merged segments that Segment cuts again gives the packets that arrived, byte for byte, if
+//!   their checksums were right.
 //! - Memory is bounded by FLOWS and QUEUE. If a limit is reached, packets leave early; none is dropped.
 //!
 //! Further elements simulate networks that reorder packets, and use networks that may: paths of different

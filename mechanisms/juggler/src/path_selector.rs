@@ -103,7 +103,7 @@ pub static CLASS: Class = Class {
             seed,
             hasher: KeyHasher::default(),
             table,
-            // A larger capacity is not reserved at once: the vector grows during the first packets.
+            // At most 65,536 entries are reserved at once: for more flows, the vector grows when they appear.
             blocks: Vec::with_capacity(capacity.min(65_536)),
             next: 0,
             sorted: (0..outputs).map(|_| Batch::new()).collect(),
@@ -165,7 +165,8 @@ struct Block {
     output: usize,
     /// The number of payload bytes in the block so far.
     bytes: u64,
-    /// The sequence number after the last byte of the block; `None` without a TCP header.
+    /// The sequence number after the last byte of the block; `None` if the block's last packet has no TCP
+    /// header.
     next: Option<u32>,
     /// True if the last packet had PSH, so that the next packet begins a new block.
     ended: bool,

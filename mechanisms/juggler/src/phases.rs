@@ -5,12 +5,12 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FlushReason {
-    /// The segment belongs to no known flow: it is a SYN or has no data, or no flow could be opened for it.
-    /// Also a segment or datagram that there is no memory to hold.
+    /// The segment belongs to no known flow: it is a SYN or an RST, has no data, or no flow could be opened
+    /// for it. Also a segment or datagram that there is no memory to hold.
     NoFlow,
     /// The transport checksum is wrong, so the packet is forwarded as it is.
     Damaged,
-    /// The segment is in sequence, and its flow is not merged, so it does not wait.
+    /// The segment is in sequence, and its flow is not merged, so it does not wait for further segments.
     InSequence,
     /// The segment starts before the next expected sequence number, probably as a retransmission, or is too
     /// far from it to belong to the flow.
@@ -21,8 +21,9 @@ pub enum FlushReason {
     Flags,
     /// The segment cannot be merged with the next segment, or not at all.
     Differs,
-    /// A segment without data leaves at once, after the waiting segments in sequence, which are flushed for
-    /// this reason. Segments in sequence are also flushed ahead of a segment with a wrong checksum.
+    /// A segment without data, SYN, FIN or RST leaves at once, after the waiting segments in sequence, which
+    /// are flushed for this reason. Segments in sequence are also flushed ahead of a segment with a wrong
+    /// checksum.
     Acknowledgment,
     /// The segments are in sequence, and `inseq_timeout` has expired.
     InSequenceTimeout,
@@ -94,17 +95,20 @@ pub enum FlowPhase {
 }
 
 /// The lists of flows, in the order of eviction: flows that lose least by eviction are in the first list.
+/// Flows in `LossRecovery` and `Inactive` that have flushed nothing for `REPAIR_TIME` may be evicted before
+/// all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionList {
     /// Flows of UDP datagrams, which have no order that could be lost.
     Datagrams,
     /// TCP flows in post merging, without waiting segments.
     Inactive,
-    /// TCP flows in build-up or active merging, with all segments in sequence.
+    /// TCP flows in build-up or active merging, whose waiting segments form one run that is in sequence.
     Active,
-    /// TCP flows in build-up or active merging, with segments after a gap.
+    /// TCP flows in build-up or active merging, with segments after a gap or, in build-up, with adjacent
+    /// segments that cannot be merged.
     Gap,
-    /// TCP flows in loss recovery, of which a segment is missing.
+    /// TCP flows in loss recovery: a missing segment did not arrive in time.
     LossRecovery,
 }
 

@@ -125,8 +125,8 @@ const SEARCH: usize = 64;
 /// from the last one belongs to another connection.
 const LARGEST_WINDOW: u32 = 1 << 30;
 
-/// The controller of p, the probability that a packet is marked urgent: after each measurement, p changes
-/// by `alpha` times the difference to the target.
+/// The controller of p, the probability that a packet is marked urgent: after each measurement, p changes by
+/// `alpha` times the difference between target and measured rate, as a fraction of the line rate.
 struct Control {
     /// The guaranteed bandwidth in bytes per second.
     target: u64,

@@ -173,8 +173,8 @@ impl SegmentRun {
             && self.first.goes_before(self.chain.head(), next, head, id_ahead)
     }
 
-    /// Appends a segment that carries only data and starts at the end of the run. If `merges` is false, the
-    /// run's segments can no longer form one large segment.
+    /// Appends a segment without SYN, FIN and RST that starts at the end of the run. If `merges` is false,
+    /// the run's segments can no longer form one large segment.
     ///
     /// # Errors
     /// Returns the segment if its packet cannot be chained.

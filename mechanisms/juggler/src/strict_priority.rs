@@ -100,7 +100,7 @@ struct Queue {
 
 impl Queue {
     fn new(capacity: usize) -> Queue {
-        // A larger capacity is not reserved at once: long queues grow during the first packets.
+        // At most 1024 places are reserved at once: a longer queue grows when packets wait in it.
         Queue { waiting: VecDeque::with_capacity(capacity.min(1024)), packets: 0, drops: 0 }
     }
 }
@@ -112,8 +112,8 @@ struct StrictPriority {
     place: usize,
     /// The maximum number of packets in each queue, without the packet that is being sent.
     capacity: usize,
-    /// The queues in order of urgency, the most urgent last; the paint of a packet is the index of its
-    /// queue.
+    /// The queues in order of urgency, the most urgent last. The paint of a packet is the index of its queue;
+    /// a paint beyond the last queue selects the last queue.
     queues: Vec<Queue>,
     /// The packet that is being sent; `None` while the link is idle.
     sent: Option<Packet>,

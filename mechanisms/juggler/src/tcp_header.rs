@@ -17,7 +17,8 @@ pub struct LocatedSegment {
     /// packet without a known transport header: the number of bytes from the start of the last header
     /// that was found.
     pub length: u32,
-    /// The TCP header; `None` for other protocols, in fragments, or if the header is truncated.
+    /// The TCP header; `None` for other protocols, in fragments other than the first, or if the header is
+    /// truncated or malformed.
     pub tcp: Option<TcpHeader>,
 }
 

@@ -190,9 +190,9 @@ fn numbers_far_from_the_flow_change_nothing() {
     assert!(values[0].contains("ofo_timeout 0\n"), "{}", values[0]);
 }
 
-/// Sends a connection, half of whose segments arrive 30 us late, together with `each` packets of new flows
-/// per microsecond, which `other` makes. Returns the number of segments of the connection that leave after
-/// a later segment, and the values of handlers.
+/// Sends a connection, of which about half of the segments arrive 30 us late, together with `each` packets
+/// per microsecond that `other` makes, of new flows. Returns the number of segments of the connection that
+/// leave after a later segment, and the values of handlers.
 fn beside_new_flows(arguments: &str, each: u32, other: impl Fn(u32) -> Vec<u8>) -> (usize, Vec<String>) {
     let mut random = fastrand::Rng::with_seed(10);
     let mut input = Timed::new();

@@ -1,5 +1,5 @@
-//! Tests the conditions of merging, and the elements that large segments may reach: whatever element is
-//! downstream, the output equals the input.
+//! Tests the conditions of merging, and the downstream elements for which Juggler merges segments or must
+//! not.
 
 use element::Timestamp;
 use testkit::TestRun;

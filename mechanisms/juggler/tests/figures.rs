@@ -35,7 +35,8 @@ impl Table {
         self.take_long(flow, number, 1)
     }
 
-    /// Passes a segment to the table that is as long as `segments` segments; returns the index of its flow.
+    /// Passes segment `number` of a flow to the table, with as much data as `segments` segments have; returns
+    /// the index of its flow.
     fn take_long(&mut self, flow: u16, number: u32, segments: u32) -> u32 {
         let data = vec![7; (segments * SIZE) as usize];
         let bytes = frame(tcp(flow, ACK, number * SIZE, 1).id(number as u16), &data);
@@ -93,7 +94,8 @@ impl Table {
         .collect()
     }
 
-    /// Returns the phase of a flow, its next segment and its first missing segment.
+    /// Returns the phase of a flow, the number of its next segment, and the number of its first missing
+    /// segment (valid in loss recovery).
     fn state(&self, index: u32) -> (FlowPhase, u32, u32) {
         let (phase, next, lost) = self.flows.state(index);
         (phase, next / SIZE, lost / SIZE)

@@ -13,8 +13,8 @@ use testkit::TestRun;
 use wire::MacAddr;
 use wire::build::Builder;
 
-/// Sends packets over a link of 1 Gb/s, with flow 1 unpainted, flow 2 painted 1 and other flows painted 9.
-/// Returns handler values, and (time in nanoseconds, number) of each packet that leaves.
+/// Sends packets through the element `link`, with flow 1 unpainted, flow 2 painted 1 and other flows painted
+/// 9. Returns handler values, and (time in nanoseconds, number) of each packet that leaves.
 fn leaves(link: &str, arrivals: &[Timed], handlers: &[&str]) -> (Vec<String>, Vec<(i64, u64)>) {
     leaves_while(link, arrivals, "", handlers)
 }

@@ -114,7 +114,8 @@ fn locate_slowly(packet: &Packet, key: &mut FlowKey) -> Option<Brief> {
     Some(Brief { kind: located.kind, flags: located.flags })
 }
 
-/// Finds the IP header and the VLANs of a packet; `None` if the packet is not IP.
+/// Finds the IP header and the VLANs of a packet: at its network header annotation or, without the
+/// annotation, after its link header. `None` if there is no IP header.
 #[inline(always)]
 fn frame(packet: &Packet) -> Option<Frame<'_>> {
     Some(match packet.offset(Base::Network) {
@@ -248,8 +249,8 @@ impl Brief {
     }
 }
 
-/// Returns the bytes of a packet from its IP header on, which is found as by [`locate`]; `None` if the
-/// packet is not IP.
+/// Returns the bytes of a packet from its IP header on, which is found as by [`locate`]; `None` if there is
+/// no IP header.
 pub fn ip(packet: &Packet) -> Option<&[u8]> {
     match packet.offset(Base::Network) {
         Some(_) => packet.header(Base::Network),

@@ -1,24 +1,24 @@
 //! The reframer: holds packets for microseconds so that each flow leaves in bursts. Downstream elements
 //! then process packets of one flow after the other, and find the flow's state in the caches.
 //!
-//! Structure: `key` makes the flow key of a packet, which finds the flow in the flow table of
-//! `crates/flow`. The index of the flow is the index of its list in `lists`. There, a ring holds the
+//! Structure: `key` makes the flow key of a packet, which finds the flow in the flow table of `crates/flow`.
+//! The index of the flow is the index of its list in `lists`. There, one ring per delay class holds the
 //! packets in order of arrival: the *flush list* of the paper. Packets that leave go through `outgoing`,
 //! which calls `tcp` to sort segments and merge ACKs.
 //!
 //! Invariants:
-//! - Each held packet is in the list of exactly one flow and has one slot in the ring. A flow is due when
-//!   its oldest packet is due. Of the flows with equal delay, the flow that is due next owns the first
-//!   occupied slot of the ring.
-//! - Each packet costs constant time: one look-up, and one slot of the ring that is written, read and
-//!   skipped once. Ordering the flows that leave together costs one sort of these few flows, and nothing if
-//!   they are already in order.
+//! - Each held packet is in the list of exactly one flow and has one slot in a ring. A flow is due when its
+//!   oldest packet is due. Of the flows of one delay class, the flow that is due next owns the first slot of
+//!   the ring whose packet is still held.
+//! - Each packet costs constant time: one look-up (or two, while a packet whose flow is unknown is held), and
+//!   one slot of a ring that is written, read and skipped once. Ordering the flows that leave together costs
+//!   one sort of these few flows, and nothing if they are already in order.
 //! - A packet leaves at most DELAY (or the delay that SLO gives) after its arrival: exactly under the trace
 //!   clock, otherwise plus the duration of the running task.
 //! - The packets of a flow leave in order of arrival (unless REORDER sorts TCP segments). A packet that
 //!   bypasses releases the packets that its flow holds, and leaves after them.
-//! - No packets are dropped except ACKs that a later ACK makes superfluous. Packets for which there is no
-//!   room are forwarded at once.
+//! - Reframer and SFMaker drop no packets except ACKs that a later ACK makes superfluous. Packets for which
+//!   there is no room are forwarded at once.
 
 pub mod batcher;
 pub mod key;

@@ -50,8 +50,8 @@ pub enum ReleaseReason {
     /// A packet that must not be held has arrived, and leaves together with the packets that its flow
     /// holds.
     Bypass,
-    /// There is no room: MAX_HELD is reached, a flow found no free entry in the flow table, or the ring is
-    /// much longer than the number of held packets.
+    /// There is no room: MAX_HELD is reached, the packets between two hosts ([`crate::key::FlowKind::Pair`])
+    /// found no free entry in the flow table, or the ring is much longer than the number of held packets.
     Capacity,
     /// The element is emptied: at the end of the run, by a handler, or because of new arguments.
     Drain,

@@ -233,7 +233,7 @@ pub struct ReframerSettings {
     pub bypass_after: i8,
 }
 
-/// Limits MAX_TX_BURST to the capacity of a batch.
+/// Limits a number of packets per batch (MAX_TX_BURST, or BURST of Batcher) to the capacity of a batch.
 pub fn batch_length(given: usize) -> usize {
     given.min(BATCH_CAPACITY)
 }

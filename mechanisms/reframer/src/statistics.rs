@@ -67,8 +67,8 @@ pub struct Statistics {
     /// The number of bypassing packets whose flow held no packets, so that they left at once as a burst of
     /// one packet.
     pub at_once: u64,
-    /// The number of rounds, that is calls that send what is due, in which a burst left that had waited:
-    /// the *superframes* of FastClick.
+    /// The number of rounds (calls that send what is due) in which a burst left that `at_once` does not
+    /// count: the *superframes* of FastClick.
     pub rounds: u64,
 }
 

@@ -105,9 +105,9 @@ impl Sorter {
                 start += 1;
                 continue;
             };
-            // Segments with and without the time stamp option cannot be compared. In a connection all or
-            // none have it (RFC 7323, section 3.2); where they are mixed, each group of equal segments is
-            // sorted alone.
+            // Segments with and without the time stamp option cannot be compared. In a connection all or none
+            // have it (RFC 7323, section 3.2); where they are mixed, consecutive segments that all have it,
+            // or that all lack it, are sorted among themselves.
             let belongs = |place: &Option<Scope>| {
                 place.is_some_and(|place| place.time_stamp.is_some() == first.time_stamp.is_some())
             };
@@ -190,8 +190,8 @@ fn replaces(a: &View<'_>, b: &View<'_>) -> bool {
         && options_replace(a.segment.options, b.segment.options)
 }
 
-/// True if two IP headers differ in nothing that influences forwarding: version, header length, TOS or
-/// traffic class, flow label, and flags. False for headers with options or extension headers.
+/// True if the IP headers of two packets of a flow are equal in version, header length, TOS or traffic class,
+/// flow label, and flags. False for headers with options or extension headers.
 fn same_network(a: &[u8], b: &[u8]) -> bool {
     match a[0] >> 4 {
         4 => a[0] == 0x45 && a[..2] == b[..2] && a[6..8] == b[6..8],

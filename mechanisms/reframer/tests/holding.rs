@@ -53,8 +53,9 @@ fn figure_10() {
 
 #[test]
 fn arrivals_let_due_flows_go_where_no_timer_runs() {
-    // The source emits all packets at one time of the simulated clock, so no packet becomes due: only
-    // MAX_BURST and the end of the run release packets.
+    // The source emits all packets at one time of the simulated clock. With a delay of 1 s no packet becomes
+    // due: only MAX_BURST (or BURST) and the end of the run release packets. With a delay of 0 all packets
+    // are due at once.
     let inputs = [(GREEN, 1), (BLUE, 1), (GREEN, 2), (BLUE, 2), (GREEN, 3)]
         .map(|(flow, number)| TestPacket {
             bytes: udp(flow, number),
@@ -122,8 +123,8 @@ fn packets_that_bypass() {
 
 #[test]
 fn runs_stay_whole_where_packets_without_an_entry_pass() {
-    // Each flow consists of a SYN, which bypasses and opens no entry, and a data packet, which opens an
-    // entry. With a delay of 0 the order does not change, so the SLF must be the same on both sides.
+    // Each flow consists of a SYN and a data packet; a packet that bypasses opens no entry. With a delay of 0
+    // the order does not change, so the SLF must be the same on both sides.
     let arrivals: Vec<_> = (0..100u16)
         .flat_map(|n| {
             let syn = frame(tcp(1 + n, 2, 1, 0), &[]);
@@ -183,7 +184,7 @@ fn only_heavy_flows_are_held() {
     let (_, seen) = through("Reframer(10, ELEPHANTS 3)", &arrivals, &[]);
     assert_eq!(seen[5].0, 30_000_000_000);
     let arrivals: Vec<_> = (0..5).map(|t| (t * 2_000_000, udp(1, t as u8))).collect();
-    // From small to heavy and back, with ELEPHANTS 1: every packet is held, none passes.
+    // With ELEPHANTS 1 a flow is heavy from its first packet on: every packet is held, none passes.
     let (outcome, _) = through("Reframer(10, ELEPHANTS 1)", &us(&arrivals), &["e.elephants", "e.passed"]);
     assert_eq!(outcome.values, ["1", "0"].map(|v| Ok(v.to_string())));
 }

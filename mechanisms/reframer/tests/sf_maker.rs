@@ -1,5 +1,5 @@
-//! Tests of SFMaker: its arguments, and one test for each defect of FastClick's element that must not occur
-//! here. Each such test quotes the defect.
+//! Tests of SFMaker: its arguments and handlers, and defects of FastClick's element that must not occur here.
+//! Each test of a defect quotes it.
 
 use element::Timestamp;
 use testkit::elements::{TestPacket, collect, offer};

@@ -95,8 +95,9 @@ fn put_back(parked: &mut Parked, front: &Packet, mut skipped: usize) {
     }
 }
 
-/// Subtracts `less`, the number of bytes that were joined, from the extra length annotation. The annotation
-/// stays as it is if it is smaller, as in a packet that has left the engine in between.
+/// Subtracts `less`, the number of bytes by which slicing had made the packet shorter, from the extra length
+/// annotation. The annotation stays as it is if it is smaller, as in a packet that has left the engine in
+/// between.
 fn take_extra_length(packet: &mut Packet, less: i32) {
     let annotations = packet.annotations_mut();
     annotations.parked = 0;

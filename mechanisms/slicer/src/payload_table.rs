@@ -164,7 +164,8 @@ pub(crate) const ARGS: [ArgInfo; 6] = [
     ArgInfo::keyword("SERVICE_TIME", "microseconds", "1ms"),
 ];
 
-/// An element that has a table, or uses one: PayloadTable and Slicer.
+/// An element whose handlers show a table of payloads: PayloadTable, and Slicer with a table of its own or of
+/// another element.
 pub(crate) trait HasTable: Element + Sized {
     /// Returns the table.
     fn payloads(&self) -> &Payloads;

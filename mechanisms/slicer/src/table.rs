@@ -65,7 +65,7 @@ pub enum Missing {
     /// exist.
     Expired,
     /// The payload was joined already, or was freed because its packet was dropped or quoted in an ICMP
-    /// error.
+    /// error. Also if a smaller table had no entry for it and the table has grown again.
     Taken,
 }
 
@@ -100,8 +100,8 @@ pub struct ParkedPayloads {
 }
 
 impl ParkedPayloads {
-    /// Creates a table with `entries` entries, limited to the range from 1 to [`MOST`]. The rotation may
-    /// find each entry in use `turns` times; then its payload expires.
+    /// Creates a table with `entries` entries, limited to the range from 1 to [`MOST`]. A payload expires
+    /// when the rotation finds its entry in use `turns` times (0 counts as 1).
     pub fn new(entries: usize, turns: u32) -> ParkedPayloads {
         let entry = |_| Entry { parked: None, generation: 0, turns: 0, is_expired: false };
         ParkedPayloads {
@@ -363,8 +363,8 @@ mod tests {
         }
         places.push(place(&mut table, &mut pool, u32::MAX));
         let mut gone = Vec::new();
-        // The payload in the last entry is found by the second sweep, because one call checks SWEEP entries
-        // only.
+        // The payload in entry `SWEEP` is found by the second of two sweeps, because one call checks `SWEEP`
+        // entries only, here the entries below `SWEEP`.
         for (now, expected) in
             [(1, vec![]), (1, vec![]), (2, vec![254]), (2, vec![]), (3, vec![255]), (3, vec![255])]
         {

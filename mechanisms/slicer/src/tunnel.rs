@@ -6,9 +6,10 @@
 //! plain IP. Tunnels over UDP are recognized by the contents of their headers if these are specific enough,
 //! because their ports are chosen freely. Other tunnels over UDP are recognized by the port.
 //!
-//! A walk records each header that has a length or a checksum over the inner packet ([`Outer`]). A header
-//! with inconsistent values, a fragment, and a header that protects the inner packet (AH, ESP, MACsec) make
-//! the packet [sealed](Outer::is_sealed): the inner packet can be seen but must not be changed.
+//! A walk records each header that has a length or a checksum over the inner packet ([`Outer`]). The packet
+//! is [sealed](Outer::is_sealed) if the inner packet can be seen but must not be changed: after a header with
+//! inconsistent values, a fragment, a header that protects the inner packet (AH, ESP, MACsec), a UDP header
+//! with data after its datagram, or too many headers.
 
 use packet::Packet;
 use wire::checksum::{Delta, Sum};
@@ -18,7 +19,7 @@ use crate::token::MARKER;
 
 /// The maximum number of headers that are recorded around an inner packet. With more, the packet is sealed.
 const MOST: usize = 20;
-/// The maximum number of steps of a walk. An IP header takes two steps, most other headers take one.
+/// The maximum number of steps of a walk; a header takes one to three steps.
 const STEPS: usize = 48;
 
 /// EtherTypes of tunnels that `wire` does not define.
@@ -88,7 +89,8 @@ struct Layer {
     kind: Kind,
     /// The offset of the header in bytes from the start of the packet.
     at: u16,
-    /// The offset of the end of the data that the header's length and checksum cover.
+    /// The offset, from the start of the packet, of the end of the data that the header's length and checksum
+    /// cover.
     end: u32,
 }
 

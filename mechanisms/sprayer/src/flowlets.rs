@@ -1,4 +1,4 @@
-//! The policy that sends each burst of a flow to the next worker.
+//! The policy that selects a worker for each burst of a flow.
 //!
 //! Packets of a flow that follow each other closely stay on one worker, so they stay in order. After a pause
 //! longer than the difference between the delays of workers, the flow may change its worker (Kandula et al.,
@@ -39,8 +39,8 @@ impl Flowlets {
         Flowlets { spray, gap, places: vec![None; PLACES], waiting: Vec::new() }
     }
 
-    /// True if the next packet of a flow must go to the worker of its last packet: the pause was short, or
-    /// that packet still waits, and the queue is not full.
+    /// True if the next packet of a flow must go to the worker of its last packet: the queue to that worker
+    /// is not full, and the pause was short or the last packet may still wait there.
     #[inline]
     fn stays(&self, last: Last, now: Timestamp) -> bool {
         let waiting = self.waiting.get(usize::from(last.core)).copied().unwrap_or_default();

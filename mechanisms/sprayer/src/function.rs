@@ -52,8 +52,9 @@ pub trait Function: Sized + Send + 'static {
         packets: &mut [FlowPacket<Self::State>],
     );
 
-    /// Handles all other packets, of flows that any worker owns, and sets their verdicts.
-    /// [`FlowPacket::state`] is present, unless the function keeps no state.
+    /// Handles regular packets (all packets except those of [`connection_packets`](Self::connection_packets))
+    /// and sets their verdicts. Any worker may own their flows. [`FlowPacket::state`] is present, unless the
+    /// function keeps no state.
     fn regular_packets(
         &mut self,
         flows: &FlowStates<'_, Self::State>,
@@ -119,7 +120,8 @@ pub struct FlowPacket<S> {
     pub state: Option<S>,
     /// The fate of the packet. By default, the packet leaves at the output with the number of its input.
     pub verdict: Verdict,
-    /// The worker that owns the packet's flow.
+    /// The worker that owns the packet's flow. If packets are not spread or the function keeps no state,
+    /// always the worker at which the packet arrived.
     owner: usize,
     way: Way,
 }

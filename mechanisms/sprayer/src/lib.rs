@@ -8,7 +8,7 @@
 //!
 //! | policy | destination of a regular packet |
 //! | --- | --- |
-//! | [`Spray`] | each worker in rotation, or each of the few workers of its flow in rotation |
+//! | [`Spray`] | all workers evenly, or the few workers of its flow evenly |
 //! | [`Flowlets`] | the worker of the flow's last packet, unless there was a pause between them |
 //! | [`Auto`] | the owner of the flow; less busy workers, if the owner is overloaded and the flow large |
 //!
@@ -54,7 +54,8 @@ pub struct SpreadSettings {
 /// The policy that selects the worker of a regular packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Each regular packet goes to the next worker in a rotation.
+    /// Regular packets go to all workers of their flow evenly; the worker of each is selected by steps of the
+    /// golden ratio.
     #[default]
     Spray,
     /// A flow may change its worker after a pause longer than this.

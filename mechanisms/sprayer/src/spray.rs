@@ -1,16 +1,16 @@
-//! The policy that sends each packet to the next worker.
+//! The policy that selects a worker for each packet separately.
 //!
-//! The next worker is not selected by the packet's checksum, as an interface has to do it, but by steps of
-//! the golden ratio. For any checksums, the distribution is as even as possible over all packets, and also
-//! over every second or third packet. So a flow whose packets alternate with those of another flow still
-//! goes to all workers.
+//! The worker is not selected by the packet's checksum, as an interface has to do it, but by steps of the
+//! golden ratio. For any checksums, the distribution is even over all packets, and also over every second or
+//! third packet. So a flow whose packets alternate with those of another flow still goes to all workers.
 
 use element::steering::{Dispatch, Spread};
 use element::{Packet, Timestamp};
 
 use crate::classes::Classes;
 
-/// A policy that selects a worker for each regular packet independently, in rotation.
+/// A policy that selects a worker for each regular packet separately, so that all workers of a flow get equal
+/// parts.
 pub struct Spray {
     workers: usize,
     /// The number of workers that a flow is spread over.
@@ -45,7 +45,7 @@ impl Spray {
         self.classes.is_regular(packet)
     }
 
-    /// Returns the worker for a regular packet, and moves the rotation on.
+    /// Returns the worker for a regular packet, and advances `turn` by a step.
     #[inline]
     pub(crate) fn next(&mut self, packet: &Packet, owner: &dyn Dispatch) -> usize {
         self.turn = self.turn.wrapping_add(STEP);

@@ -11,7 +11,7 @@ use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, PSH, SYN};
 
 fn segment(connection: u16, flags: u8, time: Timestamp) -> TestPacket {
-    // The start is a time of today, as in real captures.
+    // The start is a time in 2025, as in real captures.
     let time = Timestamp::from_secs(1_763_800_000) + time;
     let from = ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection);
     let builder = Builder::tcp(from.into(), ([10, 9, 0, 1], 80).into(), flags);
@@ -58,8 +58,8 @@ fn connections_keep_their_server() {
     }
 }
 
-/// A connection sends a segment every 20 s for an hour, nearly all at workers that do not own it, and must
-/// keep its server. A server is added meanwhile.
+/// A connection sends a segment every 20 s for an hour and must keep its server. With four workers, most
+/// segments arrive at workers that do not own the connection. A server is added meanwhile.
 #[test]
 fn connections_that_others_see_hold() {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();

@@ -1,6 +1,6 @@
-//! Tests with captures: the output of network functions is the same for each policy and number of workers.
-//! The captures lie next to the repository (or in the folder `TIDEGATE_DATA`); without them, only a
-//! generated capture is used.
+//! Tests with captures: the output of network functions is the same for each policy and number of workers,
+//! except for the ports that a translator chooses. The captures lie next to the repository (or in the folder
+//! `TIDEGATE_DATA`); without them, only a generated capture is used.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use testkit::elements::{Seen, TestPacket, collect, offer};
 use wire::build::Builder;
 use wire::{LinkType, MacAddr};
 
-/// The maximum number of packets that are used of a capture; most captures have fewer.
+/// The maximum number of packets that are used of a capture.
 const MOST: usize = 4000;
 
 type Way = (&'static str, Option<fn() -> Arc<dyn Spreading>>);

@@ -118,8 +118,8 @@ impl Element for Source {
     }
 }
 
-/// An element in which the second worker stalls with its first packets until nearly all packets have
-/// arrived at the end; if `waits`, also until no more packets arrive there.
+/// An element in which the second worker stalls with its first packets until nearly all packets have arrived
+/// at the end or, if `waits`, until no further packets arrive there.
 struct Stall {
     common: Arc<Common>,
     waits: bool,
@@ -197,7 +197,8 @@ fn displaced(source: &str, packets: u64, (workers, way): (usize, Way)) -> (u64, 
     let outcome = how.text(&text, &["displaced", "displaced_most"]).unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     let mut logs = LOGS.lock().unwrap();
-    // At other workers the copies of the source write empty logs.
+    // The first copy of the source that is closed takes the log, so that further copies leave empty logs
+    // here.
     let log = logs.extract_if(.., |(of, log)| *of == exchange && !log.is_empty()).next().unwrap().1;
     let (mut last, mut worst) = (0, 0);
     for &number in &log {

@@ -44,8 +44,8 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A capture for the examples, cut to its first packets, and the addresses of the two hosts in it that
-/// exchange most packets.
+/// A capture for the examples, cut to its first packets, and two addresses: no other pair of source
+/// (`client`) and destination (`server`) has more packets in it.
 struct Trace {
     name: String,
     file: PathBuf,

@@ -29,7 +29,7 @@ fn client(connection: usize) -> ([u8; 4], u16) {
 /// Returns a segment of a connection at a time after the start; its payload is the number of the connection
 /// and the number of the segment.
 fn segment(connection: usize, number: u32, flags: u8, time: Timestamp) -> TestPacket {
-    // The start is a time of today, as in real captures.
+    // The start is a time in 2025, as in real captures.
     let time = Timestamp::from_secs(1_763_800_000) + time;
     let builder = Builder::tcp(client(connection).into(), ([198, 51, 100, 7], 80).into(), flags);
     let bytes = builder.build(&[(connection as u32).to_be_bytes(), number.to_be_bytes()].concat()).unwrap();
@@ -202,7 +202,7 @@ fn one_connection_has_all_workers() {
     }
 }
 
-/// A connection whose packets all arrive at other workers than its owner must keep its mapping.
+/// A connection must keep its mapping even if most of its packets arrive at workers that do not own it.
 #[test]
 fn a_connection_that_others_see_holds() {
     // A segment every 20 s for an hour, where mappings expire after 60 s without packets.

@@ -133,8 +133,9 @@ impl<'a> LongestPath<'a> {
     }
 }
 
-/// Returns the readable name of the field that a question reads; `None` if it reads no single field.
-/// `network` is the offset of the network header.
+/// Returns the readable name of the field with the first byte that a question reads; `None` for the checksum
+/// field, and for questions about sums, checksums, lists and leases. `network` is the offset of the network
+/// header.
 pub(crate) fn name_of_question(question: &Question, network: i32) -> Option<String> {
     match question {
         Question::Length => Some("length".into()),

@@ -16,7 +16,8 @@ use program::{self, Next, Program, TrafficClass, text};
 pub struct SynthesisReport {
     /// The regions that programs replace.
     pub regions: Vec<RegionReport>,
-    /// The elements that process all of their packets themselves, with the reasons.
+    /// The elements that process all packets of some region themselves, except packets of leased flows; with
+    /// the reasons.
     pub alone: Vec<LeftElement>,
     /// The regions that are not replaced, because a program would cost more than their elements.
     pub unprofitable: Vec<Unprofitable>,
@@ -29,7 +30,7 @@ pub struct SynthesisReport {
 pub struct RegionReport {
     /// The name of the element at whose output the region begins.
     pub from: String,
-    /// The output of that element.
+    /// The number of the output at which the region begins.
     pub output: usize,
     /// The names of the elements that packets bypass.
     pub elements: Vec<String>,
@@ -70,7 +71,7 @@ pub struct LeftElement {
 pub struct Unprofitable {
     /// The name of the element at whose output the region begins.
     pub from: String,
-    /// The output of that element.
+    /// The number of the output at which the region begins.
     pub output: usize,
     /// The number of elements on the longest path through the region.
     pub elements: usize,

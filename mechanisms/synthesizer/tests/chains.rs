@@ -359,7 +359,7 @@ fn chains_of_the_snf_paper_do_the_same_in_standard_elements() {
 }
 
 /// Inserts standard elements only where packets then pass fewer elements. The number of packet arrivals at
-/// elements must fall.
+/// elements must not rise, and must fall for the chain of ten routers and for access lists.
 #[test]
 fn chains_of_the_snf_paper_get_shorter_in_standard_elements() {
     for ((name, _, addresses, _), graph, _) in all().unwrap_or_default() {
@@ -453,7 +453,7 @@ fn isp_traffic() -> Packets {
         udp("204.152.184.53:5353", "192.0.2.7:53", 64),
         udp("204.152.185.9:6000", "204.152.3.4:2000", 64),
         // Packets with a foreign source, to the local network, to forbidden ports, and with a time to live
-        // that ends.
+        // that ends, and a packet that is not IP.
         udp("204.152.3.4:6000", "192.0.2.7:2000", 64),
         udp("204.152.184.9:6000", "10.0.0.1:2000", 64),
         tcp("204.152.184.9:6001", "192.0.2.7:25"),

@@ -1,6 +1,6 @@
 //! Tests the checksums of programs. Each chain writes bytes with or without an update of a checksum, or
 //! overwrites checksums. It is run as it is and synthesized, one packet per run, and must send the same
-//! packets; the program must be proven.
+//! packets; the program must be proven. In the last test, the synthesized chain only has to run.
 
 use std::net::SocketAddr;
 
@@ -31,8 +31,8 @@ fn frames() -> Vec<Vec<u8>> {
             (Builder::ip(from.ip(), to.ip(), 4), &inner),
         ] {
             let frame = builder.ttl(ttl).tos(2).ethernet(a, b).build(payload).unwrap();
-            // Adds variants with both zeros of one's complement (0000 and ffff) as checksum, in the IPv4
-            // header and in the TCP header.
+            // Adds variants with both zeros of one's complement (0000 and ffff) at the offsets of the IPv4
+            // checksum and of the TCP checksum.
             for (sum, zero) in [(24, [0xff; 2]), (24, [0; 2]), (50, [0xff; 2]), (50, [0; 2])] {
                 let mut other = frame.clone();
                 other[sum..sum + 2].copy_from_slice(&zero);
@@ -106,8 +106,8 @@ fn updates_by_nothing_leave_one_zero() {
     }
 }
 
-/// MoveData copies a byte of an address over the TTL without an update of the checksum. The following
-/// DecIPTTL must account for its own change only.
+/// Header bytes are overwritten without an update of the checksum, in the first chain the TTL by MoveData.
+/// The following update must account for its own change only.
 #[test]
 fn an_update_accounts_for_its_own_change_alone() {
     is_the_same(&format!("CheckIPHeader(14) -> MoveData(22, 33, 1) -> DecIPTTL -> {LEAVE}"));

@@ -21,8 +21,8 @@ fn frame(builder: &Builder, payload: usize, number: u8) -> Vec<u8> {
     builder.clone().id(number.into()).ethernet(a, b).build(&vec![number; payload]).unwrap()
 }
 
-/// Returns one batch with packets of two flows and their replies: long and short, with options, fragments,
-/// and with a time to live that ends.
+/// Returns one batch with packets of three flows, and of the replies of one of them: long and short, with
+/// options, fragments, and with a time to live that ends.
 fn batch() -> Vec<Vec<u8>> {
     let [one, two, server]: [SocketAddr; 3] = ENDS.map(|end| end.parse().unwrap());
     let of = |number: u8| match number % 4 {
@@ -98,7 +98,7 @@ fn packets_that_only_an_element_can_deal_with_stay_in_their_place() {
 
 /// At a translator, the first packet of a connection determines the direction of the reply, and the first
 /// packet of a flow determines its port. So the packets that leave are the same only if the translator sees
-/// new flows in the same order.
+/// new flows in the same order. In the last chain, an element numbers the packets instead.
 #[test]
 fn translators_see_packets_as_they_came() {
     for input in

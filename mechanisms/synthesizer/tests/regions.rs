@@ -1,5 +1,5 @@
-//! Tests programs of chains with loops. Each program must be proven by itself, and the proof must fail for
-//! a program with any error.
+//! Tests programs of chains with loops, and of a translator in both directions. Each program must be proven
+//! by itself, and the proof must fail for a program with any error.
 
 use element::DropReason;
 use program::{Exit, Program, WrittenValue};

@@ -13,10 +13,11 @@ pub(super) const DELAYS: [u32; 6] = [16, 32, 64, 128, 256, 512];
 /// heavy.
 pub(super) const ELEPHANTS: [u32; 3] = [16, 64, 256];
 
-/// The share of the best gain that a shorter delay must reach to be advised: a short delay is worth a small
-/// loss of gain.
+/// The share of the saved flow switches that a shorter delay, ELEPHANTS or SLO must keep to be advised,
+/// because less waiting is worth a small loss. ELEPHANTS must also lower the held packets to this share, and
+/// SLO the mean delay.
 const GOOD_ENOUGH: f64 = 0.9;
-/// The least gain that is worth the effort, as a share of a core's time.
+/// The gain of holding packets, as a share of a core's time, from which on it pays; a lower gain pays little.
 const CORE: f64 = 0.01;
 /// Two bounds for a share that a mechanism gains. From the first bound on the mechanism pays, from the
 /// second bound on it pays little. `ACKS` is for the share of packets that COMPRESS drops, `SLICED` for the
@@ -139,8 +140,8 @@ pub(super) struct Row {
 pub(super) struct Reframing {
     pub(super) verdict: Verdict,
     pub(super) why: String,
-    /// The shortest delay in microseconds that is nearly as good as the best delay. `None` if no delay saves
-    /// flow switches, or if the verdict is unknown.
+    /// The shortest allowed delay, in microseconds, that saves nearly as many flow switches as the best
+    /// allowed delay. `None` if no allowed delay saves flow switches, or if the verdict is unknown.
     pub(super) delay_us: Option<u32>,
     /// The cost of a flow switch in nanoseconds from which on the chosen delay gains something.
     pub(super) break_even_ns: Option<f64>,

@@ -171,9 +171,8 @@ impl Advice {
         text
     }
 
-    /// Returns the arguments of the advised Reframer: as text, and as a row without results. They hold
-    /// packets, drop ACKs or put segments in order, whatever pays. Returns `None` if no Reframer is
-    /// advised.
+    /// Returns the arguments of the advised Reframer: as text, and as a row without results. `delay_us` is
+    /// its DELAY, unless an SLO is advised. Returns `None` if no Reframer is advised.
     pub(super) fn arguments(&self, delay_us: u32) -> Option<(String, Row)> {
         let (acks, order) = (self.ack_coalescing.judged.verdict, self.sorting.judged.verdict);
         if !self.reframer.verdict.is_worth_a_try() && ![acks, order].contains(&Verdict::Pays) {

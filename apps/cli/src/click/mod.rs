@@ -410,7 +410,8 @@ fn exit_status(workers: &mut Workers, handler: &str) -> u8 {
 }
 
 /// Returns problems in Click's form: `FILE:LINE: message` with the line of the element. The context of
-/// consecutive messages about one element is written once, before them.
+/// consecutive messages about one element is written once, before them. Problems for which Click has no
+/// message are left out.
 fn clicks_words(problems: &[Problem], sources: &Sources) -> String {
     let mut text = String::new();
     let mut context: Option<&str> = None;

@@ -1,5 +1,5 @@
-//! Frames to be carried through a network function: a list of all types of frames, replies to frames that
-//! have arrived, and a comparison that ignores the ports and identifiers that a translator has chosen.
+//! Frames to be carried through a network function: lists of frames, replies to frames that have arrived, and
+//! a comparison that ignores the ports and identifiers that a translator has chosen.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
@@ -9,15 +9,14 @@ use wire::checksum::Delta;
 use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN, URG};
 use wire::{FromBytes, MacAddr, ip_protocol, ipv4};
 
-/// The addresses of the client, of the server, and of a translator's outer side, for IPv4 and IPv6.
+/// The addresses of the client, of the server, and of a translator's outer side; names with a 6 are for IPv6.
 pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
 pub(crate) const OUTER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 254);
 pub(crate) const CLIENT6: Ipv6Addr = Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 1);
 pub(crate) const SERVER6: Ipv6Addr = Ipv6Addr::new(0xfd02, 0, 0, 0, 0, 0, 0, 1);
 
-/// The number of frames in a group, which are in transit at the same time. The buffer of any socket holds
-/// them.
+/// The number of frames in a group, which may be in transit at the same time.
 const GROUP: usize = 15;
 /// The UDP port of marks. A mark is the datagram after each group of frames.
 const MARK: u16 = 9;
@@ -37,7 +36,8 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Returns frames of all types that two machines exchange, with marks.
+    /// Returns frames of many types: UDP, TCP, pings, fragments, a VLAN tag, another protocol, and IPv6. A
+    /// mark follows each group.
     pub(crate) fn of_all_kinds(to: MacAddr) -> Vec<Vec<u8>> {
         let mut list = List { frames: Vec::new(), to };
         list.datagrams();
@@ -48,7 +48,7 @@ impl List {
         with_marks(&list.frames, &mark(to))
     }
 
-    /// Returns `count` datagrams of one flow with different lengths, with marks.
+    /// Returns `count` datagrams of one flow with different lengths, and a mark after each group.
     pub(crate) fn of_datagrams(to: MacAddr, count: usize) -> Vec<Vec<u8>> {
         let mut list = List { frames: Vec::new(), to };
         (0..count).for_each(|number| list.datagram(2000, 64 + number * 401 % 1400));
@@ -92,8 +92,8 @@ impl List {
         }
     }
 
-    /// Adds segments: a connection from its start to its end, a connection that was opened earlier, and
-    /// segments that are not sliced.
+    /// Adds segments: a connection from its start to its end, a connection that was opened earlier, single
+    /// segments with other flags, and a segment with a wrong checksum.
     fn segments(&mut self) {
         let segment = |port: u16, flags: u8, sequence: u32| {
             Builder::tcp((CLIENT, port).into(), (SERVER, port).into(), flags).sequence(sequence, 77)
@@ -117,7 +117,7 @@ impl List {
         self.add(segment(2104, ACK, 5), 1000)[ETHERNET + 37] ^= 0x55;
     }
 
-    /// Adds pings, fragments, a VLAN tag and other protocols.
+    /// Adds pings, fragments, a datagram with a VLAN tag, and a packet of another protocol.
     fn others(&mut self) {
         let [from, to] = [CLIENT, SERVER].map(IpAddr::from);
         for length in [56, 1000] {
@@ -149,7 +149,7 @@ impl List {
         }
     }
 
-    /// Adds several flows in turn, with all lengths.
+    /// Adds seven flows in turn, with 90 payload lengths from 0 to 1460 bytes.
     fn mix(&mut self) {
         for number in 0..90 {
             let (port, length) = (2400 + number % 7, usize::from(number) * 397 % 1461);
@@ -203,8 +203,8 @@ pub(crate) fn is_mark(frame: &[u8]) -> bool {
     Ends::find(frame).is_some_and(|ends| !ends.is_tcp && [ends.from.port(), ends.to.port()].contains(&MARK))
 }
 
-/// Returns the server's replies to all flows with ports whose frames have arrived: several lengths for each
-/// flow, and marks.
+/// Returns the server's replies to the IPv4 flows with ports whose frames have arrived: three lengths for
+/// each flow, and marks. A mark must have arrived.
 pub(crate) fn replies(arrived: &[Vec<u8>], to: MacAddr) -> Vec<Vec<u8>> {
     let mut flows = BTreeMap::new();
     for ends in arrived.iter().filter_map(|frame| Ends::find(frame)) {
@@ -230,8 +230,8 @@ pub(crate) fn replies(arrived: &[Vec<u8>], to: MacAddr) -> Vec<Vec<u8>> {
     with_marks(&frames, &mark.build(&[0; 18]).unwrap())
 }
 
-/// Groups frames by flow, in order, without frames that machines send by themselves. Ports and identifiers
-/// that a translator has chosen are replaced by the server's port, one to one.
+/// Groups frames by flow, in order, without multicast frames, which machines send by themselves. A port that
+/// a translator has chosen is replaced by the server's port, one to one, and an ICMP identifier by 0.
 pub(crate) fn by_flow(frames: &[Vec<u8>]) -> BTreeMap<String, Vec<Vec<u8>>> {
     let mut names = Names::default();
     let mut flows = BTreeMap::<_, Vec<_>>::new();

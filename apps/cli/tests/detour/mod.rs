@@ -21,7 +21,8 @@ use crate::line::{Control, run};
 pub(crate) enum Way {
     /// Packets stay whole.
     Whole,
-    /// Packets are sliced, with these further arguments of Slicer and of PayloadTable.
+    /// Packets are sliced, with these further arguments of Slicer and of PayloadTable. Each text is empty or
+    /// begins with a comma.
     Sliced { slicing: &'static str, table: &'static str },
 }
 
@@ -125,7 +126,7 @@ pub(crate) fn has_version_6() -> bool {
     has
 }
 
-/// The nftables rules that translate the client's addresses, to random ports.
+/// The nftables rules that translate the client's address and port to the address of `nf1` and a random port.
 pub(crate) const MASQUERADE: &str = "add table ip nat;
     add chain ip nat post { type nat hook postrouting priority 100; };
     add rule ip nat post oifname nf1 masquerade fully-random;";
@@ -146,7 +147,7 @@ pub(crate) struct Arrived {
 
 /// Sends frames by one machine's interface `eth0`, a group at a time, and returns the frames that another
 /// machine receives. After each frame for which `is_last` is true, waits until one more frame has arrived
-/// that matches `answers` (a pattern of Classifier).
+/// that matches one of `answers` (patterns of Classifier, separated by commas).
 pub(crate) fn carry(
     [from, to]: [&Namespace; 2],
     frames: &[Vec<u8>],

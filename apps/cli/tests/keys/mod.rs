@@ -1,11 +1,11 @@
-//! Checks that each key of a JSON value has its row in a document.
+//! Collects the keys of a JSON value and the keys in the tables of a document, to be compared.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Collects the keys of a JSON value. Numbers in keys become `*`. Objects of a known shape are replaced by
-/// the name of the shape.
+/// Collects the keys of a JSON value. Keys that are numbers become `*`. In an object of a known shape, the
+/// name of the shape replaces the path, except for the keys `removable` and `pure_...`.
 fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     let below = |key: &str| match path {
         "" => key.to_string(),

@@ -102,7 +102,7 @@ impl Line {
         transfer(&self.left, &self.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, pull).unwrap();
     }
 
-    /// Sends a file in each direction, and other traffic, including fragments, and checks that all of it
+    /// Sends a file in each direction, pings and datagrams, including fragments, and checks that all of it
     /// arrives.
     pub(crate) fn check(&self) {
         self.check_with(&[0, 1, 100, 1472, 1473, 9000]);

@@ -12,7 +12,7 @@ use lab::{Counted, DatagramStream, Namespace, RunningProgram, ping, transfer};
 
 use crate::line::{Line, MEGABYTE, TIDEGATE};
 
-/// The address of the machine behind the router, at which TCP, UDP and pings arrive.
+/// The address of the machine on the far side of the router, at which TCP, UDP and pings arrive.
 pub(crate) const FAR: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 2);
 
 /// The kind of the interfaces: packet sockets, AF_XDP, a TAP to the machine itself on the left side, ports of
@@ -111,8 +111,8 @@ fn ready(text: &str) -> String {
     format!("{text}; Script(print \"ready\")")
 }
 
-/// Returns a firewall, a NAT and a router between two networks. Each `number` gives other rules and routes,
-/// and other names of the elements that have the interfaces.
+/// Returns a firewall, a NAT and a router between two networks. Successive values of `number` give different
+/// rules and routes, and different names of the elements that have the interfaces.
 pub(crate) fn network(kind: Kind, number: usize) -> String {
     let name = number % 2;
     let device = |side: &str| match kind {
@@ -198,7 +198,7 @@ pub(crate) fn take_taps(line: &Line) {
     }
 }
 
-/// Makes the router the way to all other networks, and sets its link address, so that no ARP is needed.
+/// Makes the router the gateway to 10.0.0.0/8, and sets its link address, so that no ARP is needed.
 fn settle(space: &Namespace, interface: &str, routers: &[&str]) {
     for router in routers {
         space.ip(&format!("neigh replace {router} lladdr 2:0:0:0:0:99 dev {interface}")).unwrap();
@@ -206,7 +206,8 @@ fn settle(space: &Namespace, interface: &str, routers: &[&str]) {
     space.ip(&format!("route replace 10.0.0.0/8 via {} dev {interface}", routers[0])).unwrap();
 }
 
-/// Returns the number of the program at an interface in the middle, or another mark of its identity.
+/// Returns a text that changes when the interfaces of the middle machine are opened again: the numbers of
+/// their XDP programs, or the number of the TAP. Other kinds of interfaces give an empty text.
 pub(crate) fn identity(line: &Line, kind: Kind) -> String {
     let shown = |interface: &str| line.between.ip(&format!("-d link show dev {interface}")).unwrap();
     match kind {
@@ -237,7 +238,7 @@ pub(crate) fn flows_pass(line: &Line, kind: Kind, workers: usize, times: usize) 
         Kind::Packet | Kind::Xdp | Kind::DpdkSockets => {}
     }
     assert_eq!(ping(client, FAR, 1), 1);
-    // The first reload allocates what later ones use again.
+    // The first reloads allocate what later ones use again.
     run.must_reload(&network(kind, 1));
     run.must_reload(&network(kind, 2));
     sleep(Duration::from_millis(100));

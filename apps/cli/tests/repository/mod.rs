@@ -12,7 +12,7 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// Returns every file of the repository, by its path from the root: the files that version control knows or
-/// would add; without version control, all files that do not look built.
+/// would add; without version control, all files outside of folders named `target` or `.git`.
 pub(crate) fn files() -> Vec<String> {
     let listed = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -62,7 +62,7 @@ pub(crate) enum Kind {
     Test,
 }
 
-/// A crate of the workspace.
+/// A crate in the repository.
 pub(crate) struct Manifest {
     /// The path from the root.
     pub(crate) folder: String,
@@ -93,7 +93,7 @@ pub(crate) fn external() -> Vec<(String, String)> {
     table.iter().filter_map(|(name, value)| Some((name.clone(), version(value)?))).collect()
 }
 
-/// Returns all crates of the workspace.
+/// Returns the manifests of all folders below the root that have one.
 pub(crate) fn manifests() -> Vec<Manifest> {
     let workspace = workspace();
     let shared = workspace["workspace"]["dependencies"].as_table().unwrap();

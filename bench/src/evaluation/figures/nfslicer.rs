@@ -10,7 +10,7 @@ use crate::{classify, median, quartiles};
 
 /// The variants: the name, and the further arguments of the Slicer, or None for whole packets.
 const VARIANTS: [(&str, Option<&str>); 2] = [("whole", None), ("sliced", Some(""))];
-/// The packets per second of the load. Whole packets of all sizes reach this rate here.
+/// The packets per second of the load.
 const RATE: u64 = 50_000;
 
 /// Returns the network functions of the paper's Table I, and a chain of two of them: names and elements.
@@ -208,8 +208,8 @@ fn sliced_of_whole(all: &[Series], of_paper: [[f64; 2]; 2]) -> Vec<Series> {
 
 /// Measures Figure 8: the latency of probes over the fraction of a payload that is parked.
 pub(super) fn fraction(run: &FigureRun<'_>) -> Result<FigureResults, String> {
-    /// The fractions of the payload that are parked. 0.11 and 0.22 of a frame of 1514 bytes are the 160 and
-    /// 320 bytes that switches park.
+    /// The fractions of the payload that are parked. 0.11 and 0.22 of the payload of a frame of 1514 bytes
+    /// are about 160 and 320 bytes, as many as switches park.
     const PARTS: [f64; 6] = [0.0, 0.11, 0.22, 0.5, 0.75, 1.0];
     const FRAME: usize = 1514;
     let functions = functions();

@@ -20,7 +20,7 @@ pub struct Axis {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
     /// A linear scale. It starts at 0, unless there are negative values, or the axis is horizontal and has
-    /// few values, which are whole numbers.
+    /// few values, which are whole numbers whose labels do not overlap.
     Linear,
     /// A logarithmic scale. Values that are not positive are left out.
     Log,
@@ -98,7 +98,7 @@ impl Axis {
     }
 
     /// Returns the range and the ticks of the axis for the values to be shown. `is_bottom` is true for a
-    /// horizontal axis, which has ticks at the values themselves if these are few.
+    /// horizontal axis, which has ticks at the values themselves if these are few and far enough apart.
     pub(super) fn coordinates(&self, values: &[f64], is_bottom: bool) -> Coordinates {
         let mut distinct: Vec<f64> = values.iter().copied().filter(|value| self.has(*value)).collect();
         distinct.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! Blocks of eight boxes in a leaf, which are compared with a point at the same time by vector
-//! instructions.
+//! Blocks of eight boxes in a leaf. On processors with AVX2, vector instructions compare a point with all
+//! boxes of a block at the same time.
 
 use super::{Area, GROUP, NONE};
 

@@ -131,8 +131,9 @@ impl<const D: usize> Builder<'_, D> {
         let mut last: Option<(Vec<u32>, Node)> = None;
         for (child, part) in parts.into_iter().enumerate() {
             let node = match last {
-                // Neighbouring children with the same boxes share a node. A leaf compares a point with all
-                // ranges of its boxes, so sharing gives no wrong results.
+                // A child with the same boxes as the child before it shares that child's node if `last` has
+                // it. A leaf compares a point with all ranges of its boxes, so sharing gives no wrong
+                // results.
                 Some((ref entries, node)) if *entries == part => node,
                 _ => {
                     let inner = cut_region(region, cut, child);

@@ -3,10 +3,11 @@
 //! A point is the header fields of a packet, each a number of 32 bits. A box has a range for each field and
 //! the number of a rule; the lowest rule wins. A branch takes some bits of one field, as many as are worth
 //! their memory, and has a child for each value of these bits. (This is after HiCuts, Gupta and McKeown, Hot
-//! Interconnects 1999.) A leaf has a few boxes, which are compared with the point at the same time. A box
-//! that does not restrict a field would be copied to every child of a branch on that field. So boxes are
-//! divided into four trees, according to which of the first two fields they restrict, and all trees are
-//! searched. (This is after EffiCuts, Vamanan et al., SIGCOMM 2010.)
+//! Interconnects 1999.) A leaf has a list of boxes, of which up to eight are compared with the point at the
+//! same time. A box that does not restrict a field would be copied to every child of a branch on that field.
+//! So boxes are divided into four trees, according to which of the first two fields they restrict. A look-up
+//! searches the trees one after the other, and skips those without a lower rule than the result so far. (This
+//! is after EffiCuts, Vamanan et al., SIGCOMM 2010.)
 //!
 //! Points are looked up in groups: all points of a group take one step, then all take the next. So the
 //! memory accesses of different points overlap.
@@ -36,8 +37,8 @@ pub struct Area<const D: usize> {
     /// The number of the rule, below [`NONE`]. Of several rules that hold for a point, the lowest number
     /// wins.
     pub rule: u32,
-    /// True if the rule holds for every point in the box. Otherwise a look-up asks its caller for each
-    /// point in the box if the rule holds.
+    /// True if the rule holds for every point in the box. Otherwise a look-up of a point in the box asks its
+    /// caller if the rule holds, unless a lower rule has been found.
     pub exact: bool,
     /// The range of each field that a point in the box must be in.
     pub ranges: [Range; D],
@@ -98,9 +99,10 @@ struct Node {
     next: u32,
     /// The mask of the bits on which a branch depends, applied after the shift; 0 in a leaf.
     mask: u16,
-    /// The position of the lowest of these bits in the field.
+    /// The number of bits by which a branch shifts the value of its field to the right before it applies the
+    /// mask.
     shift: u8,
-    /// The index of the field.
+    /// The index of the field on which a branch depends; 0 in a leaf.
     field: u8,
 }
 
@@ -113,7 +115,7 @@ impl Node {
         self.mask == 0
     }
 
-    /// Returns the index of the child for a value of the field.
+    /// Returns the index in `nodes` of the child for a value of the branch's field.
     #[inline(always)]
     fn child(self, value: u32) -> u32 {
         // The shift is always below 32. The mask avoids a check, and costs nothing because the instruction
@@ -162,7 +164,7 @@ impl Numbers {
 impl<const D: usize> Cuts<D> {
     /// Returns the first rule for each of the first `count` points, by the point's index, or [`NONE`]. If a
     /// point is in a box that is not exact, `holds` decides if the rule holds. Its arguments are the index of
-    /// the point and the rule. Within a tree it is called in the order of rules.
+    /// the point and the rule. Within a tree, it is called in the order of rules for each point.
     #[inline]
     pub fn first(
         &self,
@@ -215,8 +217,8 @@ impl<const D: usize> Cuts<D> {
     ) -> [u32; GROUP] {
         let mut found = [NONE; GROUP];
         for tree in &self.trees {
-            // The rules of this tree and of later trees are not lower than `tree.first`. A point that has
-            // found a lower rule is done.
+            // The rules of this tree and of later trees are not lower than `tree.first`. A point for which
+            // `tree.first` or a lower rule has been found is done.
             let open = Numbers::of(count, |point| found[point] > tree.first);
             let leaves = self.walk(tree.root, points, &open);
             if self.is_large() {
@@ -265,7 +267,7 @@ impl<const D: usize> Cuts<D> {
         at.map(|node| node.next)
     }
 
-    /// Returns the lowest rule below `best` in the blocks of a leaf that has a box containing the point and
+    /// Returns the lowest rule below `best` that has a box with the point in the blocks of a leaf, and that
     /// holds there; otherwise `best`. `holds` and `inside` are for the point that is looked up.
     #[inline(always)]
     fn search(

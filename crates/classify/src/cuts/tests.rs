@@ -56,7 +56,7 @@ fn areas<const D: usize>(most: usize) -> impl Strategy<Value = Vec<Area<D>>> {
     vec(area, 0..most)
 }
 
-/// Returns points whose fields are the ends of boxes' ranges or next to them.
+/// Returns points whose fields are ends of boxes' ranges, values next to these ends, or arbitrary values.
 fn corners<const D: usize>(areas: &[Area<D>], choices: &[u32]) -> Vec<[u32; D]> {
     let corner = |choices: &[u32]| {
         std::array::from_fn(|field| {

@@ -138,8 +138,8 @@ impl<T: Test> Graph<T> {
     }
 
     /// Redirects each branch past tests whose outcome follows from the outcomes of tests before them.
-    /// Branches lead forward only. So one pass in the order of the steps knows, when it comes to a step,
-    /// the outcomes that hold on every way to it.
+    /// Branches lead forward only. So one pass in the order of the steps knows, when it comes to a step, the
+    /// outcomes that hold on every way to it (of which it keeps at most `MOST_FACTS`).
     fn skip_implied(&mut self) {
         let mut known: Vec<Option<Vec<(T, bool)>>> = vec![None; self.steps.len()];
         if let Some(first) = self.start.as_step() {
@@ -178,7 +178,8 @@ impl<T: Test> Graph<T> {
         }
     }
 
-    /// Removes steps that no packet reaches, and steps whose two branches have the same target.
+    /// Removes steps to which no path leads from the start, and steps whose two branches have the same
+    /// target.
     fn prune(&mut self) {
         for i in (0..self.steps.len()).rev() {
             // Later steps have been processed already, so skipping one step is enough.
@@ -232,7 +233,7 @@ impl<T: Test> Graph<T> {
 }
 
 impl<T> Graph<T> {
-    /// Returns the numbers below `count` of results to which no branch leads.
+    /// Returns the numbers below `count` of results to which the graph does not lead.
     pub(crate) fn unused(&self, count: usize) -> Vec<usize> {
         let mut used = vec![false; count];
         let all = self.steps.iter().flat_map(|s| [s.yes, s.no]).chain([self.start]);

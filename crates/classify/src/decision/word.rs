@@ -7,7 +7,8 @@ use super::{Graph, Next, Test};
 /// A test of one word of a packet: the word under `mask` equals `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WordTest {
-    /// The offset of the word in the packet in bytes, a multiple of four.
+    /// The offset of the word in bytes, a multiple of four: from the start of the packet or, in the listing
+    /// of a filter, in the listing's numbering of bytes.
     pub(crate) offset: u32,
     pub(crate) mask: u32,
     pub(crate) value: u32,
@@ -94,7 +95,8 @@ impl Graph<Word> {
     }
 }
 
-/// Formats the graph as Click lists it: one line per step, then the length that all tests need.
+/// Formats the graph as Click lists it: one line per step, or one line with the result if there are no steps;
+/// then the length that all tests need, and an alignment offset of 0.
 impl fmt::Display for Graph<Word> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let show = |next: Next| match (next.as_step(), next) {

@@ -96,7 +96,7 @@ impl decision::Test for Test {
 #[inline]
 pub(super) fn number(header: &[u8], offset: u16, length: u8) -> Option<u32> {
     let bytes = header.get(offset.into()..)?;
-    // The lengths 1, 2 and 4 of nearly all tests compile to a single load.
+    // The lengths 1, 2 and 4 compile to a single load.
     match length {
         1 => bytes.first().map(|&byte| byte.into()),
         2 => bytes.first_chunk().map(|&bytes| u16::from_be_bytes(bytes).into()),
@@ -134,8 +134,8 @@ impl Primitive {
                     let length = bytes.len() as u8;
                     Test::equal(HeaderLayer::Mac, offset, length, number(&mask), number(&address))
                 };
-                // Addresses are divided at the borders of the words in Click's listings, which begin two
-                // bytes before the header.
+                // Ethernet addresses are divided at the borders of the words in Click's listings, which begin
+                // two bytes before the header.
                 let source = vec![part(6, 0..4), part(10, 4..6)];
                 at_ends(ends, opposite, source, vec![part(0, 0..2), part(2, 2..6)])
             }

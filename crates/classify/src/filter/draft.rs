@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::{FieldPlace, Primitive, Protocol, Relation, Sides, Sign, Version};
 
-/// The property of a packet about which a question asks, if a word has named it.
+/// The property of a packet about which a question asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Host,
@@ -118,8 +118,8 @@ impl Data {
     }
 }
 
-/// The qualifiers of the previous question. A question that lacks them inherits them, such as `81` in `src
-/// port 80 or 81`.
+/// The qualifiers of the previous question. A question without a kind of its own takes missing qualifiers
+/// from it, such as `81` in `src port 80 or 81`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Previous {
     family: Option<AddressFamily>,
@@ -132,7 +132,8 @@ pub(super) struct Previous {
 pub(super) struct Draft {
     pub(super) family: Option<AddressFamily>,
     pub(super) kind: Option<Kind>,
-    /// True if the kind is a field written in brackets (`ip6[7]`), which IPv6 has, too.
+    /// True if the kind is a field written in brackets, such as `ip6[7]`; only such fields can be in an IPv6
+    /// header as well.
     pub(super) bracketed: bool,
     pub(super) ends: Option<Sides>,
     pub(super) protocol: Option<Protocol>,
@@ -213,7 +214,7 @@ impl Draft {
             Kind::Ect | Kind::Ce => Kind::Field(FieldPlace::TOS),
             kind => kind,
         };
-        // Qualifiers that were inferred hold for the following questions, too.
+        // The next question can take over qualifiers that were inferred for this one.
         let ends = if has_ends { Some(self.ends()) } else { self.ends };
         let protocol = match kind {
             Kind::Port => self.protocol.or(Some(Protocol::TcpOrUdp)),

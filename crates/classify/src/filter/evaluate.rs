@@ -1,11 +1,12 @@
 //! The reference evaluator of primitives: it reads the fields of each primitive from the headers, as the
-//! manual describes. Tests compare all compiled forms with it, so it shares no code with them.
+//! manual describes. Tests compare all compiled forms with it, so it does not use the tests of header bytes
+//! from which these forms are made.
 
 use super::{HeaderSlices, Primitive, Protocol, Relation, Sides, Version};
 
 impl Primitive {
-    /// True if the primitive holds for a packet. If the packet lacks bytes that the primitive compares, the
-    /// primitive does not hold, even with `!=`.
+    /// True if the primitive holds for a packet. A comparison with bytes that the packet lacks does not hold,
+    /// even with `!=`.
     pub fn holds(&self, headers: &HeaderSlices<'_>) -> bool {
         match *self {
             Primitive::Host { version, ends, address, mask, opposite } => {

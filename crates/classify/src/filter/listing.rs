@@ -30,7 +30,7 @@ impl Listing {
         Listing { graph: graph.map(Word::new) }
     }
 
-    /// Returns the outputs below `count` to which no branch leads.
+    /// Returns the outputs below `count` to which the listing does not lead.
     pub fn unused(&self, count: usize) -> Vec<usize> {
         self.graph.unused(count)
     }
@@ -41,7 +41,7 @@ impl Listing {
         self.graph.safe_length()
     }
 
-    /// True if each packet has the same result.
+    /// True if the listing has no tests, so that each packet has the same result.
     pub fn is_constant(&self) -> bool {
         self.graph.start.as_step().is_none()
     }
@@ -53,8 +53,8 @@ impl fmt::Display for Listing {
     }
 }
 
-/// Sorts the tests of conjunctions by their offset. Tests of the protocol come first, because most other
-/// tests depend on it.
+/// Sorts the parts of conjunctions: first tests of the protocol, because most other tests depend on it, then
+/// other tests by their offset, then parts with several tests.
 fn in_order(condition: Tree<WordTest>) -> Tree<WordTest> {
     let order = |parts: Vec<Tree<WordTest>>| parts.into_iter().map(in_order).collect::<Vec<_>>();
     let asks_protocol = |part: &Tree<WordTest>| matches!(part, Tree::Leaf(word) if word.offset == PROTOCOL);

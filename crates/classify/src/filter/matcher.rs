@@ -4,10 +4,10 @@
 //! compiled to a single graph, in which a condition that fails leads to the next condition. Tests whose
 //! outcome follows from earlier tests are skipped.
 //!
-//! Longer lists are also translated to boxes over addresses, protocol and ports. [`Products`], or [`Cuts`]
-//! if the tables would be too large, find the first box that contains a packet. Most conditions hold
-//! everywhere in their boxes. For the others, the condition's graph is evaluated when a packet is in its
-//! box.
+//! Longer lists are also translated to boxes over addresses, protocol and ports. [`Cuts`] find the first box
+//! that contains an IPv6 packet, if a condition tests for version 6. For all other packets, [`Products`] find
+//! it, or [`Cuts`] if the tables would be too large. If the condition of the box need not hold everywhere in
+//! it, the condition's graph is evaluated.
 
 use super::recent::{Lookup, Recent, Seen};
 use super::space::{Space, V4, V6, areas, asks_for_version, is_six};
@@ -33,7 +33,8 @@ pub struct Matcher {
 /// The method by which the first condition that holds is found.
 #[derive(Clone, Debug, Default)]
 enum Method {
-    /// Evaluation of the single graph of all conditions. Its results are their numbers.
+    /// Evaluation of the single graph of all conditions. The results of the graph are the indexes of the
+    /// conditions.
     #[default]
     Graph,
     Boxes(Box<Boxes>),
@@ -52,7 +53,7 @@ struct Boxes {
     by_flow: bool,
 }
 
-/// The boxes for all packets but IPv6 packets, as tables or trees.
+/// The boxes for the packets that are not looked up in [`Boxes::six`], as tables or trees.
 #[derive(Clone, Debug)]
 struct Fours {
     products: Option<Products>,
@@ -137,9 +138,9 @@ impl Matcher {
         self.graph.steps.iter().any(|step| step.test.header == header)
     }
 
-    /// True if finding the result is expensive, and all packets of a flow have the same result, so that
-    /// remembering it per flow saves time. This is the case for lists of more than 16 conditions that
-    /// depend only on addresses, ports, protocol, and whether the packet is a later fragment.
+    /// True if the list has more than 16 conditions, and each holds everywhere in its boxes. The result then
+    /// depends only on addresses, ports, protocol, and for IPv4 on whether the packet is a later fragment. So
+    /// remembering it per flow saves time.
     pub fn is_by_flow(&self) -> bool {
         matches!(&self.method, Method::Boxes(boxes) if boxes.by_flow)
     }
@@ -165,8 +166,8 @@ impl Matcher {
     }
 
     /// Calls `tell` for each packet, in order, with the number of the first condition that holds, as
-    /// [`first`](Self::first) returns it. `recent` keeps the flow of the last packet between calls: if
-    /// [`is_by_flow`](Self::is_by_flow), its result is used again for the next packet of that flow.
+    /// [`first`](Self::first) returns it. `recent` keeps the flow of the last packet that had one between
+    /// calls: if [`is_by_flow`](Self::is_by_flow), its result is used again for the next packet of that flow.
     /// `recent` counts such packets in any case.
     #[inline]
     pub fn first_of_each<'p>(
@@ -252,8 +253,8 @@ impl Matcher {
         places.map(rule)
     }
 
-    /// Returns the first rules like `first_in_boxes`, for groups without IPv6 boxes and without `recent`.
-    /// This is the usual case, and quicker.
+    /// Returns the first rules like `first_in_boxes`, and is quicker. There must be no IPv6 boxes and no
+    /// `recent`.
     #[inline]
     fn first_of_one_kind(&self, boxes: &Boxes, group: &[HeaderSlices<'_>]) -> [u32; GROUP] {
         let mut points = Points::default();

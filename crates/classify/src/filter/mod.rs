@@ -6,7 +6,7 @@
 //! without any of these steps; tests compare all other forms with it.
 //!
 //! For packets that lack a header or bytes:
-//! - A question about bytes that the packet does not have is false, also with `!=` and `<`. An unset header
+//! - A comparison with bytes that the packet does not have is false, also with `!=` and `<`. An unset header
 //!   annotation counts as a header without bytes.
 //! - A question about a transport header (ports, flags, `icmp type`, `tcp[...]`) is false for another
 //!   protocol and for all fragments but the first.
@@ -62,8 +62,8 @@ impl<'p> HeaderSlices<'p> {
     }
 }
 
-/// Translates an expression into tests of header bytes, and simplifies it: subexpressions whose value is
-/// the same for each packet are left out.
+/// Translates an expression into tests of header bytes, and simplifies it: constant subexpressions are left
+/// out.
 pub fn condition(expression: &Expression) -> Condition {
     expression.replace(&mut Primitive::condition).simplified()
 }

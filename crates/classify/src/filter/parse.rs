@@ -163,7 +163,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
         }
     }
 
-    /// Returns the range of bytes from word number `first` to the last word before the current word.
+    /// Returns the range of bytes from word number `first` to the last word before the current word; at least
+    /// the range of the word `first`.
     fn span_from(&self, first: usize) -> Range<usize> {
         let start = self.words.get(first).map_or(self.end, |word| word.start);
         let last = self.at.max(first + 1) - 1;
@@ -320,8 +321,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
         }
     }
 
-    /// True if another word follows the current word. Words that must be followed by a value are not taken as
-    /// such if they are the last word.
+    /// True if another word follows the current word. Words such as `[`, `&` or `==` at the end of the text
+    /// are not taken as the beginning of a place, mask or value.
     fn more(&self) -> bool {
         self.at + 1 < self.words.len()
     }
@@ -518,7 +519,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
     }
 
     /// Returns the meaning of a word as a name, if exactly one meaning fits the qualifiers of the question;
-    /// `None` if the word is not a name. Returns an error if no meaning fits, or several do.
+    /// `None` if the word is not a name, or if it is a keyword and the question has no kind yet. Returns an
+    /// error if no meaning fits, or several do.
     fn named(&self, word: Word<'_>, draft: &Draft) -> Result<Option<Data>, String> {
         let kind = draft.kind;
         if kind.is_none() && Kind::is_word(word.text) {
@@ -551,7 +553,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
         .flatten()
         .collect();
         if let [one] = meant[..] {
-            // The data says that the number is a flag, so that the kind of the question follows from it.
+            // A flag is returned as [`Data::TcpFlag`] instead of a number, so that the kind of the question
+            // follows from it.
             let is_flag = matches!(one, Data::Number(_));
             return Ok(Some(if is_flag { Data::TcpFlag(all.tcp_flag.unwrap_or(0)) } else { one }));
         }

@@ -33,7 +33,7 @@ pub struct Recent {
     pub(super) place: Lookup,
     /// The number of packets so far whose flow was that of the last packet that had one.
     pub hits: u64,
-    /// The number of packets so far that had another flow, or none.
+    /// The number of packets so far that had no flow, or not the flow of the last packet that had one.
     pub misses: u64,
 }
 
@@ -62,9 +62,9 @@ impl Recent {
 /// The result of comparing a packet's flow with the flow of the last packet that had one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// The flow is the same.
+    /// The packet's flow is the flow of the last packet that had one.
     Again,
-    /// The flow differs.
+    /// The packet's flow differs from the flow of the last packet that had one.
     New,
 }
 

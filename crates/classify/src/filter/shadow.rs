@@ -13,9 +13,8 @@ const COMPARISONS: u64 = 1 << 27;
 /// The result of [`shadows`]: the conditions that are hidden by earlier conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shadows {
-    /// The index of each condition that can never be the first to hold, in ascending order. With it, the
-    /// indexes of the earlier conditions that together hold for all of its packets, also in ascending
-    /// order.
+    /// The index of each condition that was found to be hidden, in ascending order. With it, the indexes of
+    /// the earlier conditions that together hold for all of its packets, also in ascending order.
     pub hidden: Vec<(usize, Vec<usize>)>,
     /// The number of conditions from the start of the list that were compared with all earlier conditions.
     /// Conditions after them may be hidden without being in the list `hidden`.
@@ -23,9 +22,9 @@ pub struct Shadows {
 }
 
 /// Finds hidden conditions. A condition is divided into boxes over addresses, ports and protocol. It counts
-/// as hidden if each of its boxes is inside one box of an earlier condition. So two cases are not found: a
-/// box that only several earlier boxes cover together, and conditions that hide others by tests of other
-/// fields. Packets are assumed to have complete IP headers.
+/// as hidden if each of its boxes is inside one box of an earlier condition that holds everywhere in its box.
+/// So two cases are not found: a box that only several earlier boxes cover together, and conditions that hide
+/// others by tests of other fields. Packets are assumed to have complete IP headers.
 pub fn shadows(conditions: &[Condition]) -> Shadows {
     let mut left = COMPARISONS;
     let four = hidden::<V4, 6>(conditions, &mut left);

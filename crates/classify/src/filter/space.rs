@@ -20,8 +20,7 @@ pub(super) trait Space<const D: usize> {
     /// Returns the values of the fields in a packet; `None` if its IP header is too short.
     fn point(headers: &HeaderSlices<'_>) -> Option<[u32; D]>;
 
-    /// Returns the field that a test compares, or its result if that is the same for all packets of the
-    /// space.
+    /// Returns the part of a packet that a test compares, as [`Subject`] describes it.
     fn subject(test: &Test) -> Subject;
 }
 
@@ -36,8 +35,8 @@ pub(super) enum Subject {
     Other,
 }
 
-/// The space of all packets except IPv6 packets. Its fields are source, destination, both ports, protocol,
-/// and a field that is 1 for later fragments.
+/// The space of all packets except IPv6 packets; of all packets if no condition tests for version 6. Its
+/// fields are source, destination, both ports, protocol, and a field that is 1 for later fragments.
 pub(super) struct V4;
 
 /// The space of IPv6 packets. Its fields are the four words of the source, the four words of the
@@ -208,8 +207,8 @@ fn parts_of_test<S: Space<D>, const D: usize>(test: &Test, negated: bool) -> Vec
     ranges.into_iter().flatten().map(part).collect()
 }
 
-/// Returns the range of a field's values that are in the test's range after the mask; `None` if these
-/// values are not consecutive. `top` is the largest value of the field.
+/// Returns the range of a field's values that are in the test's range after the mask; `None` if these values
+/// are not consecutive, or may not be. `top` is the largest value of the field.
 fn range_of(test: &Test, top: u32) -> Option<Range> {
     if top == 1 {
         return Some((0, 0));

@@ -16,8 +16,8 @@ impl Word<'_> {
 }
 
 /// Splits a text into words. An operator or a bracket is a word. So is a sequence of ASCII letters, digits
-/// and `-./@_:`, such as a name, an address or a prefix. Therefore the colon of `?:` must be separated by
-/// spaces. White space separates words. Any other character is a word.
+/// and `-./@_:`, such as a name, an address or a prefix. Therefore the colon of `?:` must be separated from
+/// such words by spaces. White space separates words. Any other character is a word.
 pub(super) fn split(text: &str) -> Vec<Word<'_>> {
     let bytes = text.as_bytes();
     let mut words = Vec::new();

@@ -17,8 +17,8 @@ const MOST_WORK: usize = 1 << 26;
 /// The largest number of 64-bit words in sets of boxes that are kept while the tables are made; each takes
 /// 16 bytes with its index. ClassBench's rule sets take up to 200,000.
 const MOST_WORDS: usize = 1 << 20;
-/// The lowest rule number that the tables cannot store, because larger 16-bit values mean [`NO_RULE`] and
-/// [`ASK_FOR_RULE`].
+/// The lowest rule number that the tables cannot store, because this number and the next one mean
+/// [`ASK_FOR_RULE`] and [`NO_RULE`].
 const MOST_RULES: u32 = ASK_FOR_RULE as u32;
 
 impl Products {
@@ -278,7 +278,7 @@ impl Addresses {
     }
 }
 
-/// Returns the starts from the interval that contains an address on.
+/// Returns the rest of a list of starts, from the interval that contains an address on.
 fn from(of: &[Start], address: u32) -> &[Start] {
     let gone = of.iter().skip(1).take_while(|&&(start, _)| start <= address).count();
     &of[gone..]

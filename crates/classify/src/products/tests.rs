@@ -30,8 +30,8 @@ fn area() -> impl Strategy<Value = Area<FIELDS>> {
     })
 }
 
-/// Returns a point whose fields are the ends of boxes' ranges or next to them; a port may be the value for
-/// packets without ports.
+/// Returns a point whose fields are ends of boxes' ranges, values next to these ends, or arbitrary values; a
+/// port may be the value for packets without ports.
 fn corner(areas: &[Area<FIELDS>], choice: u32) -> [u32; FIELDS] {
     let mut random = fastrand::Rng::with_seed(choice.into());
     std::array::from_fn(|field| {

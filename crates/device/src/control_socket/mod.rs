@@ -626,8 +626,8 @@ impl ControlSocket {
         }
         let waits = !connection.session.output.is_empty();
         if open && !waits && connection.session.is_awaiting() {
-            // Until the result of its command is known, nothing is read from the client. Of `Both`, the next
-            // call changes to what is needed then.
+            // Until the result of its command is known, nothing is read from the client. The next call
+            // computes an interest that differs from `Both`, and therefore watches the connection again.
             cx.files().unwatch(connection.token);
             connection.interest = Interest::Both;
             return;

@@ -96,8 +96,9 @@ impl Session {
         }
     }
 
-    /// Executes all commands whose data have arrived, but stops when `MUCH_OUTPUT` bytes of output are
-    /// waiting. Returns true if it stopped for that reason, so that it has to be called again.
+    /// Executes the commands whose data have arrived, until `MUCH_OUTPUT` bytes of output are waiting, a
+    /// result is awaited, or the connection is to be closed. Returns true if it stopped because of the
+    /// output, so that it has to be called again.
     pub(super) fn execute(&mut self, handlers: &mut dyn Handlers) -> bool {
         while !self.quits && self.output.len() < MUCH_OUTPUT && self.awaited.is_none() {
             let done = match self.waiting.take() {
@@ -134,8 +135,8 @@ impl Session {
     }
 
     /// Takes the next line out of the input, without its end: CR, LF, or CR and LF. Returns `None` if no
-    /// whole line has arrived, or the line is too long. After the client has closed its side, the remaining
-    /// bytes are a line, too.
+    /// whole line has arrived; if more than `MOST_LINE` bytes of it have, also ends the session with an
+    /// error. After the client has closed its side, the remaining bytes are a line, too.
     fn take_line(&mut self) -> Option<Vec<u8>> {
         // The line before ended with a CR, so an LF here belongs to it.
         if std::mem::take(&mut self.after_return) {
@@ -409,9 +410,9 @@ impl Session {
     }
 }
 
-/// True if the words of a client's first line are an HTTP request, or the header `Host` that each request
-/// has. An HTTP request has three words, the last of which is a version. READ, WRITE and SET with such a
-/// value are taken for commands; `GET`, which exists in both protocols, is taken for a request.
+/// True if the words of a client's first line are an HTTP request, or the header `Host`, which requests of
+/// browsers have. An HTTP request has three words, the last of which is a version. READ, WRITE and SET with
+/// such a value are taken for commands; `GET`, which exists in both protocols, is taken for a request.
 fn is_http(words: &[&str]) -> bool {
     let first = words.first().copied().unwrap_or_default().to_ascii_uppercase();
     let is_command = matches!(first.as_str(), "READ" | "WRITE" | "SET");
@@ -459,8 +460,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The handlers of an element `e`: one for reading, one for writing and one for both. A call with the
-    /// value `bad` fails.
+    /// The handlers of an element `e` (`r` and `name` for reading, `w` for writing, `both`), and the handler
+    /// `list` without an element. A call with the value `bad` fails.
     #[derive(Default)]
     struct Fake(Vec<String>);
 

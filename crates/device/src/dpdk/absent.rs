@@ -70,7 +70,8 @@ impl Away {
     }
 }
 
-/// Defines functions of a port that answer read handlers.
+/// Defines functions of a port that return the values of read handlers. They are never called, because there
+/// are no ports.
 macro_rules! reads {
     ($($name:ident)*) => {
         $(pub(super) fn $name(&self) -> Result<String, String> {

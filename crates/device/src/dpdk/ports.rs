@@ -81,7 +81,7 @@ pub(super) struct Port {
     /// The memories of the workers that have opened queues. Drivers may have slots of them until the port is
     /// stopped.
     memories: Mutex<Vec<Arc<Memory>>>,
-    /// The workers that receive from each queue that is in use, by their memories.
+    /// For each queue in use, its number and the memory of the worker that receives from it.
     readers: Mutex<Vec<(u16, Weak<Memory>)>>,
     /// For each send queue, the lock that a sender holds, with true while the port runs: DPDK allows one
     /// sender at a time.
@@ -165,7 +165,7 @@ impl Ports {
     }
 
     /// Opens the queues from which an element's copy at this worker receives. The last copy of the port's
-    /// elements starts the port.
+    /// elements starts the port, if it does not run already.
     ///
     /// # Errors
     /// If DPDK does not run, there is no such port, or DPDK refuses a step; the message includes DPDK's
@@ -204,8 +204,8 @@ impl Ports {
         Ok((Receiver { ports: Arc::clone(self), handle, memory, queues, first: 0 }, joined))
     }
 
-    /// Opens the queue by which an element's copy at this worker sends. The last copy of the port's
-    /// elements starts the port.
+    /// Opens the queue by which an element's copy at this worker sends. The last copy of the port's elements
+    /// starts the port, if it does not run already.
     ///
     /// # Errors
     /// As for [`receive`](Self::receive).
@@ -247,7 +247,7 @@ impl Ports {
         Ok((transmitter, joined))
     }
 
-    /// Removes a port whose device was removed from DPDK, if no copy of an element uses it any more.
+    /// Removes from DPDK a port whose device is gone, if no copy of an element uses the port any more.
     pub(super) fn leave(&self, pool: &mut Pool, memory: &Arc<Memory>, port: &Arc<Port>) {
         let is_last = lock(&port.users).is_empty();
         if is_last && !port.is_removed.swap(true, Ordering::AcqRel) {
@@ -278,15 +278,17 @@ impl Ports {
                 && port::find(&info.name).is_some())
     }
 
-    /// Returns the configured port with this name; `None` if there is none.
+    /// Returns the port of this graph with this name that has not been removed from DPDK; `None` if there is
+    /// none.
     pub(super) fn known(&self, name: &str) -> Option<Arc<Port>> {
         let open = lock(&self.open);
         let mut ports = open.iter().map(|used| &used.port);
         ports.find(|port| port.info.name == name && !self.is_removed(port)).cloned()
     }
 
-    /// Returns the port that an element requires, the memory of this worker, and the index of the element
-    /// in the port's `shares`. Configures the port if this is the first copy that opens it.
+    /// Returns the port that an element requires, the memory of this worker, and the index of the element in
+    /// the port's `shares`. The first copy of the graph that opens the port configures it, or takes it over
+    /// from another graph.
     ///
     /// # Errors
     /// If DPDK does not run, there is no such port, it cannot be configured, or DPDK has no memory.
@@ -605,7 +607,7 @@ impl Port {
 
     /// Stops the port if all copies that use it are drained: at the end of a run, or with the last graph that
     /// has the port. First takes the packets out of all receive queues, because ports that connect workers
-    /// (`net_ring`) may hold packets. Only the first call does something.
+    /// (`net_ring`) may hold packets. Only the first such call does something.
     pub(super) fn stop(&self, pool: &mut Pool, memory: &Arc<Memory>) {
         let are_drained = lock(&self.users).iter().all(|user| user.is_drained.load(Ordering::Acquire));
         if !are_drained || !self.runs.swap(false, Ordering::AcqRel) {

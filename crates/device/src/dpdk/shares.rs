@@ -18,7 +18,8 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Returns the numbers of the queues that a copy sets up: each `copies`-th of the element's queues.
+    /// Returns the numbers of the queues that a copy sets up: the element's queues with the indexes `copy`,
+    /// `copy` + `copies`, and so on.
     pub(super) fn queues_of(&self, copy: usize) -> impl Iterator<Item = u16> + use<> {
         let first = self.first;
         (0..self.queues).skip(copy).step_by(self.copies).map(move |queue| first + queue)
@@ -37,7 +38,7 @@ pub(super) struct Shares {
     pub(super) used: [u16; 2],
 }
 
-/// The settings of a port that cannot change while it runs. The text for users lists the arguments.
+/// The settings of a port and of its receive queues that a reload cannot change while the port runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fixed {
     /// The first queue, the number of queues and the number of copies of each element that receives.
@@ -103,7 +104,8 @@ impl Shares {
         self.of_side(sends).any(|share| share.has(queue))
     }
 
-    /// Returns the number of descriptors of each queue of a side.
+    /// Returns the number of descriptors of each send queue (`sends` true) or receive queue: the largest
+    /// NDESC, or 1024 if all are 0.
     pub(super) fn descriptors(&self, sends: bool) -> u16 {
         let wanted = self.of_side(sends).map(|share| share.wanted.descriptors);
         wanted.max().filter(|&n| n > 0).unwrap_or(DESCRIPTORS)

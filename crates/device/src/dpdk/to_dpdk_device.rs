@@ -147,7 +147,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(element))
 }
 
-/// The time until the next attempt to send, if the port has taken nothing.
+/// The time until the next attempt to send, if the port has not taken all packets.
 const PAUSE: Timestamp = Timestamp(20_000);
 /// The number of attempts to send with BLOCKING before packets are dropped: they take about a second if the
 /// port takes nothing.
@@ -172,8 +172,8 @@ struct ToDpdkDevice {
     room: usize,
     pulls_input: bool,
     transmitter: Option<Transmitter>,
-    /// True if the port has taken no packet since the attempts of BLOCKING were used up. The element then
-    /// tries once per packet, until the port takes a packet again.
+    /// True if the port has taken no packet since all attempts to make room for a packet failed. Even with
+    /// BLOCKING, the element then tries once per packet, until the port takes a packet again.
     is_stuck: bool,
     losses: Losses,
     gone: Gone,
@@ -190,8 +190,8 @@ struct ToDpdkDevice {
     bell: Option<Arc<EventFd>>,
     count: u64,
     dropped: u64,
-    /// The number of copies of packets for queues that are closed now. The handler `copied` adds the count of
-    /// the open queue.
+    /// The number of packets that were copied for queues that are closed now. The handler `copied` adds the
+    /// count of the open queue.
     copied: u64,
 }
 
@@ -293,8 +293,8 @@ impl ToDpdkDevice {
         self.transmitter.as_ref().map_or(0, Transmitter::waiting)
     }
 
-    /// Sends waiting packets until there is room for another packet: with BLOCKING many attempts, otherwise
-    /// one. Returns false if there is no room in the end.
+    /// Sends waiting packets to make room for another packet, and returns true if there is room then. Makes
+    /// one attempt; with BLOCKING up to `TRIES`, unless the last call failed and nothing has been sent since.
     fn make_room(&mut self, cx: &mut Cx<'_>) -> bool {
         for _ in 0..if self.blocking && !self.is_stuck { TRIES } else { 1 } {
             self.flush(cx);
@@ -331,8 +331,9 @@ impl ToDpdkDevice {
         cx.recycle(batch);
     }
 
-    /// Sends the waiting packets if there are at least BURST of them. Otherwise sets a timer to send them
-    /// when TIMEOUT has passed; no timer if TIMEOUT is negative.
+    /// Sends the waiting packets if there are at least BURST of them. Sets a timer for the packets that are
+    /// left: soon if there are still at least BURST, and otherwise when TIMEOUT has passed; no timer then if
+    /// TIMEOUT is negative.
     fn send(&mut self, cx: &mut Cx<'_>) {
         if self.waiting() >= self.burst {
             self.flush(cx);

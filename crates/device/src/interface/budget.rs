@@ -3,10 +3,10 @@
 
 /// The number of packets that a source may still make in this turn.
 ///
-/// A large segment that is cut becomes about 45 packets at once. If it counted as a single packet, a source
-/// would push 45 times as many packets per turn as the sender downstream pulls per turn. A queue between
-/// the source and the sender would overflow even if both are fast. Therefore each packet counts, and
-/// packets beyond the limit of a turn count for the next turns.
+/// A large TCP segment of 64 KiB becomes about 45 packets at once when it is cut. If it counted as a single
+/// packet, a source would push 45 times as many packets per turn as the sender downstream pulls per turn. A
+/// queue between the source and the sender would overflow even if both are fast. Therefore each packet
+/// counts, and packets beyond the limit of a turn count for the next turns.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     /// The number of packets that may still be made in this turn; negative if the last segment made more

@@ -49,8 +49,8 @@ pub(crate) enum Step {
     /// Ends the program with A (`Return`) or a constant (`ReturnThis`) as its result.
     Return,
     ReturnThis(u32),
-    /// Jumps to a label: always; if A equals a constant; if A has any of these bits; if A is larger than X;
-    /// if A is at least X.
+    /// Jumps to a label: always; if A equals a constant; if A has any of the bits of a constant; if A is
+    /// larger than X; if A is at least X.
     Jump(Label),
     JumpIf(u32, Label),
     JumpIfAny(u32, Label),

@@ -426,8 +426,8 @@ impl FromDevice {
     }
 
     /// Makes this copy receive. At the start of a run, the copy that has `begins` unblocks the sockets of all
-    /// copies. On a reload, a copy that has not taken over a ring opens one, and the last such copy unblocks
-    /// the sockets.
+    /// copies. On a reload, a copy that has not taken over a ring opens one, unless the interface was
+    /// removed, and the last such copy unblocks the sockets.
     #[cold]
     fn begin(&mut self, cx: &mut Cx<'_>) {
         self.is_open = true;
@@ -638,7 +638,7 @@ impl Element for FromDevice {
         let by = Claimant::new(cx, &self.common);
         self.seat = SEATS.claim(&by, |seat| seat.settings == settings);
         self.waits = self.seat.is_some();
-        // Opening a ring takes a tenth of a second, in which the running element could not empty its own
+        // Opening a ring can take a tenth of a second, in which the running element could not empty its own
         // ring. If this element replaces it, the ring is opened in the first turn, if it is needed.
         if !self.waits && !cx.is_heir() {
             self.open(cx)?;

@@ -19,7 +19,8 @@ use crate::losses::Losses;
 /// The length in bytes of the largest frame that interfaces take without cutting it: the longest IP packet
 /// and an Ethernet header.
 const LARGEST: usize = 65535 + 14;
-/// The largest number of frames that are made of a large segment. TCP segments of 48 bytes make fewer.
+/// The largest number of frames that are made of a large segment. A large segment of 64 KiB becomes fewer
+/// frames even if each has only 48 bytes of payload.
 const MOST_SEGMENTS: usize = 2048;
 /// The number of bytes that are kept of a frame that is dropped, for elements and people that look at
 /// drops.

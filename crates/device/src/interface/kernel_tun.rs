@@ -167,7 +167,7 @@ pub(super) struct KernelTun {
     common: Arc<Common>,
     gone: Gone,
     made: Arc<Made>,
-    /// The number of times that this copy has opened the interface (see [`Made`]).
+    /// The number of times that this copy has tried to open the interface (see [`Made`]).
     times: u32,
     /// True from the removal of the interface until it has been created again.
     is_gone: bool,

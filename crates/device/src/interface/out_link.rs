@@ -59,7 +59,7 @@ pub(crate) struct OutLink {
     pub(crate) is_down: bool,
     /// The time since which the interface has taken nothing; `None` if it takes packets.
     stuck: Option<Timestamp>,
-    /// The error number of the last failure, until the interface was down and sends again.
+    /// The error number of the last failure. It is forgotten when an interface that was down sends again.
     failure: LastFailure<Option<i32>>,
     /// True if the interface had a carrier at the last check, and the time of that check.
     is_connected: bool,
@@ -194,8 +194,8 @@ impl OutLink {
         self.gone.end(&self.device, self.is_gone)
     }
 
-    /// Counts dropped packets and reports them to the user, except for drops whose cause has been reported
-    /// already. `length` is the length of the first packet in bytes, for the message.
+    /// Counts dropped packets and reports them to the user. The first packet gets no message if another
+    /// message has reported the cause. `length` is the length of the first packet in bytes, for the message.
     #[cold]
     pub(crate) fn count_lost(&mut self, cx: &mut Cx<'_>, (why, packets): (DropReason, usize), length: usize) {
         let (device, longest, loss) = (&self.device, self.longest, (why, packets));
@@ -233,8 +233,8 @@ impl OutLink {
         }
     }
 
-    /// True if the interface carries frames of this length in bytes. Reads the MTU again if the frame is
-    /// too long and the last reading is old.
+    /// True if the interface carries frames of this length in bytes. Reads the MTU again if the frame is too
+    /// long and the last reading was more than a second ago.
     #[inline]
     pub(crate) fn carries(&mut self, now: Timestamp, length: usize) -> bool {
         if length > self.longest && now - self.looked > LOOK {

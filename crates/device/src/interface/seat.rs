@@ -2,7 +2,7 @@
 //! replaces another one.
 //!
 //! An element of a new graph takes the seat of the running element at the same worker, if both receive from
-//! the interface in the same way. It opens nothing. When the worker changes over, the running element is
+//! the interface in the same way. It opens no ring. When the worker changes over, the running element is
 //! closed and leaves its ring at the seat, with the packets in it. The new element takes the ring in its
 //! first turn.
 
@@ -56,7 +56,8 @@ impl Seat {
         *self.left() = Some(open);
     }
 
-    /// Takes what the element before has left; `None` if it has no ring, or is not closed yet.
+    /// Takes the ring that the predecessor has left; `None` if the predecessor had no ring, or is not closed
+    /// yet.
     pub(super) fn take(&self) -> Option<Open> {
         self.left().take()
     }

@@ -68,8 +68,8 @@ struct ToHost {
     /// The open file of the interface. The interface has another file after it was removed and created
     /// again.
     tun: Option<Arc<Tun>>,
-    /// The value of the interface's `changes` when the file was last fetched. If it differs, the file is
-    /// fetched again.
+    /// The value of the interface's `changes` when `push` last fetched the file; 0 before the first time. If
+    /// it differs, the file is fetched again.
     changes: u32,
 }
 

@@ -129,8 +129,8 @@ impl Outgoing {
         cx.sent(done);
     }
 
-    /// Sends packets until the socket takes no more. With `presses`, for pushed packets, then waits and
-    /// drops as needed to get below the limit of waiting packets. Returns the last error, as
+    /// Sends packets until the socket takes no more. With `presses`, for pushed packets, then waits and drops
+    /// as needed to get down to the limit of waiting packets. Returns the last error, as
     /// [`flush`](Self::flush) does.
     pub(super) fn work<L: Line>(&mut self, cx: &mut Cx<'_>, line: &L, presses: bool) -> Option<io::Error> {
         let fault = self.flush(cx, line);
@@ -195,7 +195,8 @@ impl Outgoing {
         self.losses.end(cx, LABEL);
     }
 
-    /// Drops all waiting packets with a reason. The drops are reported to the user, unless the run has ended.
+    /// Drops all waiting packets with a reason. The drops are reported to the user, unless the reason is
+    /// `Stop`.
     pub(super) fn clear(&mut self, cx: &mut Cx<'_>, reason: DropReason) {
         self.cut(cx);
         if reason != DropReason::Stop && !self.waiting.is_empty() {

@@ -242,7 +242,7 @@ struct FromXdp {
     index: c_int,
     is_shared: bool,
     /// The claim that keeps other Tidegate processes from receiving from the interface; `None` with SHARED,
-    /// or if the kernel did not allow a claim.
+    /// while the interface is closed, or if the kernel did not allow a claim.
     claim: Option<Arc<Claim>>,
     state: Presence,
     /// The registration that this element waits for another interface of the name; set from the removal of
@@ -345,9 +345,9 @@ impl FromXdp {
         }
     }
 
-    /// Checks the interface and sets the timer for the next check. After a removal, takes the next stage as
-    /// soon as all copies have finished the present one. A timer is needed because sockets do not become
-    /// readable when their interface is removed.
+    /// Checks the interface and sets the timer for the next check, unless GONE is `stop` and the interface
+    /// was removed. After a removal, takes the next stage as soon as all copies have finished the present
+    /// one. A timer is needed because sockets do not become readable when their interface is removed.
     fn look(&mut self, cx: &mut Cx<'_>) {
         match self.stage {
             Stage::Open => self.look_after(cx),
@@ -389,8 +389,8 @@ impl FromXdp {
         let names = [self.name.clone(), self.wanted.device.clone()];
         let Some(name) = names.into_iter().find(|name| link::index(name).is_ok()) else {
             if self.interface.is_being_left() {
-                // Other copies have found and opened an interface that was removed before this copy saw it.
-                // This copy has nothing open, and can finish both stages at once.
+                // Other copies have found an interface, and have left it again before this copy saw it. This
+                // copy has nothing open, and can finish both stages at once.
                 self.stage = Stage::Closed(self.interface.leave());
                 self.interface.close();
             }

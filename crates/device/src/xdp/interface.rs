@@ -2,11 +2,12 @@
 //! which redirects frames to their sockets. On a reload, the elements of the new graph continue with the
 //! state of the running graph (`seat.rs`).
 //!
-//! Each copy of an element opens its queues and registers them ([`Interface::serve`]). The last copy
-//! attaches the program, so that all queues are received from or, if a copy fails, none. If workers share
-//! queues, the last copy also opens the sockets of guests, and rings a bell for the workers that already
-//! run. The first copy that ends without a successor detaches the program. If the interface is removed, all
-//! copies close their queues in stages, and open them again at another interface of the same name.
+//! Each copy of an element opens its queues and registers them ([`Interface::serve`]). The last copy attaches
+//! the program, so that all queues are received from or, if a copy fails, none. If workers share queues, the
+//! last copy also opens the sockets of guests, and rings a bell for the workers that already run. The first
+//! copy of an element that ends without a successor ends the reception of the element; with the last element,
+//! the program is detached. If the interface is removed, all copies close their queues in stages, and open
+//! them again at another interface of the same name.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -64,7 +65,7 @@ struct State {
     program: Option<Program>,
     key: Option<SecretKey>,
     runner: Option<Runner>,
-    /// The number of removals after which all copies have closed their queues.
+    /// The number of times that all copies have closed their queues, after a removal or a failed opening.
     round: u32,
     /// The number of copies that have closed their guest sockets in this round, and the number of copies
     /// that have closed their own queues.
@@ -286,7 +287,8 @@ impl Interface {
         state.round
     }
 
-    /// True if some copy has found that the interface was removed, so that all copies have to leave it.
+    /// True if a copy has left the interface, which was removed or could not be opened, so that all copies
+    /// have to leave it.
     pub(super) fn is_being_left(&self) -> bool {
         lock(&self.state).left > 0
     }

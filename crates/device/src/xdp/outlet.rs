@@ -20,7 +20,7 @@ pub(super) struct Outlet {
     /// The interface's index in the kernel, and the number of the queue.
     pub(super) index: c_int,
     pub(super) queue: u32,
-    /// The settings with which a ToXDP has opened the queue; `None` if a FromXDP has opened it.
+    /// The MODE and RING with which a ToXDP has opened the queue; `None` if a FromXDP has opened it.
     opened: Option<(Mode, u32)>,
     /// The number of ToXDP elements that send by it.
     senders: AtomicUsize,
@@ -36,8 +36,8 @@ impl Outlet {
         Arc::new(Outlet { index, queue: half.queue, opened, senders, half: Mutex::new(half) })
     }
 
-    /// True if the queue is as a ToXDP with these arguments would open it. With a FromXDP for the interface,
-    /// the arguments of the FromXDP apply.
+    /// True if a ToXDP with these arguments can send by the queue: a FromXDP has opened it, or a ToXDP with
+    /// the same MODE and RING.
     pub(super) fn fits(&self, wanted: &Wanted) -> bool {
         self.opened.is_none_or(|opened| opened == (wanted.mode, wanted.ring))
     }

@@ -34,8 +34,8 @@ pub(super) struct Port {
     has_guests: bool,
 }
 
-/// The ports whose owners were closed by a reload while guests at other workers were still to change over.
-/// Each has the address of its owner's pool. [`sweep`] closes them when the guests have left.
+/// The ports with guests of which a half was closed, each with the address of its owner's pool. In a reload,
+/// guests at other workers may still receive. [`sweep`] closes a port when no half and no guest has it.
 static LEFT: Mutex<Vec<(usize, Arc<Port>)>> = Mutex::new(Vec::new());
 
 /// Closes a half's share of the port; the last one closes the socket. The half's rings must have been
@@ -99,7 +99,8 @@ pub(super) struct Transmitter {
     pub(super) queue: u32,
     transmit: Producer<xdp_desc>,
     completed: Consumer<u64>,
-    /// The number of packets that were copied into slots of this worker's pool before they could be sent.
+    /// The number of packets that were copied into slots of this worker's pool before they could be sent. The
+    /// user of the transmitter reads this count and sets it back to 0.
     pub(super) copied: u64,
     /// The number of packets that the kernel took from the ring and the interface then refused, for example
     /// because it has no carrier. The user of the transmitter reads this count and sets it back to 0.
@@ -221,7 +222,8 @@ const TOO_MANY: &str = "queues";
 /// The longest time to wait for a queue that another socket has. The kernel releases the queue of a closed
 /// socket asynchronously, so that it may still be in use for a moment.
 const RELEASE: Duration = Duration::from_secs(1);
-/// The number of free slots per queue below which the user is warned that bursts may use them up.
+/// The number of free slots per queue below which the user is warned that bursts may use them up, unless the
+/// queue's ring is smaller. Each guest at the queue adds [`LEAST_RING`] slots to this number.
 const FEW: u32 = 512;
 
 /// Returns the number of the pool's slots that the kernel may have for each queue. This worker has `elements`
@@ -386,8 +388,8 @@ pub(super) fn close_all(pool: &mut Pool, receivers: Vec<Receiver>, transmitters:
     transmitters.into_iter().flatten().for_each(|transmitter| transmitter.close(pool));
 }
 
-/// Opens a queue for sending only. Returns `None` if the interface does not send by this queue, and QUEUE
-/// does not demand it: other copies then send by other queues.
+/// Opens a queue for sending only. Returns `None` for a queue other than 0 by which the interface does not
+/// send, unless QUEUE demands it: other copies then send by other queues.
 ///
 /// # Errors
 /// The message that the queue could not be opened.

@@ -2,10 +2,10 @@
 //! replaces another one.
 //!
 //! An element of a new graph takes the seat of the running element at the same worker, if both receive from
-//! the same queues in the same way. It opens nothing. When the worker changes over, the running element is
-//! closed: it leaves everything that it has open at the seat ([`Seat::leave`]), and the new element takes it
-//! in its first turn ([`Seat::take`]). The sockets, their rings and the XDP program stay as they are, so that
-//! no packet is lost.
+//! the same queues in the same way. It does not open the queues again. When the worker changes over, the
+//! running element is closed: it leaves everything that it has open at the seat ([`Seat::leave`]), and the
+//! new element takes it in its first turn ([`Seat::take`]). The sockets, their rings and the XDP program stay
+//! as they are, so that no packet is lost.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
@@ -55,7 +55,8 @@ pub(super) struct Seat {
     left: Mutex<Option<Open>>,
 }
 
-/// Everything that a copy of FromXDP has open at its interface. See the fields of the element.
+/// Everything that a copy of FromXDP has open at its interface. The fields have the meaning of those of
+/// `FromXdp`.
 pub(super) struct Open {
     pub(super) device: String,
     pub(super) index: c_int,
@@ -74,7 +75,8 @@ pub(super) struct Open {
 
 /// The progress of a copy from the removal of its interface to the opening of another interface of the same
 /// name. A copy may have guest sockets at the queues of other copies. Therefore all copies finish a stage
-/// before any copy begins the next one. The number is the round, which counts removals of the interface.
+/// before any copy begins the next one. The number is the round, which counts the removals of the interface
+/// and the failed attempts to open it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The copy's queues are open.
@@ -92,12 +94,13 @@ impl Seat {
         Arc::new(Seat { interface: Arc::clone(interface), number, layout, left: Mutex::new(None) })
     }
 
-    /// Leaves what an element has open to its successor.
+    /// Stores everything that an element had open, for its successor. The element calls this when it is
+    /// closed.
     pub(super) fn leave(&self, open: Open) {
         *self.left() = Some(open);
     }
 
-    /// Takes what the element before has left; `None` if it is not closed yet.
+    /// Takes everything that the predecessor has stored; `None` if the predecessor is not closed yet.
     pub(super) fn take(&self) -> Option<Open> {
         self.left().take()
     }

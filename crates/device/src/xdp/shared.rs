@@ -32,8 +32,8 @@ impl Shared {
     ) -> Shared {
         let most = share.saturating_sub(ring) / guests.max(1);
         let of_guest = round_down(most).clamp(LEAST_RING.min(ring), ring);
-        // The bell rings at each quarter of the slots, so that the owner is notified before the kernel has
-        // no slots left.
+        // The bell rings each time that guests have taken a quarter of the owner's ring of slots (or less),
+        // so that the owner is notified before the kernel has no slots left.
         Shared { recipient, ring: of_guest, taken: Taken::new(round_down(ring.min(share) / 4), bell) }
     }
 
@@ -70,7 +70,7 @@ impl Taken {
         Taken { count: AtomicU32::new(0), has_rung: AtomicBool::new(false), step, bell }
     }
 
-    /// Adds slots that a guest has taken, and rings the bell if it is time.
+    /// Adds slots that a guest has taken, and rings the bell if the count passes a multiple of `step`.
     #[inline]
     pub(super) fn add(&self, slots: u32) {
         let before = self.count.fetch_add(slots, Ordering::Relaxed);

@@ -203,8 +203,8 @@ impl ToXdp {
             copies_of.ready == copies && copies_of.workers.is_empty()
         });
         if found.is_none() && is_last {
-            // No copy has a queue, so that other sockets must have all of them. The attempt to open one
-            // makes the kernel return an error that says so.
+            // No copy has a queue. The attempt to open one succeeds, or makes the kernel return an error that
+            // says what is wrong.
             found = self.open_alone(cx, self.wanted.queue.unwrap_or(0))?;
         }
         if found.is_some() {
@@ -355,8 +355,8 @@ impl ToXdp {
         }
     }
 
-    /// Counts packets as dropped that were counted as sent when they entered the ring, but whose slots came
-    /// back from the kernel unsent.
+    /// Counts packets as dropped that were counted as sent when they entered the send ring, but were not
+    /// sent.
     fn lose(&mut self, cx: &mut Cx<'_>, packets: usize) {
         self.count -= packets as u64;
         self.drops += packets as u64;

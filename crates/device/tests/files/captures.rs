@@ -68,8 +68,8 @@ fn sources_stop_with_the_captures() {
 #[test]
 fn counted_packets_are_in_the_file() {
     let (_folder, path) = capture("ten.pcap");
-    // The look is half a second after the first packet, before any other event has caused packets to be
-    // written.
+    // The script reads the count and the size of the file about half a second after the first packet, before
+    // any other event has caused packets to be written.
     let text = format!(
         "TimedSource(0.1, \"1234\") -> out :: ToDump({path}, SNAPLEN 0);
          look :: FromIPSummaryDump({path}, ACTIVE false) -> Discard;

@@ -39,7 +39,8 @@ fn lines_and_records_have_a_bound() {
     assert!(outcome.messages.contains("record of more than 1 MiB"), "{}", outcome.messages);
 }
 
-/// A binary record that the file ends in, and one without fields, are told. The packets before it count.
+/// A binary record that the end of the file cuts off, and a binary record without fields, are reported. The
+/// packets before such a record count.
 #[test]
 fn cut_and_empty_records_are_told() {
     let file = tempfile::NamedTempFile::new().unwrap();

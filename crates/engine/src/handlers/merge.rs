@@ -11,7 +11,9 @@ pub(crate) fn merge(values: &[String], how: Merge) -> String {
         (_, Merge::First) => values.first().cloned().unwrap_or_default(),
         (_, Merge::Lines) => list(values),
         (_, Merge::Sum) => sum(values),
-        (_, Merge::Columns) => columns(values),
+        (_, Merge::Columns) => columns(values, false),
+        (_, Merge::Rows) => columns(values, true),
+        (_, Merge::Bracketed) => bracketed(values),
         (_, Merge::Least) => extreme(values, Ordering::Less),
         (_, Merge::Most) => extreme(values, Ordering::Greater),
     }
@@ -45,6 +47,9 @@ fn list(values: &[String]) -> String {
     };
     if let Some(parts) = values.iter().map(inner).collect::<Option<Vec<_>>>() {
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        if parts.is_empty() {
+            return values[0].clone();
+        }
         return format!("[\n{}\n]\n", parts.join(",\n"));
     }
     let heading = values[0].split_inclusive('\n').next().unwrap_or_default();
@@ -54,29 +59,36 @@ fn list(values: &[String]) -> String {
     if has_heading { heading.to_string() + &all } else { all }
 }
 
-/// Adds up the numbers at the ends of lines whose other words are equal. If any line ends without a number,
-/// returns the first value unchanged.
+/// Adds up the numbers at the ends of lines whose other words are equal. Lines without a number are listed,
+/// equal ones once. A value of one word that is no number, such as a state, comes from the first copy.
 fn sum(values: &[String]) -> String {
-    let mut lines: Vec<(&str, Number)> = Vec::new();
+    let is_word = |value: &String| !value.contains([' ', '\t', '\n']) && Number::parse(value).is_none();
+    if values.iter().any(|value| !value.is_empty() && is_word(value)) {
+        return values[0].clone();
+    }
+    let mut lines: Vec<(&str, Option<Number>)> = Vec::new();
     for line in values.iter().flat_map(|value| value.lines()) {
         let start = line.rfind([' ', '\t']).map_or(0, |at| at + 1);
-        let (words, number) = line.split_at(start);
-        let Some(number) = Number::parse(number) else {
-            // A line without a number at its end cannot be added up.
-            return values.first().cloned().unwrap_or_default();
-        };
-        match lines.iter_mut().find(|(known, _)| *known == words) {
-            Some((_, sum)) => *sum = sum.plus(number),
+        let number = Number::parse(&line[start..]);
+        let words = if number.is_some() { &line[..start] } else { line };
+        let known =
+            lines.iter_mut().find(|(known, other)| *known == words && number.is_some() == other.is_some());
+        match known {
+            Some((_, sum)) => *sum = sum.zip(number).map(|(sum, number)| sum.plus_count(number)),
             None => lines.push((words, number)),
         }
     }
     let end = if values.iter().any(|value| value.ends_with('\n')) { "\n" } else { "" };
-    let lines: Vec<_> = lines.iter().map(|(words, sum)| format!("{words}{sum}")).collect();
-    lines.join("\n") + end
+    let line = |(words, sum): &(&str, Option<Number>)| match sum {
+        Some(sum) => format!("{words}{sum}"),
+        None => words.to_string(),
+    };
+    lines.iter().map(line).collect::<Vec<_>>().join("\n") + end
 }
 
-/// Adds up all numbers in lines whose other words are equal, column by column.
-fn columns(values: &[String]) -> String {
+/// Adds up all numbers in lines whose other words are equal, column by column. If `has_names` is true, the
+/// first column is not a number.
+fn columns(values: &[String], has_names: bool) -> String {
     let mut lines: Vec<Vec<Cell<'_>>> = Vec::new();
     for line in values.iter().flat_map(|value| value.lines()) {
         let words = line.split_inclusive([' ', '\t']).flat_map(|word| {
@@ -84,7 +96,10 @@ fn columns(values: &[String]) -> String {
             let cell = (!word.is_empty()).then(|| Number::parse(word).map_or(Cell::Word(word), Cell::Sum));
             cell.into_iter().chain((!end.is_empty()).then_some(Cell::Space(end)))
         });
-        let cells: Vec<_> = words.collect();
+        let mut cells: Vec<_> = words.collect();
+        if has_names && let Some(first) = cells.first_mut() {
+            *first = Cell::Word(line.split([' ', '\t']).next().unwrap_or_default());
+        }
         let is_same = |known: &&mut Vec<Cell<'_>>| {
             known.len() == cells.len() && known.iter().zip(&cells).all(|(a, b)| a.is_same(b))
         };
@@ -96,6 +111,28 @@ fn columns(values: &[String]) -> String {
     let line = |cells: &Vec<Cell<'_>>| cells.iter().map(Cell::to_string).collect::<String>();
     let end = if values.iter().any(|value| value.ends_with('\n')) { "\n" } else { "" };
     lines.iter().map(line).collect::<Vec<_>>().join("\n") + end
+}
+
+/// Adds up the numbers in brackets at the ends of lines, line by line. The rest of each line is that of the
+/// first value.
+fn bracketed(values: &[String]) -> String {
+    let parts = |line| {
+        let numbered = |line: &'_ str| {
+            let (text, number) = line.strip_suffix(']')?.rsplit_once(" [")?;
+            Some((text.to_string(), number.parse::<u64>().ok()?))
+        };
+        numbered(line).unwrap_or_else(|| (line.to_string(), 0))
+    };
+    let mut lines: Vec<(String, u64)> = values[0].lines().map(parts).collect();
+    for value in &values[1..] {
+        for ((_, sum), line) in lines.iter_mut().zip(value.lines()) {
+            *sum += parts(line).1;
+        }
+    }
+    let shown =
+        |(text, sum): &(String, u64)| if *sum == 0 { text.clone() } else { format!("{text} [{sum}]") };
+    let end = if values[0].ends_with('\n') { "\n" } else { "" };
+    lines.iter().map(shown).collect::<Vec<_>>().join("\n") + end
 }
 
 /// A word of a line, or the sum of a column.
@@ -155,6 +192,14 @@ impl Number {
         }
     }
 
+    /// Adds a count to a count. The number -1 stands for no count.
+    fn plus_count(self, other: Number) -> Number {
+        match (self, other) {
+            (count, Number::Whole(-1)) | (Number::Whole(-1), count) => count,
+            _ => self.plus(other),
+        }
+    }
+
     fn plus(self, other: Number) -> Number {
         match (self, other) {
             (Number::Whole(a), Number::Whole(b)) => Number::Whole(a + b),
@@ -199,8 +244,16 @@ mod tests {
         let tables = ["1.0.0.1 active 1 2\n1.0.0.2 gone 3 4\n", "1.0.0.1 active 5 6\n1.0.0.2 gone 7 8\n"];
         assert_eq!(merged(&tables, Merge::Columns), "1.0.0.1 active 6 8\n1.0.0.2 gone 10 12\n");
         assert_eq!(merged(&["1 2 3", "4 5 6"], Merge::Columns), "5 7 9");
+        assert_eq!(merged(&["0 active 1\n1 active 2\n"; 2], Merge::Rows), "0 active 2\n1 active 4\n");
         assert_eq!(merged(&["idle", "busy"], Merge::Sum), "idle");
+        assert_eq!(merged(&["-1", "-1"], Merge::Sum), "-1");
+        assert_eq!(merged(&["-1", "4"], Merge::Sum), "4");
+        let fragments = ["seen:  1\nkept:\n a (0,8)\n", "seen:  2\nkept:\n b (8,16)\n"];
+        assert_eq!(merged(&fragments, Merge::Sum), "seen:  3\nkept:\n a (0,8)\n b (8,16)\n");
+        assert_eq!(merged(&["[]\n", "[]\n"], Merge::Lines), "[]\n");
         assert_eq!(merged(&["1\ttoo short\n", "2\ttoo short\n"], Merge::Columns), "3\ttoo short\n");
+        assert_eq!(merged(&["a [2]\nb\na\n", "a\nb\na [3]\n"], Merge::Bracketed), "a [2]\nb\na [3]\n");
+        assert_eq!(merged(&["a [x]", "a [x]"], Merge::Bracketed), "a [x]");
         assert_eq!(merged(&["9", "10", "1.5"], Merge::Most), "10");
         assert_eq!(merged(&["9", "10", "1.5"], Merge::Least), "1.5");
         assert_eq!(merged(&["true", "false"], Merge::Least), "false");

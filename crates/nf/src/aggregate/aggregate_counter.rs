@@ -128,8 +128,8 @@ pub static CLASS: Class = Class {
 };
 
 /// Returns the text `N HANDLER [VALUE]` of the call that is made at a number of aggregates (`what` is
-/// "AGGREGATE") or at a total count ("COUNT"). Freezing and stopping are such calls, too. Reports an error
-/// if more than one of the three arguments is given. `None` if none is given.
+/// "AGGREGATE") or at a total count ("COUNT"). Freezing and stopping are such calls, too. Reports an error if
+/// more than one of the three arguments is given, or if N is no number. `None` if none is given.
 fn limit(args: &mut Args<'_>, what: &'static str) -> Option<String> {
     let [freeze, stop, call] = match what {
         "COUNT" => ["COUNT_FREEZE", "COUNT_STOP", "COUNT_CALL"],
@@ -155,7 +155,8 @@ fn not_a_number(what: &str) -> String {
     format!("{what}_CALL first word should be unsigned ({unit})")
 }
 
-/// Adds a line end to a banner that lacks it; a lone line end becomes an empty banner.
+/// Adds a line end to a banner that lacks it. An empty banner stays empty, and a lone line end becomes an
+/// empty banner.
 fn with_end(text: &str) -> String {
     match text {
         "" | "\n" => String::new(),

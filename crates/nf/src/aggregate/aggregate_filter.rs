@@ -102,8 +102,8 @@ impl Pattern {
     }
 }
 
-/// Warns of patterns that cannot match anything because earlier patterns match all their packets. Finds
-/// only two cases: an earlier pattern for all aggregates, and single aggregates in an earlier range.
+/// Warns of patterns after a pattern for all aggregates, because they match no packets, and of single
+/// aggregates that an earlier pattern contains.
 fn warn_of_repeats(args: &mut Args<'_>, patterns: &[Pattern]) {
     for (i, pattern) in patterns.iter().enumerate() {
         let before = &patterns[..i];

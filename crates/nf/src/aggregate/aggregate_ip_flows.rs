@@ -268,8 +268,8 @@ impl Seen {
         }
     }
 
-    /// Reads the header fields of a packet; with `icmp`, the fields of the packet that an ICMP error
-    /// quotes.
+    /// Reads the header fields of a packet; if `icmp` is true and the packet is an ICMP error, the fields of
+    /// the packet that it quotes.
     ///
     /// # Errors
     /// The reason why the packet has no flow.
@@ -711,7 +711,7 @@ impl Element for AggregateIpFlows {
         let mut kept: Kept = *state.downcast().map_err(|_| "the state of another class")?;
         let capacity = self.table.stats().capacity;
         let settings = (capacity, self.icmp, self.fragments, self.symmetric, self.path.clone());
-        // Numbers stay different from earlier numbers in any case.
+        // The numbers of new flows differ from all earlier numbers, even if no flow is continued.
         (self.next, (self.second, self.reap_at, self.warned)) = (kept.next, kept.times);
         if kept.settings == settings {
             cx.dispose(std::mem::replace(&mut self.table, kept.table));

@@ -91,11 +91,10 @@ struct AggregatePacketCounter {
     anno: Option<usize>,
     ports: usize,
     packets: u64,
-    /// The index of each entry in `counts`, by aggregate and packet number; with ANNO `NONE`, by aggregate
-    /// and 0.
+    /// The index of each entry, by aggregate and packet number; with ANNO `NONE`, by aggregate and 0.
     places: HashMap<(u32, u32), u32>,
-    /// The numbers of packets: for each entry, one count per port. The counts of the entry with index `i`
-    /// start at `i` times `ports`.
+    /// The numbers of packets: for each entry, one count per port. The counts of the entry with index N start
+    /// at N times the number of ports.
     counts: Vec<u32>,
     /// The maximum number of entries in `places`.
     capacity: usize,
@@ -194,8 +193,9 @@ impl Element for AggregatePacketCounter {
 }
 
 impl AggregatePacketCounter {
-    /// Returns the numbers of an aggregate's packets, one per line. With `only_lost`, these are only the
-    /// packets that came in by input 0 more often than by input 1.
+    /// Returns the numbers of an aggregate's packets, one per line; with ANNO `NONE`, the packets at each
+    /// port are numbered from 0 on. With `only_lost`, these are only the packets that came in by input 0 more
+    /// often than by input 1.
     fn numbers(&self, aggregate: &str, only_lost: bool) -> Result<String, String> {
         let aggregate = match aggregate.trim() {
             "" => 0,

@@ -41,7 +41,7 @@ impl Fragments {
         self.packets
     }
 
-    /// True if packets of this protocol between these two hosts wait.
+    /// True if packets of the protocol and the two hosts of `pair` wait.
     pub(super) fn has(&self, pair: Pair) -> bool {
         self.packets > 0 && self.pairs.contains_key(&pair)
     }

@@ -62,7 +62,8 @@ enum Kind {
 
 struct SetTimestampDelta {
     kind: Kind,
-    /// The first time stamp of the run, or since the last `reset`; zero before it is known.
+    /// With TYPE `RANGE`, the first time stamp of the run, or since the last `reset`; zero before it is
+    /// known.
     first: Timestamp,
 }
 

@@ -160,7 +160,8 @@ enum Verdict {
 }
 
 impl TimeFilter {
-    /// Sets the end. The next packet at or after it stops the driver or calls the handler again.
+    /// Sets the end. With STOP or END_CALL, the next packet at or after it stops the driver or calls the
+    /// handler again.
     fn end_at(&mut self, time: Timestamp) -> Result<(), String> {
         self.end = time;
         self.armed = self.stop || self.call.is_some();

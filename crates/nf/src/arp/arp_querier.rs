@@ -94,8 +94,8 @@ use element::effects::{
     StateAccess, Target, Value, wire_field,
 };
 use element::{
-    Args, Base, Batch, Call, Class, Complaint, Cx, DropReason, Effects, Element, Handler, StatePart,
-    Timestamp, manual,
+    Args, Base, Batch, Call, Class, Complaint, Cx, Damaged, DropReason, Effects, Element, Handler, Loaded,
+    SavedState, StatePart, StateWriter, Timestamp, manual,
 };
 use packet::Annotations;
 use wire::{MacAddr, arp, ether_type};
@@ -120,10 +120,11 @@ pub static CLASS: Class = Class {
     args: &ARGS,
     table: &HANDLERS,
     state: &[
-        StatePart::kept("ARP table", &["table", "count"]),
+        StatePart::kept("ARP table", &["table", "count"]).on_disk(),
         StatePart::kept("packets", &["length"]),
         StatePart::kept("counts", &["drops", "stats", "queries", "responses"]),
     ],
+    saved_form: table::FORM,
     samples: &[
         "10.0.0.1/8, 2:0:0:0:0:1, CAPACITY 40",
         "1.0.0.1/24, 2:0:0:0:0:1, CAPACITY 4, ENTRY_CAPACITY 3, BROADCAST 1.1.1.1, POLL_TIMEOUT 0 -> 2/2",
@@ -322,8 +323,8 @@ impl ArpQuerier {
     }
 }
 
-/// The time in nanoseconds after which the table is looked at again while packets wait, because another
-/// worker may have learnt their address.
+/// The time (1 ms) after which an element with several workers looks at the table again while packets wait,
+/// because another worker may have learnt their address.
 const LOOK_AGAIN: Timestamp = Timestamp(1_000_000);
 
 /// The number of the output for packets that have waited for the time of GIVE_UP.
@@ -510,6 +511,28 @@ impl Element for ArpQuerier {
         }
         self.with(cx, |_, _, _| {});
         Ok(())
+    }
+
+    // A table that the element shares with other elements is saved by the ARPTable.
+
+    fn save_state(&mut self, cx: &mut Cx<'_>, from: u64, out: &mut StateWriter) -> Option<u64> {
+        match &self.home {
+            Home::Own(table) => table.save(from, out),
+            Home::Shared(shared) if self.shares_with_copies && !shared.is_kept_by_other_copy(cx) => {
+                shared.open().save(from, out)
+            }
+            Home::Shared(_) => None,
+        }
+    }
+
+    fn load_state(&mut self, cx: &mut Cx<'_>, state: &SavedState<'_>) -> Result<Loaded, Damaged> {
+        match &mut self.home {
+            Home::Own(table) => table.load(cx, state),
+            Home::Shared(shared) if self.shares_with_copies && !shared.is_kept_by_other_copy(cx) => {
+                shared.open().load(cx, state)
+            }
+            Home::Shared(_) => Ok(Loaded::default()),
+        }
     }
 }
 

@@ -45,7 +45,9 @@ use std::sync::Arc;
 
 use element::args::ArgType;
 use element::class::ConfigurePhase;
-use element::{Class, Cx, Effects, Element, Handler, StatePart, manual};
+use element::{
+    Class, Cx, Damaged, Effects, Element, Handler, Loaded, SavedState, StatePart, StateWriter, manual,
+};
 use lang::args::split_spaces;
 use wire::MacAddr;
 
@@ -60,7 +62,11 @@ pub static CLASS: Class = Class {
     args: &table::ARGS,
     table: &HANDLERS,
     phase: ConfigurePhase::Service,
-    state: &[StatePart::kept("ARP table", &["table", "count", "drops"])],
+    state: &[
+        StatePart::kept("ARP table", &["table", "count"]).on_disk(),
+        StatePart::kept("counts", &["drops"]),
+    ],
+    saved_form: table::FORM,
     samples: &["", "CAPACITY 4, TIMEOUT 10"],
     reconfigures: true,
     build: |args| {
@@ -115,8 +121,8 @@ impl Change {
     /// entries are removed.
     pub(super) fn apply(&self, table: &mut Table, now: i64, waiters: &mut dyn Waiters) {
         match *self {
-            // If there is no memory for the entry, nothing is inserted; another entry has been evicted even
-            // so.
+            // If there is no memory for the entry, nothing is inserted; another entry may have been evicted
+            // even so.
             Change::Insert(address, mac) => _ = table.insert(address, mac, now, waiters),
             Change::Clear => table.clear(waiters),
         }
@@ -172,6 +178,17 @@ impl Element for ArpTable {
         let old: Arc<Shared> = *state.downcast().map_err(|_| "not the state of a table")?;
         self.shared.continue_with(&old);
         Ok(())
+    }
+
+    fn save_state(&mut self, cx: &mut Cx<'_>, from: u64, out: &mut StateWriter) -> Option<u64> {
+        if self.shared.is_kept_by_other_copy(cx) { None } else { self.shared.open().save(from, out) }
+    }
+
+    fn load_state(&mut self, cx: &mut Cx<'_>, state: &SavedState<'_>) -> Result<Loaded, Damaged> {
+        match self.shared.is_kept_by_other_copy(cx) {
+            true => Ok(Loaded::default()),
+            false => self.shared.open().load(cx, state),
+        }
     }
 }
 

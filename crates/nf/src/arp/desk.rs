@@ -1,5 +1,5 @@
 //! The packet handling of ARPQuerier. A packet for a known, broadcast or multicast address gets an Ethernet
-//! header; a packet for another address waits, and a query is sent.
+//! header; a packet for another address waits until a query is answered, or is dropped.
 
 use std::net::Ipv4Addr;
 
@@ -19,7 +19,7 @@ pub(super) struct Desk {
     pub(super) waiting: Waiting,
     /// The longest time that a packet waits; zero for no limit.
     pub(super) give_up: Timestamp,
-    /// The output of packets that have waited for this time; `None` if they are dropped.
+    /// The output of packets that have waited for the time of GIVE_UP; `None` if they are dropped.
     pub(super) unanswered_output: Option<usize>,
     /// The time for which timer 1 is set: when the next packet has waited too long. `None` if the timer is
     /// not set.
@@ -204,8 +204,8 @@ impl Desk {
                 self.refuse(cx, packet, DropReason::Inactive);
                 continue;
             }
-            // The source is written again, because a handler can have changed this host's address
-            // meanwhile.
+            // The source is written again, because a change of the arguments can have changed this host's
+            // Ethernet address meanwhile.
             readdress(&mut packet, destination, self.mac);
             cx.emit_one(0, packet, DropReason::NoOutput);
         }

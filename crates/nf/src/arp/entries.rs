@@ -30,7 +30,7 @@ impl<A: Copy + PartialEq + BitAnd<Output = A>> Entry<A> {
 }
 
 /// Entries ordered so that the first match is the most specific: each entry precedes the entries that cover
-/// it. Otherwise they are in the order in which they were added.
+/// it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries<A>(pub(crate) Vec<Entry<A>>);
 

@@ -7,7 +7,8 @@ use element::{Call, Cx, ElementId};
 
 use super::table::{Limits, Table};
 
-/// A table of IPv4 neighbours that several elements use: the service that ARPTable publishes.
+/// A table of IPv4 neighbours that several elements use, or the copies of one ARPQuerier at several workers.
+/// ARPTable publishes it as a service.
 pub(crate) struct Shared {
     table: Mutex<Table>,
     /// True once another table continues with the entries. Several workers hand the table over, each for its
@@ -42,6 +43,12 @@ impl Shared {
             let table = old.open().take();
             self.open().go_on_with(table);
         }
+    }
+
+    /// True if a copy of the element at another worker saves and loads the table for all copies: the copy at
+    /// the first worker.
+    pub(crate) fn is_kept_by_other_copy(&self, cx: &Cx<'_>) -> bool {
+        cx.workers().copies(cx.id()) > 1 && cx.worker().0 > 0
     }
 
     /// Adds an element to those that are called after changes. Adding it again has no effect.

@@ -7,6 +7,8 @@
 //! table has no timers: each element first calls [`Table::catch_up`], which does what timers would have
 //! done by now.
 
+mod save;
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
 use std::hash::Hash;
@@ -18,6 +20,8 @@ use element::{Args, Cx, DropReason, Timestamp};
 use wire::MacAddr;
 
 use crate::hashing::{ByNumber, reseed};
+
+pub(crate) use save::FORM;
 
 /// The arguments that set the limits of a table.
 pub(crate) const ARGS: [ArgInfo; 5] = [
@@ -32,17 +36,39 @@ pub(crate) const ARGS: [ArgInfo; 5] = [
 pub(crate) trait Address: Copy + Eq + Ord + Hash + Default {
     /// Returns the address in its usual notation, for handlers.
     fn shown(self) -> impl Display;
+
+    /// Returns the address as a number.
+    fn number(self) -> u128;
+
+    /// Returns the address with this number; `None` if the number is too large.
+    fn from_number(number: u128) -> Option<Self>;
 }
 
 impl Address for u32 {
     fn shown(self) -> impl Display {
         Ipv4Addr::from_bits(self)
     }
+
+    fn number(self) -> u128 {
+        self.into()
+    }
+
+    fn from_number(number: u128) -> Option<u32> {
+        number.try_into().ok()
+    }
 }
 
 impl Address for u128 {
     fn shown(self) -> impl Display {
         Ipv6Addr::from_bits(self)
+    }
+
+    fn number(self) -> u128 {
+        self
+    }
+
+    fn from_number(number: u128) -> Option<u128> {
+        Some(number)
     }
 }
 
@@ -169,7 +195,8 @@ pub(crate) struct Entry<A = u32> {
     ticket: Ticket,
     /// The number of queries since the last answer; it stays at 255.
     queries: u8,
-    /// The time in milliseconds when the entry was made, or last got an answer. The time-out starts here.
+    /// The time in milliseconds when the entry was made, or last got an answer. The time-out starts here. For
+    /// an expired entry that is kept, the time is set forward.
     live: i64,
     queried: i64,
     older: Option<u32>,
@@ -193,7 +220,7 @@ impl<A> Entry<A> {
     }
 }
 
-/// The number of items by which a queue beside the table may exceed twice the number of entries, before
+/// The number of items by which a queue that refers to entries may exceed twice the number of entries, before
 /// outdated items are removed.
 pub(crate) const UNTIDY: usize = 64;
 
@@ -234,7 +261,8 @@ pub(crate) struct Table<A = u32> {
     /// The last [`LOG`] changes, at the index of their count modulo [`LOG`]: the address, and the reason
     /// with which packets for it are dropped if its entry was removed.
     log: [(A, DropReason); LOG],
-    /// The time of the next search for expired entries, in milliseconds; `None` before the first call.
+    /// The time of the next search for expired entries, in milliseconds; `None` before the first call of
+    /// [`Table::catch_up`].
     next_look: Option<i64>,
 }
 

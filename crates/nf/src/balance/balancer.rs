@@ -2,6 +2,7 @@
 //! connections. The table keeps later packets of a flow at the flow's server.
 
 mod handover;
+mod save;
 
 use std::any::Any;
 use std::fmt::{Display, Write as _};
@@ -9,7 +10,9 @@ use std::fmt::{Display, Write as _};
 use element::args::{ArgType, Args, read_value};
 use element::class::{ArgInfo, join};
 use element::effects::{Depends, Effects, Field, State, StateAccess};
-use element::{Base, Batch, Cx, Element, Handler, Invalid, Packet, Timestamp};
+use element::{
+    Base, Batch, Cx, Damaged, Element, Handler, Invalid, Loaded, Packet, SavedState, StateWriter, Timestamp,
+};
 use flow::{FiveTupleKey, FlowId};
 use packet::{Annotations, BATCH_CAPACITY};
 use wire::{FiveTuple, ipv6, tcp::flags};
@@ -22,6 +25,8 @@ use crate::aggregate::AGGREGATE;
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::memory::{refusal, reserved};
 use handover::Kept;
+
+pub(super) use save::FORM;
 
 /// The destination of a server's packets: an IPv4 address, an Ethernet address, or an output.
 pub(super) trait Place: ArgType + Display + Clone + PartialEq + Send + 'static {
@@ -112,6 +117,15 @@ impl<D: Delivery> Element for Balancing<D> {
         cx.dispose(rest);
         Ok(())
     }
+
+    fn save_state(&mut self, _cx: &mut Cx<'_>, from: u64, out: &mut StateWriter) -> Option<u64> {
+        self.delivery.hear(&mut self.balancer);
+        self.balancer.save(from, out)
+    }
+
+    fn load_state(&mut self, cx: &mut Cx<'_>, state: &SavedState<'_>) -> Result<Loaded, Damaged> {
+        self.balancer.load(cx, state)
+    }
 }
 
 impl<D: Delivery> Balancing<D> {
@@ -124,7 +138,7 @@ impl<D: Delivery> Balancing<D> {
         Handler::<Self>::get("load_bytes", |e| e.balancer.each(|load| load.bytes)).tabled(),
         Handler::<Self>::read_param("load", |e, _, number| Ok(e.balancer.told(number)))
             .and_set(|e, _, loads| e.balancer.tell(loads)),
-        Handler::<Self>::read("servers", |e, cx, _| Ok(e.current(cx).list())).tabled(),
+        Handler::<Self>::read("servers", |e, cx, _| Ok(e.current(cx).list())).rows(),
         Handler::<Self>::read("connections", |e, cx, _| {
             // Connections to servers that a reload has removed may still be in the table.
             let servers = e.current(cx).servers.iter();
@@ -172,7 +186,7 @@ struct Server<P> {
 }
 
 /// The state of a connection: the slot of its server, and its phase. `id` is that of the flow in the table;
-/// `None` if this place is free.
+/// `None` if this place in the list is free.
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     id: Option<FlowId>,
@@ -372,9 +386,10 @@ impl<P: Place> Balancer<P> {
         self.servers.get(usize::from(server)).map(|server| &server.place)
     }
 
-    /// Chooses a server for a flow by the configured rule; `None` if no server is active. If
-    /// `is_remembered` is false, the choice does not depend on earlier choices or on load. It is then equal
-    /// for all packets of the flow (with the same aggregate annotation, if the rule reads it).
+    /// Chooses a server for a flow by the configured rule; `None` if no server is active. If `is_remembered`
+    /// is false, the choice does not depend on earlier choices or on load. While the same servers are active,
+    /// it is then equal for all packets of the flow (with the same aggregate annotation, if the rule reads
+    /// it).
     fn pick(
         &mut self,
         key: &FiveTupleKey,

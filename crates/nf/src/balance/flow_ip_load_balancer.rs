@@ -120,10 +120,11 @@ pub static CLASS: Class = Class {
     phase: ConfigurePhase::Service,
     reconfigures: true,
     state: &[
-        StatePart::kept("connections", &["connections", "load_conn"]),
+        StatePart::kept("connections", &["connections", "load_conn"]).on_disk(),
         StatePart::kept("servers", &["servers"]),
         StatePart::kept("counts", &["load_packets", "load_bytes", "overflows"]),
     ],
+    saved_form: balancer::FORM,
     samples: &[
         "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, 10.9.0.3",
         "VIP 10.0.1.2, DST 10.9.0.1, DST 10.9.0.2, LB_MODE maglev, NSERVER 1, CST_BUCKETS 251, CAPACITY 3",
@@ -218,7 +219,7 @@ pub(super) fn requoted(about: &'static str, reads: &[Field], actions: &[Action])
     case.with(pure(Field::Payload, "quotation", &[reads, &message].concat()))
 }
 
-/// Returns the fields of the five-tuple that [`marked`] returns.
+/// Returns the fields from which [`marked`] computes the five-tuple.
 fn key() -> Vec<Field> {
     vec![
         wire_field::IP_SRC,

@@ -80,10 +80,11 @@ pub static CLASS: Class = Class {
     table: &Balancing::<ToFrame>::HANDLERS,
     reconfigures: true,
     state: &[
-        StatePart::kept("connections", &["connections", "load_conn"]),
+        StatePart::kept("connections", &["connections", "load_conn"]).on_disk(),
         StatePart::kept("servers", &["servers"]),
         StatePart::kept("counts", &["load_packets", "load_bytes", "overflows"]),
     ],
+    saved_form: balancer::FORM,
     samples: &[
         "DST 2:0:0:0:9:1, DST 2:0:0:0:9:2",
         "2:0:0:0:9:1, 2:0:0:0:9:2, 2:0:0:0:9:3, LB_MODE maglev, CAPACITY 2",

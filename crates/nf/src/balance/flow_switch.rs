@@ -81,10 +81,11 @@ pub static CLASS: Class = Class {
     table: &Balancing::<Outputs>::HANDLERS,
     reconfigures: true,
     state: &[
-        StatePart::kept("connections", &["connections", "load_conn"]),
+        StatePart::kept("connections", &["connections", "load_conn"]).on_disk(),
         StatePart::kept("servers", &["servers", "nb_active_servers"]),
         StatePart::kept("counts", &["load_packets", "load_bytes", "overflows"]),
     ],
+    saved_form: balancer::FORM,
     samples: &[
         "",
         " -> 1/3",

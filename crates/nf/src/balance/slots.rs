@@ -1,4 +1,4 @@
-//! The numbers by which connections name their servers, and boards show them. A number stays the same when a
+//! Slots: the numbers by which connections and boards refer to servers. A server's slot stays the same when a
 //! reload changes the list of servers, so that no connection has to be changed.
 
 /// For each slot, the number of a server in the balancer's list, and the other way round.

@@ -180,8 +180,8 @@ impl Template {
     }
 
     /// Prepends the IPv4 header with identification `id`, and the header `inner` after it. Sets the network
-    /// and transport header annotations, and the destination address annotation if an element reads it.
-    /// Rejects packets that become too long or have too little headroom.
+    /// and transport header annotations, and for a fixed destination that an element reads, the destination
+    /// address annotation. Rejects packets that become too long or have too little headroom.
     #[inline]
     pub(super) fn prepend<const N: usize>(&self, packet: &mut Packet, id: u16, inner: &[u8; N]) -> Fate {
         let total = Template::total(packet, N)?;

@@ -38,14 +38,16 @@
 //! ## See also
 //! ListenEtherSwitch, Hub, EtherMirror, HostEtherFilter
 
+mod save;
+
 use std::any::Any;
 
 use element::args::{ArgType, parse_seconds};
 use element::class::ArgInfo;
 use element::effects::{Case, Depends, Emit, Field, Order, Predicate, State, StateAccess, Target};
 use element::{
-    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, StatePart,
-    Timestamp, manual,
+    Args, Base, Batch, Class, Cx, Damaged, DropReason, Effects, Element, Handler, Invalid, Loaded, Packet,
+    SavedState, StatePart, StateWriter, Timestamp, manual,
 };
 use flow::{FlowTable, HostKey, KeyHasher, TableError};
 use lang::args::{split, split_spaces};
@@ -74,7 +76,11 @@ pub(super) const SWITCH: Class = Class {
         ArgInfo::keyword("CAPACITY", "unsigned", "262144"),
     ],
     table: &HANDLERS,
-    state: &[StatePart::kept("hosts", &["table", "count", "unlearnt"])],
+    state: &[
+        StatePart::kept("hosts", &["table", "count"]).on_disk(),
+        StatePart::kept("counts", &["unlearnt"]),
+    ],
+    saved_form: save::FORM,
     ..Class::DEFAULT
 };
 
@@ -384,6 +390,14 @@ impl Element for EtherSwitch {
         }
         cx.dispose(old);
         Ok(())
+    }
+
+    fn save_state(&mut self, cx: &mut Cx<'_>, from: u64, out: &mut StateWriter) -> Option<u64> {
+        self.save(cx, from, out)
+    }
+
+    fn load_state(&mut self, cx: &mut Cx<'_>, state: &SavedState<'_>) -> Result<Loaded, Damaged> {
+        self.load(cx, state)
     }
 }
 

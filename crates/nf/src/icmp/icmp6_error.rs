@@ -93,7 +93,7 @@ pub static CLASS: Class = Class {
 
 /// The type of the option in which a redirect quotes the packet (RFC 4861, section 4.6.3).
 const REDIRECTED_HEADER: u8 = 4;
-/// The number of bytes of this option ahead of the quoted packet.
+/// The number of bytes of the redirected header option ahead of the quoted packet.
 const REDIRECTED_HEADER_LEN: usize = 8;
 
 struct Icmp6Error {

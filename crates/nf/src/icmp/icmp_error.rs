@@ -106,7 +106,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The counter of the IP identifications of messages, shared by all ICMPErrors.
+/// The counter of the IP identifications of messages, shared by all ICMPErrors of a graph.
 #[derive(Default)]
 struct Ids(AtomicU16);
 
@@ -243,7 +243,7 @@ impl IcmpError {
     }
 
     /// Appends the ICMP header, with the pointer, gateway or MTU that the type needs. `problem` is the
-    /// pointer of a parameter problem.
+    /// pointer of a parameter problem, and `gateway` the address that a redirect names.
     fn write_icmp(&mut self, problem: u8, gateway: [u8; 4]) {
         let needs_fragments = self.kind == kind::UNREACHABLE && self.code == 4;
         let [a, b, c, d] = match self.kind {

@@ -373,7 +373,8 @@ impl Element for IcmpPingSource {
                 cx.drop(packet, DropReason::NoBuffer);
             }
         }
-        // The driver stops at the first pull that gets no packet because the limit has been reached.
+        // With STOP, the driver stops at the first pull that gets no packet because the limit has been
+        // reached.
         if max > 0 && batch.is_empty() && self.active && !self.may_send() && std::mem::take(&mut self.stop) {
             cx.stop();
         }

@@ -253,7 +253,7 @@ impl HeaderCheck for Checks {
 
     #[inline]
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {
-        // Fast path: nearly all packets have a valid header without options, and no padding.
+        // Fast path for a packet with a valid header without options, and without padding.
         let offset = self.offset;
         let header = packet.data().get(offset..offset + ipv4::Header::LEN);
         if let Some(Ok(ip)) = header.map(ipv4::Header::ref_from_bytes)

@@ -23,7 +23,8 @@ pub(super) trait Fragmenting {
     /// it.
     fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet);
 
-    /// Emits all fragments of a packet, and frees the packet.
+    /// Splits a packet, and emits its fragments; the packet itself becomes the first fragment. Drops a packet
+    /// that cannot be split.
     fn split(&mut self, cx: &mut Cx<'_>, packet: Packet, plan: &Self::Plan);
 
     /// Passes, refuses or splits each packet of a batch as [`choose`](Self::choose) decides; if it fails,

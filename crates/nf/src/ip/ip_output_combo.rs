@@ -82,7 +82,8 @@ struct IpOutputCombo {
     fates: Vec<Fate>,
 }
 
-/// The outputs of packets that need an ICMP error or fragmentation. All other packets leave by output 0.
+/// The output of copies of packets that leave by the interface by which they arrived. The next constants are
+/// the outputs of packets that need an ICMP error or fragmentation.
 const SAME_INTERFACE: usize = 1;
 const BAD_OPTIONS: usize = 2;
 const EXPIRED: usize = 3;

@@ -147,7 +147,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The time after which an incomplete packet expires, counted from its first fragment.
+/// The time after which an incomplete packet expires, counted from the arrival of the fragment that came
+/// first.
 const PATIENCE: Timestamp = Timestamp::from_secs(30);
 /// The largest number of VLAN tags that are read from a frame.
 const TAGS: usize = 2;
@@ -265,8 +266,8 @@ impl IpReassembler {
         None
     }
 
-    /// Adds a fragment to its set. Returns the index of the set. Returns `None` if the fragment contradicts
-    /// its set, which is then closed, or if no set could be made for it.
+    /// Adds a fragment to its set. Returns the index of the set. Returns `None` if no set could be made for
+    /// it, or, without OVERLAP, if the fragment contradicts its set, which is then closed.
     fn hold(&mut self, cx: &mut Cx<'_>, packet: Packet, part: &Part, time: Timestamp) -> Option<u32> {
         let set = match self.store.find(&part.key) {
             Some(set) => set,
@@ -524,6 +525,6 @@ const HANDLERS: &[Handler<IpReassembler>] = &[
         }
         Ok(text)
     })
-    .listed(),
+    .summed(),
     Handler::count("memory", |e| e.store.memory() as u64),
 ];

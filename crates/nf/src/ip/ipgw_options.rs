@@ -134,7 +134,7 @@ impl Gateway {
                 option[POINTER] += 4;
                 Ok(())
             }
-            // The list is full.
+            // The option's list of addresses is full.
             _ if free == end => Ok(()),
             _ => Err(POINTER),
         }

@@ -47,7 +47,7 @@ struct SetIpChecksum {
 
 fn set(packet: &mut Packet) -> Option<()> {
     let base = if packet.offset(Base::Network).is_some() { Base::Network } else { Base::Data };
-    // Fast path: nearly all headers have no options.
+    // Fast path for a header without options.
     if let Some(bytes) = packet.header_chunk_mut::<{ ipv4::Header::LEN }>(base)
         && let Ok(ip) = ipv4::Header::mut_from_bytes(bytes)
         && ip.version_ihl == 0x45

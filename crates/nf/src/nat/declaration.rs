@@ -234,8 +234,8 @@ pub(super) fn effects(desk: &Translation) -> Effects {
     if sharing.most_of_one > 0 {
         states.push(inside("subscribers", &[]));
     }
-    // A mark names one direction of a mapping. The packets with one mark must have one five-tuple. This is so
-    // only if TCP and UDP have separate mappings.
+    // A flow mark names one direction of a mapping. The packets with one mark must have one five-tuple. This
+    // is so only if TCP and UDP have separate mappings.
     let marks =
         if matches!(flavour, Flavour::Both | Flavour::Tcp) { FlowMarks::Gives } else { FlowMarks::None };
     let mut effects =

@@ -25,7 +25,7 @@ pub(super) struct Translation {
     pub(super) sharing: Sharing,
 }
 
-/// The settings of state that all flows of an inside endpoint, or of an inside address, share.
+/// The settings for the state that all flows of an inside endpoint, or of an inside address, share.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sharing {
     /// True if all flows of an inside endpoint have one outside port (endpoint-independent mapping, RFC
@@ -42,8 +42,8 @@ pub(super) struct Sharing {
 impl Translation {
     /// Makes a mapping for a packet that has none, as its input's specification says. Returns the id of the
     /// key by which packets of this flow are found, and the rewriting of the packet. The error is the
-    /// packet's output or drop reason, if there is no mapping; the packet is then already rewritten if it
-    /// had to be.
+    /// packet's output or drop reason, if there is no mapping; a packet that is translated without a mapping
+    /// has then been rewritten.
     #[cold]
     pub(super) fn open(
         &self,

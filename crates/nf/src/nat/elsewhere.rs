@@ -2,8 +2,9 @@
 //! workers.
 //!
 //! Workers can read each other's mappings on a board. A packet is translated at the worker at which it
-//! arrived if the board has all the data for that, and if the packet neither gives new information about its
-//! mapping nor has SYN, FIN or RST. Otherwise it is sent to the worker that owns its flow.
+//! arrived if the board has all the data for that, if the mapping has had a packet in the current time slice,
+//! and if the packet neither gives new information about its mapping nor has SYN, FIN or RST. Otherwise it is
+//! sent to the worker that owns its flow.
 
 use element::{Batch, Cx, DropReason, Packet};
 use flow::Ipv4FlowKey;

@@ -49,7 +49,7 @@ pub(super) struct PlainSpaces {
 impl PlainSpaces {
     /// Returns the key of a plain packet; `None` if the packet is not plain, or its protocol is not
     /// translated. A plain packet is a whole TCP or UDP packet with an IPv4 header of 20 bytes, directly
-    /// followed by the transport header at least up to its checksum. Nearly all packets are plain.
+    /// followed by the transport header at least up to its checksum.
     #[inline(always)]
     pub(super) fn key(self, packet: &mut Packet) -> Option<Ipv4FlowKey> {
         if !packet.transport_follows_network(ipv4::Header::LEN) {

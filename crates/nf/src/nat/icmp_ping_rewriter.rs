@@ -70,6 +70,7 @@ use element::{Class, StatePart, manual};
 use super::flavour::Flavour;
 use super::plain_policies;
 use super::rewriter::{self, *};
+use super::save::FORM;
 
 /// An argument that Click does not have: translates queries other than echo requests, too.
 const OTHER_QUERIES: ArgInfo = ArgInfo::keyword("OTHER_QUERIES", "bool", "false");
@@ -82,11 +83,16 @@ pub static CLASS: Class = Class {
     manual: manual!("icmp_ping_rewriter.rs"),
     args: &with_common::<5, 13>([seconds("TIMEOUT", "300"), DST_ANNO, SHARING[0], SHARING[1], OTHER_QUERIES]),
     table: &[ONE_TABLE, HANDLERS],
-    state: &[StatePart::kept(
-        "mappings",
-        &["table_size", "nmappings", "size", "patterns", "pattern", "mapping_failures", "table", "mappings"],
-    )
-    .with_tables(&["ends inside", "subscribers"])],
+    state: &[
+        StatePart::kept(
+            "mappings",
+            &["table_size", "nmappings", "size", "patterns", "pattern", "table", "mappings"],
+        )
+        .on_disk()
+        .with_tables(&["ends inside", "subscribers"]),
+        StatePart::kept("failures", &["mapping_failures"]),
+    ],
+    saved_form: FORM,
     samples: &[
         "pattern 1.0.0.1 1024-65535# - - 0 1, drop -> 2/2",
         "keep 0 1, TIMEOUT 2, GUARANTEE 0 -> 1/2",

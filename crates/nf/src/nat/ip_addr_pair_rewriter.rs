@@ -64,6 +64,7 @@ use element::{Class, StatePart, manual};
 use super::flavour::Flavour;
 use super::plain_policies;
 use super::rewriter::{self, *};
+use super::save::FORM;
 
 /// The element class `IPAddrPairRewriter`.
 pub static CLASS: Class = Class {
@@ -73,10 +74,15 @@ pub static CLASS: Class = Class {
     manual: manual!("ip_addr_pair_rewriter.rs"),
     args: &with_common::<1, 9>([seconds("TIMEOUT", "7200")]),
     table: &[ONE_TABLE, HANDLERS],
-    state: &[StatePart::kept(
-        "mappings",
-        &["table_size", "nmappings", "size", "patterns", "pattern", "mapping_failures", "table", "mappings"],
-    )],
+    state: &[
+        StatePart::kept(
+            "mappings",
+            &["table_size", "nmappings", "size", "patterns", "pattern", "table", "mappings"],
+        )
+        .on_disk(),
+        StatePart::kept("failures", &["mapping_failures"]),
+    ],
+    saved_form: FORM,
     samples: &[
         "pattern 1.0.0.1-1.0.0.9# 2.0.0.2 0 1, drop -> 2/2",
         "keep 0 0, GUARANTEE 0, TIMEOUT 2, CAPACITY 2",

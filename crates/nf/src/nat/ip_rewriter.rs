@@ -98,6 +98,7 @@ use element::{Class, StatePart, manual};
 
 use super::flavour::Flavour;
 use super::rewriter::{self, *};
+use super::save::FORM;
 use super::{tcp_policy, udp_policy};
 
 /// The element class `IPRewriter`.
@@ -121,22 +122,26 @@ pub static CLASS: Class = Class {
         INDEPENDENT_FILTERING,
     ]),
     table: &[TWO_TABLES, HANDLERS],
-    state: &[StatePart::kept(
-        "mappings",
-        &[
-            "table_size",
-            "nmappings",
-            "size",
-            "patterns",
-            "pattern",
-            "mapping_failures",
-            "tcp_table",
-            "udp_table",
-            "tcp_mappings",
-            "udp_mappings",
-        ],
-    )
-    .with_tables(&["ends inside", "subscribers"])],
+    state: &[
+        StatePart::kept(
+            "mappings",
+            &[
+                "table_size",
+                "nmappings",
+                "size",
+                "patterns",
+                "pattern",
+                "tcp_table",
+                "udp_table",
+                "tcp_mappings",
+                "udp_mappings",
+            ],
+        )
+        .on_disk()
+        .with_tables(&["ends inside", "subscribers"]),
+        StatePart::kept("failures", &["mapping_failures"]),
+    ],
+    saved_form: FORM,
     samples: &[
         "pattern 1.0.0.1 1024-65535 - - 0 1, drop, INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true,
             SUBSCRIBER_CAPACITY 3 -> 2/2",

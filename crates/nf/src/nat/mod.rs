@@ -19,6 +19,7 @@ mod pattern;
 mod published;
 mod rewriter;
 pub mod round_robin_ip_mapper;
+mod save;
 mod shift;
 pub mod source_ip_hash_mapper;
 mod spaces;

@@ -40,7 +40,7 @@ pub(super) struct Published {
     pub(super) outputs: usize,
     /// True if all flows of an inside endpoint have one outside port.
     pub(super) is_independent: bool,
-    /// True if any host may send to this outside port.
+    /// True if any host may send to the outside port of an inside endpoint.
     pub(super) filters_independently: bool,
     /// The specifications for packets without a mapping, by number of the input.
     pub(super) specs: Mutex<Vec<Spec>>,

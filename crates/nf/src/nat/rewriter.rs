@@ -14,7 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use element::args::{AnnotationOffset, ArgType, ElementRef, IpPort, Raw};
 use element::class::{ArgInfo, join};
 use element::lease::Leasing;
-use element::{Args, Batch, Cx, Effects, Element, ElementId, Handler, Invalid, Packet, Timestamp};
+use element::{
+    Args, Batch, Cx, Damaged, Effects, Element, ElementId, Handler, Invalid, Loaded, Packet, SavedState,
+    StateWriter, Timestamp,
+};
 use flow::Ipv4FlowKey;
 use packet::Annotations;
 
@@ -28,6 +31,7 @@ use super::ftp_port_mapper::Helps;
 use super::mapper::Mapper;
 use super::pattern::{Named, all_names, words};
 use super::published::{Home, Published, locked};
+use super::save;
 use super::spaces::{ONLY, UDP_BESIDE};
 use super::spec::{Reading, Spec, mapper_of};
 use super::state::Policy;
@@ -43,8 +47,8 @@ pub(super) struct Rewriter {
     capacity: i32,
     /// True if a reload ends mappings that the new specification could not have made.
     ends_stale: bool,
-    /// True if mappings are removed when they expire; false if expired mappings stay until a new mapping
-    /// needs their port, address or memory.
+    /// True if mappings are removed when they expire; false if expired mappings may stay until a new mapping
+    /// needs their port or their room.
     reaps: bool,
     /// True if an element reads the destination IP annotation. Otherwise translators do not set it.
     is_read: bool,
@@ -384,7 +388,7 @@ impl Rewriter {
             [number] => i32::parse(number, &cx.place()).map_err(|e| format!("CAPACITY: {e}"))?,
             _ => return Err("too many arguments".into()),
         };
-        store.set_capacity(part(number, cx.worker()));
+        store.set_capacity(part(number, cx));
         store.shrink(cx.now());
         Ok(())
     }
@@ -502,7 +506,7 @@ impl Element for Rewriter {
             let mut store = locked(&self.home.store);
             store.seed(cx.hash_seed());
             store.start_ids(cx.next_series());
-            store.set_capacity(part(self.capacity, cx.worker()));
+            store.set_capacity(part(self.capacity, cx));
         }
         self.is_read = cx.graph().facts().annotation_read(Annotations::DST_IP, 4);
         Ok(())
@@ -553,6 +557,14 @@ impl Element for Rewriter {
         }
         Ok(())
     }
+
+    fn save_state(&mut self, _cx: &mut Cx<'_>, from: u64, out: &mut StateWriter) -> Option<u64> {
+        locked(&self.home.store).save(self.home.owner, from, out)
+    }
+
+    fn load_state(&mut self, cx: &mut Cx<'_>, state: &SavedState<'_>) -> Result<Loaded, Damaged> {
+        save::load(cx, &self.desk, &self.home, state)
+    }
 }
 
 /// The handlers of all translators.
@@ -560,9 +572,10 @@ pub(super) const HANDLERS: &[Handler<Rewriter>] = &[
     Handler::<Rewriter>::read("table_size", |e, cx, _| e.total(cx, |tally| tally.mappings)).summed(),
     Handler::<Rewriter>::read("nmappings", |e, cx, _| e.total(cx, |tally| tally.mappings)).summed(),
     Handler::<Rewriter>::read("mapping_failures", |e, cx, _| e.total(cx, |tally| tally.failures)).summed(),
-    Handler::read("patterns", |e, cx, _| {
+    Handler::<Rewriter>::read("patterns", |e, cx, _| {
         Ok((0..e.desk.specs.len()).map(|input| e.pattern(cx, input)).collect())
-    }),
+    })
+    .bracketed(),
     Handler::<Rewriter>::read("size", |e, cx, _| Ok(e.store(cx).size().to_string())).summed(),
     Handler::<Rewriter>::read("capacity", |e, cx, _| Ok(e.store(cx).capacity().to_string()))
         .and_set(|e, cx, value| e.change_capacity(cx, value))
@@ -571,12 +584,13 @@ pub(super) const HANDLERS: &[Handler<Rewriter>] = &[
         e.store(cx).clear();
         Ok(())
     }),
-    Handler::numbered(
+    Handler::<Rewriter>::numbered(
         "pattern",
         |e| e.desk.specs.len(),
         |e, cx, input| e.pattern(cx, input),
         |e, cx, input, text| e.change_pattern(cx, input, text),
-    ),
+    )
+    .bracketed(),
 ];
 
 /// The handlers that translators with one table of mappings have in addition.
@@ -598,10 +612,11 @@ pub(super) const TWO_TABLES: &[Handler<Rewriter>] = &[
     Handler::read_param("tcp_lookup", |e, cx, flow| e.look_up(cx, flow)),
 ];
 
-/// Returns this worker's share of a capacity, which is divided evenly. The first workers get the remainder.
-fn part(capacity: i32, (worker, workers): (usize, usize)) -> i32 {
-    let (worker, workers) = (worker as i32, workers as i32);
-    if workers <= 1 { capacity } else { capacity / workers + i32::from(worker < capacity % workers) }
+/// Returns the share of a capacity that the translator's copy at this worker gets. The capacity is divided
+/// evenly between the copies; the first copies get the remainder. A translator with one copy gets all.
+fn part(capacity: i32, cx: &Cx<'_>) -> i32 {
+    let (worker, copies) = (cx.worker().0 as i32, cx.workers().copies(cx.id()) as i32);
+    if copies <= 1 { capacity } else { capacity / copies + i32::from(worker < capacity % copies) }
 }
 
 /// The location of the mappings of a replaced translator, from which its successor takes them.

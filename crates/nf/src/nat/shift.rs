@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use element::{Damaged, StateReader, StateWriter};
 use wire::checksum::Delta;
 use wire::tcp::flags::{ACK, SYN};
 
@@ -92,6 +93,29 @@ impl Shift {
         }
         self.edits.push_back(edit);
         true
+    }
+
+    /// Writes the edits, for a restart.
+    fn save(&self, out: &mut StateWriter) {
+        out.u32(self.base);
+        out.u8(self.edits.len() as u8);
+        for edit in &self.edits {
+            out.u32(edit.start);
+            out.u16(edit.length);
+            out.u8(edit.new_length as u8);
+            out.raw(edit.new_bytes());
+        }
+    }
+
+    fn load(reader: &mut StateReader<'_>) -> Result<Shift, Damaged> {
+        let mut shift = Shift { base: reader.u32()?, ..Shift::default() };
+        for _ in 0..reader.u8()? {
+            let (start, length, new_length) = (reader.u32()?, reader.u16()?, reader.u8()?);
+            if !shift.add(start, length.into(), reader.raw(new_length.into())?) {
+                return Err(Damaged("the edits of a connection are not in order"));
+            }
+        }
+        Ok(shift)
     }
 
     fn forget_first(&mut self) {
@@ -184,6 +208,20 @@ pub(super) enum Numbers {
 }
 
 impl Shifts {
+    /// Writes the edits of both directions, for a restart. A SYN that has not been answered is left out.
+    pub(super) fn save(&self, out: &mut StateWriter) {
+        self.directions.iter().for_each(|shift| shift.save(out));
+    }
+
+    /// Reads what [`save`](Self::save) has written.
+    ///
+    /// # Errors
+    /// If the bytes are not edits.
+    pub(super) fn load(reader: &mut StateReader<'_>) -> Result<Shifts, Damaged> {
+        let directions = [Shift::load(reader)?, Shift::load(reader)?];
+        Ok(Shifts { directions, ..Shifts::default() })
+    }
+
     /// Returns the edits of one direction: the direction of replies if `is_reply` is true, otherwise the
     /// direction of the flow.
     pub(super) fn of(&self, is_reply: bool) -> &Shift {
@@ -251,7 +289,7 @@ fn write(bytes: &mut [u8], at: usize, number: u32) {
 }
 
 /// Returns the offsets in the TCP options of all sequence numbers of selective acknowledgments. Ends at the
-/// end of the options, or at the first option that is cut off. An option length below 2 counts as 2.
+/// end of the options, at the first option that is cut off, or at the first option with a length below 2.
 fn selective(options: &[u8]) -> impl Iterator<Item = usize> {
     const SACK: u8 = 5;
     let mut at = 0;

@@ -1,6 +1,7 @@
 //! The spaces of ports: mappings of different spaces do not exclude each other.
 
-/// The space of all flows that a translator translates; in IPRewriter, of TCP flows only.
+/// The space of all flows that a translator translates; in IPRewriter, of TCP flows only. ICMPPingRewriter
+/// uses [`IDENTIFIERS`] instead.
 pub(super) const ONLY: u32 = 0;
 /// The space of UDP flows in IPRewriter, whose mappings are separate from TCP.
 pub(super) const UDP_BESIDE: u32 = 1;

@@ -97,6 +97,16 @@ const DATA: u16 = 2;
 const SHIFTED: u16 = 1 << 15;
 
 impl State {
+    /// Returns the state that an earlier run has saved, without bits that this kind of mapping does not have.
+    /// The mark of shifted sequence numbers is not part of it: it comes with the edits.
+    pub(super) fn saved(kind: Kind, bits: u16) -> State {
+        State(match kind {
+            Kind::Plain => 0,
+            Kind::Datagrams => bits.min(MANY),
+            Kind::Connection => bits & (DONE | DATA),
+        })
+    }
+
     /// Returns the state of a direction after a packet of this direction.
     #[inline]
     pub(super) fn after(self, told: Told) -> State {

@@ -22,6 +22,7 @@ mod expiry;
 mod handover;
 mod leased;
 mod moving;
+mod save;
 mod shifts;
 mod turns;
 
@@ -45,6 +46,7 @@ use endpoints::Endpoints;
 pub(super) use endpoints::{Bound, Known};
 pub(super) use handover::Written;
 use moving::{Old, PER_MAPPING};
+pub(super) use save::Classified;
 use turns::{Queue, Turn, Turns};
 
 /// The initial capacity of a flow table, in keys; a mapping has two keys.
@@ -194,7 +196,8 @@ pub(super) struct Store {
     free: u32,
     turns: Turns,
     owners: Vec<Owner>,
-    /// True if mappings are removed when they expire. If false, they are only evicted at the capacity.
+    /// True if mappings are removed when they expire. If false, expired mappings may stay until a new mapping
+    /// needs their port or their room.
     reaps: bool,
     /// The time before which no mapping has to be examined for expiry, in nanoseconds. The minimum means that
     /// the last search was cut off and must continue, or that there was none yet.
@@ -297,8 +300,8 @@ impl Store {
         self.secret.hash(&Store::key(flow, space))
     }
 
-    /// Adds a translator, and returns its number. If any owner reaps, expired mappings of all owners are
-    /// removed.
+    /// Adds a translator, and returns its number. If `reaps` is true for any owner, expired mappings of all
+    /// owners are removed.
     pub(super) fn join(&mut self, owner: Owner, reaps: bool) -> u16 {
         self.reaps |= reaps;
         let shortest = owner.policies.iter().map(Policy::shortest).min().unwrap_or(0);
@@ -399,8 +402,8 @@ impl Store {
         }
     }
 
-    /// Returns the rewriting of packets with a tuple; `None` if there is no mapping, or if it has expired.
-    /// Does not restart the time-out.
+    /// Returns the rewriting of packets with a tuple; `None` if there is no mapping, if it has expired, or if
+    /// it is still to be ended after a reload. Does not restart the time-out.
     pub(super) fn find_at(&self, tuple: Tuple, space: u32, now: Timestamp) -> Option<Change> {
         self.find(tuple, space)
             .filter(|change| !self.has_ended(change.session, now) && !self.is_stale(change.session))

@@ -96,6 +96,7 @@ use element::{Class, StatePart, manual};
 
 use super::flavour::Flavour;
 use super::rewriter::{self, *};
+use super::save::FORM;
 use super::tcp_policy;
 
 /// The element class `TCPRewriter`.
@@ -117,10 +118,15 @@ pub static CLASS: Class = Class {
         HANDLE_MIGRATION,
     ]),
     table: &[LOOKUP, ONE_TABLE, HANDLERS],
-    state: &[StatePart::kept(
-        "mappings",
-        &["table_size", "nmappings", "size", "patterns", "pattern", "mapping_failures", "table", "mappings"],
-    )],
+    state: &[
+        StatePart::kept(
+            "mappings",
+            &["table_size", "nmappings", "size", "patterns", "pattern", "table", "mappings"],
+        )
+        .on_disk(),
+        StatePart::kept("failures", &["mapping_failures"]),
+    ],
+    saved_form: FORM,
     samples: &[
         "pattern 1.0.0.1 1024-65535? - - 0 1, pass 0 -> 2/2",
         "keep 0 0, TCP_GUARANTEE 0, TCP_NODATA_TIMEOUT 3",

@@ -94,6 +94,7 @@ use element::{Class, StatePart, manual};
 
 use super::flavour::Flavour;
 use super::rewriter::{self, *};
+use super::save::FORM;
 use super::udp_policy;
 
 /// The element class `UDPRewriter`.
@@ -115,10 +116,15 @@ pub static CLASS: Class = Class {
         HANDLE_MIGRATION,
     ]),
     table: &[ONE_TABLE, HANDLERS],
-    state: &[StatePart::kept(
-        "mappings",
-        &["table_size", "nmappings", "size", "patterns", "pattern", "mapping_failures", "table", "mappings"],
-    )],
+    state: &[
+        StatePart::kept(
+            "mappings",
+            &["table_size", "nmappings", "size", "patterns", "pattern", "table", "mappings"],
+        )
+        .on_disk(),
+        StatePart::kept("failures", &["mapping_failures"]),
+    ],
+    saved_form: FORM,
     samples: &["pattern 1.0.0.1 1024-65535 - - 0 1, drop -> 2/2", "keep 0 0, UDP_GUARANTEE 0, TIMEOUT 3"],
     build: |args| {
         args.value::<bool>(HANDLE_MIGRATION.name);

@@ -62,7 +62,8 @@ use element::effects::{
     StateAccess, Target, Value, wire_field,
 };
 use element::{
-    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Timestamp, manual,
+    Base, Batch, Class, Cx, Damaged, DropReason, Effects, Element, Handler, Loaded, Packet, SavedState,
+    StatePart, StateWriter, Timestamp, manual,
 };
 use packet::Annotations;
 use wire::icmpv6::kind;
@@ -93,7 +94,8 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("UNSOLICITED", "bool", "false"),
     ],
     table: &HANDLERS,
-    state: &[StatePart::kept("neighbour cache", &["table"]), StatePart::kept("counts", &["stats"])],
+    state: &[StatePart::kept("neighbour cache", &["table"]).on_disk(), StatePart::kept("counts", &["stats"])],
+    saved_form: table::FORM,
     samples: &[
         "2001:db8::1, 2:0:0:0:0:1",
         "2001:db8::1, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 0, CAPACITY 4, ENTRY_CAPACITY 3 -> 2/2",
@@ -193,7 +195,7 @@ impl Asked {
 }
 
 /// The state that an IP6NDSolicitor hands to the element that replaces it when the configuration changes.
-/// `host` has its addresses.
+/// `host` has the IPv6 and Ethernet addresses of the former element.
 struct Kept {
     known: Known,
     host: (Ipv6Addr, MacAddr),
@@ -229,7 +231,8 @@ impl Ip6NdSolicitor {
     }
 
     /// Handles a packet on input 0: returns it with an Ethernet header if its next hop is known, or is a
-    /// multicast address. Otherwise lets it wait or drops it, and returns `None`.
+    /// multicast address. Otherwise lets it wait or drops it, and returns `None`. A packet without room for
+    /// the header is dropped.
     fn take(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
         let address = u128::from_be_bytes(packet.annotations().array(Annotations::DST_IP));
         let Some(mac) = self.find(cx, address, packet.time()) else {
@@ -359,8 +362,7 @@ impl Ip6NdSolicitor {
     }
 
     /// Handles a packet on input 1. If it is a valid advertisement for an address with an entry, updates the
-    /// entry as RFC 4861 requires, and sends the packets that wait for a known address. The packet itself is
-    /// always dropped.
+    /// entry and sends the packets that wait for the address. The packet itself is always dropped.
     fn learn(&mut self, cx: &mut Cx<'_>, packet: Packet) {
         let found = message(packet.data(), kind::NEIGHBOR_ADVERTISEMENT);
         let Some((_, found)) = found.filter(|(_, found)| self.may_be_of_another(found)) else {
@@ -373,7 +375,8 @@ impl Ip6NdSolicitor {
         if !self.known.table.contains(address) {
             return;
         }
-        // The entry is updated as in RFC 4861, section 7.2.5.
+        // The entry is updated as in RFC 4861, section 7.2.5, but without UNSOLICITED, the flag Override is
+        // ignored.
         let old = self.known.table.known(address, table::now(cx));
         let mac = match (old, told) {
             (None, None) => return,
@@ -556,6 +559,14 @@ impl Element for Ip6NdSolicitor {
             }
         }
         Ok(())
+    }
+
+    fn save_state(&mut self, _cx: &mut Cx<'_>, from: u64, out: &mut StateWriter) -> Option<u64> {
+        self.known.table.save(from, out)
+    }
+
+    fn load_state(&mut self, cx: &mut Cx<'_>, state: &SavedState<'_>) -> Result<Loaded, Damaged> {
+        self.known.table.load(cx, state)
     }
 }
 

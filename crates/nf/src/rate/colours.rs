@@ -94,7 +94,7 @@ pub(super) trait Marker: Clone + Send + 'static {
     /// Returns the marker after a change of parameters; buckets keep their tokens, up to their size.
     ///
     /// # Errors
-    /// If the parameters contradict each other.
+    /// If the marker's RFC does not allow these parameters.
     fn sound(self) -> Result<Self, String>;
 }
 

@@ -77,8 +77,8 @@ struct LinkUnqueue {
     /// The packets on the link, in the order in which they leave. The time stamp of each packet is the time
     /// at which it leaves.
     link: VecDeque<Packet>,
-    /// True if the last pull gave a packet. The transmission of the next packet then starts when the
-    /// transmission of that packet ends; otherwise it starts at the time of the pull.
+    /// True if the last pull gave a packet. While that packet is on the link, the transmission of the next
+    /// packet starts when the transmission of that packet ends; otherwise it starts at the time of the pull.
     back_to_back: bool,
     occupancy: Arc<Occupancy>,
 }

@@ -125,7 +125,8 @@ struct Average {
     stability: u32,
     scaled: i64,
     /// The epoch of the last packet, if this packet found the queues empty; otherwise `None`. If the next
-    /// packet finds them empty, too, the average decreases once for each epoch between the two packets.
+    /// packet finds them empty, too, the average decreases once for each epoch between the two packets, at
+    /// most 1024 times.
     empty_since: Option<i64>,
 }
 
@@ -163,8 +164,8 @@ struct Red {
     gentle: bool,
     queues: Watched,
     average: Average,
-    /// The number of packets since the last drop; -1 while the average is so low that no packet is dropped,
-    /// or so high that all packets are dropped.
+    /// The number of packets since the last drop, or since drops at random began; -1 while the average is so
+    /// low that no packet is dropped, or so high that all packets are dropped.
     count: i64,
     /// A random number below 2^16, drawn again after each drop, so that the gaps between drops are
     /// uniformly distributed; also drawn when `count` leaves -1.

@@ -50,7 +50,7 @@ struct RoundRobinSched {
     turn: u32,
     /// The index of the input at which the search for the next packet starts.
     next: usize,
-    /// The number of packets that this input has given in its current turn.
+    /// The number of packets that the input `next` has given in its current turn.
     taken: u32,
 }
 

@@ -84,8 +84,9 @@ impl Stride {
             client.pass = client.pass.wrapping_add(client.stride);
             asked += 1;
         }
-        // Insert again the clients that were asked, one after another. They are first moved to the end of
-        // the order, so that no memory is needed: while k of them are left, they are the last k.
+        // Insert again the clients that were asked, one after another. They are first moved to the end of the
+        // order, so that no memory is needed. The clients that still have to be inserted are the last in the
+        // order.
         self.order.rotate_left(asked);
         let rest = self.order.len() - asked;
         for k in 0..asked {

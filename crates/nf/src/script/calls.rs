@@ -194,8 +194,8 @@ impl Script {
         listed.or_else(private).or_else(exported)
     }
 
-    /// Answers a read handler of the script that the script's own text calls. In addition to other callers,
-    /// it may call the functions in [`PRIVATE`].
+    /// Answers a read handler of the script that the script's own text calls. Unlike other callers, this text
+    /// may also call the functions in [`PRIVATE`].
     fn read_self(&mut self, cx: &mut Cx<'_>, call: &Call, access: Access) -> Result<String, String> {
         if !access.param && !call.value.is_empty() {
             return Err(format!("read handler '{}' does not take parameters", full_name(cx, call)));

@@ -178,8 +178,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A source for tests, with the variables `x` and `q`. Each handler except `bad` answers with its own
-    /// text in angle brackets.
+    /// A source for tests, with the variables `x`, `q` and `?`. Each handler except `bad` answers with its
+    /// own text in angle brackets.
     #[derive(Default)]
     struct Known {
         depth: usize,

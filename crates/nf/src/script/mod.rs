@@ -173,8 +173,8 @@ const TEMPLATE: Class = Class {
 /// as an error.
 struct ManagesDriver;
 
-/// Parses the arguments and makes a script. The type of a script without TYPE is `without_ports`; only a
-/// Script with ports is then of type PACKET.
+/// Parses the arguments and makes a script. The type of a script without TYPE is `without_ports`, except that
+/// a Script with ports is of type PACKET.
 fn build(args: &mut Args<'_>, without_ports: Kind) -> Result<Box<dyn Element>, Invalid> {
     let kind = Kind::read(args, without_ports);
     let (numbers, texts): (Vec<_>, Vec<_>) = args.rest().into_iter().unzip();

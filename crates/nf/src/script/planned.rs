@@ -1,8 +1,8 @@
 //! The handler calls that are visible in a script's text before it runs. With this list, the engine can
 //! check that the handlers exist before anything runs.
 //!
-//! Calls whose text depends on variables are left out. Calls of the functions that only the script's own
-//! text can call (`cat`, `catq`, `kill`) are left out, too.
+//! Calls whose handler name has a reference, a quote or a backslash are left out. Calls of the functions that
+//! only the script's own text can call (`cat`, `catq`, `kill`) are left out, too.
 
 use element::PlannedCall;
 
@@ -12,7 +12,7 @@ use super::functions::PRIVATE;
 use super::program::{Instruction, Kind, Program, first_word};
 
 /// Returns the handler calls in a script's own instructions, in the order of the text. A call is marked as
-/// certain if the script makes it in every run.
+/// certain only if the script makes it in every run.
 pub(super) fn calls(program: &Program, kind: &Kind) -> Vec<PlannedCall> {
     let mut calls = Vec::new();
     // Until an instruction jumps, waits or ends, each instruction is certain to be executed.

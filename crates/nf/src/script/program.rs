@@ -167,12 +167,12 @@ pub(super) enum Destination {
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) instructions: Vec<Instruction>,
-    /// The index of the argument that contains each of the script's own instructions; empty arguments have
-    /// none.
+    /// For each of the script's own instructions, the index of the argument that contains the instruction.
     pub(super) arguments: Vec<usize>,
 }
 
-/// The labels that every script has, and their instructions, which follow all other instructions.
+/// The labels that every script has besides `begin` and `loop`, and their instructions, which follow all
+/// other instructions.
 const BUILT_IN: [(&str, Instruction); 5] = [
     ("exit", Instruction::Exit),
     ("end", Instruction::End),

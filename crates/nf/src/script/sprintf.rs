@@ -15,8 +15,8 @@ const SYNTAX_ERROR: &str = "syntax error";
 /// words are the values.
 ///
 /// # Errors
-/// If the format is invalid, if there are more or fewer words than conversions need, or if the result is too
-/// long.
+/// If the format or a value is invalid, if there are more or fewer words than conversions need, or if the
+/// result is too long.
 pub(super) fn sprintf(text: &str) -> Result<String, String> {
     let mut words = split_spaces(text).into_iter().map(|word| word.text);
     let format = unquote(&words.next().ok_or(SYNTAX_ERROR)?);

@@ -56,8 +56,7 @@ pub(super) enum Kind {
     Udp,
     /// UDP with a single flow, whose ports increase by one after INTERVAL packets.
     UdpInterval,
-    /// TCP; connections begin with SYN and end with FIN after FLOWSIZE packets, and the flow then gets new
-    /// random ports.
+    /// TCP; the first of FLOWSIZE packets is a SYN, the last a FIN, and the flow then gets new random ports.
     Tcp,
 }
 
@@ -98,7 +97,8 @@ struct Flow {
     ports: (u16, u16),
     /// The Ethernet, IP and TCP or UDP headers of the flow's packets, ready to be copied.
     header: [u8; HEADERS],
-    /// The number of packets that have been sent since the flow got its ports.
+    /// The number of packets that have been sent since the flow got its ports, or since the source was reset;
+    /// without the FIN packets that follow the limit.
     sent: u32,
 }
 
@@ -114,7 +114,8 @@ pub(super) struct FastFlows {
     burst: u32,
     /// True if flows take turns; false if each is chosen at random.
     sequential: bool,
-    /// The index of the current flow, and the number of its packets before another flow is chosen.
+    /// The index of the current flow, and the number of packets that it still sends before another flow is
+    /// chosen.
     current: (usize, u32),
     /// The bytes of a packet, with the headers of the last packet that was sent.
     packet: Vec<u8>,
@@ -277,7 +278,7 @@ impl FastFlows {
     }
 
     /// Chooses the flow of the next packet and prepares its headers: new ports if the flow is complete, and
-    /// the TCP flags. Counts the packet, and returns the index of the flow.
+    /// the TCP flags. Counts the packet for the flow, and returns the index of the flow.
     fn next(&mut self, random: &mut fastrand::Rng) -> usize {
         let place = self.choose(random);
         let sent = self.flows[place].sent;
@@ -303,10 +304,9 @@ impl FastFlows {
         place
     }
 
-    /// Returns the index of the next TCP flow that is not complete after the limit has been reached, and
-    /// sets its headers to a FIN packet. Flows without packets are not complete, and get a FIN, as in
-    /// Click. Returns `None` if all flows
-    /// are closed, and for UDP.
+    /// Returns the index of the next TCP flow that is not complete after the limit has been reached, and sets
+    /// its headers to a FIN packet. Flows without packets are not complete, and get a FIN, as in Click.
+    /// Returns `None` if all flows are closed, and for UDP.
     fn next_to_close(&mut self) -> Option<usize> {
         if self.kind != Kind::Tcp {
             return None;
@@ -384,8 +384,8 @@ impl FastFlows {
         self.flows.iter_mut().for_each(|flow| flow.sent = 0);
     }
 
-    /// Rebuilds the headers of all flows after a change of length or addresses. All flows start again with
-    /// new ports.
+    /// Builds the headers of all flows, at the start and after a change of length or addresses. Except for
+    /// FastUDPSource, all flows get new ports.
     fn renew_all(&mut self, cx: &mut Cx<'_>) {
         self.write_template();
         for place in 0..self.flows.len() {

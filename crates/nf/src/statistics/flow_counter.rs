@@ -64,6 +64,8 @@
 //! ## See also
 //! AggregateIPFlows, AggregateCounter, IPRateMonitor, Counter
 
+mod save;
+
 use std::any::Any;
 use std::fmt::Write as _;
 
@@ -71,7 +73,10 @@ use element::args::Args;
 use element::class::ArgInfo;
 use element::effects::{self, Field, FlowMarks, State, StateAccess, Support};
 use element::five_tuple::{READS, five_tuple};
-use element::{Batch, Class, Cx, Effects, Element, Handler, Packet, StatePart, Timestamp, manual};
+use element::{
+    Batch, Class, Cx, Damaged, Effects, Element, Handler, Loaded, Packet, SavedState, StatePart, StateWriter,
+    Timestamp, manual,
+};
 use flow::{FiveTupleKey, FlowId, FlowNotes, Inserted};
 use packet::{BATCH_CAPACITY, prefetch_line};
 
@@ -93,13 +98,14 @@ pub static CLASS: Class = Class {
     ],
     table: &HANDLERS,
     state: &[
-        StatePart::kept("flows", &["open", "csv", "json", "top"]),
+        StatePart::kept("flows", &["open", "csv", "json", "top"]).on_disk(),
         StatePart::kept(
             "counts",
             &["count", "packets", "bytes", "overflows", "overflow_bytes", "others", "expired"],
         ),
         StatePart::kept("file", &[]).with_tables(&["report"]),
     ],
+    saved_form: save::FORM,
     samples: &["", "CAPACITY 3, TIMEOUT 1ms, BIDIRECTIONAL true", "FILE $OUTPUT, FORMAT json, TIMEOUT 2us"],
     build: |args| {
         let capacity: usize = args.value("CAPACITY");
@@ -517,6 +523,14 @@ impl Element for FlowCounter {
             self.open()?;
         }
         Err("it counts other flows now, so all flows have ended".into())
+    }
+
+    fn save_state(&mut self, _cx: &mut Cx<'_>, from: u64, out: &mut StateWriter) -> Option<u64> {
+        self.save(from, out)
+    }
+
+    fn load_state(&mut self, cx: &mut Cx<'_>, state: &SavedState<'_>) -> Result<Loaded, Damaged> {
+        self.load(cx, state)
     }
 }
 

@@ -17,8 +17,8 @@
 //! - `RATIO`: the fraction of packets that are counted, between 0 and 1.
 //! - `THRESH`: packets or bytes per second from which on a network is split, as if RATIO were 1.
 //! - `MEMORY`: kilobytes for counters, at least 100; 0 for no limit. Memory is counted as Click does, 40
-//!   bytes for a counter and 2080 for a network that is split; the real use is up to twice as much. When
-//!   the limit is reached, networks are no longer split.
+//!   bytes for a counter and 2080 for a network that is split; the real use is up to about three and a half
+//!   times as much. When the limit is reached, networks are no longer split.
 //! - `ANNO`: if true, packets get both rates per second as annotations: the rate from their addresses as
 //!   FWD_RATE, the rate to their addresses as REV_RATE.
 //!

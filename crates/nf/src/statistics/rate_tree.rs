@@ -147,7 +147,7 @@ impl RateTree {
     }
 
     /// Adds an amount to the rates of an address, in all counters from the root down: traffic from it
-    /// (direction 0) or to it (direction 1). Without an amount, only reads the rates. Splits the last
+    /// (direction 0) or to it (direction 1). Without an amount, the rates stay as they are. Splits the last
     /// counter if one of its rates has reached the threshold and splitting is possible and allowed. Returns
     /// both rates per second of the last counter, or `None` if there is no memory for it.
     pub(super) fn update(
@@ -342,8 +342,8 @@ impl RateTree {
 mod tests {
     use std::net::Ipv4Addr;
 
-    // The real sizes are not larger than comments and manual say: twice the assumed size for a counter, the
-    // assumed size for a network.
+    // A counter has at most twice the size with which it counts towards the limit, without lists and spare
+    // room; a network has at most that size.
     const _: () = assert!(size_of::<Counter>() <= 2 * COUNTER && size_of::<Network>() <= NETWORK);
 
     use super::*;

@@ -53,7 +53,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Returns the number of packets for which the fullest queue has room; `usize::MAX` if there are no
+    /// Returns the number of packets for which each of the queues has room; `usize::MAX` if there are no
     /// queues.
     pub(crate) fn room(&self) -> usize {
         self.found.iter().map(|(_, queue)| queue.room()).min().unwrap_or(usize::MAX)

@@ -1,4 +1,4 @@
-//! Elements that choose the output of each packet, and Hub, which copies packets to all outputs.
+//! Elements that choose the output of each packet, and Hub, which copies packets to several outputs.
 
 pub mod hash_switch;
 pub mod hub;

@@ -16,8 +16,8 @@ fn closed_connections_make_room_for_new_ones() {
     }
 }
 
-/// The client has closed its half of the connection, or reset it. The balancer then sees only the client's
-/// acknowledgements; as long as they come, the connection keeps its server.
+/// The client has closed its half of the connection, or reset it. As long as the client sends further
+/// packets, the connection keeps its server.
 #[test]
 fn connections_that_are_over_keep_their_server_while_packets_come() {
     let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
@@ -235,7 +235,7 @@ proptest! {
     }
 }
 
-/// Answers arrive at other workers than requests, so the workers have to notify each other of closed
+/// Answers may arrive at other workers than requests, so the workers have to notify each other of closed
 /// connections. All but the last are closed by both sides, and must be gone.
 #[test]
 fn workers_hear_of_what_servers_close() {

@@ -1,5 +1,5 @@
-//! Tests of elements that number flows (aggregates) and count by these numbers. Packets come from lines of
-//! text, and results are read as text.
+//! Tests of elements that number flows (aggregates) and count by these numbers. In most tests, packets come
+//! from lines of text, and results are read as text.
 
 use std::path::Path;
 
@@ -176,7 +176,8 @@ fn a_flow_that_ended_has_a_first_packet_again() {
     assert!(TestRun::trace().text(&wrong, &[]).unwrap_err().contains("c is not an AggregateNotifier"));
 }
 
-/// Makes a UDP packet from port 5 to port 53, from 10.0.0.`host` to 10.9.9.9; a fragment if `more` is true.
+/// Makes a UDP packet from port 5 to port 53, from 10.0.0.`host` to 10.9.9.9; the first fragment of a
+/// datagram if `more` is true.
 fn datagram(host: u8, more: bool) -> Vec<u8> {
     let mut packet =
         vec![0x45, 0, 0, 28, 0, 1, u8::from(more) << 5, 0, 64, 17, 0, 0, 10, 0, 0, host, 10, 9, 9, 9];
@@ -185,8 +186,8 @@ fn datagram(host: u8, more: bool) -> Vec<u8> {
     [&[2; 12], &[8, 0][..], &packet].concat()
 }
 
-/// Fragments without a first fragment wait 30 seconds. They leave then, even if only packets between other
-/// hosts come.
+/// A fragment, and later packets between the same hosts, wait until the fragment is more than 30 seconds old.
+/// They leave then even if only packets between other hosts come.
 #[test]
 fn fragments_leave_when_their_time_has_passed() {
     let second = 1_000_000_000;

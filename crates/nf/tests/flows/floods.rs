@@ -13,7 +13,7 @@ type Packets = Vec<(i64, Vec<u8>)>;
 const REMOTE: [u8; 4] = [203, 0, 113, 5];
 const OUTER: [u8; 4] = [192, 0, 2, 1];
 
-/// Returns a distinct address for each number.
+/// Returns a distinct address in the /8 network `network` for each number below 2^24.
 fn host(network: u8, number: u32) -> [u8; 4] {
     let [_, b, c, d] = number.to_be_bytes();
     [network, b, c, d]

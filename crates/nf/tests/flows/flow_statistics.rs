@@ -1,4 +1,5 @@
-//! Tests of FlowCounter and IPRateMonitor, compared with a straightforward count.
+//! Tests of FlowCounter and IPRateMonitor. The flows of FlowCounter are also compared with a straightforward
+//! count.
 
 use std::net::SocketAddr;
 

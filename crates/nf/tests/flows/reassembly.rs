@@ -1,5 +1,5 @@
-//! Tests of IPReassembler with fragments of datagrams that are never completed: which datagrams are kept,
-//! how much memory is used, and what happens to overlapping fragments.
+//! Tests of IPReassembler: which datagrams it completes in a flood of fragments, how much memory it uses, and
+//! what it does with overlapping, repeated, forged and late fragments, and with VLANs.
 
 use std::net::Ipv4Addr;
 
@@ -299,8 +299,8 @@ fn packets_that_would_be_too_long_are_dropped() {
     assert_eq!(dropped(&outcome, DropReason::BadIpHeader), 65);
 }
 
-/// An attacker forges the first fragment of 2,000 identifications of an honest host. It spoils only as many
-/// datagrams as fragments of one host may be open at a time.
+/// An attacker forges the first fragment of 2,000 identifications of an honest host. It spoils at most as
+/// many datagrams as may be open for one host at a time (MAX_OPEN).
 #[test]
 fn few_identifications_are_spoilt_by_forged_fragments() {
     let forged = |id| Fragment {

@@ -39,7 +39,8 @@ fn few() -> Vec<Few> {
 fn what_mappings_that_are_over_had_is_given_to_others() {
     for (class, specification, make, seconds) in few() {
         let mut packets: Vec<_> = (0..3).map(|n| make(n, i64::from(n) * 1000)).collect();
-        // A fourth host first finds all mappings in use, then the first expired; later all are expired.
+        // A fourth host finds all mappings in use, and a fifth finds the first one expired. Later, all are
+        // expired.
         packets.push(make(3, seconds * 1000 - 1));
         packets.push(make(4, seconds * 1000));
         packets.extend((5..7).map(|n| make(n, seconds * 1000 + 2500)));
@@ -146,8 +147,8 @@ fn rfc4787_req_8_strangers_make_no_mappings() {
     }
 }
 
-/// The annotation byte that REPLY_ANNO keeps is also set in packets of strangers to an independent port,
-/// and of no others.
+/// The annotation byte of REPLY_ANNO is also set in packets of strangers to a port with a mapping, but not in
+/// packets to a port without one.
 #[test]
 fn packets_of_strangers_get_the_annotation_of_their_receiver() {
     let config = "in -> c :: IPClassifier(dst host 192.0.2.1, -);

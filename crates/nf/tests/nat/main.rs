@@ -1,7 +1,7 @@
 //! Tests of translators, compared with a straightforward model and with the requirements of RFCs.
 //!
-//! Packets come from a capture with their times. Packets for the outer address arrive at input 1 of the
-//! translator, all others at input 0.
+//! Packets come from a capture with their times. With [`gateway`], packets for the outer address arrive at
+//! input 1 of the translator, all others at input 0.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -64,7 +64,8 @@ fn error(router: [u8; 4], about: &[u8], quoted: usize) -> Vec<u8> {
     Builder::icmp(router.into(), to.into(), 3, 1, [0, 0]).build(quoted).unwrap()
 }
 
-/// Makes the answer to a packet: source and destination exchanged.
+/// Makes the answer to a packet: source and destination are exchanged, and an ICMP message becomes an echo
+/// reply.
 fn answer(packet: &[u8]) -> Vec<u8> {
     let mut bytes = packet.to_vec();
     bytes[12..20].rotate_left(4);
@@ -85,7 +86,8 @@ fn is_sound(packet: &[u8]) -> bool {
     fresh == packet
 }
 
-/// Computes the checksums of a packet's IPv4 header and of its transport header in full.
+/// Computes the checksums of a packet's IPv4 header and of its transport header in full. A UDP checksum of
+/// zero stays.
 fn refill(packet: &mut [u8]) {
     let length = usize::from(packet[0] & 15) * 4;
     packet[10..12].fill(0);
@@ -172,7 +174,7 @@ fn ends(bytes: &[u8]) -> (SocketAddr, SocketAddr) {
     (end(address(12), port(20)), end(address(16), port(22)))
 }
 
-// The next tests are about behaviour that Click documents.
+// The next two tests are about behaviour that Click documents: lists of mappings, and specifications.
 
 #[test]
 fn mappings_are_listed_as_in_click() {

@@ -218,7 +218,8 @@ fn addresses_are_asked_for_again_and_expire() {
     assert_eq!(numbers(&seen), [(1, 0x22), (2, 0x22), (3, 0x22)]);
     let queries: Vec<[u8; 6]> =
         seen.iter().filter(|s| s.sink == 1).map(|s| s.bytes[..6].try_into().unwrap()).collect();
-    // Broadcast, then unicast to the known host just before its entry expires, then broadcast again.
+    // The queries are a broadcast, then after POLL_TIMEOUT a unicast to the known host, and a broadcast when
+    // its entry has expired.
     assert_eq!(queries, [[0xff; 6], [2, 0, 0, 0, 0, 0x22], [0xff; 6]]);
 }
 
@@ -287,8 +288,8 @@ fn queriers_share_a_table() {
     assert!(seen.iter().filter(|s| s.sink == 2).all(|s| s.bytes[6..12] == [2, 0, 0, 0, 0, 9]));
 }
 
-/// Returns a configuration in which two queriers share a table `t`. The source `ip` leads to the querier
-/// `q`, the source `other` to the querier `r`.
+/// Returns a running configuration in which two queriers share a table `t`. The source `ip` leads to the
+/// querier `q`, the source `other` to the querier `r`.
 fn sharing(table: &str) -> Bench {
     let more = format!(
         "t :: {table}; t2 :: ARPTable;

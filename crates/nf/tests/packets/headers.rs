@@ -152,8 +152,9 @@ fn a_mirrored_packet_has_the_checksum_of_its_final_destination() {
         header[0] = 44;
         [header, vec![17, 0, 0, 1, 0, 0, 0, 9]].concat()
     };
-    // Each case has: the type of the first extension header, and the offset of the field that names the
-    // protocol; the extension headers; source and destination in the pseudo-header before and after.
+    // Each case has: the type of the first extension header, and the offset, from the end of the IPv6 header,
+    // of the field that names the protocol; the extension headers; source and destination in the
+    // pseudo-header before and after.
     for ((kind, last), header, before, after) in [
         ((43, 0), route(0, 2, &["2001:db8::55", END]), (FROM, END), (STOP, END)),
         ((43, 0), route(4, 1, &[END, STOP]), (FROM, END), (STOP, END)),

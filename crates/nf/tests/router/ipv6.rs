@@ -1,4 +1,5 @@
-//! Tests of RFC 8200, RFC 4443, RFC 4861 and RFC 4291 on the router in `configs/router6.click`.
+//! Tests of RFC 4291, RFC 4443, RFC 4861, RFC 5095, RFC 6583 and RFC 8200 on the router in
+//! `configs/router6.click`.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -66,8 +67,8 @@ fn is_forwarded(packet: &[u8]) {
     assert!(routed.packets(0).is_empty());
 }
 
-/// Inserts extension headers between the IPv6 header and UDP. Each is given by its type and its bytes after
-/// the first (next header).
+/// Inserts extension headers after the IPv6 header. Each is given by its type and its bytes after the first
+/// (next header).
 fn with_extensions(packet: &[u8], headers: &[(u8, &[u8])]) -> Vec<u8> {
     let mut bytes = packet[..40].to_vec();
     let kinds: Vec<u8> = headers.iter().map(|(kind, _)| *kind).chain([packet[6]]).collect();

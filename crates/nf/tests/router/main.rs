@@ -1,6 +1,6 @@
 //! Tests of the example routers against the requirements of RFCs, packet by packet. The configurations
-//! `configs/router.click` and `configs/router6.click` are unchanged except for sources and sinks.
-//! `docs/router.md` has the table of requirements.
+//! `configs/router.click` and `configs/router6.click` are unchanged except for sources and sinks and, in some
+//! tests, for arguments or elements that the test names. `docs/router.md` has the table of requirements.
 
 mod captures;
 mod ipv4;

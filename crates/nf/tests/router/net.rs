@@ -124,7 +124,7 @@ pub(crate) fn with_options(packet: &[u8], options: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Computes the checksum of an IPv4 header.
+/// Computes the checksum of an IPv4 header, and writes it.
 pub(crate) fn refill(packet: &mut [u8]) {
     let length = usize::from(packet[0] & 15) * 4;
     packet[10..12].fill(0);
@@ -174,8 +174,8 @@ impl Routed {
         self.seen.iter().map(frame).collect()
     }
 
-    /// Returns the IP packets that left by a link, without ARP and neighbour discovery. Asserts that their
-    /// checksums are correct.
+    /// Returns the IP packets that left by a link, without neighbour solicitations and advertisements.
+    /// Asserts that their checksums are correct.
     pub(crate) fn packets(&self, link: usize) -> Vec<Vec<u8>> {
         let is_packet = |frame: &Frame| match frame.ether_type {
             ether_type::IPV4 => true,
@@ -193,7 +193,7 @@ impl Routed {
         packets[0].clone()
     }
 
-    /// True if no IP packet has left by any link.
+    /// True if no IP packet has left by any link, apart from neighbour solicitations and advertisements.
     pub(crate) fn is_silent(&self) -> bool {
         self.packets(0).is_empty() && self.packets(1).is_empty()
     }
@@ -207,8 +207,9 @@ impl Routed {
 /// The time of packets with time 0, in microseconds since the epoch.
 pub(crate) const START: i64 = 1_000_000_000_000_000;
 
-/// True if all checksums of a packet are correct, as computed by the crate etherparse or by this file. The
-/// packet must not be a fragment other than the first.
+/// True if the lengths and checksums of a packet are correct, as computed by the crate etherparse or by this
+/// file. Checksums of the transport header are not checked in IPv4 fragments, nor after IPv6 extension
+/// headers.
 pub(crate) fn is_sound(packet: &[u8]) -> bool {
     use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice};
     let (protocol, start, pseudo) = match packet[0] >> 4 {

@@ -1,6 +1,6 @@
 //! Tests of the routers with random and damaged packets, and with captures from other sources: nothing
-//! panics, every packet is accounted for, and output has correct checksums. Also tests that compound
-//! elements do the same as the elements that they combine.
+//! panics, every packet is accounted for, and output has correct checksums. Also tests of IP6Fragmenter, and
+//! of IPInputCombo and IPOutputCombo against the elements that they stand for.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -107,7 +107,7 @@ impl Draft {
             }
         } else {
             packet[7] = if message >= Some(135) { 255 } else { self.ttl };
-            // For these kinds, the payload is interpreted as extension headers.
+            // For the kinds 5 to 7, the payload is interpreted as an extension header.
             packet[6] =
                 [packet[6], packet[6], packet[6], packet[6], packet[6], 0, 43, 60][usize::from(self.kind)];
         }
@@ -125,9 +125,9 @@ impl Draft {
     }
 }
 
-/// Returns the first frame of a router with a fault: a wrong length, a wrong checksum, or a wrong source;
-/// `None` if there is none. Transport checksums are checked only in the router's own messages, which are
-/// recognized by their source and an unusual time to live.
+/// Returns the first frame of a router with a fault: a wrong length, a wrong checksum, or a wrong Ethernet
+/// source; `None` if there is none. Transport checksums are checked only in the router's own messages, which
+/// are recognized by their source and an unusual time to live.
 fn faults(routed: &Routed) -> Option<String> {
     let own = [ROUTER, ROUTER_RIGHT];
     routed.frames().into_iter().find_map(|frame| {

@@ -1,4 +1,5 @@
-//! Tests of the fast sources: other elements and the checksums show that their packets are valid.
+//! Tests of the fast sources and of RandomSource: their frames with headers and checksums, and wrong
+//! arguments.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,7 +4,7 @@ use element::Timestamp;
 use testkit::elements::{Seen, TestPacket, collect, offer};
 use testkit::{RunResults, TestRun, in_clicks_words, worker};
 
-/// Makes packets whose only byte is their number.
+/// Makes packets whose only byte is their number, which is also their time stamp in seconds.
 fn numbered(bytes: &[u8]) -> Vec<TestPacket> {
     bytes.iter().map(|&b| stamped(b, Timestamp::from_secs(i64::from(b)))).collect()
 }

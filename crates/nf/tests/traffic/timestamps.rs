@@ -1,4 +1,4 @@
-//! Tests of elements that read or set time stamps.
+//! Tests of TimeFilter, which passes packets by their time stamps.
 
 use element::Timestamp;
 use testkit::elements::{Seen, TestPacket, collect, offer};

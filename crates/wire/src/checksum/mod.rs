@@ -118,7 +118,7 @@ impl Sum {
     ///
     /// Folding a number does not change its remainder modulo 0xffff, so a multiplication by the inverse of
     /// 0xffff modulo 2^64 replaces the folding. It turns a multiple of 0xffff into its quotient, and any
-    /// other number into a larger one.
+    /// other number into a number that is larger than each quotient.
     #[inline]
     pub fn is_valid(self) -> bool {
         const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;

@@ -12,7 +12,8 @@ impl Flows {
     pub(super) fn turn(&mut self, index: u32, phase: FlowPhase) {
         let flow = &mut self.flows[index as usize];
         let was = std::mem::replace(&mut flow.phase, phase);
-        // A flow stays in the list of gaps until `rest` checks whether it still has one.
+        // A flow in build-up or active merging stays in the list of gaps until `rest` checks whether the flow
+        // still has a gap.
         let list =
             if flow.is_tcp { phase.list(flow.list == EvictionList::Gap) } else { EvictionList::Datagrams };
         // A datagram flow moves to the end of the list whenever it gets its first waiting datagram, so flows

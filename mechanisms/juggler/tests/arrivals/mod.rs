@@ -10,7 +10,7 @@ use testkit::{RunResults, TestRun};
 use wire::MacAddr;
 use wire::build::Builder;
 
-/// The time of the first packet, in nanoseconds since 1970.
+/// The time from which the times of packets count, in nanoseconds since 1970.
 const START: i64 = 1_000_000_000_000_000_000;
 
 /// A packet: its time in nanoseconds after [`START`], and its bytes.

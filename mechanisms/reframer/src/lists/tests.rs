@@ -259,7 +259,8 @@ proptest! {
         let mut now = 100;
         for (number, (op, passes)) in ops.into_iter().enumerate() {
             now += passes;
-            // Values of a single delay class leave by the short path of [`Lists::send_due`].
+            // If `one_class` is true, all values are of one delay class, so that the short path of
+            // [`Lists::send_due`] is tested, too.
             let op = match op {
                 Op::Hold(flow) if one_class => Op::Hold(flow % 3),
                 op => op,

@@ -139,7 +139,8 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
     Handler::act("reset", |e| e.statistics = Statistics::default()),
 ];
 
-/// The handlers of SFMaker: FastClick's. Their means count only packets that waited.
+/// The handlers of SFMaker, with the names that FastClick's element has. Their means leave out bypassing
+/// packets that left at once.
 pub(crate) const OF_SF_MAKER: &[Handler<Reframer>] = &[
     Handler::count("queued", |e| e.lists.held() as u64),
     Handler::count("pushed", |e| e.sent() + e.lists.held() as u64),

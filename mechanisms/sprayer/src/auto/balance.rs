@@ -20,8 +20,9 @@ const IDLE: f32 = 0.5;
 const WORTH: f32 = 50.0;
 /// The limits of a trial. If packets take less than `SURELY` nanoseconds, and a worker gives away at least
 /// the part `MANY` of them, spreading is on trial for `TRIAL` windows. From then on, the worker's time per
-/// incoming packet must have decreased by at least `GAIN` times the part that is given away. After a failure,
-/// nothing is given away for `PAUSE` windows; each further failure doubles the pause, up to `LONGEST_PAUSE`.
+/// incoming packet must be lower than without spreading, by a fraction of at least `GAIN` times the part that
+/// is given away. After a failure, nothing is given away for `PAUSE` windows; each further failure doubles
+/// the pause, up to `LONGEST_PAUSE`.
 const SURELY: f32 = 300.0;
 const MANY: f32 = 0.25;
 const GAIN: f32 = 0.1;

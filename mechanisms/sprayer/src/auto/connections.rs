@@ -3,7 +3,8 @@
 //! The table has lines of a few entries (*places*) each; a connection's flow number selects its line. A
 //! packet of a connection without an entry decrements the smallest count of its line. An entry whose count
 //! would reach zero is taken over by that connection (Boyer and Moore's majority vote, line by line). So a
-//! large connection keeps its entry among any number of others.
+//! connection with a large part of the packets of its line keeps its entry, whatever the number of other
+//! connections.
 
 /// The number of lines in the table, and of entries per line.
 const LINES: usize = 64;
@@ -33,8 +34,8 @@ struct Line([Place; PLACES]);
 /// The table of connections of sampled packets.
 pub(super) struct Connections {
     lines: Vec<Line>,
-    /// The count of packets for each owner, and for all owners in `total`. [`MEMORY`] halves both from time
-    /// to time.
+    /// The number of sampled packets of each owner, and of all owners in `total`. [`MEMORY`] halves both from
+    /// time to time.
     counted: Vec<u32>,
     total: u32,
     /// The number of entries with chosen connections.

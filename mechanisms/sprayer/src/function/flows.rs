@@ -103,8 +103,8 @@ impl<S: Plain> FlowStates<'_, S> {
     }
 
     /// Looks up many flows at once, like [`get_flow`](Self::get_flow), so that cache misses overlap:
-    /// `states[i]` becomes the state of `flows[i]`. If the slices have different lengths, further flows are
-    /// not looked up, and further states may become `None`.
+    /// `states[i]` becomes the state of `flows[i]`. If the slices have different lengths, the further flows
+    /// have no effect, and the further states stay as they are.
     pub fn get_flows(&self, flows: &[FiveTuple], states: &mut [Option<S>]) {
         for (flows, states) in flows.chunks(WINDOW).zip(states.chunks_mut(WINDOW)) {
             let mut owners = [0; WINDOW];

@@ -33,8 +33,8 @@ pub const fn class<F: Function>() -> Class {
     }
 }
 
-/// The number of packets that a smaller batch counts for in expiry: per batch, twice as many flows as it has
-/// packets are checked for expiry.
+/// The size in packets as which a smaller batch counts in expiry. For each batch, twice as many flows as its
+/// size are checked for expiry.
 const LEAST: usize = 32;
 
 fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {

@@ -81,7 +81,7 @@ pub struct Lane {
 }
 
 /// The writes to eight bytes of a packet of which some bits become constants, and to which no checksum
-/// refers. Most lanes are of this kind.
+/// refers.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
     /// The offset of the eight bytes from the packet's start during the writes.

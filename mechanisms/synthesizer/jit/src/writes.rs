@@ -112,8 +112,8 @@ fn put(body: &mut Body<'_>, bytes: Value, &Constant { place, keep, put }: &Const
 }
 
 /// Adds the instructions for a lane. Of its eight bytes, 1, 2, 4 or 8 consecutive bytes are loaded and
-/// stored: as few as contain all bytes that the lane writes or that a checksum accounts for. The changes of
-/// the IPv4 and the transport checksum are added to `changes`.
+/// stored. They contain all bytes that the lane writes, and whole 16-bit words that a checksum accounts for.
+/// The changes of the IPv4 and the transport checksum are added to `changes`.
 fn write(body: &mut Body<'_>, bytes: Value, row: Value, lane: &Lane, changes: &mut [Change; 2]) {
     let [network, transport] = lane.covers;
     // In the lane the first byte is the highest byte of the number; in loaded memory it is the lowest.

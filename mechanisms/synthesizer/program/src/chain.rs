@@ -1,8 +1,9 @@
 //! The graph of a configuration with the declarations of its elements: the form in which the compiler and
 //! the verifier read a configuration.
 //!
-//! In the chain, several elements stand for an element `Synthesized`: the stages of its program
-//! ([`crate::unfold`]). So the verifier compares what the program does step by step.
+//! In the chain, an element `Synthesized` is replaced by the stages of its program, each as an element
+//! ([`crate::unfold`]), so that the verifier compares the program stage by stage. If the program cannot be
+//! read or unfolded, the element stays as it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +28,8 @@ pub struct Chain {
     /// Class and arguments of the elements that may write handlers, sorted. They are elements without ports,
     /// and elements of the graph with a handler call or a writing script among their arguments.
     scripts: Vec<String>,
-    /// True if an element of the graph may write handlers when packets arrive at it.
+    /// True if an element with ports has a handler call or a writing script among its arguments, so that it
+    /// may write handlers while packets pass.
     pub calls: bool,
     /// For each element, a hash of the element and of everything upstream of it ([`Chain::upstream()`]).
     upstream: Vec<i64>,
@@ -61,16 +63,18 @@ impl TopologicalOrder {
 /// inputs that the element itself has.
 const FIRST_PASSAGE: usize = 1 << 32;
 
-/// The region that a program replaces: the packets that the program accepts, and the replaced elements. The
-/// fields are those of [`Program`](crate::Program).
+/// The region that a program replaces: the packets that the program accepts, and the replaced elements.
+/// `layout`, `needs_link`, `is_certain` and `elements` are copies of the fields of
+/// [`Program`](crate::Program).
 #[derive(Clone)]
 pub struct ReplacedRegion {
-    /// The offsets of the link, network and transport header, from the packet's start, that a packet must
-    /// be marked with for the program to accept it; `None` for a header that must not be marked.
+    /// The offsets of the link, network and transport header, from the packet's start, that a packet must be
+    /// marked with for the program to accept it; `None` for a header that must not be marked. The link header
+    /// counts only if `needs_link`.
     pub layout: [Option<i32>; 3],
     /// True if the mark of the link header has to be as `layout` says.
     pub needs_link: bool,
-    /// True if all packets that arrive at the program have that layout.
+    /// True if all packets that arrive at the program have the layout that it accepts.
     pub is_certain: bool,
     /// The inputs that the program's output for other layouts is connected to. Packets that the program
     /// leaves unchanged, because it does not cover them, go there, too.
@@ -168,7 +172,7 @@ fn unfold(nodes: &mut Vec<ChainNode>, number: usize, config: &str) {
         leases: !program.steps.is_empty(),
     });
     let behind = nodes.len();
-    // The input of its element that each passage gets, by the index of the passage.
+    // For each passage: the index of its element, and the input number that stands for the passage there.
     let mut inputs: Vec<Port> = Vec::with_capacity(passages.len());
     for &element in &elements {
         let before = inputs.iter().filter(|(other, _)| *other == element).count();
@@ -331,7 +335,7 @@ impl Chain {
     /// of all functions.
     pub fn add_scripts<'a>(&mut self, scripts: impl IntoIterator<Item = (&'a Class, &'a str)>) {
         let had = !self.scripts.is_empty();
-        // A script without the word `write` or a call can only read handlers and print.
+        // A script without the word `write` and without a handler call writes no handlers.
         let writes = |(class, config): &(&Class, &str)| {
             !class.notes.runs_script || config.contains("write") || config.contains("CALL")
         };

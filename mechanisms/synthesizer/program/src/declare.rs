@@ -17,8 +17,8 @@ use super::{
 };
 use crate::location::{ByteLocation, IPV4, IPV4_SUM};
 
-/// The maximum number of cases of a declaration. A program with more paths than this is declared with
-/// opaque conditions, one case per class.
+/// The maximum number of cases of a declaration. A program that would have more cases, one per path, is
+/// declared with one case per class and opaque conditions.
 const MOST_CASES: usize = 4000;
 
 /// The maximum number of rules of a list that the declaration gives one by one. A program with a longer
@@ -229,8 +229,8 @@ fn asked(program: &Program, question: &Question) -> Vec<Field> {
     fields
 }
 
-/// Returns the filter of the packets for which the answer to a question is in a set. `header` is the
-/// reference point for bytes after the IPv4 header.
+/// Returns the filter of the packets for which the answer to a question is in a set; an opaque filter for
+/// questions about lists and leases. `header` is the reference point for bytes after the IPv4 header.
 pub(crate) fn lies_in(question: &Question, set: &IntervalSet, header: Behind) -> Filter {
     let yes = |filter: Filter| match (set.contains(0), set.contains(1)) {
         (false, true) => filter,
@@ -315,7 +315,7 @@ pub(crate) fn operation(class: &TrafficClass, when: Filter, to: Target, transpor
     let mut case = Case::new(when, to);
     // Bytes of the input packet that the class writes and then strips have to be written first. So the packet
     // is first extended to the lowest offset that the writes need ([`TrafficClass::front`]), and stripped to
-    // its start after the writes. All values are computed from the input packet.
+    // its start after the writes. All values except leased ones are computed from the input packet.
     let front = class.front();
     if front < 0 {
         case = case.with(Action::Strip(front));

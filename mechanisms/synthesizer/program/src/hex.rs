@@ -12,7 +12,8 @@ pub fn bytes(digits: &str) -> Option<Vec<u8>> {
     pairs.map(|at| u8::try_from(number(digits.get(at..at + 2)?)?).ok()).collect()
 }
 
-/// Parses a hexadecimal number; `None` if a character is no digit, or if the number is too large.
+/// Parses a hexadecimal number; `None` if a character is no hexadecimal digit, if there is no digit, or if
+/// the number has more than 128 bits.
 pub fn number(digits: &str) -> Option<u128> {
     // `from_str_radix` would also accept a sign.
     let are_digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit());

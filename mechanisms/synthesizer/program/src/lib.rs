@@ -48,16 +48,18 @@ pub const CLASS_NAME: &str = "Synthesized";
 /// A synthesized program: a decision graph with classes as its leaves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
-    /// The offsets of the link, network and transport header, from the packet's start, that a packet must
-    /// be marked with for the program to accept it; `None` for a header that must not be marked.
+    /// The offsets of the link, network and transport header, from the packet's start, that a packet must be
+    /// marked with for the program to accept it; `None` for a header that must not be marked. The link header
+    /// counts only if `needs_link`.
     pub layout: [Option<i32>; 3],
     /// True if the mark of the link header has to be as `layout` says; if false, only the marks of the
     /// network and the transport header are checked.
     pub needs_link: bool,
-    /// True if all packets that arrive at the program have this layout, so that no packet has to be checked
-    /// for it.
+    /// True if all packets that arrive at the program have the layout `layout`, so that no packet has to be
+    /// checked for it.
     pub is_certain: bool,
-    /// The output of the program for packets with another layout. They leave unchanged.
+    /// The output of the program for packets that leave unchanged: packets with another layout than `layout`,
+    /// and packets that the program leaves to the elements.
     pub otherwise: usize,
     /// The inner nodes of the decision graph. Each node leads only to classes and to nodes with a higher
     /// index, so that every path ends.
@@ -118,8 +120,8 @@ pub struct OrderedRules {
     /// The offsets of the network and the transport header, in the input packet of the program, to which
     /// the rules' conditions refer. The link header starts at offset 0.
     pub headers: [i32; 2],
-    /// The offset at which the packet ends when it would reach the element; `None` if the end is still that
-    /// of the input packet. A test of bytes beyond this end is false.
+    /// The offset in the input packet at which the packet ends when it would reach the element; `None` if the
+    /// end is still that of the input packet. A test of bytes beyond this end is false.
     pub end: Option<AnswerSum>,
     /// The rules in the order of precedence. The compiler makes lists of which at least one rule matches each
     /// packet. If no rule matches, the runtime takes the last rule.
@@ -134,8 +136,8 @@ pub struct Rule {
     /// The outcome of the list if this rule decides: the answer to [`Question::List`]. Rules with the same
     /// effect share an outcome.
     pub outcome: u32,
-    /// The case that the rule is in the element's declaration: an index in its `cases`, for the element's
-    /// counters.
+    /// The case of the element's declaration that corresponds to the rule: an index in its `cases`, for the
+    /// element's counters.
     pub case: usize,
 }
 
@@ -163,12 +165,15 @@ pub struct Step {
 /// from the start of the input packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TrafficClass {
-    /// The offset at which the output packet starts.
+    /// The offset at which the output packet starts, from the start of the input packet; negative if bytes
+    /// are prepended.
     pub start: i32,
-    /// The offset at which the output packet ends; `None` if it ends where the input packet ends.
+    /// The offset at which the output packet ends, from the start of the input packet; `None` if it ends
+    /// where the input packet ends.
     pub end: Option<AnswerSum>,
-    /// The offsets of the link, network and transport header that are marked on the output packet; `None`
-    /// for a header whose mark does not change, `Some(None)` for a header whose mark is removed.
+    /// The offsets, from the start of the input packet, of the link, network and transport header that are
+    /// marked on the output packet; `None` for a header whose mark does not change, `Some(None)` for a header
+    /// whose mark is removed.
     pub headers: [Option<Option<i32>>; 3],
     /// The packet type that is set (Click's packet type annotation); `None` if the type does not change.
     pub kind: Option<u8>,
@@ -178,8 +183,8 @@ pub struct TrafficClass {
     pub framed: bool,
     /// True if the time stamp of the packet is set to the present time.
     pub stamped: bool,
-    /// The writes to bytes of the packet and its annotations. All values are computed from the input
-    /// packet, and no two writes overlap, so the order of the writes does not matter.
+    /// The writes to bytes of the packet and its annotations. All values are computed from the input packet
+    /// and from leased values, and no two writes overlap, so the order of the writes does not matter.
     pub writes: Vec<Write>,
     /// The operation on the checksum of the IPv4 header; `None` if that checksum is not changed.
     pub checksum: Option<ChecksumOperation>,
@@ -201,7 +206,7 @@ pub struct Write {
     pub value: WrittenValue,
 }
 
-/// A value that a class writes, computed from the input packet.
+/// A value that a class writes, computed from the input packet or from leased values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WrittenValue {
     /// Constant bytes.
@@ -221,14 +226,15 @@ pub enum WrittenValue {
 pub enum ChecksumOperation {
     /// The checksum is updated incrementally (RFC 1624) for the change of these 16-bit words.
     Updated {
-        /// The offset of the IPv4 header.
+        /// The offset of the IPv4 header from the start of the input packet.
         header: i32,
-        /// The offsets of the 16-bit words of the header that the class writes.
+        /// The offsets, in the input packet, of the 16-bit words of the header for whose change the checksum
+        /// is updated.
         words: Vec<i32>,
     },
     /// The checksum is computed from scratch.
     Recomputed {
-        /// The offset of the IPv4 header.
+        /// The offset of the IPv4 header from the start of the input packet; negative in prepended bytes.
         header: i32,
     },
 }
@@ -239,9 +245,10 @@ pub enum ChecksumOperation {
 pub struct TransportChecksum {
     /// The transport protocol: TCP or UDP.
     pub protocol: HeaderKind,
-    /// The offset of the transport header.
+    /// The offset of the transport header from the start of the input packet.
     pub header: i32,
-    /// The offsets of the 16-bit words that the class writes, including words of the IP addresses.
+    /// The offsets, in the input packet, of the 16-bit words for whose change the checksum is updated; words
+    /// of the IP addresses may be among them.
     pub words: Vec<i32>,
 }
 
@@ -250,8 +257,8 @@ pub struct TransportChecksum {
 pub enum Exit {
     /// The packets leave by this output of the program.
     Output(usize),
-    /// The program drops the packets for this reason. The drop is counted at the last element of the class's
-    /// path, or, if there is none or it is not in the graph, at the program's element.
+    /// The program drops the packets for this reason. If the last element of the class's path is in the
+    /// graph, a replaced element counts the drop, otherwise the program's element.
     Drop(DropReason),
 }
 
@@ -264,8 +271,8 @@ pub struct Passed {
     pub input: usize,
     /// The case of the element's declaration that applies to the packets: an index in its `cases`.
     pub case: usize,
-    /// The offset at which the packet would start on arrival at the element. The element's byte counter
-    /// needs the length of the packet there.
+    /// The offset, from the start of the input packet, at which the packet would start on arrival at the
+    /// element. The element's byte counter needs the length of the packet there.
     pub start: i32,
     /// True if the packet would already be cut to the end of the output packet ([`TrafficClass::end`]) on
     /// arrival at the element; false if it would still have the end of the input packet.
@@ -273,14 +280,15 @@ pub struct Passed {
 }
 
 impl TransportChecksum {
-    /// Returns the offset of the checksum field: byte 16 of a TCP header, byte 6 of a UDP header.
+    /// Returns the offset of the checksum field (byte 16 of a TCP header, byte 6 of a UDP header) from the
+    /// start of the input packet.
     pub fn place(&self) -> i32 {
         self.header + if self.protocol == HeaderKind::Tcp { 16 } else { 6 }
     }
 }
 
 impl ChecksumOperation {
-    /// Returns the offset of the IPv4 header whose checksum is changed.
+    /// Returns the offset, from the start of the input packet, of the IPv4 header whose checksum is changed.
     pub fn header(&self) -> i32 {
         let (ChecksumOperation::Updated { header, .. } | ChecksumOperation::Recomputed { header }) = self;
         *header

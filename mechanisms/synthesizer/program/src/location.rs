@@ -1,8 +1,8 @@
 //! Locations of bytes of a program's input (packet bytes, annotations, leased values), and values of bytes
 //! as expressions over the input.
 //!
-//! Offsets are counted from the first byte of the input packet. They are negative for bytes that a program
-//! prepends.
+//! Offsets of packet bytes are counted from the first byte of the input packet. They are negative for bytes
+//! that a program prepends.
 
 /// The location of one byte that a program reads from its input, or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

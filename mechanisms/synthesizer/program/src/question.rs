@@ -8,8 +8,9 @@ use classify::linear::Linear;
 
 /// A question about the input packet. The answer is an unsigned number of [`bits`](Question::bits) bits.
 ///
-/// The order of the variants is the order in which programs ask: first the length and bytes of the packet,
-/// which are near its start, last questions that need computation or look-ups.
+/// The compiler orders the questions on each path by these variants, unless the graph would become too large:
+/// first the questions about the length and bytes of the packet, last those that need computation or
+/// look-ups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Question {
     /// The length of the packet in bytes.
@@ -17,7 +18,7 @@ pub enum Question {
     /// Consecutive bytes of the packet (1 to 16), as a big-endian number. The answer is zero if the packet
     /// does not have all of these bytes.
     Bytes {
-        /// The offset of the first byte.
+        /// The offset of the first byte in the input packet.
         offset: i32,
         /// The number of bytes.
         length: u8,
@@ -35,7 +36,7 @@ pub enum Question {
     AtLeastZero(AnswerSum),
     /// True (1) if the checksum of the IPv4 header is correct, else 0.
     RightChecksum {
-        /// The offset of the IPv4 header.
+        /// The offset of the IPv4 header in the input packet.
         offset: i32,
     },
     /// The outcome of a list of rules ([`super::OrderedRules`]) for the packet. The number is the index of
@@ -94,8 +95,8 @@ impl Question {
 const MOST_INTERVALS: usize = 4096;
 
 /// Returns the set of all `bits`-bit numbers that lie in `set` after they are masked with `mask`. Returns
-/// `None` if the gaps of the mask would make more than `MOST_INTERVALS` intervals, or as many values of its
-/// upper bits to try.
+/// `None` if the gaps of the mask would make more than `MOST_INTERVALS` intervals, or if its set bits above
+/// the lowest gap have more than `MOST_INTERVALS` values, which are tried one by one.
 pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet> {
     let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
     let mask = mask & all;

@@ -220,7 +220,7 @@ pub fn of_class(class: &TrafficClass) -> String {
 ///
 /// # Errors
 /// If an argument is not a line of a program, or if the program is inconsistent (`sound`). The text has the
-/// problem, and the argument or the name of its line.
+/// problem, and the argument, the name of its line, or the element of a list.
 pub fn read(arguments: &[String], outputs: usize) -> Result<Program, String> {
     let mut program = Program { outputs, ..Program::default() };
     for argument in arguments {
@@ -376,7 +376,8 @@ fn read_place(word: &str) -> Option<ByteLocation> {
     }
 }
 
-/// Parses an offset from the start of a packet; `None` if it is farther away than [`FARTHEST`] bytes.
+/// Parses an offset from the start of a packet; `None` if the text is no number, or if the offset is farther
+/// away than [`FARTHEST`] bytes.
 fn read_offset(word: &str) -> Option<i32> {
     word.parse().ok().filter(|offset| (-FARTHEST..=FARTHEST).contains(offset))
 }
@@ -595,8 +596,8 @@ fn read_part(class: &mut TrafficClass, words: &mut Words<'_>) -> Option<()> {
     Some(())
 }
 
-/// Returns an index among `steps` steps that a question refers to although there is no such step; `None` if
-/// the question refers to none.
+/// Returns the index of a step that a question refers to and that does not exist in a program with `steps`
+/// steps; `None` if the question refers to no missing step.
 fn missing_step(question: &Question, steps: usize) -> Option<u16> {
     match question {
         Question::Leased { step, .. } => Some(*step).filter(|step| usize::from(*step) >= steps),
@@ -609,7 +610,8 @@ fn missing_in_sum(sum: &AnswerSum, steps: usize) -> Option<u16> {
     sum.variables().find_map(|question| missing_step(question, steps))
 }
 
-/// Returns an index like [`missing_step`], for the end and the writes of a class.
+/// Returns the index of a step that the end or a write of a class refers to and that does not exist in a
+/// program with `steps` steps; `None` if there is no such step.
 fn missing_in_class(class: &TrafficClass, steps: usize) -> Option<u16> {
     let places = class.writes.iter().flat_map(|write| {
         [Some(write.place), write.value.from().map(|(place, _)| place)].into_iter().flatten()
@@ -623,8 +625,9 @@ fn missing_in_class(class: &TrafficClass, steps: usize) -> Option<u16> {
 }
 
 /// Checks that the nodes, classes, outputs, lists, steps and elements exist that a program refers to. Also
-/// checks that nodes only lead to nodes with a higher index, and that each list has rules. The error names
-/// the line of the text, or the element of the list.
+/// checks that nodes only lead to nodes with a higher index, that the previous step of a step has a lower
+/// index, and that each list has rules. Operations before steps are checked for missing steps only. The error
+/// names the line of the text, or the element of the list.
 fn sound(program: &Program) -> Result<(), String> {
     let (nodes, classes) = (program.nodes.len(), program.classes.len());
     let leads = |from: Option<usize>, next: Next| match next {

@@ -137,7 +137,8 @@ struct Unfolding<'p> {
 
 impl Unfolding<'_> {
     /// Adds the first stage, which tests for the program's layout. If the program refers to an IPv4 header,
-    /// the first stage also marks this header. A second stage then marks the transport header at its end.
+    /// the first stage also marks this header. A second stage then marks the transport header at the end of
+    /// the IPv4 header.
     fn begin(&mut self) {
         let program = self.program;
         self.stages.extend((0..1 + usize::from(self.header.is_some())).map(|_| None));
@@ -454,8 +455,8 @@ impl Unfolding<'_> {
             }
             _ => (to, forward),
         };
-        // If the IPv4 header has no options, the first stages have already marked the transport header at
-        // its end.
+        // If the IPv4 header has no options, the first stages have already marked the transport header at the
+        // end of that header.
         let unmarked = TrafficClass { headers: [headers[0], headers[1], None], ..class.clone() };
         let is_behind = |place: i32| headers[2] == Some(Some(place + IPV4));
         let cases = match how {
@@ -692,8 +693,10 @@ impl Shape {
         Some(class)
     }
 
-    /// Converts a sum over the input packet into a sum over this packet. Returns `None` if bytes that the
-    /// sum reads have been written since, or if the sum has other terms than bytes and the length.
+    /// Converts an end of the packet, given as an offset from the start of the input packet, into an offset
+    /// from the start of this packet. Both are sums, over the answers for the input packet and for this
+    /// packet. Returns `None` if bytes that the sum reads have been written since, or if the sum has other
+    /// terms than bytes and the length.
     fn shifted(&self, sum: &AnswerSum) -> Option<AnswerSum> {
         let start = self.class.start;
         let mut shifted = AnswerSum::constant(sum.constant).plus_constant(-i64::from(start));
@@ -737,8 +740,9 @@ fn only_plain(program: &Program, place: i32) -> BTreeSet<Next> {
         .collect()
 }
 
-/// Returns the offset of the first IPv4 header that the program refers to: in lists, in the layout, or in
-/// marks of classes. Negative offsets are ignored; `None` if there is no such header.
+/// Returns the offset of the first network header that the program refers to, in lists, then in the layout,
+/// then in marks of classes; the unfolding takes it for an IPv4 header. Negative offsets are ignored; `None`
+/// if there is no such header.
 fn header_of(program: &Program) -> Option<i32> {
     let lists = program.lists.iter().map(|list| list.headers[0]);
     let marked = program.classes.iter().filter_map(|class| class.headers[1].flatten());

@@ -6,8 +6,11 @@ use crate::location::{ByteLocation, IPV4};
 use crate::question::Question;
 use crate::{ChecksumOperation, Program, TrafficClass};
 
-/// Checks that questions about bytes, lists and operations of a program use no bytes that no packet has, such
-/// as bytes before the packet's start. Sums and checksums in questions are not checked.
+/// Checks that no question about bytes and no class reads before the packet's start, and that rule lists
+/// refer to no header before it. Also checks that checksum operations concern no bytes before the packet,
+/// that updates of the IPv4 checksum are for whole words of a header without options, and that each write
+/// goes to the packet or lies within its annotations. Sums and checksums in questions, and the operations
+/// before steps, are not checked.
 ///
 /// # Errors
 /// If a part of the program cannot be run. The text names the part and the reason.

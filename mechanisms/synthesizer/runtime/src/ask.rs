@@ -18,9 +18,10 @@ pub(super) enum Ask {
     Kind,
     /// An annotation byte at this offset.
     Annotation(u8),
-    /// A question that needs computation or several reads: an index in `others`.
+    /// A question that needs computation or several reads: an index in `others` of the compiled graph.
     Other(u32),
-    /// A question whose answer has more than 64 bits or whose offset does not fit: an index in `wide`.
+    /// A question whose answer has more than 64 bits, or whose offset does not fit into 16 bits: an index in
+    /// `wide` of the compiled graph.
     Wide(u32),
     List(u32),
     /// A rule list whose matching rule is known for the packet's flow. No rule is evaluated; the known rule

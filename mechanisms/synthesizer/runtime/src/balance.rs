@@ -36,8 +36,9 @@ impl Balance {
         Balance { saved: FIRST, is_ignored, random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// True if the next batch is a sample, which the program processes in any case. Samples are drawn at
-    /// random, so that flows whose packets arrive periodically are in some of the samples.
+    /// True if the program processes the next batch in any case: the batch is a sample, or the balance is
+    /// ignored. Samples are drawn at random, so that flows whose packets arrive periodically are in some of
+    /// the samples.
     #[inline]
     pub(crate) fn samples(&mut self) -> bool {
         self.is_ignored || self.random.u32(..SAMPLED) == 0

@@ -1,5 +1,5 @@
 //! Questions whose answers need computation: the sign of a sum of other answers, and the correctness of an
-//! IPv4 checksum. Most chains begin with both (CheckIPHeader), so they are asked for nearly every packet.
+//! IPv4 checksum. `CheckIPHeader` asks both, so a chain that begins with it asks them for each packet.
 
 use element::Packet;
 
@@ -10,7 +10,7 @@ use program::question::{AnswerSum, Question};
 pub(super) enum Computed {
     /// The answer is 1 if a sum is zero or more, else 0.
     AtLeastZero(Total),
-    /// The answer is 1 if the checksum of the IPv4 header at this offset is correct, else 0.
+    /// The answer is 1 if the checksum of the IPv4 header at this offset in the packet is correct, else 0.
     RightChecksum(usize),
     /// Any other question; [`answer`] evaluates it.
     Other(Question),

@@ -177,7 +177,8 @@ impl CompiledGraph {
         }
     }
 
-    /// True if the header marks of a packet are as the program's layout says.
+    /// True if the header marks of a packet are as the program's layout says, or if all packets have that
+    /// layout. The mark of the link header counts only if the program needs it.
     #[inline]
     pub fn is_laid_out(&self, packet: &Packet) -> bool {
         let [link, network, transport] = self.layout;
@@ -244,8 +245,8 @@ impl CompiledGraph {
         (&self.ends[places.clone()], &self.nexts[places])
     }
 
-    /// Returns the offset and the number of the bytes that a question reads, 1 to 8 bytes; `None` for
-    /// questions that do not read consecutive bytes.
+    /// Returns the offset and the number of the bytes of a question that reads 1 to 8 consecutive bytes of
+    /// the packet; `None` for other questions.
     pub(super) fn place(&self, ask: Ask) -> Option<(usize, usize)> {
         match ask {
             Ask::Other(number) => self.others[number as usize].place(),
@@ -283,8 +284,8 @@ impl CompiledGraph {
     }
 
     /// Returns a copy of the node `number` with other successors, one for each range; an equal copy is
-    /// reused. If all successors are equal, returns the successor itself. Returns `None` if there are too
-    /// many nodes.
+    /// reused. If all successors are equal and the question is no list, returns the successor itself. Returns
+    /// `None` if there are too many nodes.
     pub(super) fn branch(&mut self, number: u32, nexts: Vec<Next>) -> Option<Next> {
         let first = *nexts.first()?;
         let Compiled { ask, table, first: ends, count } = *self.nodes.get(number as usize)?;

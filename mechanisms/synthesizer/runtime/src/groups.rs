@@ -14,7 +14,7 @@ pub struct Groups {
     classes: Vec<u32>,
     /// The indices of the packets of the class that was taken last, in ascending order.
     pub places: Vec<u8>,
-    /// The indices of packets of this class that the operation has refused.
+    /// The indices of packets that the operation of the class that was taken last has refused.
     pub refused: Vec<u8>,
 }
 

@@ -6,8 +6,8 @@
 //!
 //! Invariants:
 //! - Each written byte is written by one lane, which leaves all other bytes unchanged.
-//! - Of a 16-bit word that a checksum accounts for, all written bytes lie in one lane, at an even offset of
-//!   it.
+//! - A 16-bit word that a checksum accounts for lies whole, at an even offset, in each lane that writes a
+//!   byte of it.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,8 @@ impl Lanes {
 
     /// Adds the lane whose first byte has offset `start`, counted like the offsets of the program from the
     /// start of the input packet. `place` is the same byte, counted from the start of the packet during the
-    /// writes. `bytes` has, for each offset that the lane writes, the index of the write in `writes`.
+    /// writes. `bytes` has, for each offset that the lane writes, the index of the write in `writes`. Returns
+    /// `None` if too many lanes need gathered values.
     fn add(
         &mut self,
         place: i32,
@@ -201,9 +202,10 @@ impl Lanes {
         gathered
     }
 
-    /// Writes all lanes to the packets with the indices `places`, each lane for all packets before the
-    /// next. The packets have been extended to start at `front`. `row` returns the row of a packet's flow.
-    /// Adds the changes of the IPv4 and the transport checksum of each packet to `changes`.
+    /// Writes all lanes to the packets with the indices `places`, each lane for all packets before the next.
+    /// The packets have been extended to start at `front`. `row` returns the row of a packet's flow;
+    /// `gathered` has the gathered values, and is `None` if the writes need none. Adds the changes of the
+    /// IPv4 and the transport checksum of each packet to `changes`.
     #[inline]
     pub(super) fn write<'r>(
         &self,

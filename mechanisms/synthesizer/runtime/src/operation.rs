@@ -1,5 +1,6 @@
 //! The operation of a class on its packets: each byte is written once, with a value computed from the input
-//! packet. Checksums follow, then start and end of the packet, metadata and annotations.
+//! packet and the leased values of its flow. Checksums follow, then start and end of the packet, metadata and
+//! annotations.
 //!
 //! Writes to bytes are compiled to lanes of eight bytes (`lane.rs`), and to machine code for frequent
 //! classes.
@@ -323,7 +324,7 @@ impl Operation {
         row: impl Fn(u8) -> &'r [u8; ROW],
         now: Timestamp,
     ) -> u64 {
-        // All values are computed from the input packet, so all reads come before the writes.
+        // Values that come from other bytes of the input packet are read before any byte is written.
         let single = match places {
             [place] if self.is_single => Some(Single::of(self, &packets[usize::from(*place)], row(*place))),
             _ => None,

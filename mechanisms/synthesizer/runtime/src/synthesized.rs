@@ -142,7 +142,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }))
 }
 
-/// True if a class drops its packets, and the last element that they bypass is in the graph: that element
+/// True if a class drops its packets, and the last element of its path is in the graph: a replaced element
 /// then counts the drops. `elements` are the replaced elements, by their index in the program.
 fn is_counted_by(class: &TrafficClass, elements: &[Option<ElementId>]) -> bool {
     let last = class.path.last().and_then(|passed| elements.get(passed.element as usize));
@@ -485,10 +485,11 @@ impl Element for Synthesized {
 }
 
 const HANDLERS: &[Handler<Synthesized>] = &[
-    Handler::list("classes", |e| {
+    Handler::<Synthesized>::get("classes", |e| {
         let counts = e.passed.iter().zip(&e.counts).enumerate();
         counts.map(|(class, (passed, count))| format!("c{class} {}\n", passed + count.packets)).collect()
-    }),
+    })
+    .summed(),
     Handler::count("flows", |e| e.flows.as_ref().map_or(0, FlowCache::leased) as u64),
     Handler::count("remembered", |e| e.flows.as_ref().map_or(0, FlowCache::remembered) as u64),
     Handler::get("sampled", |e| (!e.balance.pays()).to_string()),

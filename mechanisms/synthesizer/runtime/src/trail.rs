@@ -75,7 +75,8 @@ struct Trail {
 }
 
 impl Trail {
-    /// True if a packet meets the trail's conditions on its length and type.
+    /// True if a packet meets the trail's conditions on its length and type, and has the tested bytes in its
+    /// first slot.
     #[inline(always)]
     fn holds(&self, packet: &Packet) -> bool {
         (packet.data().len() >= self.reach)
@@ -91,9 +92,9 @@ impl Trail {
         bytes.is_none_or(|bytes| conditions.differ(bytes) != 0)
     }
 
-    /// Tests the packets with the indices `places` for the trail. The element of `leave` at the same
-    /// position becomes zero if the packet is on the trail, and another number if not. Each condition is
-    /// tested for all packets before the next condition.
+    /// Tests the packets with the indices `places` for the trail. The element of `leave` at the same position
+    /// becomes zero if the packet is on the trail, and another number if not. Without machine code, each
+    /// condition is tested for all packets before the next condition.
     fn leave(&self, graph: &CompiledGraph, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
         let of = |place: &u8| &packets[usize::from(*place)];
         if let Some(conditions) = self.conditions.get() {
@@ -253,8 +254,9 @@ impl Trails {
         }
     }
 
-    /// Adds the packet with index `place` to a start. `number` is the number of the start, and `at` is the
-    /// node or class where its packets begin.
+    /// Adds the packet with index `place` to a start. `number` is the number of the start: 0 for the whole
+    /// program, or the number of a residual program plus one. `at` is the node or class where its packets
+    /// begin.
     #[inline]
     pub(super) fn add(&mut self, number: usize, at: Next, place: u8) {
         match self.starts.get_mut(number) {
@@ -295,7 +297,8 @@ impl Trails {
 
 impl Start {
     /// Tests the packets at this start for each trail, then asks the packets on no trail question by
-    /// question. `leave` is working memory.
+    /// question. If many packets have been on no trail, also records the path of one of them as a further
+    /// trail. `leave` is working memory.
     fn follow(&mut self, graph: &CompiledGraph, found: &mut Found<'_>, leave: &mut [u64]) {
         let Start { at, trails, here, .. } = self;
         self.packets += here.len() as u32;

@@ -33,7 +33,8 @@ impl Diagram {
     }
 
     /// Returns a node for a question, given by the last answer and the successor of each range in ascending
-    /// order. Answers between ranges must not occur.
+    /// order. A range begins after the previous one; the last range is extended to the highest answer. A
+    /// single successor is returned instead of a node, with the exceptions of [`switch`](Self::switch).
     fn node(&mut self, question: &Question, mut ends: Vec<(u128, Next)>) -> Next {
         // Adjacent ranges with equal successors are merged.
         let mut parts: Vec<(u128, Next)> = Vec::with_capacity(ends.len());
@@ -272,8 +273,8 @@ impl Order<'_> {
         Some(done)
     }
 
-    /// Adds the last answers of all ranges that any node of a graph has for a question. Within each range
-    /// between them, all answers lead to the same class.
+    /// Adds the last answers of all ranges that any node of a graph has for a question. For all answers
+    /// within a range between them, the residual graph is the same.
     fn ends(&self, next: Next, question: &Question, ends: &mut BTreeSet<u128>, seen: &mut BTreeSet<Next>) {
         let Some(node) = self.diagram.get(next) else { return };
         if !seen.insert(next) {

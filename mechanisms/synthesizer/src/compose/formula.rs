@@ -51,7 +51,8 @@ impl PathCondition {
     }
 
     /// Returns the bits of an answer under a mask, if they are equal for all possible answers; otherwise
-    /// `None`. Sets with more than 256 possible answers give `None`, because they are not enumerated.
+    /// `None`. A question without a restriction, and a set of more than 256 possible answers, give `None`,
+    /// because the answers are not enumerated.
     pub fn bits(&self, question: &Question, mask: u128) -> Option<u128> {
         let set = self.0.get(question)?;
         let is_short = set
@@ -99,8 +100,9 @@ impl AnswerTest {
         Tree::Leaf(AnswerTest::Is(question, Rc::new(set)))
     }
 
-    /// Returns the condition that a sum is zero or more. A sum of a single answer becomes a set of answers
-    /// to that question.
+    /// Returns the condition that a sum is zero or more. A sum of a single answer becomes a set of answers to
+    /// that question, unless the mask of the answer omits its lowest bit, or the set would have too many
+    /// intervals.
     pub fn at_least_zero(sum: AnswerSum) -> Formula {
         match &sum.terms[..] {
             [] => Formula::Constant(sum.constant >= 0),
@@ -130,7 +132,7 @@ impl AnswerTest {
         }
     }
 
-    /// Returns the question whose answer is tested; `None` if it is not known.
+    /// Returns the question whose answer is tested; `None` for [`AnswerTest::Unknown`].
     pub fn question(&self) -> Option<&Question> {
         match self {
             AnswerTest::Unknown => None,
@@ -174,8 +176,9 @@ pub fn collect_sets<'f>(formula: &'f Formula, question: &Question, sets: &mut Ve
     }
 }
 
-/// Returns the condition that an answer is in a set; a constant if all possible answers or none are in the
-/// set.
+/// Returns the condition that an answer is in a set, for packets that meet the path condition `known`. If
+/// `known` restricts the question, and all or none of the possible answers are in the set, the condition is a
+/// constant.
 fn narrowed(question: Question, set: &Rc<IntervalSet>, known: &PathCondition) -> Formula {
     let Some(possible) = known.0.get(&question) else {
         return Tree::Leaf(AnswerTest::Is(question, set.clone()));

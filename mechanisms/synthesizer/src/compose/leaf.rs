@@ -1,5 +1,6 @@
 //! Exit states: the states in which paths leave a region, without duplicates, and the operations that bring
-//! packets into them. Each exit state becomes a class of the program.
+//! packets into them. Each exit state that the finished decision graph leads to becomes a class of the
+//! program.
 
 use std::collections::HashMap;
 
@@ -35,7 +36,8 @@ pub enum Destination {
     /// The packets go to this input of an element. The element is downstream of the region, or it is in the
     /// region and the packets are handed over to it.
     Port(Port),
-    /// The packets are dropped for this reason, at the last element of the path.
+    /// The packets are dropped for this reason, at the last element of the path or at an element whose rules
+    /// are a list.
     Drop(DropReason),
 }
 
@@ -88,13 +90,14 @@ impl ExitStates {
     }
 }
 
-/// Returns the offset at which a symbolic packet ends; `None` if it ends where the input packet ends.
+/// Returns the offset, from the start of the input packet, at which a symbolic packet ends; `None` if it ends
+/// where the input packet ends.
 pub fn end(packet: &SymbolicPacket) -> Option<AnswerSum> {
     (packet.end != AnswerSum::of(Question::Length)).then(|| packet.end.clone())
 }
 
-/// Returns the writes that turn the input packet `incoming` into this packet. Consecutive constants and
-/// copies are one write.
+/// Returns the writes that turn the input packet `incoming` into `packet`. Consecutive constants are one
+/// write, and so are up to 64 copies of consecutive bytes.
 pub fn writes(packet: &SymbolicPacket, incoming: &SymbolicPacket) -> Vec<Write> {
     let bytes = packet.bytes.iter().map(|(place, byte)| (ByteLocation::Byte(*place), byte));
     // An annotation that already has its value in the input packet needs no write. Annotations that a
@@ -136,7 +139,7 @@ pub fn writes(packet: &SymbolicPacket, incoming: &SymbolicPacket) -> Vec<Write> 
     writes
 }
 
-/// Returns the operation on the IPv4 checksum; `None` if the program does not update it.
+/// Returns the operation on the IPv4 checksum; `None` if the program neither updates nor computes it.
 pub fn checksum(packet: &SymbolicPacket) -> Option<ChecksumOperation> {
     match &packet.summed {
         Summed::Not => None,

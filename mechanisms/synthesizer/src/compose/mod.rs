@@ -60,12 +60,14 @@ pub struct Region {
 /// The result of the synthesis of a chain: the regions with their programs, and what stays as it is.
 #[derive(Clone, Debug, Default)]
 pub struct Synthesis {
-    /// The regions that programs replace, in the order in which packets pass them.
+    /// The regions that programs replace, in the order in which they were found from the entries of the chain
+    /// on.
     pub regions: Vec<Region>,
     /// The elements at which regions end, because their forks would lead to more classes than the limit;
     /// each with its number of forks.
     pub multiplied: Vec<(usize, usize)>,
-    /// The elements that process all of their packets themselves, with the reasons.
+    /// The elements that process all packets of some region themselves, except packets of leased flows; with
+    /// the reasons.
     pub alone: BTreeMap<usize, String>,
     /// The regions that are not replaced, because a program would cost more than the elements. Each has its
     /// entry, and the number of elements on its longest path.
@@ -143,8 +145,8 @@ pub fn synthesize(chain: &Chain, limits: &PathLimits, is_pushed: &dyn Fn(Port) -
             }
             let Some(why) = walked.why_alone(port) else { continue };
             synthesis.alone.entry(node).or_insert_with(|| why.to_string());
-            // If this element leases flows, packets downstream of it are of flows that have not been
-            // leased, so this program does not lease them.
+            // If this element leases flows, packets downstream of it are of flows that have not been leased,
+            // so no flows are leased in the regions downstream of it.
             let leases = leases && walked.steps.iter().all(|step| step.port.0 != node);
             behind(chain, node, &layouts, is_pushed, &mut |from, headers| {
                 begin(&mut work, Start::behind(from, headers, leases));
@@ -267,7 +269,8 @@ fn handed_to(walked: &Walked) -> BTreeMap<Port, BTreeSet<Layout>> {
 
 /// Returns the layout of packets that leave an element by an output, for packets that arrive with `layout`.
 /// Returns `None` if no packets leave there, or if the declaration of the element does not tell. If packets
-/// leave with several layouts, returns the one with the most marks.
+/// leave with several layouts, returns the one with the most marks. A transport header at an offset that is
+/// not constant is assumed 20 bytes after the network header.
 fn moved(layout: Layout, effects: &Effects, output: usize) -> Option<Layout> {
     if effects.opaque.is_some() {
         return None;

@@ -35,7 +35,7 @@ pub enum InputExpression {
 /// The state of the checksum of an IPv4 header without options: which writes it accounts for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Summed {
-    /// No element has updated or computed the checksum.
+    /// No element has updated or computed the checksum, or an element has overwritten it since.
     #[default]
     Not,
     /// Elements have updated the checksum for writes. The first number is the offset of the header; the set
@@ -46,8 +46,8 @@ pub enum Summed {
 }
 
 impl Summed {
-    /// Returns the offset of the header whose checksum elements have updated or computed; `None` if no
-    /// element has.
+    /// Returns the offset of the header whose checksum elements have updated or computed; `None` in the state
+    /// `Not`.
     pub fn header(&self) -> Option<i32> {
         match self {
             Summed::Not => None,
@@ -62,9 +62,9 @@ impl Summed {
 pub struct TransportSummed {
     /// The transport protocol: TCP or UDP.
     pub protocol: HeaderKind,
-    /// The offset of the IPv4 header.
+    /// The offset of the IPv4 header from the start of the input packet.
     pub network: i32,
-    /// The offset of the transport header.
+    /// The offset of the transport header from the start of the input packet.
     pub transport: i32,
     /// The offsets of all bytes that were written with an update of the checksum.
     pub places: BTreeSet<i32>,
@@ -79,7 +79,7 @@ impl TransportSummed {
         place >= self.transport || addresses.contains(&place)
     }
 
-    /// Returns the offset of the checksum field.
+    /// Returns the offset of the checksum field from the start of the input packet.
     pub fn place(&self) -> i32 {
         self.transport + if self.protocol == HeaderKind::Tcp { 16 } else { 6 }
     }
@@ -108,15 +108,16 @@ impl Hash for LinkAsked {
 pub struct SymbolicPacket {
     /// The offset at which the packet starts, from the start of the input packet.
     pub start: i32,
-    /// The offsets at which the link, network and transport header are marked; `None` for a header without
-    /// a mark.
+    /// The offsets, from the start of the input packet, at which the link, network and transport header are
+    /// marked; `None` for a header without a mark.
     pub headers: [Option<i32>; 3],
     /// True if an element on the path has marked the link header, so that its offset in the input no longer
     /// matters.
     pub link_marked: bool,
     /// The flag that is set if a path depends on the offset of the link header in the input.
     link_asked: LinkAsked,
-    /// The offset at which the packet ends, as a sum over the input.
+    /// The offset at which the packet ends, from the start of the input packet: a sum over answers about that
+    /// packet.
     pub end: AnswerSum,
     /// The values of the bytes that differ from the input, by their offset.
     pub bytes: BTreeMap<i32, ByteValue>,
@@ -161,8 +162,8 @@ impl SymbolicPacket {
         }
     }
 
-    /// Returns the offset that a base refers to; `None` if that header is not marked. A dependence on the
-    /// link header of the input is recorded.
+    /// Returns the offset, from the start of the input packet, that a base refers to; `None` if that header
+    /// is not marked. A dependence on the link header of the input is recorded.
     pub fn place(&self, base: Base) -> Option<i32> {
         match base {
             Base::Data => Some(self.start),
@@ -457,7 +458,8 @@ impl SymbolicPacket {
     }
 
     /// Returns the condition that the checksum of an IPv4 header is correct. An incremental update keeps a
-    /// correct checksum correct, and an incorrect one incorrect, so the input decides.
+    /// correct checksum correct, and an incorrect one incorrect, so the input decides. A checksum that an
+    /// element has computed is correct. After other writes to the header, the condition is unknown.
     fn right_checksum(&self, base: Base, offset: i32) -> Formula {
         let Some(place) = self.place(base).and_then(|place| place.checked_add(offset)) else {
             return Formula::FALSE;

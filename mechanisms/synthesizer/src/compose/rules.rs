@@ -11,8 +11,8 @@ use super::packet::{InputExpression, SymbolicPacket, big_endian};
 use program::location::ByteLocation;
 use program::question::shifted;
 
-/// Returns the offsets of a packet's network and transport header, to which the rules' conditions will
-/// refer. Returns `None` if one of them is not known, or if they do not lie in order in the input packet.
+/// Returns the offsets of a packet's network and transport header, to which the rules' conditions will refer.
+/// Returns `None` if one of them is not marked, or if they do not lie in order in the input packet.
 pub fn headers(packet: &SymbolicPacket) -> Option<[i32; 2]> {
     let [_, network, transport] = packet.headers;
     let (network, transport) = (network?, transport?);
@@ -82,8 +82,8 @@ fn tests(
     }
 }
 
-/// Returns the header that contains an offset, and the offset from that header's start; `None` for an
-/// offset before the packet.
+/// Returns the header that contains an offset, and the offset from that header's start; `None` for an offset
+/// before the packet, or more than 65535 bytes after the start of the header.
 fn header_of(place: i32, [network, transport]: [i32; 2]) -> Option<(HeaderLayer, u16)> {
     let (header, start) = match place {
         _ if place >= transport => (HeaderLayer::Transport, transport),

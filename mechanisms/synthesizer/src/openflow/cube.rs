@@ -2,8 +2,9 @@
 //!
 //! A flow of a switch matches a conjunction, so a condition becomes several cubes, each with one set of
 //! values per field. If a condition tests something that a switch cannot match, its cube says that the
-//! condition *may* hold. For these packets, the software evaluates the rules itself. All of this applies to
-//! IPv4 packets without options that are no fragments; other packets do not reach the rules in the switch.
+//! condition *may* hold. For these packets, the software evaluates the rules itself. All of this assumes IPv4
+//! packets without options that are no fragments. The switch cannot see options; the software detects such
+//! packets, and runs the whole program for them.
 
 use classify::IntervalSet;
 use classify::Tree;
@@ -218,7 +219,7 @@ fn tested(test: &Test, positive: bool) -> Vec<Cube> {
     }
 }
 
-/// Returns the number that a test reads, if it is equal in all packets that reach the rules in the switch;
+/// Returns the number that a test reads, if it is equal in all packets of the layout that the switch assumes;
 /// otherwise `None`.
 fn known(test: &Test) -> Option<u32> {
     let mut number = 0;
@@ -233,7 +234,7 @@ fn known(test: &Test) -> Option<u32> {
     Some(number)
 }
 
-/// Returns the bits of a header byte that are equal in all packets that reach the rules in the switch:
+/// Returns the bits of a header byte that are equal in all packets of the layout that the switch assumes:
 /// their mask, and their values.
 pub fn known_byte(header: HeaderLayer, offset: u16) -> (u8, u8) {
     match (header, offset) {

@@ -163,7 +163,8 @@ pub fn protocol(number: u8) -> String {
     }
 }
 
-/// Returns the matches for a set of values of a field, one for each prefix.
+/// Returns the matches for a set of values of a field: one for each prefix, or several for a prefix of type
+/// of service bytes. There are none for the protocol, which `protocols` matches.
 fn values(field: MatchField, set: &IntervalSet) -> Vec<String> {
     let prefixes = prefixes(set, field.bits()).into_iter().map(|(value, mask)| (value as u32, mask as u32));
     let masked = |name: &'static str| {
@@ -189,7 +190,8 @@ fn values(field: MatchField, set: &IntervalSet) -> Vec<String> {
 }
 
 /// Returns the matches for type of service bytes under a prefix mask. OpenFlow has DSCP and ECN as separate
-/// fields without masks, so there is one match for each value.
+/// fields without masks, so there is one match for each DSCP value, or for each byte if the prefix restricts
+/// ECN.
 fn types_of_service((value, mask): (u32, u32)) -> Vec<String> {
     let size = 8 - (mask as u8).leading_ones();
     let (first, last) = (value, value + (1 << size) - 1);

@@ -16,8 +16,8 @@
 //!   programs read ports at that offset.
 //! - If a switch cannot decide a rule, packets for which the rule may hold are of class [`REST`].
 //!
-//! In a switch, fields that a packet does not have are zero (ovs-fields(7)). So packets whose fields are
-//! all zero are of class [`REST`], too.
+//! In a switch, fields that a packet does not have are zero (ovs-fields(7)). So packets whose protocol and
+//! addresses are all zero, and packets whose ports are both zero, are of class [`REST`], too.
 
 pub mod behind;
 pub mod cube;
@@ -41,13 +41,14 @@ pub const MOST_CLASSES: usize = 4094;
 /// The form in which a switch matches ranges of ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RangeForm {
-    /// The form that needs fewer flows: both are tried.
+    /// The form with which the switch answers more questions, or as many with fewer flows: both forms are
+    /// tried.
     #[default]
     Fewest,
-    /// Several flows for each range, one for each prefix.
+    /// One flow for each prefix of a range, so usually several for a range.
     Prefix,
-    /// A single flow for each range, which matches a bit of the metadata; two tables before it set the
-    /// bits.
+    /// A single flow for each range that has a bit of the metadata, which a table for source ports or for
+    /// destination ports sets. Ranges without a bit become prefixes.
     Metadata,
 }
 

@@ -28,8 +28,9 @@ const MOST_FLOWS: usize = 1 << 18;
 
 /// The maximum number of states: a state has 16 bits of the metadata.
 const MOST_STATES: usize = u16::MAX as usize;
-/// The offsets of the network and the transport header in packets of the layout that the switch assumes.
+/// The offset of the network header in packets of the layout that the switch assumes.
 const NETWORK: i32 = ethernet::Header::LEN as i32;
+/// The offset of the transport header in packets of the layout that the switch assumes.
 const TRANSPORT: i32 = NETWORK + ipv4::Header::LEN as i32;
 /// The outcome of a list, in the metadata, for packets for which only the software can evaluate the rules.
 const UNKNOWN: u64 = 0xffff;
@@ -209,8 +210,9 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Adds the first table. It sends packets to the software as [`REST`] if the switch does not know their
-    /// fields, and lets all others continue in the first state. `from` is the port at which packets arrive.
+    /// Adds the first table. It lets IPv4 packets continue in the first state if they have no tag, are no
+    /// fragments, and have no zeros in place of missing fields. It sends all other packets to the software as
+    /// [`REST`]. `from` is the port at which packets arrive.
     fn sort(&mut self, from: &str) -> Result<(), Refusal> {
         let rest = self.rest.clone();
         let comes = format!("in_port={from}");
@@ -226,8 +228,8 @@ impl Build<'_> {
         self.next_table()
     }
 
-    /// Adds the tables that look up the source and the destination port, and set a bit in the metadata for
-    /// each range that contains the port.
+    /// Adds the tables that look up the source and the destination port. For each range that has a bit in the
+    /// metadata and contains the port, they set this bit.
     fn port_tables<'r>(&mut self, rules: impl Iterator<Item = &'r SwitchRule>) -> Result<(), Refusal> {
         let mut asked: [BTreeMap<IntervalSet, usize>; 2] = Default::default();
         let mut protocols = BTreeSet::new();
@@ -271,8 +273,8 @@ impl Build<'_> {
         Built { flows: self.flows.len(), table: self.table, states: self.states.len() as u64 }
     }
 
-    /// Removes everything that was added for a question, so that the question is left to the software.
-    /// Returns false: the question is not answered. `why` is for the comments.
+    /// Removes the flows, tables and states that were added for a question, so that the question is left to
+    /// the software. Returns false: the question is not answered. `why` is for the comments.
     fn give_up(&mut self, question: &Question, before: Built, why: &str) -> bool {
         self.flows.truncate(before.flows);
         self.table = before.table;
@@ -467,8 +469,9 @@ impl Build<'_> {
         self.program.elements.get(element).cloned().unwrap_or_default()
     }
 
-    /// Adds the last table, which sends packets to the software: each state is a class. Returns the
-    /// finished pipeline.
+    /// Adds the last table, which sends packets to the software: each state is a class. Packets of a state in
+    /// which all are dropped are dropped in the switch if the options permit that. Returns the finished
+    /// pipeline.
     fn send(mut self, options: &Options, asked: usize) -> Result<Pipeline, Refusal> {
         let mut classes = Vec::new();
         for (class, state) in (REST + 1..).zip(self.current.clone()) {

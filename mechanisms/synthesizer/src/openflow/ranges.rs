@@ -44,8 +44,8 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Chooses the ranges that get bits: those that save the most flow entries. `asked` has, for each
-    /// range, the number of rules that test it.
+    /// Chooses the ranges that get bits: those that save the most flow entries. `asked` has, for each range,
+    /// the number of cubes of rules that test it.
     pub fn choose(asked: &BTreeMap<IntervalSet, usize>) -> Ranges {
         let saved = |(set, times): &(&IntervalSet, &usize)| (prefixes(set, 16).len() - 1) * **times;
         let mut worth: Vec<_> = asked.iter().filter(|one| saved(one) > 0).collect();

@@ -6,7 +6,7 @@ use program::{Next, Program};
 
 /// Consecutive questions about one IPv4 header whose negative answers have the same successor.
 pub(super) struct Check {
-    /// The offset of the IPv4 header.
+    /// The offset of the IPv4 header from the start of the input packet.
     pub(super) header: i32,
     /// The successor for packets that fail any check.
     pub(super) failing: Next,

@@ -52,7 +52,7 @@ impl Known {
         all.into_iter().all(|first| first >> 4 == 4 && is_right(first & 0x0f))
     }
 
-    /// True if the IPv4 header at an offset has no options.
+    /// True if the IPv4 header at an offset is known to have no options.
     pub(super) fn is_plain(&self, place: i32) -> bool {
         let answers = self.answers(&Question::Bytes { offset: place, length: 1 });
         answers.intervals().iter().flat_map(|&(low, high)| low..=high).all(|first| first & 0x0f == 5)

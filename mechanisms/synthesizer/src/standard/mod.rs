@@ -1,5 +1,5 @@
-//! The back end for Click and FastClick: it replaces each region by elements that both have. All questions
-//! come first, then each field is written once.
+//! The back end for Click and FastClick: it replaces regions by elements that both have; only the mask of
+//! StoreData needs FastClick. All questions come first, then each field is written once.
 //!
 //! This back end is for configurations that run elsewhere; [`insert`](crate::insert) is for runs with
 //! Tidegate. A question becomes a Classifier, a CheckLength, a CheckIPHeader and so on (`build`), rules
@@ -82,7 +82,8 @@ pub struct LeftPackets {
     pub from: String,
     /// The number of classes of which at least some packets are left.
     pub classes: usize,
-    /// The number of classes of the region.
+    /// The number of classes of the region's program; classes with equal operations count once, and so do all
+    /// drops.
     pub of: usize,
     /// The reasons, without duplicates.
     pub why: BTreeSet<Why>,
@@ -104,7 +105,7 @@ pub enum Why {
     Sliced,
     /// The program leases flows from a translator, which standard elements cannot do.
     Leased,
-    /// Packets would pass as many elements as before.
+    /// Packets would pass no fewer elements than before.
     Gain,
     /// No standard element performs a write of the class.
     Write,
@@ -162,18 +163,20 @@ pub fn standard(graph: &Graph, chain: &Chain, synthesis: &Synthesis, only_gains:
 /// questions also mark headers, cut the packet and set annotations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct State {
-    /// The offset of the IPv4 header that an element has marked; `None` if the marks are unchanged.
+    /// The offset, from the start of the input packet, of the IPv4 header that an element has marked; `None`
+    /// if the marks are unchanged.
     marked: Option<i32>,
-    /// The offset of the IPv4 header that a CheckIPHeader has checked. It has cut the packet to the
-    /// header's total length, and set the destination address annotation.
+    /// The offset, from the start of the input packet, of the IPv4 header that a CheckIPHeader has checked.
+    /// The element has cut the packet to the header's total length, and set the destination address
+    /// annotation. `None` if there was no such element.
     cut: Option<i32>,
-    /// True if CheckIPHeader has found the checksum of that header correct.
+    /// True if a CheckIPHeader has found the checksum of the IPv4 header correct.
     is_right: bool,
 }
 
 impl State {
-    /// Returns the offset at which the packet ends in this state; `None` if it ends where the input packet
-    /// ends.
+    /// Returns the offset, from the start of the input packet, at which the packet ends in this state; `None`
+    /// if it ends where the input packet ends.
     fn end(self) -> Option<AnswerSum> {
         self.cut.map(|header| {
             AnswerSum::of(Question::Bytes { offset: header + 2, length: 2 }).plus_constant(header.into())
@@ -229,7 +232,8 @@ fn insert_region(
     (!why.is_empty()).then(|| left(classes.len(), why))
 }
 
-/// True if packets may reach the element `to` from an element that parks payloads or joins them again.
+/// True if the element `to` parks payloads or joins them again, or if packets may reach it from such an
+/// element.
 fn is_behind_slices(chain: &Chain, to: usize) -> bool {
     let mut seen = BTreeSet::new();
     let is_slice = |node: &usize| chain.nodes[*node].effects.support.sliced != Sliced::default();

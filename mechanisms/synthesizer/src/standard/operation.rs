@@ -32,7 +32,7 @@ const FRAME: i32 = 14;
 /// The offset of the destination address annotation, which CheckIPHeader sets.
 const DST_IP: u8 = packet::Annotations::DST_IP as u8;
 
-/// The metadata that packets bring into a region, and the metadata that elements downstream read.
+/// The known metadata of packets that enter a region, and the metadata that elements of the chain read.
 pub(super) struct MetadataFacts {
     /// The metadata bytes that any element of the chain reads; `None` if that is not known. Other metadata
     /// need not be set.
@@ -61,7 +61,7 @@ struct Operation<'c> {
     known: Known,
     steps: Vec<Step>,
     marks: Marks,
-    /// The offset at which the packet starts after the steps so far.
+    /// The offset, from the start of the input packet, at which the packet starts after the elements so far.
     start: i32,
 }
 

@@ -4,7 +4,7 @@ use classify::IntervalSet;
 
 use crate::openflow::ranges::prefixes;
 
-/// The maximum number of prefixes of a set that are merged pairwise; the time is quadratic.
+/// The maximum number of prefixes of a set that are merged pairwise; larger sets would take too long.
 const MOST_PREFIXES: usize = 256;
 
 /// A clause of a pattern: consecutive bytes that must have a value under a mask.
@@ -78,7 +78,8 @@ struct Block {
     /// The ways that the prefix itself may have so that the total number of prefixes is minimal; empty if
     /// any way is possible.
     ways: Vec<usize>,
-    /// The halves of the block, by the next bit; `None` if all its numbers have the same way.
+    /// The halves of the block, by the next bit; `None` if all its numbers have the same way, or may have any
+    /// way.
     halves: Option<Box<[Block; 2]>>,
 }
 
@@ -129,7 +130,8 @@ fn ones(count: u32) -> u128 {
     1u128.checked_shl(count).map_or(u128::MAX, |next| next - 1)
 }
 
-/// Merges pairs of cubes that differ in a single bit, as long as there are any.
+/// Merges pairs of cubes that differ in a single bit, as long as there are any. More than [`MOST_PREFIXES`]
+/// cubes are returned unchanged.
 fn merged(mut cubes: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     if cubes.len() > MOST_PREFIXES {
         return cubes;

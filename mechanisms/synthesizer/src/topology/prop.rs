@@ -1,7 +1,7 @@
 //! The parser of `.prop` files: sections that describe a chain.
 //!
 //! ```text
-//! [GENERIC]                      # any KEY = value
+//! [GENERIC]                      # keys of SNF, without effect here
 //! [NF_MODULES]
 //! NF_1 = firewall.click          # a network function and its configuration
 //! NF_2 = router.click
@@ -264,8 +264,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the tokens after `KEY =`, with which the section has to begin. Reports an error with the
-    /// hint `form` if it begins otherwise.
+    /// Returns the tokens after `KEY =`, with which the section has to begin unless it is empty. Reports an
+    /// error with the hint `form` if it begins otherwise.
     fn without_key<'t>(
         &mut self,
         mut tokens: &'t [(Token, Span)],

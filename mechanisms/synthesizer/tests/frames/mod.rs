@@ -43,7 +43,8 @@ pub(crate) fn finish(frame: &mut [u8]) {
     frame[24..26].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Returns a frame whose bytes are answers at the borders of ranges of the program's questions.
+/// Returns a random frame in which some bytes are answers at the borders of ranges of the program's
+/// questions.
 pub(crate) fn at_borders(program: &Program, random: &mut fastrand::Rng) -> Vec<u8> {
     let mut frame = random_frame(random);
     for node in &program.nodes {

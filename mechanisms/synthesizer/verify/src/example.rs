@@ -57,8 +57,8 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
         d.or(&d.not(&all(&[(12, if low == 0xdd { 0x86 } else { 8 }), (13, low)])), &all(then))
     };
     let ipv6 = |then: &[(i32, u8)]| of_type(0xdd, then);
-    // Wishes for an IPv6 address in 2001:db8::/64. If the prefix is not possible, a later wish asks for
-    // zeros in the other bytes.
+    // Returns the bytes of the IPv6 address 2001:db8::`last` from offset `at` on. Further wishes have only
+    // its last bytes, for conditions that exclude the prefix.
     let address = |at: i32, last: u8| {
         let mut bytes = vec![(at, 0x20), (at + 1, 0x01), (at + 2, 0x0d), (at + 3, 0xb8)];
         bytes.extend((at + 4..at + 15).map(|place| (place, 0)).chain([(at + 15, last)]));
@@ -172,7 +172,7 @@ impl Example {
                 depends.push(term.name);
             }
         }
-        // If the condition does not depend on the IPv4 checksum, the header gets a correct one.
+        // If the condition does not depend on the IPv4 checksum, a header without options gets a correct one.
         if bytes.get(12..15) == Some(&[8, 0, 0x45]) && !decided(choices, 24..26) {
             let asked = choices
                 .keys()
@@ -186,8 +186,8 @@ impl Example {
     }
 }
 
-/// Returns the index in `bytes` of the offset `place`, which may be in a byte region. `None` if it is
-/// before the start of the packet.
+/// Returns the index in `bytes` of the offset `place`, which may be in a byte region. The index may be past
+/// the end of `bytes`. `None` if the byte is before the start of the packet.
 fn place_of(d: &Diagrams, bytes: &[u8], choices: &Choices, place: i32) -> Option<usize> {
     let value = |symbol: &Symbol| match *symbol {
         Symbol::Input(place, bit) => match usize::try_from(place).ok().and_then(|place| bytes.get(place)) {

@@ -341,9 +341,9 @@ impl Network {
     }
 }
 
-/// The bits that may vary between packets, as offset in the frame and mask. They decide about Ethernet
-/// type, version, lengths, fragment, time to live, protocol, addresses and ports. `CHECKSUM` makes the IP
-/// checksum wrong; `LENGTH` appends four bytes.
+/// The bits that may vary between packets, as offset in the frame and mask. They are in the Ethernet header,
+/// version, lengths, type of service, fragment, time to live, protocol, addresses, ports and payload.
+/// `CHECKSUM` makes the IP checksum wrong; `LENGTH` appends four bytes.
 const PLACES: &[(usize, u8)] = &[
     (0, 1),
     (5, 1),

@@ -23,7 +23,7 @@ fn reasons_are_those_of_the_elements() {
         let verdict = reasons(a, b);
         assert!(matches!(verdict, Conclusion::Equivalent), "{a}, {b}: {verdict:?}");
     }
-    // The element drops with its own reason (too long, or no pattern matches), Discard with another.
+    // CheckLength drops with its own reason (too long), Discard with another.
     let verdict = reasons("CheckLength(60)", "l :: CheckLength(60); l[1] -> Discard; l");
     assert!(matches!(verdict, Conclusion::Different(_)), "{verdict:?}");
 }

@@ -11,8 +11,8 @@ const CASES: u64 = 60;
 /// The maximum number of diagram nodes; a pair that needs more is undecided, and says nothing.
 const NODES: usize = 1 << 20;
 
-/// Elements that read or write the transport header, and elements that test or write fixed offsets at which
-/// it may be.
+/// Elements that read or write the transport header, elements that test or write fixed offsets at which it
+/// may be, and elements that do neither.
 const ELEMENTS: &[&str] = &[
     "IP6Mirror",
     "IP6Mirror",

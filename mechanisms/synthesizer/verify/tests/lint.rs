@@ -1,4 +1,5 @@
-//! Compares the findings of the lint with brute force over all packets that the tested rules distinguish.
+//! Tests the findings of the lint about rules, elements, ends of packets and regions. Idle rules are compared
+//! with brute force over all packets that the rules distinguish.
 
 use std::collections::BTreeSet;
 
@@ -209,8 +210,8 @@ fn what_was_found_before_there_was_no_room_is_kept() {
     assert_eq!(names(&chain, &[found.entries[0].fates[0].node]), ["ToDump@3"]);
 }
 
-/// Downstream of an opaque element, each rule may decide and each element may be reached, so nothing is
-/// reported.
+/// Downstream of an opaque element, each rule may decide and each element may be reached, so no rule is
+/// reported as idle and no element as unreached.
 #[test]
 fn nothing_is_said_of_packets_that_are_not_known() {
     let chain = read(
@@ -226,8 +227,8 @@ fn nothing_is_said_of_packets_that_are_not_known() {
 const EXTENSIONS: &str =
     "FromDump(x) -> Classifier(12/86dd) -> Strip(14) -> CheckIP6Header(PROCESS_EH true) -> ";
 
-/// The offset of the transport header is unknown, but the rest of the packet is known: rules about IPv6
-/// addresses are found idle.
+/// The offset of the transport header is unknown, but the rest of the packet is known: elements that no IPv6
+/// address or version leads to are found unreached.
 #[test]
 fn packets_with_a_header_somewhere_are_known_otherwise() {
     let chain = read(&format!(
@@ -276,7 +277,7 @@ fn packets_that_elements_make_reach_what_is_behind() {
     assert_eq!(names(&chain, &found.unreached), Vec::<String>::new());
 }
 
-/// Each example packet of an exit state, when it is run, ends at the exit or with the drop reason that the
+/// Each example packet of a possible end, when it is run, ends at the exit or with the drop reason that the
 /// lint says.
 #[test]
 fn examples_meet_their_fates() {

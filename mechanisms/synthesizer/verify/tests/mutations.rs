@@ -37,8 +37,8 @@ struct Router {
 }
 
 impl Router {
-    /// Returns a random router in which each rule matters: an allowed part of a network, the denied
-    /// network, then allowed services, no two of which share packets.
+    /// Returns a random router in which each rule matters: an allowed part of a network, the denied network,
+    /// then three allowed services, no two of which share packets, and at last UDP from high ports.
     fn random(r: &mut Rng) -> Router {
         let allow = |packets: String| Rule { action: "allow", packets };
         let denied = r.u8(20..100);

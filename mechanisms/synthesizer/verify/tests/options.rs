@@ -12,8 +12,8 @@ const CASES: u64 = 60;
 /// the verdict is undecided, and the test does not check the verdict.
 const NODES: usize = 1 << 20;
 
-/// Elements that write options, ports or the header length, and elements that test or write fixed offsets
-/// at which options or ports may be.
+/// Elements that write options, ports or the header length, elements that test or write fixed offsets at
+/// which options or ports may be, and elements that do neither.
 const ELEMENTS: &[&str] = &[
     "IPGWOptions(10.0.0.1)",
     "IPGWOptions(10.0.0.1)",

@@ -1,10 +1,11 @@
 //! Tests elements whose outcome depends on more than the packet: counters, chance, queues, earlier packets.
-//! Each test compares chains with many such elements.
+//! Two further tests are about writes after an IP header, and about the input of a switch.
 
 use testkit::chains::{compare, read};
 use verify::equivalence::{Conclusion, Difference};
 
-/// Returns the text of a chain with one entry `in` and three exits.
+/// Returns the text of a chain with one entry `in`, and with those of the exits `out_a`, `out_b` and `out_c`
+/// that `body` names.
 fn chain(body: &str) -> String {
     let mut text = String::from("in :: FromDump(x.pcap);\n");
     for out in ["a", "b", "c"] {
@@ -35,7 +36,8 @@ fn different(a: &str, b: &str) {
     assert!(matches!(verdict, Conclusion::Different(Difference::Packet { .. })), "{a}\n{b}\n{verdict:?}");
 }
 
-/// Stateful elements with two outputs, each with an element that behaves differently.
+/// Stateful elements with two outputs (and HashSwitch, which depends on the packet alone), each with an
+/// element that behaves differently.
 const STATEFUL: &[(&str, &str)] = &[
     ("RoundRobinSwitch", "StrideSwitch(1, 2)"),
     ("RandomSwitch", "RoundRobinSwitch"),
@@ -99,7 +101,7 @@ fn other_packets_make_other_state() {
         if element.starts_with("Hash") {
             continue;
         }
-        // In the second chain half of the packets do not reach the element, so the others are distributed
+        // In the second chain some of the packets do not reach the element, so the others are distributed
         // differently.
         let all = format!(
             "in -> s :: {element}; s [0] -> f :: Classifier(12/0800); s [1] -> g :: Classifier(12/0800); f -> out_a; g -> out_b;"
@@ -153,7 +155,8 @@ fn the_number_of_ways_matters() {
     }
 }
 
-/// Counters only show their counts, so one Counter for two sources equals one Counter for each.
+/// Counters only show their counts, and other elements keep no state, so one element for two sources equals
+/// one for each.
 #[test]
 fn counters_and_switches_for_handlers_are_no_state() {
     for element in ["Counter", "AverageCounter", "SetIPDSCP(3)", "CheckLength(100)"] {

@@ -37,7 +37,7 @@ struct Measured {
     latencies: Latencies,
 }
 
-/// The hold times of the paper's values in microseconds; 0 is the original order.
+/// The hold times in microseconds for which the paper gives values; 0 is the original order.
 const PAPER: [f64; 4] = [0.0, 16.0, 64.0, 128.0];
 
 /// Measures Figure 12: packets are held upstream of the chain, on another machine.

@@ -32,8 +32,8 @@ const FRAME: usize = 1024;
 /// The number of flows, in a run that is not small.
 const FLOWS: usize = 10_000;
 
-/// Returns the number of packets in memory and the number of their flows. There are enough packets for all
-/// flows to occur at every SLF.
+/// Returns the number of packets in memory and the number of their flows. There are at least as many packets
+/// per flow as the largest SLF.
 fn amount(run: &super::super::FigureRun<'_>) -> (usize, usize) {
     let most = SLF[SLF.len() - 1];
     let packets = if run.is_small() { run.settings.packets } else { FLOWS * most };

@@ -21,7 +21,7 @@ const FOUR: &str = "priority=4,tcp,in_port=1,actions=output:2\n\
                     priority=1,in_port=1,actions=output:2\n";
 /// The packets per second at which latency is measured.
 const RATE: u64 = 20_000;
-/// The number of packets in each capture.
+/// The number of packets in each capture, in a run that is not small.
 const PACKETS: usize = 40_000;
 
 /// A configuration to be measured: a switch with a flow table, and the software after it.

@@ -110,7 +110,8 @@ impl Transmitter {
         &self.handle.port
     }
 
-    /// Returns the length in bytes of the longest frame that the port carries.
+    /// Returns the length in bytes of the longest frame that a slot can hold and the port carried when this
+    /// queue was opened.
     pub(in crate::dpdk) fn longest(&self) -> usize {
         self.longest
     }
@@ -120,7 +121,7 @@ impl Transmitter {
         self.queue.waiting()
     }
 
-    /// Returns the number of copies that were made of packets to be sent.
+    /// Returns the number of packets that were copied before they were sent.
     pub(in crate::dpdk) fn copied(&self) -> u64 {
         self.queue.copied
     }

@@ -423,7 +423,7 @@ impl TxQueue {
             Err(packet) => match pool.copy_out(device, &packet) {
                 Some(span) => {
                     pool.free(packet);
-                    // A queue with packets of its own copies all packets, and counts them when they are sent.
+                    // If `own` is used, all packets are copied, and are counted when they are sent.
                     self.copied += u64::from(self.own.is_none());
                     span
                 }
@@ -434,7 +434,8 @@ impl TxQueue {
         Ok(())
     }
 
-    /// Sends waiting packets, in order, until the port takes no more. Returns the number of packets sent.
+    /// Sends waiting packets, in order, until the port takes no more or DPDK has no buffer for a copy.
+    /// Returns the number of packets sent.
     pub(in crate::dpdk) fn flush(&mut self, pool: &mut Pool) -> usize {
         let mut sent = 0;
         while !self.waiting.is_empty() {

@@ -69,8 +69,8 @@ pub(in crate::dpdk) struct Info {
     pub(in crate::dpdk) key_length: Option<u8>,
     /// The index in the kernel of the network interface that the port uses, if there is one.
     pub(in crate::dpdk) interface: Option<i32>,
-    /// The arguments by which DPDK finds the port's device again after a removal; empty if they are too
-    /// long for the buffer.
+    /// The arguments by which DPDK finds the port's device again after a removal; empty if they are too long
+    /// for the buffer, or if the port has no device.
     pub(in crate::dpdk) arguments: String,
 }
 

@@ -1,13 +1,15 @@
-/* What of DPDK is inline in C, and packet memory that is ours and DPDK's at once.
+/* Wrappers of DPDK's functions, many of which are inline functions in C, and packet memory that Tidegate
+ * shares with DPDK.
  *
- * A `memory` has one mbuf header for each slot of a packet pool, whose buffer is that slot for ever (pinned external
- * buffers, rte_mbuf.h). DPDK sees it as a mempool. What that mempool has to give is the stack of headers whose slots the
- * pool has handed out; whatever a driver frees comes onto the stack again. So a slot has one owner at any time: the pool, a
- * packet, or this memory and the drivers behind it, and taking a packet means only that its slot changes hands.
+ * A `memory` has one mbuf header for each slot of a packet pool. The buffer of a header is always this slot
+ * (a pinned external buffer, see rte_mbuf.h). DPDK sees the memory as a mempool. The mempool gives drivers
+ * the headers from a stack, which are those of slots that the pool has handed out to DPDK. A header that a
+ * driver frees returns to the stack. So a slot belongs at any time to the pool, to a packet, or to this
+ * memory and the drivers that use it, and a packet is received without a copy.
  *
- * The stack belongs to the worker of the pool: `here` says whose functions run on this thread. Headers that others free
- * (another worker, to which a driver has given them, or a thread of DPDK's) wait in a list behind a lock, which is empty
- * most of the time.
+ * The stack belongs to the worker of the pool: `here` is the memory whose worker calls DPDK on this thread.
+ * Headers that other threads free (another worker, to which a driver has passed them, or a thread of DPDK)
+ * wait in a list with a lock. tg_memory_free_count moves them to the stack.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -30,27 +32,32 @@
 #include <rte_mempool.h>
 #include <rte_spinlock.h>
 
-/* Bytes of a slot in front of what drivers see as the buffer: their own headroom follows, and both are the pool's. */
+/* The number of bytes at the start of a slot that drivers do not see. They are part of the pool's headroom of
+ * 256 bytes; the rest of it is the headroom of drivers. */
 #define FRONT (256 - RTE_PKTMBUF_HEADROOM)
 
 struct memory {
 	struct rte_mempool *pool;
-	/* By slot. */
+	/* The header of each slot, by the number of the slot in the pool's device area. */
 	struct rte_mbuf **headers;
 	char *base;
 	size_t stride;
 	uint32_t count;
-	/* Headers are being made. */
+	/* 1 while DPDK adds the new headers to the mempool; they are not put onto the stack then. */
 	int making;
-	/* Headers whose slots the pool has handed out: on the stack, with the others, or with drivers. */
+	/* The number of slots that belong to DPDK: their headers are on the stack, in `others`, or with
+	 * drivers. */
 	uint32_t lent;
+	/* The number of headers on the stack. */
 	uint32_t free;
 	struct rte_mbuf **stack;
+	/* The headers that other threads have freed. The lock protects the list and its length. */
 	rte_spinlock_t lock;
 	uint32_t others_count;
 	struct rte_mbuf **others;
 };
 
+/* The memory whose worker calls DPDK on this thread at the moment; NULL otherwise. */
 static __thread struct memory *here;
 
 static int slots_alloc(struct rte_mempool *pool)
@@ -109,7 +116,8 @@ static const struct rte_mempool_ops slots_ops = {
 
 RTE_MEMPOOL_REGISTER_OPS(slots_ops);
 
-/* Somebody had a second reference to a buffer, and has let it go last. */
+/* Puts a header onto the stack when a second mbuf had a reference to its buffer and was the last to release
+ * it. */
 static void last_reference(void *address, void *header)
 {
 	struct rte_mbuf *mbuf = header;
@@ -152,7 +160,8 @@ static void memory_end(struct memory *memory)
 	free(memory);
 }
 
-/* Headers for `count` slots from `base` on. NULL where DPDK has no memory for them. */
+/* Creates a memory with a header for each of `count` slots, of which the first begins at `base`. Returns NULL
+ * if there is not enough memory. */
 struct memory *tg_memory_new(const char *name, void *base, size_t stride, uint32_t count)
 {
 	struct memory *memory = calloc(1, sizeof(*memory));
@@ -177,7 +186,7 @@ struct memory *tg_memory_new(const char *name, void *base, size_t stride, uint32
 		memory_end(memory);
 		return NULL;
 	}
-	/* As rte_pktmbuf_pool_init does it, which expects buffers behind the headers. */
+	/* Writes the private data of the mempool, as rte_pktmbuf_pool_init does. */
 	memcpy(rte_mempool_get_priv(memory->pool), &private, sizeof(private));
 	if (rte_mempool_populate_default(memory->pool) != (int)count) {
 		memory_end(memory);
@@ -188,7 +197,8 @@ struct memory *tg_memory_new(const char *name, void *base, size_t stride, uint32
 	return memory;
 }
 
-/* Headers on the stack, with those that others have freed. */
+/* Moves the headers that other threads have freed to the stack. Returns the number of headers on the stack.
+ */
 uint32_t tg_memory_free_count(struct memory *memory)
 {
 	if (__atomic_load_n(&memory->others_count, __ATOMIC_ACQUIRE) > 0) {
@@ -200,7 +210,7 @@ uint32_t tg_memory_free_count(struct memory *memory)
 	return memory->free;
 }
 
-/* Puts the header of a slot onto the stack. */
+/* Puts the header of a slot that the pool has handed out onto the stack. */
 void tg_memory_give(struct memory *memory, uint32_t slot)
 {
 	if (slot < memory->count && memory->free < memory->count) {
@@ -209,7 +219,8 @@ void tg_memory_give(struct memory *memory, uint32_t slot)
 	}
 }
 
-/* Empties the stack, for a pool at the same place that has handed out nothing. Not if drivers still have headers. */
+/* Empties the stack, for a new pool at the same address that has handed out no slots. Returns 1; or 0,
+ * without emptying the stack, if drivers still have headers. */
 int tg_memory_reset(struct memory *memory)
 {
 	if (tg_memory_free_count(memory) != memory->lent)
@@ -224,7 +235,8 @@ static uint64_t offset_of(const struct memory *memory, const struct rte_mbuf *mb
 	return (uint64_t)((const char *)mbuf->buf_addr - memory->base);
 }
 
-/* Takes a header from the stack: the slot, or UINT32_MAX. */
+/* Takes a header from the stack and returns the number of its slot. Returns UINT32_MAX if the stack is empty.
+ */
 uint32_t tg_memory_take(struct memory *memory)
 {
 	if (memory->free == 0)
@@ -233,11 +245,13 @@ uint32_t tg_memory_take(struct memory *memory)
 	return offset_of(memory, memory->stack[--memory->free]) / memory->stride;
 }
 
-/* Bytes of a buffer in a pool with buffers of its own: the longest frame (SLOT_CAPACITY) behind a driver's headroom. */
+/* The size in bytes of a buffer in a pool of DPDK's own buffers: a driver's headroom and the longest frame
+ * that fits into a slot (SLOT_CAPACITY). */
 #define OWN_BUFFER (RTE_PKTMBUF_HEADROOM + 2112)
 
-/* A pool with buffers of its own, for ports that cannot work on ours. With `gapless` its objects lie one behind the other,
- * also where pages are small: the driver for AF_XDP takes that for granted. */
+/* Creates a pool of DPDK's own buffers, for ports that cannot use the slots of a packet pool. With `gapless`,
+ * its objects follow each other without a gap, also if pages are small, as the driver for AF_XDP requires.
+ * Returns NULL if DPDK has no memory for the pool. */
 struct rte_mempool *tg_own_pool(const char *name, uint32_t count, int gapless)
 {
 	if (!gapless)
@@ -263,11 +277,12 @@ uint32_t tg_own_pool_count(const struct rte_mempool *pool)
 	return rte_mempool_avail_count(pool);
 }
 
-/* What has come. `mbuf` is NULL where the packet lies in a slot whose header is nobody's now; else it has to be read and
- * freed. */
+/* A received packet. If `mbuf` is NULL, the packet lies in a slot of the worker's pool, which does not belong
+ * to DPDK any more. Otherwise the packet must be read with tg_read and then freed with tg_free. */
 struct received {
 	struct rte_mbuf *mbuf;
-	/* Of the first byte, from the first slot's. */
+	/* The position of the packet's first byte, in bytes from the start of the first slot; 0 if `mbuf` is
+	 * not NULL. */
 	uint64_t offset;
 	uint32_t length;
 	uint32_t hash;
@@ -275,8 +290,10 @@ struct received {
 
 #define BURST 256
 
-/* Puts a VLAN tag back that was taken out of a frame: nothing is asked for that takes it out, but the driver for packet
- * sockets finds it beside the frame, and cannot put it into external buffers. */
+/* Puts a VLAN tag back into a frame from which it was removed. Tidegate does not ask drivers to remove tags,
+ * but the driver for packet sockets gets the tag separately from the frame and cannot put it into an external
+ * buffer. The frame stays without its tag if it has no headroom for the tag, shares its buffer, or is shorter
+ * than two Ethernet addresses. */
 static void put_tag_back(struct rte_mbuf *mbuf)
 {
 	uint8_t *to = NULL;
@@ -292,6 +309,7 @@ static void put_tag_back(struct rte_mbuf *mbuf)
 	mbuf->ol_flags &= ~(RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED);
 }
 
+/* Receives at most `most` packets (and at most BURST) from a queue. Returns their number. */
 uint16_t tg_receive(struct memory *memory, uint16_t port, uint16_t queue, struct received *to, uint16_t most)
 {
 	struct rte_mbuf *mbufs[BURST];
@@ -312,7 +330,7 @@ uint16_t tg_receive(struct memory *memory, uint16_t port, uint16_t queue, struct
 	return n;
 }
 
-/* Copies what there is of a packet, up to `size` bytes; says how many. */
+/* Copies the bytes of a packet, at most `size`, to `to`. Returns the number of bytes copied. */
 uint32_t tg_read(const struct rte_mbuf *mbuf, uint8_t *to, uint32_t size)
 {
 	uint32_t done = 0;
@@ -331,7 +349,9 @@ void tg_free(struct memory *memory, struct rte_mbuf *mbuf)
 	here = NULL;
 }
 
-/* The header of a slot with a packet to be sent. */
+/* Returns the header of a slot, prepared to send a packet of `length` bytes that begins `start` bytes after
+ * the start of the slot. Returns NULL if there is no such slot, or if the packet begins before the buffer
+ * that drivers see. */
 struct rte_mbuf *tg_prepare(struct memory *memory, uint32_t slot, uint32_t start, uint32_t length)
 {
 	if (slot >= memory->count || start < FRONT)
@@ -351,7 +371,8 @@ struct rte_mbuf *tg_prepare(struct memory *memory, uint32_t slot, uint32_t start
 	return mbuf;
 }
 
-/* A copy in a buffer of DPDK's own. NULL where there is none. */
+/* Returns an mbuf of `pool` with a copy of `bytes`. Returns NULL if the pool has no free mbuf, or the bytes
+ * do not fit into its buffer. */
 struct rte_mbuf *tg_copy(struct rte_mempool *pool, const uint8_t *bytes, uint32_t length)
 {
 	struct rte_mbuf *mbuf = rte_pktmbuf_alloc(pool);
@@ -363,6 +384,8 @@ struct rte_mbuf *tg_copy(struct rte_mempool *pool, const uint8_t *bytes, uint32_
 	return to ? mbuf : NULL;
 }
 
+/* Sends `n` packets, which are all in slots of the pool or all in DPDK's own buffers. Returns the number of
+ * packets that the driver has accepted, which are the first ones. */
 uint16_t tg_send(struct memory *memory, uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
 {
 	int is_ours = n > 0 && mbufs[0]->pool == memory->pool;
@@ -374,9 +397,9 @@ uint16_t tg_send(struct memory *memory, uint16_t port, uint16_t queue, struct rt
 	return sent;
 }
 
-/* Starting and stopping. */
+/* Functions that start and stop DPDK. */
 
-/* The last of what DPDK and its drivers have said. */
+/* The end of the messages that DPDK and its drivers have logged since the last call of tg_said. */
 static char said[4096];
 static size_t said_length;
 static rte_spinlock_t said_lock = RTE_SPINLOCK_INITIALIZER;
@@ -394,7 +417,8 @@ static ssize_t say(void *cookie, const char *text, size_t length)
 	return length;
 }
 
-/* Copies that and forgets it; says how much it was. */
+/* Copies these messages to `to`, at most `size` bytes, and removes all of them. Returns the number of bytes
+ * copied. */
 uint32_t tg_said(char *to, uint32_t size)
 {
 	rte_spinlock_lock(&said_lock);
@@ -405,7 +429,7 @@ uint32_t tg_said(char *to, uint32_t size)
 	return n;
 }
 
-/* Ports whose devices were removed, as their drivers have said. */
+/* For each port, 1 if its driver has reported that the device was removed. tg_port_remove resets it to 0. */
 static uint8_t removed[RTE_MAX_ETHPORTS];
 
 static int on_removal(uint16_t port, enum rte_eth_event_type type, void *argument, void *result)
@@ -418,8 +442,9 @@ static int on_removal(uint16_t port, enum rte_eth_event_type type, void *argumen
 	return 0;
 }
 
-/* With `quiet`, nothing is written to standard error, and standard output is without the page of help that
- * DPDK has there behind each mistake. */
+/* Starts DPDK with `count` arguments. Returns 0 or a negative error number. With `quiet`, DPDK's messages are
+ * kept for tg_said and not written to standard error, and standard output is discarded during the start,
+ * because DPDK prints a page of help there after a mistake in the arguments. */
 int tg_start(int count, char **arguments, int quiet)
 {
 	int before = -1, nowhere = -1;
@@ -447,6 +472,7 @@ int tg_start(int count, char **arguments, int quiet)
 	return result;
 }
 
+/* Stops and closes all ports, and ends DPDK. */
 void tg_cleanup(void)
 {
 	uint16_t port;
@@ -458,7 +484,7 @@ void tg_cleanup(void)
 	rte_eal_cleanup();
 }
 
-/* What packets are spread over queues by. */
+/* The kinds of packets for which Tidegate asks DPDK to select the receive queue by a hash of the headers. */
 #define RSS_FLOWS (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP)
 
 struct port_info {
@@ -471,11 +497,14 @@ struct port_info {
 	uint16_t rx_descriptors;
 	uint16_t tx_descriptors;
 	uint16_t reta_size;
-	/* Bytes of the hash's key. */
+	/* The length in bytes of the key of the hash that selects receive queues. */
 	uint16_t key_length;
+	/* The kinds of packets (of RSS_FLOWS) for which the port can select a receive queue by a hash. */
 	uint64_t rss;
-	/* The interface of the machine that it stands for, or 0; and what DPDK finds the device by. */
+	/* The index of the machine's network interface that the port uses, or 0. */
 	uint32_t interface;
+	/* The name and the arguments by which tg_probe finds the device; empty if they are too long or there
+	 * is no device. */
 	char arguments[1024];
 };
 
@@ -484,6 +513,7 @@ int tg_port_exists(uint16_t port)
 	return rte_eth_dev_is_valid_port(port);
 }
 
+/* Returns the number of the port with this name, or -1. */
 int tg_port_find(const char *name)
 {
 	uint16_t port;
@@ -507,7 +537,7 @@ int tg_port_info(uint16_t port, struct port_info *to)
 	to->rx_descriptors = info.rx_desc_lim.nb_max;
 	to->tx_descriptors = info.tx_desc_lim.nb_max;
 	to->reta_size = info.reta_size;
-	/* Drivers that do not say have the usual one. */
+	/* The usual length, if the driver does not report one. */
 	to->key_length = info.hash_key_size ? info.hash_key_size : 40;
 	to->rss = info.flow_type_rss_offloads & RSS_FLOWS;
 	to->interface = info.if_index;
@@ -516,13 +546,14 @@ int tg_port_info(uint16_t port, struct port_info *to)
 	int n = info.device ? snprintf(to->arguments, sizeof(to->arguments), "%s%s%s", rte_dev_name(info.device),
 				       more ? "," : "", more ? more : "")
 			    : 0;
-	/* Cut off, it would be another device. */
+	/* A text that was cut off could describe another device. */
 	if (n < 0 || (size_t)n >= sizeof(to->arguments))
 		to->arguments[0] = 0;
 	return 0;
 }
 
-/* Lets a device reach memory that is not DPDK's. Not for virtual ones, which are this program themselves. */
+/* Maps memory that is not DPDK's for the device of a port. Returns 0 or a negative error number. Ports of
+ * virtual devices need no mapping, because their drivers are software in this process. */
 int tg_port_map(uint16_t port, void *base, size_t length)
 {
 	struct rte_eth_dev_info info;
@@ -538,6 +569,8 @@ int tg_port_map(uint16_t port, void *base, size_t length)
 	return 0;
 }
 
+/* Configures a port with `rx` receive queues and `tx` send queues. With `spreads`, a hash of the headers
+ * selects the receive queue. Returns 0 or a negative error number. */
 int tg_port_configure(uint16_t port, uint16_t rx, uint16_t tx, uint32_t mtu, int spreads)
 {
 	struct rte_eth_dev_info info;
@@ -545,7 +578,7 @@ int tg_port_configure(uint16_t port, uint16_t rx, uint16_t tx, uint32_t mtu, int
 	if (result != 0)
 		return result;
 	struct rte_eth_conf conf = { 0 };
-	/* With 0 it is what the standard says. */
+	/* With 0, DPDK sets an MTU of 1500 bytes, or the largest MTU of the device if that is less. */
 	conf.rxmode.mtu = mtu ? RTE_MIN(mtu, info.max_mtu ? (uint32_t)info.max_mtu : UINT16_MAX) : 0;
 	uint64_t flows = info.flow_type_rss_offloads & RSS_FLOWS;
 	if (spreads && rx > 1 && flows) {
@@ -556,7 +589,7 @@ int tg_port_configure(uint16_t port, uint16_t rx, uint16_t tx, uint32_t mtu, int
 	return rte_eth_dev_configure(port, rx, tx, &conf);
 }
 
-/* The nearest numbers of descriptors that the port has. */
+/* Replaces each number of descriptors with the nearest number that the port supports. */
 int tg_port_descriptors(uint16_t port, uint16_t *rx, uint16_t *tx)
 {
 	return rte_eth_dev_adjust_nb_rx_tx_desc(port, rx, tx);
@@ -596,7 +629,7 @@ int tg_port_removed(uint16_t port)
 	       || (port < RTE_MAX_ETHPORTS && __atomic_load_n(&removed[port], __ATOMIC_ACQUIRE));
 }
 
-/* Removes a port with its device. */
+/* Stops a port and removes its device from DPDK. If the device cannot be removed, closes the port. */
 void tg_port_remove(struct memory *memory, uint16_t port)
 {
 	struct rte_eth_dev_info info;
@@ -612,7 +645,7 @@ void tg_port_remove(struct memory *memory, uint16_t port)
 		__atomic_store_n(&removed[port], 0, __ATOMIC_RELEASE);
 }
 
-/* Lets DPDK look for a device. */
+/* Makes DPDK find the device that these arguments describe and create its ports. */
 int tg_probe(const char *arguments)
 {
 	return rte_dev_probe(arguments);
@@ -623,6 +656,7 @@ int tg_port_promiscuous(uint16_t port, int on)
 	return on ? rte_eth_promiscuous_enable(port) : rte_eth_promiscuous_disable(port);
 }
 
+/* Returns the MTU of a port in bytes, or a negative error number. */
 int tg_port_mtu(uint16_t port)
 {
 	uint16_t mtu;
@@ -643,7 +677,8 @@ int tg_port_mac(uint16_t port, uint8_t *to)
 	return result;
 }
 
-/* 0: the only one; 1: another one; 2: no longer. */
+/* Changes the Ethernet addresses of a port. With `how` 0, sets the main address; with 1, adds a further
+ * address; with another number, removes a further address. */
 int tg_port_set_mac(uint16_t port, const uint8_t *bytes, int how)
 {
 	struct rte_ether_addr address;
@@ -703,7 +738,8 @@ int tg_port_counts(uint16_t port, struct port_counts *to)
 	return 0;
 }
 
-/* One of the extended counts; how many there are, or an error. `name` has room for 64 bytes. */
+/* Reads the name (at most 64 bytes) and the value of the port's extended counter with this number. Returns
+ * the number of extended counters, or a negative error number. Writes nothing if there is no such counter. */
 int tg_port_extended(uint16_t port, uint32_t number, char *name, uint64_t *value)
 {
 	int count = rte_eth_xstats_get_names(port, NULL, 0);
@@ -728,7 +764,8 @@ int tg_port_queue_count(uint16_t port, uint16_t queue)
 	return rte_eth_rx_queue_count(port, queue);
 }
 
-/* The table from hashes to queues: its entry of this number, or an error. */
+/* Returns the receive queue in the entry with this number of the table from hashes to queues, or a negative
+ * error number. `size` is the number of entries in the table. */
 int tg_port_reta(uint16_t port, uint16_t number, uint16_t size)
 {
 	struct rte_eth_rss_reta_entry64 entries[RTE_ETH_RSS_RETA_SIZE_512 / RTE_ETH_RETA_GROUP_SIZE] = { 0 };
@@ -741,7 +778,8 @@ int tg_port_reta(uint16_t port, uint16_t number, uint16_t size)
 	return entries[number / RTE_ETH_RETA_GROUP_SIZE].reta[number % RTE_ETH_RETA_GROUP_SIZE];
 }
 
-/* Spreads hashes over the first `queues` queues. */
+/* Fills the table from hashes to queues, which has `size` entries, with the first `queues` receive queues in
+ * rotation. */
 int tg_port_set_reta(uint16_t port, uint16_t queues, uint16_t size)
 {
 	struct rte_eth_rss_reta_entry64 entries[RTE_ETH_RSS_RETA_SIZE_512 / RTE_ETH_RETA_GROUP_SIZE] = { 0 };
@@ -754,17 +792,20 @@ int tg_port_set_reta(uint16_t port, uint16_t queues, uint16_t size)
 	return rte_eth_dev_rss_reta_update(port, entries, size);
 }
 
-/* The key of the hash that spreads packets over queues. `key` has room for 255 bytes. */
+/* Reads the key of the hash that selects receive queues. `key` has room for 255 bytes, because a driver may
+ * write more than `length` bytes. */
 int tg_port_key(uint16_t port, uint8_t *key, uint8_t length)
 {
 	struct rte_eth_rss_conf conf = { .rss_key = key, .rss_key_len = length };
 	return rte_eth_dev_rss_hash_conf_get(port, &conf);
 }
 
-/* Sets it. What is hashed stays as it is. */
+/* Sets the key of the hash that selects receive queues. The header fields that are hashed stay as they are.
+ */
 int tg_port_set_key(uint16_t port, const uint8_t *key, uint8_t length)
 {
-	/* Drivers do not write to the key that they are given here; the structure is that of the question too. */
+	/* The query returns the hashed header fields, which the update needs, and the old key, which is not
+	 * used. The update gets a copy of the new key, because the structure's key is not const. */
 	uint8_t old[UINT8_MAX], own[UINT8_MAX];
 	struct rte_eth_rss_conf conf = { .rss_key = old, .rss_key_len = length };
 	int result = rte_eth_dev_rss_hash_conf_get(port, &conf);

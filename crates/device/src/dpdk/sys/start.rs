@@ -39,8 +39,8 @@ pub(in crate::dpdk) fn reason(error: i32) -> String {
     unsafe { CStr::from_ptr(tg_reason(error)) }.to_string_lossy().into_owned()
 }
 
-/// Returns the output of DPDK and its drivers since the last call, at most 4096 bytes; empty if the output
-/// is not captured.
+/// Returns the output of DPDK and its drivers since the last call, at most the last 4096 bytes; empty if the
+/// output is not captured.
 pub(in crate::dpdk) fn said() -> String {
     let mut text = vec![0; 4096];
     // SAFETY: the buffer has room for `text.len()` bytes.

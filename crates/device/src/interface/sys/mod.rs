@@ -1,5 +1,5 @@
-//! System calls on network interfaces and packet sockets that no library in use wraps. In this crate,
-//! unsafe code is only here, in `xdp/sys`, in `dpdk/sys`, and in `given` of `control_socket`.
+//! System calls on network interfaces and packet sockets that no library in use wraps. In the sources of this
+//! crate, unsafe code is only here, in `xdp/sys`, in `dpdk/sys`, and in `given` of `control_socket`.
 #![allow(unsafe_code)]
 
 pub(crate) mod address;

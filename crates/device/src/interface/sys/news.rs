@@ -90,7 +90,7 @@ fn first_message(bytes: &[u8]) -> Option<(usize, u16, Option<c_int>)> {
         return None;
     }
     let [a, b, ..] = word(4)?;
-    // The index follows the family and the hardware type.
+    // In the message's body, the index of the interface follows the family and the hardware type.
     let number = word(HEADER + 4).filter(|_| length >= HEADER + LINK).map(c_int::from_ne_bytes);
     Some((length, u16::from_ne_bytes([a, b]), number))
 }

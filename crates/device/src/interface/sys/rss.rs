@@ -36,8 +36,8 @@ impl Hash {
 /// Reads the hash of the interface with this name.
 ///
 /// # Errors
-/// If the kernel refuses the request; `EOPNOTSUPP` if the hash has no key, is not Toeplitz', or has a key or
-/// table of more than the accepted size.
+/// If the kernel refuses the request; `EOPNOTSUPP` if the hash has no key, is no Toeplitz hash, or has a key
+/// or table of more than the accepted size.
 pub(crate) fn get(name: &str) -> io::Result<Hash> {
     let unsupported = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
     // A request without room for table and key returns their sizes.

@@ -68,8 +68,8 @@ impl Sender {
     /// took.
     ///
     /// # Errors
-    /// The kernel's error for the first packet, or `EMSGSIZE` if that consists of too many memory areas; no
-    /// packet was sent.
+    /// The kernel's error for the first packet, or `EMSGSIZE` if the first packet consists of too many memory
+    /// areas. No packet was sent in either case.
     pub(crate) fn send<'a>(&mut self, packets: impl Iterator<Item = &'a Packet>) -> io::Result<usize> {
         self.messages.clear();
         self.pieces.clear();

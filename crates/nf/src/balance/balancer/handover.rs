@@ -1,8 +1,8 @@
 //! The handover of connections to the balancer that replaces a balancer in a reload.
 //!
 //! The table of connections, which names servers by their slots, goes over as a whole, in a time that does
-//! not depend on the number of connections. Connections are taken one by one if CAPACITY has changed, or if
-//! only one of the two balancers has a board.
+//! not depend on the number of connections. Connections are taken one by one if CAPACITY has changed, if only
+//! one of the two balancers has a board, or if there are not enough slots for the new servers.
 
 use element::Timestamp;
 use flow::Inserted;
@@ -39,14 +39,15 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Takes over servers, connections and counters of the balancer that this balancer replaces. Connections
-    /// to servers that no longer exist end with their next packet. Returns what this balancer has no use for.
+    /// to servers that no longer exist end at once or with their next packet. Returns what this balancer has
+    /// no use for.
     pub(super) fn put_state(&mut self, mut kept: Kept<P>) -> Kept<P> {
         (self.overflows, self.full) = (kept.overflows, kept.full);
         // If the argument NSERVER is the same, servers stay active or inactive as handlers have made them.
         let stays = kept.settings.active == self.settings.active;
         let mut numbers = Vec::with_capacity(kept.servers.len());
         for (old, Server { place, is_active, load }) in kept.servers.iter().enumerate() {
-            // Most servers have the same number as before.
+            // A server often has the same number as before, so this number is tried first.
             let is_same = self.servers.get(old).is_some_and(|server| server.place == *place);
             let number = if is_same { Some(old) } else { self.places().position(|known| known == place) };
             if let Some(server) = number.and_then(|number| self.servers.get_mut(number)) {

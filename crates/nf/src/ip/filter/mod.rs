@@ -31,15 +31,15 @@ struct Rule {
 }
 
 /// Compiled rules. The first rule whose condition is true decides about a packet. The workers' copies of an
-/// element share one table.
+/// element share one table as long as their rules are equal.
 struct Table {
     rules: Vec<Rule>,
     /// For each rule, a hash of all rules up to this rule.
     prefixes: Vec<u64>,
-    /// For each number of rules, less one, a hash of as many rules at the end.
+    /// At index N, a hash of the last N + 1 rules of the list.
     suffixes: Vec<u64>,
     matcher: Matcher,
-    /// True if a rule reads the link header; few rules do.
+    /// True if a rule reads the link header.
     with_mac: bool,
     /// The distinct fates of packets: an output or a drop reason. The first is the fate of packets that
     /// match no rule.
@@ -276,8 +276,7 @@ impl Rules {
 }
 
 /// Returns the headers to which a packet's annotations point, as far as the packet's first slot contains
-/// them. A header without an annotation is empty. The link header is returned only if `with_mac` is true,
-/// because few rules read it.
+/// them. A header without an annotation is empty. The link header is returned only if `with_mac` is true.
 #[inline]
 fn headers(packet: &Packet, with_mac: bool) -> HeaderSlices<'_> {
     let of = |base| packet.header(base).unwrap_or_default();

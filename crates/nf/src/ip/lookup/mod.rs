@@ -2,7 +2,8 @@
 //! [`lookup_ip6_route`] is the class for IPv6.
 //!
 //! The classes for IPv4 differ in their handlers, in the order in which they show their table, and in their
-//! message about an address without a route. Each class's file contains its manual and its `Kind`.
+//! message about an address without a route. Each class's file contains its manual and its `Kind`, except
+//! that RangeIPLookup has the `Kind` of DirectIPLookup.
 
 pub mod direct_ip_lookup;
 pub mod linear_ip_lookup;
@@ -30,8 +31,8 @@ use crate::sorting::{Fate, Sorter};
 use route::{Hop, Route, words};
 use table::{Listing, Refused, RouteTable};
 
-/// The fields that the classes for IPv4 have in common. Each class adds its name, manual and [`build`]
-/// function.
+/// The fields that the classes for IPv4 have in common. Each class adds its name, its manual and a function
+/// that builds the element.
 const CLASS: Class = Class {
     ports: "1/-",
     processing: "h/h",
@@ -163,7 +164,7 @@ impl Command {
 /// A change that a command has made to the table, with the route that is needed to undo it.
 enum Change {
     Added(Route),
-    /// A route was replaced. This is the old route.
+    /// A route was replaced by another. This is the replaced route.
     Replaced(Route),
     Removed(Route),
 }

@@ -11,7 +11,7 @@ use lang::args::split_spaces;
 /// A route for a prefix of addresses of type `A`, with gateways of type `G`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route<A = u32, G = Ipv4Addr> {
-    /// The destination addresses of packets that take the route.
+    /// The destination addresses of packets that take the route, unless there is a route for a longer prefix.
     pub(super) prefix: Prefix<A>,
     pub(super) hop: Hop<G>,
 }

@@ -89,7 +89,7 @@ struct Set {
 /// The sets of all datagrams from one address to another, in one direction and with one outer VLAN.
 struct Pair {
     id: FlowId,
-    /// The list of these sets, the oldest first.
+    /// The list of the sets, the oldest first.
     sets: List,
     count: u32,
 }
@@ -266,7 +266,7 @@ impl Store {
         self.sets[set as usize].row.is_complete()
     }
 
-    /// Returns the number of bytes of the datagram's payload that have arrived.
+    /// Returns the number of bytes of the datagram's payload that are held.
     pub(crate) fn length(&self, set: u32) -> u32 {
         self.sets[set as usize].row.length
     }

@@ -59,7 +59,7 @@ impl Piece {
 pub(super) struct Row {
     pieces: List,
     pub(super) count: u32,
-    /// The number of payload bytes that have arrived.
+    /// The number of payload bytes that are held.
     pub(super) length: u32,
     /// The length of the datagram's payload, once its last fragment has arrived.
     pub(super) end: Option<u32>,
@@ -121,7 +121,7 @@ impl Pieces {
         if beyond || is_last && extent > new.to {
             return Fit::Contradiction(new.packet);
         }
-        // Most fragments arrive in order, so the search begins at the end.
+        // The search begins at the end, so that it is short for fragments that arrive in order.
         let mut before = row.pieces.last;
         while before != NONE && self.ends(before).0 > new.from {
             before = self.links.before(before);

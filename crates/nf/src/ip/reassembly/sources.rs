@@ -7,7 +7,8 @@
 //! such sources, the source for which most time has passed since it reached the rank or completed a datagram.
 //!
 //! So a source that floods loses its sets before all others, and a flood from any number of sources does not
-//! evict sets of sources whose datagrams are completed. The set to evict is found in constant time.
+//! evict sets of a source whose datagrams are completed, unless this source holds much more than each of the
+//! others. The set to evict is found in constant time.
 
 use element::Timestamp;
 use flow::{AddressKey, FlowId, FlowTable, Inserted, KeyHasher};
@@ -93,8 +94,8 @@ impl Sources {
         Some(source)
     }
 
-    /// Removes a set from its source, because it is complete or was evicted. A complete set raises the trust
-    /// in the source, an incomplete set lowers it.
+    /// Removes a set from its source, because its datagram is complete or was given up. A complete set raises
+    /// the trust in the source, an incomplete set lowers it.
     pub(super) fn close(&mut self, source: u32, set: u32, is_complete: bool) {
         let of = &mut self.all[source as usize];
         self.of_source.remove(&mut of.sets, set);

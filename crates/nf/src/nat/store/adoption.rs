@@ -16,7 +16,7 @@ use crate::nat::tuple::Tuple;
 /// that are evicted with each batch.
 const PER_BATCH: usize = 64;
 
-/// The number of mappings that are examined for each mapping that is evicted.
+/// The largest number of mappings that are examined to find one to evict.
 const LOOKS: usize = 8;
 
 /// The work that remains after a store has taken over the mappings of another store.
@@ -121,13 +121,14 @@ impl Store {
         }
     }
 
-    /// Takes a step of the revision with each batch.
+    /// Visits the next [`PER_BATCH`] sessions for the revision. Called with each batch.
     #[cold]
     pub(super) fn revise_with_batch(&mut self, now: Timestamp) {
         self.revise_some(now, PER_BATCH);
     }
 
-    /// Visits the next `most` sessions, and evicts as many mappings above the capacity.
+    /// Visits up to `most` further sessions for the revision, and evicts up to `most` mappings above the
+    /// capacity.
     pub(super) fn revise_some(&mut self, now: Timestamp, most: usize) {
         for _ in 0..most {
             let Some(revision) = &mut self.revision else { return };

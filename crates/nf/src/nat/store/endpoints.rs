@@ -158,7 +158,7 @@ impl Store {
         }
     }
 
-    /// True if an address has as many mappings as the owner allows. Before this is said, some of its
+    /// True if an address has as many mappings as the owner allows. Before the result is true, some of its
     /// mappings are examined, and removed if they have expired.
     pub(super) fn is_exhausted(&mut self, owner: u16, address: u32, now: i64) -> bool {
         let most = self.owners.get(usize::from(owner)).map_or(0, |owner| owner.most_of_one as usize);

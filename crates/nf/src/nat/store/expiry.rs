@@ -33,7 +33,8 @@ enum Front {
 
 impl Store {
     /// Removes all expired mappings, then mappings above the capacity, and releases memory of which little is
-    /// used, all in one call. Used after a handler has set the capacity.
+    /// used. All this is done in one call, except that a table with more than [`FEW`] keys is replaced later,
+    /// in small steps. Used after a handler has set the capacity.
     pub(in crate::nat) fn shrink(&mut self, now: Timestamp) {
         self.sweep(now.0, usize::MAX);
         self.shrink_to_capacity(now);
@@ -78,8 +79,9 @@ impl Store {
         })
     }
 
-    /// Removes the mapping of a packet that has arrived now, if it has expired, and then returns true.
-    /// Otherwise records the packet's time on the board, if the mapping is shown there.
+    /// Removes the mapping of a packet that has arrived now, if it has expired and the store removes expired
+    /// mappings, and then returns true. Otherwise records the packet's time on the board, if the mapping is
+    /// shown there.
     pub(super) fn ends_with(&mut self, id: FlowId, now: Timestamp) -> bool {
         let Some(key) = self.table.key(id) else { return false };
         let (ends, place) = (key.ends(), Change::unpacked(key.value()).session);
@@ -308,9 +310,9 @@ impl Store {
         self.turns.first(queue, |turn| counts(&self.sessions, turn)).map(|turn| turn.place)
     }
 
-    /// Returns the mapping that expires first, among those whose guarantee is over. Examines at most `left`
-    /// mappings. Sessions that have had packets since they were queued, or whose guarantee is over, are
-    /// queued again by their new times.
+    /// Searches for the mapping that expires first, among those whose guarantee is over. Examines at most
+    /// `left` mappings for this. Sessions that have had packets since they were queued, or whose guarantee is
+    /// over, are queued again by their new times.
     fn look(&mut self, now: i64, left: &mut usize) -> Front {
         let mut seen: Option<(i64, u32)> = None;
         for queue in [Queue::Guaranteed, Queue::Open] {

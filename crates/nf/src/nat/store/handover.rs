@@ -12,7 +12,7 @@ use crate::nat::tuple::Tuple;
 /// A mapping as plain data, independent of the store.
 #[derive(Clone, Debug)]
 pub(in crate::nat) struct Written {
-    serial: u64,
+    pub(super) serial: u64,
     pub(in crate::nat) which: u32,
     /// The tuples of the flow and of its reply, as packets have them before translation. They are equal if
     /// the flow is its own reply.
@@ -22,13 +22,13 @@ pub(in crate::nat) struct Written {
     pub(in crate::nat) input: u16,
     /// The time at which the mapping's time-out ends without further packets, in nanoseconds.
     pub(in crate::nat) expiry: i64,
-    kind: Kind,
-    policy: u8,
-    protocol: u8,
-    states: [State; 2],
-    annotation: u8,
-    claim: Claim,
-    last: i64,
+    pub(super) kind: Kind,
+    pub(super) policy: u8,
+    pub(super) protocol: u8,
+    pub(super) states: [State; 2],
+    pub(super) annotation: u8,
+    pub(super) claim: Claim,
+    pub(super) last: i64,
     pub(in crate::nat) shifts: Option<Box<Shifts>>,
 }
 
@@ -47,7 +47,7 @@ impl Store {
         all
     }
 
-    fn write(&self, place: u32, session: &Session) -> Option<Written> {
+    pub(super) fn write(&self, place: u32, session: &Session) -> Option<Written> {
         let [forward, reply] = session.keys;
         let table = self.table_of(session);
         let key = table.key(reply?)?;

@@ -407,8 +407,8 @@ proptest! {
     }
 }
 
-/// Lets 10,000 mappings expire at once: each batch must remove at most 1025 of them, and all must be gone
-/// after 25 batches.
+/// Lets 10,000 mappings expire at once: each batch must remove at most 1025 of them, and all must be gone in
+/// fewer than 25 batches.
 #[test]
 fn the_work_of_a_batch_is_bounded() {
     let (mut store, owner) = (Store::new().unwrap(), 0);

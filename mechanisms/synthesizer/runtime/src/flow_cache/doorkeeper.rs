@@ -1,9 +1,10 @@
 //! Approximate counters of packets of flows that are not in the flow cache. They distinguish flows that
 //! last from flows of few packets.
 //!
-//! Inserting a flow costs as much as many packets, so only flows that have shown that they last are
-//! inserted. A scan with new addresses in each packet does not fill the table. The method is the doorkeeper
-//! of TinyLFU (Einziger, Friedman and Manes, 2017), with counts instead of bits.
+//! Inserting a flow costs as much as many packets, so only flows that have shown that they last are inserted
+//! (with `USE always`, flows are leased without a count). A scan with new addresses in each packet does not
+//! fill the table. The method is the doorkeeper of TinyLFU (Einziger, Friedman and Manes, 2017), with counts
+//! instead of bits.
 
 /// The number of buckets; each has four slots of 16 bits, one per flow.
 const BUCKETS: usize = 1 << 15;

@@ -19,9 +19,9 @@ use program::{Next, TrafficClass, WrittenValue};
 
 impl FlowCache {
     /// Leases the flow of a packet from all stateful elements that the packet would pass, and inserts it into
-    /// the table. Returns the flow. Returns `None` if an element refuses, if there is no room, or if no
-    /// residual program can be made. Then no element has leased the flow, and the flow is in the table only
-    /// if it was there before.
+    /// the table. Returns the flow; `None` if no lease is possible, for example because an element refuses or
+    /// there is no room. Then no element has leased the flow, and the flow is in the table only if it was
+    /// there before.
     #[cold]
     pub(super) fn lease(
         &mut self,
@@ -74,7 +74,8 @@ impl FlowCache {
     }
 
     /// Caches the flow of a packet without a lease. `place` is the index of the packet in the batch. Does
-    /// nothing if there is no room, or if no residual program can be made.
+    /// nothing if the flow is in the table already, if there is no room, or if no residual program can be
+    /// made.
     #[cold]
     pub(super) fn remember(
         &mut self,
@@ -95,9 +96,9 @@ impl FlowCache {
 
     /// Asks each stateful element on a packet's path for the terms of a lease of the packet's flow: its
     /// output and values. `place` is the index of the flow in the table. Adds the steps, with the elements'
-    /// handles of the flow, to `steps`. Returns the terms by step. Returns `None` if an element refuses, or
-    /// if the packet passes no stateful element; leases that have begun are in `steps` and have to be given
-    /// back.
+    /// handles of the flow, to `steps`. Returns the terms by step. Returns `None` if an element refuses, if a
+    /// question cannot be answered, or if the packet passes no stateful element; leases that have begun are
+    /// in `steps` and have to be given back.
     fn terms(
         &self,
         graph: &CompiledGraph,

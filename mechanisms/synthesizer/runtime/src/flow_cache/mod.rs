@@ -10,8 +10,9 @@
 //! Flows that no element leases, such as denied flows, are cached without leases; they expire after five
 //! seconds without packets.
 //!
-//! For each batch, the element calls [`FlowCache::find`], then the interpreter classifies the packets. Then
-//! the element calls [`FlowCache::settle`], which keeps the packets of each flow in order and inserts flows.
+//! For each batch that uses the flow cache, the element `Synthesized` calls [`FlowCache::find`], then the
+//! interpreter classifies the packets. Then the element calls [`FlowCache::settle`], which keeps the packets
+//! of each flow in order and inserts flows.
 //!
 //! Invariants:
 //! - A flow is leased from all stateful elements that its packets pass, or from none.
@@ -85,8 +86,9 @@ const MOST_RESIDUALS: usize = u16::MAX as usize;
 pub struct Residual {
     /// The node of the interpreter at which packets of the flow start, or their class.
     start: Next,
-    /// The first list that was evaluated on insertion. Its matching rule is stored in the flow's row and not
-    /// here. So most flows share one residual program, which remains in the fastest cache.
+    /// The list with the lowest index among the lists that were evaluated on insertion; `None` if there was
+    /// none, or if the index of its matching rule has more than 16 bits. That rule is stored in the flow's
+    /// row and not here, so that flows with different rules can share one residual program.
     first: Option<u32>,
     /// The other lists that were evaluated on insertion, each with the rule that matches all packets of the
     /// flow.
@@ -214,7 +216,8 @@ pub struct FlowCache {
     fates: Vec<Fate>,
     /// By list: true if all packets with one key match the same rule, so that the rule can be cached.
     constant_lists: Vec<bool>,
-    /// Counts of packets of flows that are not in the table: only flows that last are inserted.
+    /// Counts of packets of flows that are not in the table. Unless the program processes all packets
+    /// regardless of cost, only flows that last are inserted.
     doorkeeper: Doorkeeper,
     /// The offset of the IPv4 header in packets of the program's layout.
     network: usize,
@@ -354,9 +357,9 @@ impl FlowCache {
         self.table.stats().entries - self.leased
     }
 
-    /// Looks up the flows of all packets of a batch. Before that, ends leases that elements have ended, and
-    /// looks for expired flows among as many entries as the batch has packets. The results stay valid until
-    /// the next call.
+    /// Looks up the flows of all packets of a batch. Before that, has the elements do the work that is due,
+    /// removes flows whose leases have ended or did not fit, and looks for expired flows among as many
+    /// entries as the batch has packets. The results stay valid until the next call.
     pub fn find(&mut self, graph: &mut CompiledGraph, packets: &[Packet], now: Timestamp) {
         if now >= self.next_catch_up {
             self.next_catch_up =
@@ -414,8 +417,8 @@ impl FlowCache {
     }
 
     /// Returns the number of instructions that the program saves per packet without the flow cache, on the
-    /// longest path up to an element that leases flows. Returns `None` if it saves none, or if it has rule
-    /// lists, whose answers only the flow cache saves.
+    /// longest path up to an element that leases flows. Returns `None` if it saves none, if no class waits
+    /// for a lease, or if the program has rule lists, whose answers only the flow cache saves.
     pub fn saved_without(&self) -> Option<i64> {
         if !self.program.lists.is_empty() {
             return None;
@@ -425,9 +428,10 @@ impl FlowCache {
         Some(cost::saved(&self.program, longest)).filter(|saved| *saved > 0)
     }
 
-    /// Completes the classes of a batch. Records that the flows were seen, and sends packets to the
-    /// elements themselves where the order of a flow requires it: their `classes` change. In a
-    /// sample, also inserts flows that last. Returns the number of list look-ups that were saved.
+    /// Completes the classes of a batch. Records that the flows were seen, and sends packets to the elements
+    /// themselves where the order of a flow requires it: their `classes` change. In a sample, also inserts
+    /// flows that last. `held` has the rules of lists that have matched: the index of the packet in the
+    /// batch, the list, and the rule. Returns the number of list look-ups that were saved.
     pub fn settle(
         &mut self,
         graph: &mut CompiledGraph,

@@ -64,7 +64,7 @@ pub(super) struct Residuals {
 }
 
 impl Residuals {
-    /// Forgets all residual programs, after their nodes have been removed from the interpreter.
+    /// Forgets the starts of all residual programs, whose nodes are about to be removed from the interpreter.
     pub(super) fn clear(&mut self) {
         self.starts.clear();
     }

@@ -51,7 +51,9 @@ impl RowLayout {
     }
 }
 
-/// Returns the leased values that a class writes, in ascending order and without duplicates.
+/// Returns the bytes of leased values that a class writes, in ascending order and without duplicates. Each
+/// byte is given by the number of steps that precede its step, and by its index among the values of that
+/// step.
 fn values_of(program: &Program, class: &TrafficClass) -> Vec<(usize, u8)> {
     let mut used = Vec::new();
     for write in &class.writes {

@@ -55,7 +55,7 @@ pub struct TooMany {
 }
 
 /// The inputs at which packets are handed over to the element itself. Each has the reason, and true if the
-/// reason applies to all packets that arrive there.
+/// reason applies to all packets that arrive there, except packets of leased flows.
 pub type Handed = BTreeMap<Port, (String, bool)>;
 
 /// The result of a walk: a decision graph with exit states as its leaves.
@@ -80,7 +80,7 @@ pub struct Walked {
 
 impl Walked {
     /// Returns the reason why the element at an input processes all packets that arrive there; `None` if it
-    /// processes only some of them.
+    /// processes only some of them. Packets of leased flows do not count.
     pub fn why_alone(&self, (node, input): Port) -> Option<&str> {
         let (why, always) = self.handed.get(&(node, input))?;
         (*always || !self.gone_on.contains(&node)).then_some(why)
@@ -252,7 +252,8 @@ impl Walk<'_> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    /// Continues a path after case `number` of an element.
+    /// Continues a path after case `number` of an element. Packets for which the case cannot be composed are
+    /// handed over to the element.
     fn take(&mut self, port: Port, way: &Path, known: &PathCondition, number: usize) -> Result<Next, Full> {
         let chain = self.chain;
         let element = &chain.nodes[port.0];
@@ -326,6 +327,8 @@ impl Walk<'_> {
 
     /// Continues a path downstream of an element. `before` is the state on arrival at the element, `way` the
     /// state after its case. If the output is not connected, packets are dropped for the reason `otherwise`.
+    /// If it leads to several inputs, or if the element decides where packets go, they are handed over to the
+    /// element in the state `before`.
     pub(super) fn leave(
         &mut self,
         port: Port,

@@ -1,6 +1,6 @@
 //! The comparison of the packets that arrive at corresponding exits of two chains: for which input packets
 //! they differ, and in which part. An empty list of differences is a proof that the exits receive equal
-//! packets. Each difference is a [`Candidate`], from which the caller makes an example packet.
+//! packets. Each difference is a [`Candidate`], from which the caller can make an example packet.
 
 use std::collections::BTreeSet;
 
@@ -125,7 +125,7 @@ pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) 
 /// further on count as different.
 const SHIFTED: i32 = 8;
 
-/// Returns the name that messages use for the byte at offset `place` in the frame.
+/// Returns the name that messages use for the byte at offset `place`, in the frame or in a byte region.
 fn name(packet: &PacketModel, place: i32) -> String {
     match byte_region_of(place) {
         None => format!("byte {}", place - packet.start),

@@ -90,7 +90,8 @@ impl Loops {
         self.elements.is_empty()
     }
 
-    /// Returns, for each element of the first (0) or second (1) chain, the number of its loop, or `None`.
+    /// Returns, for each element of the first (0) or second (1) chain, the number of the equal loop that it
+    /// is on; `None` for an element on none.
     pub(super) fn in_chain(&self, chain: usize) -> &[Option<usize>] {
         &self.of[chain]
     }

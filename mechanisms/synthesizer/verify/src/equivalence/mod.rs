@@ -3,8 +3,9 @@
 //!
 //! Both chains receive the same symbolic packet ([`crate::model`]), and the results at corresponding exits
 //! are compared bit by bit. Equal Boolean functions have equal diagrams, so the absence of differences is a
-//! proof. From each difference an example packet is made and run through both chains. The verdict is
-//! "different" only if that run differs, too; otherwise it is undecided, with a reason.
+//! proof. From some of the differences, example packets are made and run through both chains. The verdict is
+//! "different" only if such a run differs, too, or if an entry has no counterpart; otherwise it is undecided,
+//! with a reason.
 //!
 //! The model assumes that entries may emit any packet, whatever their arguments say, and that queues are
 //! never full. It does not compare times, nor the order of packets at an exit.
@@ -57,7 +58,7 @@ pub struct Options {
 /// The result of a comparison of two chains.
 #[derive(Debug)]
 pub enum Conclusion {
-    /// The chains do the same to every packet.
+    /// The chains are proven to do the same to every packet, under the assumptions of the comparison.
     Equivalent,
     /// The chains differ: an entry has no counterpart, or a run of a packet has shown the difference.
     Different(Difference),

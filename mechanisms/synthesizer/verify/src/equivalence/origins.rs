@@ -19,7 +19,7 @@ use crate::model::step::remembers;
 use crate::model::streams::come_twice;
 use program::chain::Chain;
 
-/// The maximum number of derivations of packets that are distinguished.
+/// The maximum number of derivations of packets that are distinguished at one stateful element.
 const MOST_WAYS: usize = 256;
 
 /// The packets of one start that arrive at one stateful element.
@@ -183,10 +183,11 @@ fn come_in_order(d: &Diagrams, starts: &[Start], places: [[&Place<'_>; 2]; 2]) -
         })
 }
 
-/// Returns the name of a stateful element for which it is not proven that it receives the same packets in
-/// the same order in both chains; `None` if there is no such element. Only elements that packets of several
-/// starts reach are checked, or all stateful elements if any element uses the state of another: then
-/// packets at one element affect the results at another.
+/// Returns the class and arguments of a stateful element for which it is not proven that it receives the same
+/// packets in the same order in both chains; `None` if there is no such element. Only elements at which
+/// packets of several starts, or several packets made of one, may arrive are checked. All stateful elements
+/// are checked if any element uses the state of another: then packets at one element affect the results at
+/// another.
 pub(super) fn shared_state(
     d: &Diagrams,
     chains: [&Chain; 2],

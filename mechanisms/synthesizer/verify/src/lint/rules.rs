@@ -74,7 +74,8 @@ impl Usage {
     }
 
     /// Records which of `cases` decide about a packet, and for the others, which earlier cases take their
-    /// packets. Each case is given by its index and by the packets that its filter accepts.
+    /// packets. Each case is given by its index and by the packets that its filter accepts. Cases that the
+    /// user has not written as rules are not recorded.
     fn compare(&mut self, d: &Diagrams, effects: &Effects, cases: &[(usize, Bit)]) {
         let unions = Unions::new(d, cases.iter().map(|(_, when)| when.clone()).collect());
         let mut random = fastrand::Rng::with_seed(1);

@@ -235,8 +235,9 @@ impl ChecksumHistory {
         d.or(&right, &d.and(&open, &d.value(by_chance, 1)[0]))
     }
 
-    /// Returns the conditions under which two checksums differ, at least one per differing bit; empty if
-    /// they are equal. Everything else in the headers of both packets is assumed to be equal.
+    /// Returns the conditions under which two checksums differ, at least one per bit that may differ. If the
+    /// checksums are equal, no packet satisfies any of these conditions. Everything else in the headers of
+    /// both packets is assumed to be equal.
     pub fn differences(d: &Diagrams, key: SumKey, a: &PacketModel, b: &PacketModel) -> Vec<Bit> {
         let (left, right) = (ChecksumHistory::found(d, a, key), ChecksumHistory::found(d, b, key));
         if left.single_zero != right.single_zero && key.kind != UDP {
@@ -281,7 +282,7 @@ impl ChecksumHistory {
     }
 
     /// Returns the checksum that is `a`'s for the input packets of `condition` and `b`'s for the others.
-    /// `None` if the origins differ, or if the checksums were written like ordinary data.
+    /// `None` if the two differ, and their origins differ as well or are ordinary data.
     pub(super) fn merge(
         d: &Diagrams,
         condition: &Bit,

@@ -448,9 +448,9 @@ impl Diagrams {
         self.symbols.borrow_mut().length_bits.entry(weight).or_default().extend(numbers.rev());
     }
 
-    /// Makes each variable of an input bit that is made from now on be followed by `n` reserved variables.
-    /// They are for bytes that functions compute from that bit, since rules compare these bytes in the same
-    /// way as the original bytes.
+    /// Reserves `n` variables directly after each variable of an input bit that is made from now on. They are
+    /// for bytes that functions compute from that bit, since rules compare these bytes in the same way as the
+    /// original bytes.
     pub fn reserve_for_rewritten(&self, n: u32) {
         self.rewritten.set(n);
     }

@@ -70,8 +70,8 @@ pub struct Ends {
     /// The dropped packets, with one entry for each element and reason (and separately for unknown
     /// packets).
     pub dropped: Vec<Dropped>,
-    /// The packets that elements make. This exploration does not follow them; the caller starts another one
-    /// for them.
+    /// The packets that elements make. This exploration does not follow them; the caller may start another
+    /// one for them.
     pub made: Vec<Made>,
     /// For each element whose outcome depends on more than the packet: the number of the stream that
     /// arrives there ([`Streams`]), and the conditions and branch histories of its packets.
@@ -259,9 +259,10 @@ fn seen_marks(exit: &Effects) -> [bool; 3] {
     [Base::Mac, Base::Network, Base::Transport].map(|base| bases.contains(&base))
 }
 
-/// Adds packets to those that wait at one input. Packets that are equal, or, if there are many, have an
-/// equal layout, are merged. A merge of different packets makes the diagrams larger, because each bit then
-/// depends on which of the packets it was.
+/// Adds packets to those that wait at one input. Packets that are equal, or, if there are many, have an equal
+/// layout, are merged, unless their branch histories differ or both may come from one input packet. A merge
+/// of different packets makes the diagrams larger, because each bit then depends on which of the packets it
+/// was.
 fn join(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival) {
     join_as(d, arrivals, new, Joined::among(arrivals.len()));
 }
@@ -289,8 +290,8 @@ impl Joined {
 }
 
 /// Groups the packets that leave an element by destination. If there are many for one destination (a route
-/// table has one per gateway), they are merged by recursive halving. Merged one by one, each packet would
-/// be compared with all packets merged before.
+/// table has one per gateway), they are merged by recursive halving; dropped packets are not merged. Merged
+/// one by one, each packet would be compared with all packets merged before.
 fn gather(d: &Diagrams, leaving: Vec<(To, Arrival)>) -> Vec<(To, Arrival)> {
     let mut places: Vec<(To, Vec<Arrival>)> = Vec::new();
     let mut numbers: BTreeMap<To, usize> = BTreeMap::new();

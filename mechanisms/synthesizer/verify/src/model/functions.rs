@@ -14,7 +14,7 @@ use element::effects::Field;
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::PacketModel;
 
-/// The applications of functions to packets that start at one input, in all compared chains.
+/// The applications of functions to packets that are followed from one output, in all compared chains.
 #[derive(Default)]
 pub struct Functions {
     /// The applications, by function. In the key, the term has name and numbers, but no bits.

@@ -29,9 +29,12 @@ use program::metadata::{KIND, Metadata};
 /// number get variables at the end.
 const FUNCTIONS: u32 = 64;
 
-/// The numbers of variables of each weight that are reserved for header offsets and lengths that only an
-/// element knows: per action that sets one, and in total.
+/// The number of variables that are reserved per action: of each weight, for an action that sets a header
+/// offset or length that only an element knows; next to each bit of the input packet, for an action that
+/// replaces the payload or changes the length.
 const PLACES_EACH: u32 = 2;
+/// The maximum number of variables of each weight that are reserved for header offsets that only an element
+/// knows. As many may be reserved for such lengths.
 const MOST_PLACES: u32 = 16;
 
 /// The maximum number of variables reserved next to each bit of the input packet for bytes that functions
@@ -192,7 +195,7 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     for bit in (0..LENGTH_BITS).rev() {
         d.reserve_for_weight(bit.into(), weights);
         if bit == 5 {
-            // An IP header has up to 60 bytes, so its length affects the bits of offsets up to the weight 32.
+            // An IP header has up to 60 bytes, so its length affects the bits of offsets from 0 to 5.
             networks.iter().for_each(|&network| drop(d.input(network)));
         }
         d.symbol(Symbol::Length(bit));

@@ -575,7 +575,7 @@ impl PacketModel {
 }
 
 /// Returns the symbolic packet that a source emits, with the header marks and metadata of the source's
-/// declaration.
+/// declaration. If only the source knows the offset of a header, nothing is known of the packet.
 pub fn incoming(d: &Diagrams, source: &Effects) -> PacketModel {
     let starts = source.emits.first().and_then(|emit| emit.starts);
     let mut packet = PacketModel::incoming(d, headers_of(starts));

@@ -168,8 +168,8 @@ impl<'u> Unit<'u> {
 
     /// Returns the condition that any filter of `cases` accepts the packet and, for each case, the condition
     /// that its filter is the first to do so. Long lists are halved recursively, so that large diagrams are
-    /// combined few times. Cases with equal results are merged to the first of them, because rule sets have
-    /// few different results.
+    /// combined few times. Cases that leave the packet unchanged and have the same destination are merged to
+    /// the first of them, because rule sets have few different destinations.
     fn first_match(
         &self,
         d: &Diagrams,
@@ -205,15 +205,17 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// True if both cases leave the packet unchanged and send it to the same destination.
+    /// True if both cases have no actions, an equal effect on checksums, and an equal destination that the
+    /// element does not choose.
     fn do_the_same(&self, a: usize, b: usize) -> bool {
         let (a, b) = (&self.effects.cases[a], &self.effects.cases[b]);
         let unchanged = a.actions.is_empty() && b.actions.is_empty() && a.checksum == b.checksum;
         (&a.to, a.otherwise) == (&b.to, b.otherwise) && unchanged && a.to != Target::SomeOutput
     }
 
-    /// Adds to the branch history of each leaving packet the branch that it takes here, if several
-    /// packets leave for one input packet. Returns the leaving packets with their destinations.
+    /// Returns the leaving packets with their destinations and branch histories. To the history, the branch
+    /// that the packet takes here is added for those input packets of which several packets leave, and a wait
+    /// if the element holds packets. Packets that leave by no output have an empty history.
     pub fn with_branches(
         &self,
         d: &Diagrams,

@@ -15,10 +15,11 @@ use super::packet::PacketModel;
 use super::step::remembers;
 use program::chain::Chain;
 
-/// The streams made of packets that start at one input, in all compared chains.
+/// The streams made of packets that are followed from one output, in all compared chains.
 #[derive(Default)]
 pub struct Streams {
-    /// The streams that have arrived at elements so far, by class and arguments of the element.
+    /// The streams that have arrived at elements so far, by the function of the element
+    /// ([`ChainNode::function`](program::chain::ChainNode::function)).
     known: HashMap<String, Known>,
     /// For each stream, the number of elements of the current chain at which it has arrived so far.
     alike: HashMap<Term, i64>,
@@ -26,8 +27,7 @@ pub struct Streams {
     pub(super) functions: Functions,
 }
 
-/// The streams that have arrived at elements with one class and arguments, numbered by their index in
-/// `all`.
+/// The streams that have arrived at elements with equal functions, numbered by their index in `all`.
 #[derive(Default)]
 struct Known {
     all: Vec<Waiting>,

@@ -24,7 +24,7 @@ pub struct SumKey {
     pub(super) network: i32,
 }
 
-/// The origin of a checksum: where its value was before all updates.
+/// The origin of a checksum: the source of its value before all updates.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The checksum came in with the packet.
@@ -111,8 +111,10 @@ impl SumKey {
 }
 
 impl ChecksumHistory {
-    /// Returns the 16 bits of the checksum: the bits of its origin if there was no update, else an
-    /// uninterpreted function of its origin and the words that it accounts for.
+    /// Returns the 16 bits of the checksum. If no word has been changed by an update, a checksum that came in
+    /// or was written has the bits of its origin; where `single_zero` holds, ffff becomes 0000 (except in
+    /// UDP). Any other checksum is an uninterpreted function of its origin and the words that it accounts
+    /// for.
     pub fn bits(&self, d: &Diagrams, key: SumKey) -> Vec<Bit> {
         let found = match &self.origin {
             Origin::Input => key.field().flat_map(|place| d.input(place)).collect(),

@@ -1,0 +1,114 @@
+//! The flows of a FlowCounter as bytes, for a restart.
+
+use element::{Cx, Damaged, Loaded, SavedState, StateReader, StateWriter, Timestamp};
+use flow::{FiveTupleKey, Inserted};
+use wire::FiveTuple;
+
+use super::{FlowCounter, Record};
+use crate::saved_flows::{Home, LOOKS};
+
+/// The version of the form in which the element saves flows.
+pub(super) const FORM: Option<u16> = Some(1);
+
+/// A flow of an earlier run. `replies` is true if the packets of both directions were counted as one flow.
+struct Saved {
+    key: FiveTuple,
+    replies: bool,
+    turned: bool,
+    first: Timestamp,
+    last: Timestamp,
+    packets: [u64; 2],
+    bytes: [u64; 2],
+    seen: Timestamp,
+}
+
+impl Saved {
+    fn load(reader: &mut StateReader<'_>) -> Result<Saved, Damaged> {
+        let (key, replies, turned) = (reader.five_tuple()?, reader.bool()?, reader.bool()?);
+        Ok(Saved {
+            key,
+            replies,
+            turned,
+            first: stamp(reader)?,
+            last: stamp(reader)?,
+            packets: [reader.u64()?, reader.u64()?],
+            bytes: [reader.u64()?, reader.u64()?],
+            seen: reader.time()?,
+        })
+    }
+}
+
+/// Reads a time stamp of a packet, which need not be a time of the clock. Differences of the result stay
+/// within 64 bits.
+fn stamp(reader: &mut StateReader<'_>) -> Result<Timestamp, Damaged> {
+    Ok(Timestamp(reader.i64()?.clamp(i64::MIN / 4, i64::MAX / 4)))
+}
+
+impl FlowCounter {
+    /// Writes a piece of the flows, from the index `from` on. Returns the index of the next piece; `None`
+    /// after the last. With FILE, nothing is written, because the flows end in the file.
+    pub(super) fn save(&self, from: u64, out: &mut StateWriter) -> Option<u64> {
+        if self.path.is_some() {
+            return None;
+        }
+        let start = from as usize;
+        let mut next = start;
+        for record in self.book.records.iter().skip(start).take(LOOKS) {
+            if out.is_full() {
+                break;
+            }
+            next += 1;
+            let Some(id) = record.id else { continue };
+            let (Some(key), Some(seen)) = (self.flows.table.key(id), self.flows.table.last_seen(id)) else {
+                continue;
+            };
+            out.five_tuple(&key.tuple());
+            out.u8(u8::from(self.replies));
+            out.u8(u8::from(record.turned));
+            out.i64(record.first.0);
+            out.i64(record.last.0);
+            record.packets.iter().chain(&record.bytes).for_each(|&number| out.u64(number));
+            out.time(seen);
+        }
+        (next < self.book.records.len()).then_some(next as u64)
+    }
+
+    /// Adds the flows of an earlier run that belong to this worker. Flows for which there is no room are
+    /// refused, and all flows if BIDIRECTIONAL has changed or FILE is given.
+    ///
+    /// # Errors
+    /// If the bytes are not flows. Then the element stays as it is.
+    pub(super) fn load(&mut self, cx: &Cx<'_>, state: &SavedState<'_>) -> Result<Loaded, Damaged> {
+        let (mut loaded, now) = (Loaded::default(), cx.now());
+        state.each(Saved::load, |saved| {
+            let home = Home::of(cx, &saved.key);
+            if home == Home::Elsewhere {
+                return;
+            }
+            if self.timeout.is_set() && now - saved.seen >= self.timeout {
+                loaded.ended += 1;
+                return;
+            }
+            if saved.replies != self.replies || self.path.is_some() {
+                loaded.refused += 1;
+                return;
+            }
+            let key = FiveTupleKey::new(&saved.key, 0);
+            match self.flows.table.insert(&key, self.flows.hash(&key), saved.seen) {
+                Ok(Inserted::New(id)) => {
+                    self.begin(id, saved.turned);
+                    if let Some(record) = self.book.records.get_mut(id.index() as usize) {
+                        let Saved { first, last, packets, bytes, .. } = saved;
+                        *record = Record { first, last, packets, bytes, ..*record };
+                    }
+                    loaded.taken += 1;
+                    loaded.shared += u64::from(home == Home::Anywhere);
+                }
+                // The flow was written twice.
+                Ok(Inserted::Present(_)) => {}
+                Err(_) => loaded.refused += 1,
+            }
+        })?;
+        Ok(loaded)
+    }
+}
