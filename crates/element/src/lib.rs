@@ -227,20 +227,20 @@ pub trait Element: Send + Any {
         Err("this element keeps no state".into())
     }
 
-    /// Writes a piece of the state that survives a restart, in the form of [`Class::saved_form`]. The engine
-    /// calls it again between other batches until it returns `None`: the state is complete. Each call begins
-    /// at the position `from` that the call before has returned, the first at 0. A call returns when the
-    /// piece is full ([`StateWriter::is_full`]), so that packets do not wait. An entry that changes its
-    /// position meanwhile may be written twice.
+    /// Writes a piece of the state that survives a restart to `out`, in the form of [`Class::saved_form`].
+    /// Returns the position at which the next call continues, or `None` if the state is complete. The engine
+    /// passes this position as `from`; the first call gets 0. The engine calls it between batches while the
+    /// run goes on, so it must return when the piece is full ([`StateWriter::is_full`]). An entry that
+    /// changes its position between calls may be written twice or not at all.
     fn save_state(&mut self, _cx: &mut Cx<'_>, _from: u64, _out: &mut StateWriter) -> Option<u64> {
         None
     }
 
-    /// Continues with the state that elements of the same class and name have written
-    /// ([`save_state`](Element::save_state)) in an earlier run: the pieces of the copies at all workers, in
-    /// no special order. Called once, after all elements were initialised and before the first packet. With
-    /// several workers, each copy gets all pieces, and takes the entries whose packets come to its worker
-    /// ([`context::PacketOwners::between`]).
+    /// Continues with the state that an element of the same class and name has written
+    /// ([`save_state`](Element::save_state)) in an earlier run. The engine calls it after all elements were
+    /// initialised and before the first packet, if there is such a state in the form of
+    /// [`Class::saved_form`]. The copy of each worker gets the pieces of all workers, in no special order,
+    /// and takes the entries whose packets may come to its worker ([`context::PacketOwners::between`]).
     ///
     /// # Errors
     /// If the bytes are damaged. The element then starts without any of the state.
