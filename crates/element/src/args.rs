@@ -1,10 +1,11 @@
 //! Typed reading of an element's arguments, with Click's rules and error texts.
 //!
-//! The text `NAME value` is a keyword argument if the class has an argument of that name; of several values
-//! the last counts. The other texts are positional arguments, which are taken in the order in which the
-//! element reads its arguments. A text of the form `NAME value` with an unknown name is an error, unless a
-//! mandatory argument or the list of the remaining arguments takes it. Errors are collected, so that the
-//! user sees all of them at once. The element is made only if all arguments are right.
+//! The text `NAME value` is a keyword argument if the class has an argument of that name. Of several values
+//! the last counts, except for arguments that may be given any number of times. The other texts are
+//! positional arguments, which are taken in the order in which the element reads its arguments. A text of the
+//! form `NAME value` with an unknown name is an error, unless a mandatory argument or the list of the
+//! remaining arguments takes it. Errors are collected, so that the user sees all of them at once. The element
+//! is made only if all arguments are right.
 
 mod address;
 mod bandwidth;
@@ -218,7 +219,8 @@ impl<'a> Args<'a> {
         self.warnings.push(complaint);
     }
 
-    /// Like [`warn`](Self::warn), about the argument with the index `argument` among all arguments.
+    /// Reports a problem like [`warn`](Self::warn), about the argument with the index `argument` among all
+    /// arguments.
     pub fn warn_in(&mut self, argument: usize, complaint: impl Into<Complaint>) {
         self.warnings.push(Complaint { argument: Some(argument), ..complaint.into() });
     }
@@ -317,8 +319,8 @@ impl<'a> Args<'a> {
     }
 
     /// True if an argument names something outside of the configuration, such as a file or an interface.
-    /// Their names are unlikely to contain a dollar sign, so that a parameter without a value is an error
-    /// there.
+    /// Names of files and interfaces are unlikely to contain a dollar sign, so that a parameter without a
+    /// value is an error there.
     fn names_outside(&self, name: &str) -> bool {
         self.class.arg(name).is_some_and(|info| info.ty.contains("file") || info.ty.contains("interface"))
     }
@@ -330,8 +332,8 @@ impl<'a> Args<'a> {
         self.required_or(name, T::default())
     }
 
-    /// Like [`required`](Self::required), for types that have no `Default`. `unused` is the result after an
-    /// error.
+    /// Returns the value of a mandatory argument like [`required`](Self::required), for types that have no
+    /// `Default`. `unused` is the result after an error.
     pub fn required_or<T: ArgType>(&mut self, name: &'static str, unused: T) -> T {
         let before = self.errors.len();
         self.get(name).unwrap_or_else(|| {

@@ -51,8 +51,7 @@ pub struct Class {
 }
 
 impl Class {
-    /// A class in which each field has the value that most classes need. Classes are written as changes of
-    /// it.
+    /// The class from which other classes are written: they take the fields that they do not give from it.
     pub const DEFAULT: Class = Class {
         name: "",
         aliases: &[],
@@ -84,7 +83,7 @@ impl Class {
     }
 }
 
-/// The table of a class, without the type of its elements.
+/// The table of the handlers of a class, without the type of the class's elements.
 pub trait HandlerTable: Sync {
     /// Returns the description of a handler that all elements of the class have, by its index.
     fn info(&self, index: usize) -> Option<&HandlerInfo>;
@@ -215,7 +214,8 @@ pub enum ArgKind {
     Positional,
     /// Only by name. The argument is optional.
     Keyword,
-    /// All positional arguments that are left, in any number.
+    /// By position, in any number: all positional arguments that are left. Some elements also accept each of
+    /// them by name.
     Rest,
 }
 

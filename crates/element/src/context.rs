@@ -67,14 +67,14 @@ impl Counters {
         self.arrived as i128 + self.made as i128 - gone
     }
 
-    /// Changes the counts of a packet that was emitted, but that the engine had to drop before it reached
+    /// Counts a packet as dropped that was counted as emitted: the engine had to drop it before it reached
     /// another element.
     pub fn lose(&mut self, reason: DropReason) {
         self.emitted -= 1;
         self.drop(reason, 1);
     }
 
-    /// Adds the counts of another element.
+    /// Adds the counts `more`, of another element or of another worker's copy.
     pub fn add(&mut self, more: &Counters) {
         self.arrived += more.arrived;
         self.made += more.made;
@@ -161,17 +161,18 @@ pub struct Core {
     pub facts: Facts,
     /// True under the trace clock: the time follows the time stamps of captures.
     pub follows_captures: bool,
-    /// The random number generator of elements. The user can set its seed; under the trace clock the seed is
-    /// fixed.
+    /// The random number generator of elements. Its seed is the seed of the run plus the worker's number.
     pub random: fastrand::Rng,
     /// The seed of hashes whose keys come from packets. If runs are repeatable, it is the seed of the random
     /// number generator; otherwise it is secret.
     pub hash_seed: u64,
-    /// See [`Cx::is_repeatable`].
+    /// True if the clock makes runs repeatable, such as the trace clock. Nothing is secret then.
     pub is_repeatable: bool,
-    /// See [`Cx::rights`].
+    /// The rights of the caller of the write handler that is being executed; between handlers, those of the
+    /// configuration.
     pub rights: Rights,
-    /// The values that elements have no use for: see [`Cx::dispose`]. The engine drops them.
+    /// The values that elements have given away by [`Cx::dispose`], because they may own much memory. The
+    /// engine drops them.
     pub garbage: Vec<Box<dyn Any + Send>>,
     /// The number that [`Cx::next_series`] returned last.
     pub(crate) series: u32,
@@ -182,13 +183,13 @@ pub struct Core {
 /// The part of [`Core`] that belongs to one graph. When a new graph replaces a running graph, the worker
 /// exchanges it.
 pub struct PerGraph {
-    /// See [`Core::emitted`].
+    /// The requests that elements of the graph have made and that the engine has not taken yet, in order.
     pub emitted: Vec<Emitted>,
-    /// See [`Core::counters`].
+    /// The counters of each element of the graph, by the element's number.
     pub counters: Vec<Counters>,
-    /// See [`Core::outputs`].
+    /// The number of outputs of each element of the graph, by the element's number.
     pub outputs: Vec<u32>,
-    /// See [`Core::facts`].
+    /// The facts about the graph that follow from the declarations of its elements.
     pub facts: Facts,
 }
 
@@ -203,10 +204,10 @@ impl PerGraph {
     /// Makes the state of a graph that has processed no packets. `outputs` has the number of outputs of each
     /// element.
     pub fn new(outputs: Vec<u32>, facts: Facts) -> PerGraph {
-        // Each element can count a drop reason without an allocation.
+        // Each element can count packets of two drop reasons without an allocation.
         let fresh = || Counters { drops: Vec::with_capacity(2), ..Counters::default() };
         let counters = outputs.iter().map(|_| fresh()).collect();
-        // Room for the requests of one call, so that nothing is allocated while packets flow.
+        // Room for the requests of most calls, so that nothing is allocated while packets flow.
         PerGraph { emitted: Vec::with_capacity(64), counters, outputs, facts }
     }
 }

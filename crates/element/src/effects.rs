@@ -91,14 +91,15 @@ pub enum Action {
     /// ([`DropReason::NoHeadroom`]), or if it has several slots and the first one has fewer bytes
     /// ([`DropReason::HeadersSplit`]).
     Strip(i32),
-    /// Like `Strip`, for a number of bytes that is computed from the packet.
+    /// Removes or adds bytes at the front like `Strip`, but the number of bytes is computed from the packet.
     Start(Number),
     /// Cuts the packet or makes it longer at its end. The new length is a function of the given fields. The
     /// packet may be dropped if it would be longer than a packet can be ([`DropReason::TooLong`]).
     Resize(Vec<Field>),
 }
 
-/// The reasons for which packets are dropped that a file or an interface does not take ([`Target::Send`]).
+/// The reasons for which packets may be dropped if a file or an interface does not take them
+/// ([`Target::Send`]).
 pub const UNSENT: &[DropReason] = &[
     DropReason::WriteError,
     DropReason::NotConnected,
@@ -111,7 +112,7 @@ pub const UNSENT: &[DropReason] = &[
 ];
 
 impl Action {
-    /// Returns the reasons for which packets may be dropped that have no room for the action.
+    /// Returns the reasons for which packets may be dropped if they have no room for the action.
     fn refusals(&self) -> &'static [DropReason] {
         match self {
             Action::Strip(0) => &[],
@@ -484,11 +485,12 @@ pub struct Effects {
     /// belong to other workers, and sends packets that may change this state home
     /// ([`crate::Cx::send_home`]).
     pub finds_state: bool,
-    /// The elements whose state it uses. If one of them works at one worker only, this element does so too.
+    /// The elements whose state this element uses. If one of them works at one worker only, this element does
+    /// so too.
     pub beside: Vec<ElementId>,
-    /// The elements that this element replaces: it does to packets what they would do, so that the packets
-    /// bypass them, and reports this when asked ([`crate::Element::settle`]). If one of them works at one
-    /// worker only, this element does so too.
+    /// The elements that this element replaces: it does to packets what the replaced elements would do, so
+    /// that the packets bypass them, and reports this when asked ([`crate::Element::settle`]). If one of them
+    /// works at one worker only, this element does so too.
     pub replaces: Vec<ElementId>,
     /// The counts of packets that its handlers, and any other output for people, show. It has no effect if
     /// another part of the declaration prevents that the element is replaced
@@ -588,7 +590,8 @@ impl Effects {
     }
 
     /// Returns the reasons for which the element may drop packets if `outputs` of its outputs are connected.
-    /// The engine drops packets that wait in the element at the end of the run ([`DropReason::Stop`]).
+    /// The reason [`DropReason::Stop`], for which held packets are dropped at the end of the run, is not
+    /// among them.
     pub fn drop_reasons(&self, outputs: usize) -> Vec<DropReason> {
         let of_case = |case: &Case| match case.to {
             Target::Drop(reason) => vec![reason],
@@ -607,15 +610,16 @@ impl Effects {
         self.reads_where(|_, _| true)
     }
 
-    /// Like [`reads`](Self::reads), without the fields that an action reads only to set the same field, as
-    /// in `x = x + 1`. An annotation that is only counted up in this way, and that no other element reads,
-    /// need not be written.
+    /// Returns the fields that [`reads`](Self::reads) returns, without the fields that an action reads only
+    /// to set the same field, as in `x = x + 1`. An annotation that is only counted up in this way, and that
+    /// no other element reads, need not be written.
     pub fn reads_for_others(&self) -> Vec<Field> {
         self.reads_where(|changed, read| changed != read)
     }
 
-    /// Like [`reads`](Self::reads), but calls `counts` for each field that an action sets and each field
-    /// from which the new value is made, and leaves out the latter if `counts` returns false.
+    /// Returns the fields that the element reads, sorted and without duplicates. Calls `counts` for each
+    /// field that an action sets and each field from which the new value is made, and leaves out the latter
+    /// field if `counts` returns false.
     fn reads_where(&self, counts: impl Fn(&Field, &Field) -> bool) -> Vec<Field> {
         let mut reads = Vec::new();
         for case in &self.cases {
@@ -658,8 +662,8 @@ impl Effects {
         reads
     }
 
-    /// Returns the fields whose values packets may have changed when they leave, checksums included, sorted
-    /// and without duplicates.
+    /// Returns the fields whose values the element may change, checksums included, sorted and without
+    /// duplicates.
     pub fn writes(&self) -> Vec<Field> {
         let mut writes = Vec::new();
         for case in &self.cases {

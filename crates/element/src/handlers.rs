@@ -14,8 +14,8 @@
 //! ```
 //!
 //! The class refers to the table (`table: &HANDLERS`), or to a list of tables if it has some of its handlers
-//! in common with other classes (`table: &[OWN, COMMON]`). The engine looks a handler up by its name when it
-//! is called, which is slow but never happens for packets.
+//! in common with other classes (`table: &[OWN, COMMON]`). The engine looks a handler up by its name at each
+//! call of the handler.
 //!
 //! Some entries describe handlers that depend on an element's arguments: a handler that not every element
 //! has ([`Handler::only_if`]), one handler per port or pattern ([`Handler::numbered`]), or handlers whose

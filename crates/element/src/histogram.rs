@@ -35,7 +35,7 @@ impl Log2Histogram {
         self.show_with("ns")
     }
 
-    /// Like [`show`](Self::show), for numbers in the unit `unit` instead of `ns`.
+    /// Returns the lines of [`show`](Self::show) for numbers in the unit `unit` instead of `ns`.
     pub fn show_with(&self, unit: &str) -> String {
         let filled = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
         filled.map(|(class, count)| format!("<{}{unit} {count}\n", 1u64 << class)).collect()

@@ -1,5 +1,5 @@
-//! The addresses of the machine's network interfaces. An argument that expects an address may name an
-//! interface, if the configuration does not declare the name.
+//! The addresses of the machine's network interfaces. An argument that expects an IPv4 or Ethernet address
+//! may name an interface, if the configuration does not declare such an address under the name.
 
 use std::net::Ipv4Addr;
 use std::sync::LazyLock;

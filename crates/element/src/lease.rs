@@ -70,9 +70,9 @@ pub struct Leases {
     has_ended: AtomicBool,
 }
 
-/// A right to handle the packets of one flow in place of the flow's owner, such as a NAT. A synthesized
-/// program makes it and applies what the owner has decided; the owner keeps the `Lease` and can end it at
-/// any time.
+/// The lease of one flow. The lessee, such as a synthesized program, makes it ([`Leases::begin`]) and passes
+/// it to the owner of the flow's state, such as a NAT ([`Lessor::lease`]). The owner keeps it, reads the time
+/// of the flow's last packet from it, and can end it at any time.
 #[derive(Debug)]
 pub struct Lease {
     leases: Arc<Leases>,

@@ -5,16 +5,19 @@
 //! engine runs elements, and each mechanism decides from the declarations. Neither engine nor mechanisms
 //! know an element by its name, except where the synthesizer writes configurations.
 //!
-//! - [`effects`]: the declaration, on which all mechanisms depend
+//! - [`effects`]: the declaration, on which all mechanisms depend; [`obstacles`]: the reasons for which a
+//!   declaration prevents a mechanism
 //! - [`class`]: the description of a class, and the registry of classes
-//! - [`args`]: typed reading of configuration arguments, with Click's rules and error texts
+//! - [`args`]: typed reading of configuration arguments, with Click's rules and error texts; [`setup`]: the
+//!   state that elements share while they are configured
 //! - [`context`]: the requests that an element can make to the engine while it handles packets ([`Cx`])
 //! - [`ports`]: Click's port count and processing codes
-//! - [`five_tuple`](mod@five_tuple): the flow that a packet belongs to
+//! - [`five_tuple`](mod@five_tuple): the flow that a packet belongs to; [`frame`]: the offset of the IP
+//!   header in a frame, and its VLANs
 //! - [`handlers`]: tables of handlers
 //! - [`lease`]: flows that an element leases to another element
 //! - [`histogram`]: histograms that elements show
-//! - [`names`]: names that configurations give to addresses and ports
+//! - [`names`]: names that configurations give to [`addresses`] and ports
 //! - [`reload`]: the state that a class keeps, and what a reload does with it
 //! - [`save`]: the form in which an element writes its state to a file, for a restart
 //! - [`services`]: names of ports that the machine knows
@@ -125,8 +128,8 @@ pub trait Element: Send + Any {
     }
 
     /// Runs when a timer of the element expires. `token` is the number under which the element has set the
-    /// timer ([`Cx::set_timer`]). Under the trace and manual clocks [`Cx::now`] is the time for which the
-    /// timer was set.
+    /// timer ([`Cx::set_timer`]). Under the trace clock, [`Cx::now`] is the time for which the timer was set,
+    /// or a later time that was reached before.
     fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
     /// Runs when a file that the element watches ([`context::FileEvents::watch`]) can be read or written,
@@ -138,18 +141,19 @@ pub trait Element: Send + Any {
     /// ([`context::FileEvents::on_os_signal`]). `number` is the number of the signal.
     fn os_signal(&mut self, _cx: &mut Cx<'_>, _number: i32) {}
 
-    /// The time stamp of the next packet, for sources that follow a capture's time stamps. `None` if there
-    /// is no further packet, and for all other elements. Under the trace clock the engine runs the source
-    /// with the earliest time. Normally all timers that are due until that time run before; timers that run
-    /// too often without a packet do not keep the source from running.
+    /// The time stamp of the next packet, for sources that follow a capture's time stamps. `None` if there is
+    /// no further packet, and for all other elements. Under the trace clock the engine runs the source with
+    /// the earliest time. All timers that are due until that time run before, unless too many timers have run
+    /// since the last packet, or the gap between the two packets is too long.
     fn next_time(&self) -> Option<Timestamp> {
         None
     }
 
-    /// Empties the element at the end of a run. The engine calls it in graph order: elements that hold
-    /// packets for a time emit them, stores drop them with [`DropReason::Stop`]. Afterwards
-    /// [`held`](Element::held) is zero unless a timer still has work to do. The engine calls it again if
-    /// packets have come in after the call.
+    /// Empties the element at the end of a run, and when a changed configuration replaces the element's
+    /// graph. The engine calls it for upstream elements first. Elements that hold packets for a time emit
+    /// them, and stores drop them with [`DropReason::Stop`]. Afterwards [`held`](Element::held) is zero
+    /// unless a timer still has work to do. The engine repeats the calls as long as elements hold packets and
+    /// packets move.
     fn drain(&mut self, _cx: &mut Cx<'_>) {}
 
     /// Flushes and closes the files and devices of the element, after [`drain`](Element::drain).
@@ -182,7 +186,7 @@ pub trait Element: Send + Any {
     /// then resets the tallies. A tally covers the packets since the last call.
     ///
     /// The engine calls it before a handler of any element is read or written, before it takes the state of
-    /// an element ([`take_state`](Element::take_state)), and before the report.
+    /// an element ([`take_state`](Element::take_state)), before the report, and at the end of the run.
     fn settle(&mut self, _tell: &mut dyn FnMut(ElementId, Tally)) {}
 
     /// Tells this element that an element which it replaces ([`Effects::replaces`]) no longer does what it
@@ -223,20 +227,20 @@ pub trait Element: Send + Any {
         Err("this element keeps no state".into())
     }
 
-    /// Writes a piece of the state that survives a restart, in the form of [`Class::saved_form`]. The engine
-    /// calls it again between other batches until it returns `None`: the state is complete. Each call begins
-    /// at the position `from` that the call before has returned, the first at 0. A call returns when the
-    /// piece is full ([`StateWriter::is_full`]), so that packets do not wait. An entry that changes its
-    /// position meanwhile may be written twice.
+    /// Writes a piece of the state that survives a restart to `out`, in the form of [`Class::saved_form`].
+    /// Returns the position at which the next call continues, or `None` if the state is complete. The engine
+    /// passes this position as `from`; the first call gets 0. The engine calls it between batches while the
+    /// run goes on, so it must return when the piece is full ([`StateWriter::is_full`]). An entry that
+    /// changes its position between calls may be written twice or not at all.
     fn save_state(&mut self, _cx: &mut Cx<'_>, _from: u64, _out: &mut StateWriter) -> Option<u64> {
         None
     }
 
-    /// Continues with the state that elements of the same class and name have written
-    /// ([`save_state`](Element::save_state)) in an earlier run: the pieces of the copies at all workers, in
-    /// no special order. Called once, after all elements were initialised and before the first packet. With
-    /// several workers, each copy gets all pieces, and takes the entries whose packets come to its worker
-    /// ([`context::PacketOwners::between`]).
+    /// Continues with the state that an element of the same class and name has written
+    /// ([`save_state`](Element::save_state)) in an earlier run. The engine calls it after all elements were
+    /// initialised and before the first packet, if there is such a state in the form of
+    /// [`Class::saved_form`]. The copy of each worker gets the pieces of all workers, in no special order,
+    /// and takes the entries whose packets may come to its worker ([`context::PacketOwners::between`]).
     ///
     /// # Errors
     /// If the bytes are damaged. The element then starts without any of the state.

@@ -51,8 +51,8 @@ impl Names {
         scopes(scope).find_map(|scope| self.ports.get(&(format!("{scope}{name}"), protocol)).copied())
     }
 
-    /// Like [`find`](Self::find), but if no declaration has such an address, it takes the addresses of the
-    /// network interface with this name.
+    /// Returns what `pick` selects of the addresses of `name`, like [`find`](Self::find). If no declaration
+    /// has such an address, it selects from the addresses of the network interface with this name.
     fn find_or_interface<T>(
         &self,
         scope: &str,

@@ -1,7 +1,7 @@
 //! The reasons for which a mechanism cannot work with an element, according to the element's declaration.
 //!
-//! Each function is about one mechanism and returns a reason as a phrase, such as "reads the payload", that
-//! messages show after the element's name and a colon. `None` means that nothing prevents the mechanism.
+//! Each public function returns a reason as a phrase, such as "reads the payload", that messages show after
+//! the element's name and a colon. `None` means that there is no obstacle.
 
 use crate::effects::{
     Action, Case, Checksum, Counting, Depends, Effects, Emit, Field, Filter, HeaderKind, Hold, Number, Order,
@@ -351,8 +351,8 @@ impl Place {
         };
         let end = network + i32::from(length);
         if written {
-            // Transport checksums cover the addresses and the protocol. Between them lie the time to live
-            // and the header checksum of IPv4, and the hop limit of IPv6, which may be written.
+            // Transport checksums cover the addresses and, in IPv4 at offset 9, the protocol. The time to
+            // live and the header checksum of IPv4, and the hop limit of IPv6, may be written.
             return end <= 4 || network >= 6 && end <= 12 && !(network..end).contains(&9);
         }
         // Bytes after offset 24 may be the length and the checksum of UDP. Fields at the offsets and of the

@@ -106,8 +106,8 @@ pub fn describe(class: &Class) -> String {
     class.state.iter().fold(String::new(), |mut text, part| {
         let shown = part.shown();
         let shown = if shown.is_empty() { shown } else { format!(" ({shown})") };
-        // Writing to a string cannot fail.
         let saved = if part.on_disk { "; kept by a restart with --state" } else { "" };
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "- {}{shown}: {}{saved}", part.name, part.fate);
         text
     })

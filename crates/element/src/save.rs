@@ -1,9 +1,9 @@
 //! State on disk: the form in which elements write their state, so that a later run continues with it.
 //!
-//! A class declares which parts of its state survive a restart ([`StatePart::on_disk`](crate::StatePart))
-//! and the version of their form ([`Class::saved_form`](crate::Class::saved_form)). An element writes entries
-//! into pieces ([`StateWriter`]), a bounded number of bytes between two batches, and reads them again at the
-//! start of a later run ([`SavedState`]). An entry is never divided between pieces.
+//! A class declares which parts of its state survive a restart ([`StatePart::on_disk`](crate::StatePart)) and
+//! the version of their form ([`Class::saved_form`](crate::Class::saved_form)). An element writes entries
+//! into pieces ([`StateWriter`]), each of a bounded length, between batches of packets. It reads them again
+//! at the start of a later run ([`SavedState`]). An entry is never divided between pieces.
 //!
 //! Numbers are little-endian. A time is in nanoseconds since 1970, by the clock of the run.
 
@@ -13,10 +13,10 @@ use std::net::IpAddr;
 use packet::Timestamp;
 use wire::FiveTuple;
 
-/// The number of bytes from which on a piece is full.
+/// The length in bytes at which a piece is full. The last entry may make the piece longer.
 pub const PIECE: usize = 16 << 10;
 
-/// A piece of the saved state of an element, while it is written.
+/// The writer of one piece of the state of an element.
 #[derive(Debug, Default)]
 pub struct StateWriter {
     bytes: Vec<u8>,
@@ -60,12 +60,12 @@ impl StateWriter {
         self.bytes
     }
 
-    /// Writes bytes as they are. The reader has to know their number.
+    /// Writes bytes without their number, so the reader has to know how many they are.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Writes a text of up to 65,535 bytes; of a longer text, only its start.
+    /// Writes a text with its length. Of a text longer than 65,535 bytes, only the first 65,535 are written.
     pub fn text(&mut self, text: &str) {
         let bytes = &text.as_bytes()[..text.len().min(usize::from(u16::MAX))];
         self.u16(bytes.len() as u16);
@@ -101,7 +101,8 @@ impl StateWriter {
     }
 }
 
-/// Saved state cannot be read. The text says what is wrong, as a part of a sentence.
+/// The error that saved state cannot be read. The text says what is wrong, without capital letter and full
+/// stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged(pub &'static str);
 
@@ -116,19 +117,20 @@ impl std::error::Error for Damaged {}
 /// The numbers of entries that an element has read ([`Element::load_state`](crate::Element::load_state)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// The number of entries with which the element continues.
+    /// The number of entries with which the element continues. Copies at several workers may count the same
+    /// entry.
     pub taken: u64,
-    /// The number of taken entries that another worker has as well, because packets of the entry come to
-    /// both workers.
+    /// The number of taken entries that another worker may have taken, too, because packets of the entry may
+    /// come to several workers.
     pub shared: u64,
-    /// The number of entries whose time was over.
+    /// The number of entries that have expired.
     pub ended: u64,
     /// The number of entries that do not fit the element's arguments or have no room.
     pub refused: u64,
 }
 
 impl Loaded {
-    /// Adds the numbers of another element.
+    /// Adds the numbers `more`, of another worker's copy of the element.
     pub fn add(&mut self, more: Loaded) {
         self.taken += more.taken;
         self.shared += more.shared;
@@ -137,28 +139,30 @@ impl Loaded {
     }
 }
 
-/// The saved state of the elements of one name and class.
+/// The state that the copies of one element at all workers saved in an earlier run, for an element with the
+/// same name and class.
 #[derive(Clone, Debug)]
 pub struct SavedState<'a> {
     pieces: &'a [Vec<u8>],
     /// The time of the run that reads the state.
     now: Timestamp,
-    /// The number of nanoseconds that is subtracted from each time.
+    /// The number of nanoseconds that is subtracted from each saved time, because the clock was put back
+    /// since.
     back: i64,
 }
 
 impl<'a> SavedState<'a> {
-    /// Takes the pieces that were written at the time `saved`, to be read at the time `now`. If the clock has
-    /// been put back meanwhile, no time counts as passed.
+    /// Makes the state from pieces that were written at the time `saved` and are read at the time `now`. If
+    /// `now` is earlier, the clock was put back: entries are then as old as when they were written.
     pub fn new(pieces: &'a [Vec<u8>], saved: Timestamp, now: Timestamp) -> SavedState<'a> {
         SavedState { pieces, now, back: saved.0.saturating_sub(now.0).max(0) }
     }
 
-    /// Reads all entries: `read` reads an entry, and `take` gets each entry. All entries are read once before
-    /// `take` gets the first, so that damaged bytes leave the element as it was.
+    /// Reads all entries by `read`, and passes each to `take`. All entries are read once before the first is
+    /// passed to `take`, so that damaged bytes leave the element as it was.
     ///
     /// # Errors
-    /// If `read` fails for any entry.
+    /// If `read` fails for any entry, or reads no byte.
     pub fn each<T>(
         &self,
         read: impl Fn(&mut StateReader<'_>) -> Result<T, Damaged>,
@@ -212,7 +216,7 @@ impl<'a> StateReader<'a> {
         Ok(*bytes)
     }
 
-    /// Reads a text.
+    /// Reads a text and its length.
     ///
     /// # Errors
     /// If the piece has too few bytes left, or the bytes are no text.
@@ -222,7 +226,8 @@ impl<'a> StateReader<'a> {
         std::str::from_utf8(bytes).map_err(|_| Damaged("a text is not UTF-8"))
     }
 
-    /// Reads a time. It is not later than now, so that a wrong clock keeps no entry for ever.
+    /// Reads a time. If the clock was put back since the state was saved, the time is put back by as much. A
+    /// time later than now becomes now, so that a wrong clock keeps no entry for ever.
     ///
     /// # Errors
     /// If the piece has too few bytes left.
@@ -232,10 +237,10 @@ impl<'a> StateReader<'a> {
         Ok(Timestamp(time.min(self.now.0).max(i64::MIN / 4)))
     }
 
-    /// Reads a number that is either 0 or 1.
+    /// Reads a truth value: a byte that is 0 (false) or 1 (true).
     ///
     /// # Errors
-    /// If it is another number, or the piece has no byte left.
+    /// If the byte has another value, or the piece has no byte left.
     pub fn bool(&mut self) -> Result<bool, Damaged> {
         match self.u8()? {
             0 => Ok(false),
@@ -301,7 +306,7 @@ mod tests {
         };
         let [a, b] = tuples;
         assert_eq!(read(1000), [(a, "näme".to_string(), 50), (b, "näme".to_string(), 50)]);
-        // The clock was put back by 60: the entries are still 50 old.
+        // The clock was put back from 100 ns to 40 ns: the entries are still 50 ns old.
         assert_eq!(read(40)[0].2, -10);
     }
 

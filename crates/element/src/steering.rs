@@ -105,8 +105,8 @@ pub trait Spread: Send {
 }
 
 /// The work that one worker has done so far, and the packets that wait for it. Only this worker writes the
-/// numbers; policies at all workers read them. The times are times of the machine's clock; under the trace
-/// and manual clocks no worker counts as busy.
+/// numbers; policies at all workers read them. The times are times of the machine's clock; under other clocks
+/// no worker counts as busy.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct WorkerLoad {
@@ -329,8 +329,8 @@ fn hash_frame(toeplitz: &Toeplitz, frame: &[u8], link: LinkType) -> Option<u32> 
     hash_elsewhere(toeplitz, frame, link, 0)
 }
 
-/// The number of quotes inside quotes that are read in ICMP errors: one, because hosts send no errors about
-/// errors (RFC 1122, 3.2.2).
+/// The number of quoted packets that are read in an ICMP error: one, and no packet that is quoted inside the
+/// quote, because hosts send no errors about errors (RFC 1122, 3.2.2).
 const DEEPEST: u32 = 1;
 
 #[inline]

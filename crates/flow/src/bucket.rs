@@ -46,8 +46,8 @@ pub(crate) struct Bucket {
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
-/// Returns the tag of a hash: its lowest 8 bits, with 0 replaced by 1, because 0 marks a free slot. The
-/// upper bits choose the bucket, so tags within a bucket stay independent.
+/// Returns the tag of a hash: its lowest 8 bits, with 0 replaced by 1, because 0 marks a free slot. The upper
+/// bits choose the bucket, so that the tags within a bucket differ.
 #[inline(always)]
 pub(crate) fn tag(hash: u32) -> u8 {
     (hash as u8).max(1)

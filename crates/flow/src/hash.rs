@@ -18,8 +18,8 @@ pub struct KeyHasher {
     last: u64,
 }
 
-/// Returns the hash function of seed 0. An element uses it until it is initialised and gets the seed of the
-/// run.
+/// Returns the hash function of seed 0, which an element has before its initialisation gives it the seed of
+/// the run.
 impl Default for KeyHasher {
     fn default() -> KeyHasher {
         KeyHasher::new(0)

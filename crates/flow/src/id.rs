@@ -1,4 +1,4 @@
-//! Flow ids: small consecutive numbers for flows, with a generation by which a stale id is recognised.
+//! Flow ids: the index of a flow's entry in a table, with a generation by which a stale id is recognised.
 
 use std::fmt;
 use std::num::NonZeroU32;

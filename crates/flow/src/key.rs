@@ -35,8 +35,8 @@ pub enum AddressesAndPorts {
 }
 
 impl AddressesAndPorts {
-    /// Returns a 32-bit hash of addresses and ports, seeded with `seed`. The two directions of a flow have
-    /// different hashes. The hash is cheaper than the hash of a [`KeyHasher`](crate::KeyHasher).
+    /// Returns a 32-bit hash of addresses and ports, seeded with `seed`. The hash depends on the direction of
+    /// the flow. The hash is cheaper than the hash of a [`KeyHasher`](crate::KeyHasher).
     /// [`KnownFlows`](crate::KnownFlows) counts flows by it.
     #[inline]
     pub fn number(&self, seed: u64) -> u32 {
@@ -105,7 +105,7 @@ impl FiveTupleKey {
         zerocopy::transmute!(bytes)
     }
 
-    /// Returns the VLAN, 0 for packets without VLAN tag.
+    /// Returns the VLAN; 0 for packets in no VLAN.
     pub fn vlan(&self) -> u16 {
         (self.0[4] >> 48) as u16
     }

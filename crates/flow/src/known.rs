@@ -65,7 +65,7 @@ impl KnownFlows {
         number
     }
 
-    /// Removes a flow, once for each time that it was added.
+    /// Reverses one call of [`add`](Self::add) that returned this number: the flow counts once less.
     pub(crate) fn remove(&self, number: u32) {
         self.change(number, |count| if count == FULL { FULL } else { count.saturating_sub(1) });
     }

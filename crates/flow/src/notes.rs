@@ -3,7 +3,8 @@
 use std::num::NonZeroU64;
 
 /// An array of values, one per flow, indexed by the mark that an upstream element puts on packets. The mark
-/// is the flow's id in the table of that element, so this element needs no look-up of its own.
+/// is the flow's id in the table of the upstream element, so the element that has this array needs no look-up
+/// of its own.
 ///
 /// The lower half of a mark is the index of the value. The upper half is a generation that is stored with
 /// the value: see [`crate::FlowId::to_bits`]. If the generation differs, the index has been reused, and the
@@ -30,7 +31,8 @@ impl<T: Copy + Default> FlowNotes<T> {
 
     /// Stores a value for the flow with this mark, in place of a value for an earlier flow with the same
     /// index. If memory cannot be allocated, nothing is stored, and [`get`](Self::get) returns `None`. The
-    /// array doubles as needed. The indices of the table that sets the marks bound its length.
+    /// array grows to a power of two of values as needed. The indices of the table that sets the marks bound
+    /// its length.
     #[inline]
     pub fn set(&mut self, mark: NonZeroU64, note: T) {
         let place = mark.get() as u32 as usize;

@@ -25,8 +25,8 @@ pub const KEY: ToeplitzKey = [
     0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
-/// The number of entries in an interface's indirection table, which maps the lowest bits of a hash to a
-/// queue.
+/// The number of entries of the indirection table that this module assumes, which maps the lowest bits of a
+/// hash to a queue.
 const ENTRIES: u32 = 128;
 /// The length of the hash's input for IPv4: two addresses and two ports, in bytes.
 const V4: usize = 12;
@@ -53,7 +53,7 @@ const VERSIONS: [(Range<usize>, [usize; 4]); 2] = [(0..2, [32, 64, 80, 96]), (2.
 pub fn key_of(seed: u64) -> ToeplitzKey {
     let (mut state, mut key) = (seed, KEY);
     for (words, ends) in VERSIONS {
-        // About one in some hundred random keys is accepted.
+        // About one random key in 200 is accepted for each IP version.
         let is_found = (0..100_000).any(|_| {
             let words = key.as_chunks_mut().0.get_mut(words.clone()).into_iter().flatten();
             words.for_each(|word| *word = split_mix(&mut state).to_be_bytes());
@@ -169,7 +169,7 @@ impl Toeplitz {
     }
 
     /// Returns the hash of a flow's two IPv4 addresses and two ports in host order; ports are 0 if the
-    /// protocol has none. The order of each pair does not matter.
+    /// protocol has none. The order within each pair does not matter.
     #[inline]
     pub fn hash_v4(&self, addresses: [u32; 2], ports: [u16; 2]) -> u32 {
         let [a, b] = addresses;

@@ -12,7 +12,8 @@ use crate::bucket::position;
 
 /// The number of counters in a cache line.
 const COUNTERS: usize = 16;
-/// The number of counters of a flow, all in one line. By chance some of them are the same counter.
+/// The number of counters of a flow, all in one line. The hash of a flow may choose the same counter more
+/// than once.
 const ROWS: u32 = 4;
 
 #[derive(Clone)]

@@ -49,8 +49,8 @@ use table::Table;
 /// The time for which the state of a closed connection stays readable: 10 seconds.
 pub const LINGER: Timestamp = Timestamp::from_secs(10);
 
-/// The number of look-ups in [`CoreStates::get_batch`] whose memory accesses overlap: the cache lines of
-/// all are prefetched first.
+/// The largest number of look-ups in [`CoreStates::get_batch`] whose memory accesses overlap: the cache lines
+/// of all of them are prefetched first.
 const WINDOW: usize = 32;
 
 /// The id of a flow's state: the designated core, and the index and generation of the entry in that core's

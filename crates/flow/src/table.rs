@@ -11,8 +11,8 @@
 //!
 //! Alternatives that were measured (10M flows, look-ups in batches, ns per hit and per miss;
 //! `examples/flow_bench.rs`): this table takes 37 and 29. A second bucket per key, as in cuckoo hashing,
-//! takes 50 and 42 and would save 3 of 80 bytes per flow. Keys within the buckets would save the second
-//! line, but with five-tuples only one key fits into a line.
+//! takes 50 and 42 and would save 3 of 77 bytes per flow. Keys within the buckets would save the second line,
+//! but with five-tuples only one key fits into a line.
 
 mod entries;
 mod expiry;

@@ -1,5 +1,5 @@
-//! A model check of [`CoreStates`]: loom tries the possible interleavings of two cores that access one flow
-//! state, one after the other.
+//! A model check of [`CoreStates`]: loom tries, one after the other, the interleavings with at most two
+//! preemptions of two cores that access one entry.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p tidegate-flow --test states --target-dir target/loom`
 #![cfg(loom)]

@@ -242,7 +242,7 @@ fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<Option<usize>> {
 }
 
 /// Waits until a stream is ready for one of its events, at most for `time`. Returns the indexes of the ready
-/// streams with their events; the list is empty if the time is over or a signal arrives.
+/// streams with their events; the list is empty if the time is over.
 fn wait<'s>(
     streams: impl Iterator<Item = (&'s TcpStream, PollFlags)>,
     time: Duration,

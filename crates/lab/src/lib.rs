@@ -28,8 +28,7 @@ pub use stream::{Counted, DatagramStream};
 pub use traffic::{download, exchange_datagrams, gets_no_echo_reply, gets_no_reply, hops, ping, transfer};
 
 /// The congestion control of TCP connections, unless an experiment chooses another. The lab sets it
-/// explicitly, because the defaults of kernels differ and results depend on it. Only the connecting ends of
-/// [`transfer`] and [`download`] keep the kernel's default.
+/// explicitly, because the defaults of kernels differ and results depend on it.
 pub const CONTROL: &str = "cubic";
 
 /// The time limit of waits that have no shorter limit, such as the wait for a program's output. The limit is

@@ -15,8 +15,8 @@ use crate::{CONTROL, Namespace, PATIENCE};
 /// seconds, TCP's pauses between retransmissions double each time; this time is longer than such a pause.
 pub(crate) const STANDSTILL: Duration = Duration::from_secs(20);
 
-/// The time limit for opening a connection in `calls` and `flows`, and the time without
-/// progress after which a flow has failed.
+/// The time limit for opening a connection, and the time without progress after which a connection of
+/// [`flows`](crate::flows) has failed.
 pub(crate) const SILENCE: Duration = Duration::from_secs(8);
 
 /// The time to wait for an answer that is expected.
@@ -181,8 +181,9 @@ pub fn exchange_datagrams(from: &Namespace, to: &Namespace, address: SocketAddr,
     exchange(from, to, address, lengths, ANSWER)
 }
 
-/// True if a datagram with this payload length does not come back unchanged: in 2 seconds it does not reach
-/// `to`, or in further 2 seconds its reply does not reach `from`.
+/// True if a datagram with this payload length does not come back unchanged: it cannot be sent, does not
+/// reach `to` in 2 seconds, its reply does not reach `from` in further 2 seconds, or the reply has other
+/// bytes.
 pub fn gets_no_reply(from: &Namespace, to: &Namespace, address: SocketAddr, length: usize) -> bool {
     exchange(from, to, address, &[length], LISTEN) == 0
 }

@@ -45,7 +45,7 @@ pub struct Diagnostic {
     pub hint: Option<String>,
     /// Further places that explain the error, such as an earlier declaration, each with a message of its own.
     pub related: Vec<(Span, String)>,
-    /// True if the error is a class that does not exist. The graph is complete in spite of it.
+    /// True if the error is that a class does not exist. The graph is complete in spite of this error.
     pub is_unknown_class: bool,
 }
 

@@ -74,8 +74,8 @@ struct Instance<'p> {
     /// The name of the compound element and a slash, with which the names of its elements begin; empty for
     /// the file.
     prefix: String,
-    /// The nodes of its pseudoelements `input` and `output`, which also connect the compound element to its
-    /// outside.
+    /// The nodes of the instance's pseudoelements `input` and `output`, which also connect the instance to
+    /// elements outside of it.
     ports: (usize, usize),
     depth: usize,
 }

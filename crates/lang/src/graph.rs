@@ -76,8 +76,8 @@ pub(crate) struct Origin {
     /// The offset in the configuration string at which the part starts.
     pub(crate) at: usize,
     pub(crate) span: Span,
-    /// True if the part is a copy of the text at `span`. False if it is the value of the parameter whose
-    /// name is at `span`.
+    /// True if the part is a copy of the text at `span`. False if it is the value or the default of the
+    /// parameter to which the text at `span` refers.
     pub(crate) verbatim: bool,
 }
 
@@ -173,8 +173,8 @@ impl Graph {
         counts
     }
 
-    /// True if both graphs have the same elements, connections, requirements and provisions. Places in
-    /// texts and the order of connections may differ.
+    /// True if both graphs have the same elements, connections, requirements and provisions. Places in texts,
+    /// the order of connections, and the parameters may differ.
     pub fn is_equivalent(&self, other: &Graph) -> bool {
         fn key(element: &GraphElement) -> (&str, &str, &str) {
             (&element.name, &element.class, &element.config)

@@ -106,7 +106,8 @@ impl<'a> Lexer<'a> {
         let bytes = self.text.as_bytes();
         let (start, mut at, mut depth) = (open.end, open.end, 0usize);
         let mut open_piece = None;
-        // The first string with several lines, which often ends at the start of the next string.
+        // The first quoted string that contains a line break: probably its quote was not closed, so that it
+        // ends where the next string starts.
         let mut long = None;
         while let Some(piece) = scan::piece_at(bytes, at) {
             if !piece.closed {

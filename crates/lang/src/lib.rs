@@ -15,7 +15,7 @@
 //!
 //! Each stage is a module. `lexer` and `parser` make a syntax tree; `resolve` looks up names and turns
 //! compound elements into templates; `expand` makes instances of the templates; `tunnel` removes the
-//! pseudoelements `input` and `output`. Each stage continues after an error, so that one call reports all
+//! pseudoelements `input` and `output`. Each stage continues after an error, so that one call can report many
 //! errors.
 
 pub mod args;
@@ -71,8 +71,8 @@ pub struct Options<'a> {
 
 /// Parses a configuration whose main text is `source`, and adds the libraries that it requires to `sources`.
 /// Returns the graph, which is as complete as the errors allow, and the diagnostics in the order of their
-/// places. After [`MOST_FINDINGS`] diagnostics, the graph is empty. If one of them is an error, the graph
-/// must not be run.
+/// places. If parsing and the look-up of names give more than [`MOST_FINDINGS`] diagnostics, the graph is
+/// empty. If a diagnostic is an error, the graph must not be run.
 pub fn parse(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (Graph, Vec<Diagnostic>) {
     let mut diagnostics = Vec::new();
     let texts: Vec<SourceId> = std::iter::once(source).chain(options.expressions.iter().copied()).collect();

@@ -1,7 +1,7 @@
 //! Parses text into a syntax tree, by recursive descent (click(5), "BNF grammar").
 //!
 //! After an error the parser continues at the next `;`, closing bracket or statement keyword, or at an
-//! identifier that starts a line. So one call reports all errors.
+//! identifier that starts a line. So one call can report many errors.
 
 use std::collections::HashSet;
 

@@ -41,7 +41,7 @@ pub(crate) enum Class {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Choice {
     Template(TemplateId),
-    /// `...`: the alternatives of the class that had this name before.
+    /// `...`: the class that had this name before, with all its alternatives if it is a compound element.
     Earlier(ClassId),
 }
 
@@ -110,8 +110,8 @@ pub(crate) enum SlotKind {
     /// The output side of a group, or the pseudoelement `output`, which passes connections on like
     /// `GroupInput`.
     GroupOutput,
-    /// A name that could not be looked up. The error was reported, and connections with the slot are
-    /// dropped.
+    /// An element whose name could not be looked up or that is missing. The error was reported, and
+    /// connections with the slot are dropped.
     Lost,
 }
 

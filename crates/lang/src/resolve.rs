@@ -23,8 +23,8 @@ use crate::syntax::{self, Alternative, Body, ClassSyntax, Node, Statement};
 
 use later::LaterClass;
 
-/// The maximum number of errors for which a similar name or a later definition is searched. Each search looks
-/// at all names, so the limit bounds the time.
+/// The maximum number of searches for a similar name or a later definition, which errors mention. Each search
+/// looks at all names, so the limit bounds the time.
 const MAX_SUGGESTIONS: usize = 100;
 
 /// Looks up all names of a configuration, whose statements are `body`. `primitives` are the classes that

@@ -17,16 +17,16 @@ pub(crate) enum Statement {
         name: Span,
         class: ClassSyntax,
     },
-    /// The parameters of `define(...)`.
+    /// The place of the arguments of `define(...)`, which define parameters.
     Define(Span),
     /// An argument of `require(...)` that is not a library: its kind, such as `package`, and its value.
     Require(String, String),
-    /// The names in `provide(...)`.
+    /// The place of the arguments of `provide(...)`.
     Provide(Span),
 }
 
 /// A chain: lists of elements with an arrow between each two, so `lists.len() == arrows.len() + 1`. A
-/// declaration is a chain without arrows.
+/// declaration that is a statement of its own is a chain without arrows.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) lists: Vec<ElementList>,
@@ -40,8 +40,8 @@ pub(crate) struct Arrow {
     pub(crate) span: Span,
 }
 
-/// The elements between two arrows, separated by commas. The list is empty where `input` or `output` is
-/// left out, as in `-> x`.
+/// The elements ahead of, between or after arrows, separated by commas. The list is empty where `input` or
+/// `output` is left out, as in `-> x`.
 #[derive(Debug)]
 pub(crate) struct ElementList {
     pub(crate) elements: Vec<ElementSyntax>,
@@ -91,7 +91,7 @@ pub(crate) enum Alternative {
         body: Body,
         span: Span,
     },
-    /// `...`, which stands for all alternatives of the earlier class with this name.
+    /// `...`, which stands for the earlier class with this name, with all its alternatives.
     Ellipsis(Span),
 }
 

@@ -9,8 +9,8 @@ use crate::graph::Connection;
 use crate::program::MAX_CONNECTIONS;
 use crate::source::Span;
 
-/// The largest number of steps through tunnels for a whole configuration; more are an error, because
-/// hostile configurations can make the number grow exponentially.
+/// The largest number of ports that the search through tunnels visits in a whole configuration; more are an
+/// error, because hostile configurations can make the number grow exponentially.
 const MAX_STEPS: usize = 20_000_000;
 
 /// A node of the expanded graph, before tunnels are removed.

@@ -1,4 +1,5 @@
-//! Tests that hostile configurations give an error in a short time, and do not overflow a small stack.
+//! Tests that hostile configurations give an error or are parsed in linear time, and do not overflow the
+//! stack of a test thread.
 
 use std::fmt::Write;
 

@@ -61,28 +61,32 @@ impl Annotations {
     /// The size in bytes of Click's annotation area, which elements address by offset.
     pub const SIZE: usize = 48;
 
-    /// The destination IP address: 4 bytes for IPv4, 16 for IPv6, in network order.
+    /// The offset of the IP address to which the packet is sent next, its destination or a gateway: 4 bytes
+    /// for IPv4, 16 for IPv6, in network order.
     pub const DST_IP: usize = 0;
-    /// The paint, 1 byte: a number that Paint elements set and others branch on.
+    /// The offset of the paint, 1 byte: a number that elements such as Paint set, and by which elements such
+    /// as PaintSwitch choose an output.
     pub const PAINT: usize = 16;
-    /// The offset in the IP header of the byte that caused an ICMP parameter problem, 1 byte.
+    /// The offset of the annotation, 1 byte, that names the byte of the IP header which caused an ICMP
+    /// parameter problem.
     pub const ICMP_PARAM: usize = 17;
-    /// Nonzero if FixIPSrc is to replace the source address of the packet, 1 byte.
+    /// The offset of the byte that is nonzero if FixIPSrc is to replace the source address of the packet.
     pub const FIX_IP_SRC: usize = 19;
-    /// The VLAN tag control information, 2 bytes in network order. It shares its bytes with the aggregate
-    /// number.
+    /// The offset of the VLAN tag control information, 2 bytes in network order, which share their place with
+    /// the aggregate number.
     pub const VLAN_TCI: usize = 20;
-    /// The aggregate number, 4 bytes: the number of the flow, prefix or other group to which an element has
-    /// assigned the packet.
+    /// The offset of the aggregate number, 4 bytes: the number of the flow, prefix or other group to which an
+    /// element has assigned the packet.
     pub const AGGREGATE: usize = 20;
-    /// The number of other packets that this packet represents, 4 bytes: 0 for an ordinary packet.
+    /// The offset of the number of other packets that this packet represents, 4 bytes: 0 for an ordinary
+    /// packet.
     pub const EXTRA_PACKETS: usize = 24;
-    /// The number of bytes that were on the wire but are not in the packet, 4 bytes.
+    /// The offset of the number of bytes that were on the wire but are not in the packet, 4 bytes.
     pub const EXTRA_LENGTH: usize = 28;
-    /// The time stamp of the first packet of an aggregate, 8 bytes of nanoseconds.
+    /// The offset of the time stamp of the first packet of an aggregate, 8 bytes of nanoseconds.
     pub const FIRST_TIMESTAMP: usize = 32;
 
-    /// The annotations of a packet to which no element has written: all zero.
+    /// Annotations that are all zero, as in a new packet of a pool that clears annotations.
     pub const CLEAR: Annotations = Annotations {
         bytes: [0; Annotations::SIZE],
         virtio: VirtioNet {

@@ -23,8 +23,8 @@ use crate::packet::Packet;
 /// ```
 #[derive(Debug)]
 pub struct PacketChain {
-    /// The first packet. The list of its slots continues with the slots of the following packets; its
-    /// length counts its own bytes only.
+    /// The first packet. The list of its slots continues with the slots of the following packets, but the
+    /// length in its metadata counts the bytes of the first packet only.
     first: Packet,
     /// The last slot of the last packet, to which the next packet is linked.
     last: NonNull<Meta>,

@@ -34,8 +34,8 @@ impl DeviceId {
         self.0 >= SHARED
     }
 
-    /// Returns the position of the device's bit in [`Pool::devices`]: the index of the word, and the bit in
-    /// it.
+    /// Returns the position of the device's bit in [`Pool::devices`]: the index of the word, and a mask with
+    /// the bit.
     fn place(self) -> (usize, u128) {
         (usize::from(self.0 / 128), 1 << (self.0 % 128))
     }
@@ -116,8 +116,8 @@ impl Pool {
     /// examines up to [`LOOKS`] free slots and continues after the slot at which the last call ended.
     #[cold]
     fn find(&mut self) -> Option<u32> {
-        // Slots that were returned lately may all lie outside the device's area, above slots in the free
-        // list that lie inside.
+        // The slots that other threads have returned may include slots in the device area, even if the free
+        // list has none.
         self.collect();
         if self.free.is_empty() {
             let slot = self.refill()?;
@@ -260,8 +260,9 @@ fn claim(home: &SharedPool, device: DeviceId, slot: u32) -> bool {
     if slot >= STEP {
         return false;
     }
-    // SAFETY: the metadata of the first step's slots is initialised as long as there are numbers of
-    // devices; the owner's mark is an atomic, and nothing else is accessed before the slot is the caller's.
+    // SAFETY: the metadata of the first step's slots is initialised when the pool is made, before any device
+    // gets an owner mark; the owner's mark is an atomic, and nothing else is accessed before the slot is the
+    // caller's.
     let owner = unsafe { &(*home.meta(slot)).owner };
     if device.is_shared() {
         // Acquire: the previous owner's accesses to the slot happened before the caller's.

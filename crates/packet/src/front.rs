@@ -54,8 +54,8 @@ impl Pool {
     /// # Errors
     ///
     /// Both packets, unchanged, in three cases: the first slot of `front` has fewer than `taken` bytes; the
-    /// first slot of `rest` has fewer than `left_out` bytes; or the slot of `rest` has too little room
-    /// before the data for these bytes and the stripped bytes of `front`.
+    /// first slot of `rest` has fewer than `left_out` bytes; or the slot of `rest` has too little room before
+    /// its remaining data for the taken bytes and the stripped bytes of `front`.
     #[inline]
     pub fn join(
         &mut self,
@@ -149,8 +149,8 @@ mod tests {
     fn what_does_not_fit_comes_back() {
         let mut pool = Pool::new(64 << 20).unwrap();
         let (front, rest) = (pool.packet(&[1; 600]).unwrap(), pool.packet(&[2; 10]).unwrap());
-        // `join` refuses to take more bytes than the front has, or more bytes than there is room before the
-        // rest.
+        // `join` refuses to take more bytes than the front has, to leave out more bytes than the rest has,
+        // and to take more bytes than fit before the rest.
         let [front, rest] = pool.join(front, 601, rest, 0).unwrap_err();
         let [front, rest] = pool.join(front, 10, rest, 11).unwrap_err();
         let [front, rest] = pool.join(front, 300, rest, 10).unwrap_err();

@@ -10,8 +10,8 @@
 //! returns to its [`Pool`] or [`Store`]. Until then elements may hold the packet. If a handle is dropped by
 //! mistake, the slot still returns, the pool counts the packet as `leaked`, and debug builds panic.
 //!
-//! A pool reserves all its memory at once and takes it into use in steps of 64 MiB. A packet longer than a
-//! slot (up to 256 KiB) is a list of slots.
+//! A pool reserves all its memory at once and takes it into use in steps of 64 MiB. A packet that does not
+//! fit into one slot is a list of slots; it has at most 256 KiB.
 #![allow(unsafe_code)]
 
 mod annotations;

@@ -1,8 +1,8 @@
 //! The memory of a pool: three arrays (metadata, slots, annotations), and the stack of slots that other
 //! threads return.
 //!
-//! Only this file computes the addresses of slots. The rest of the crate works with indices of slots, and
-//! with offsets in them.
+//! Only this file computes addresses from the indices of slots. The rest of the crate uses these addresses,
+//! with offsets inside a slot.
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -100,8 +100,8 @@ const MOST_POOLS: usize = 4096;
 static POOLS: [AtomicPtr<SharedPool>; MOST_POOLS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_POOLS];
 
 // SAFETY: the raw pointers point into the regions that `SharedPool` owns. Each slot, with its metadata and
-// its annotations, is reached only through the one `Packet`, `Store` entry or free-list entry that owns its
-// index; the two fields that other threads may access without owning the slot are atomics.
+// its annotations, is reached only through its one owner: a `Packet`, a `Store`, a device, or a list of free
+// or returned slots. The fields that threads may write at the same time are atomics.
 unsafe impl Send for SharedPool {}
 // SAFETY: as above; a shared `SharedPool` gives no access to a slot without its owner.
 unsafe impl Sync for SharedPool {}

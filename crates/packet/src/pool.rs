@@ -1,5 +1,5 @@
-//! Pools of slots. Each worker has one. Its owner allocates and frees slots without locks or atomic
-//! operations; other threads return slots by an atomic list.
+//! Pools of slots. Each worker has one. The worker that owns a pool takes and frees its slots by a list of
+//! its own, without locks; other threads return slots by an atomic list.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -14,7 +14,7 @@ use crate::memory::{Meta, SharedPool};
 use crate::packet::Packet;
 use crate::slot::{MAX_PACKET, NO_SLOT, SLOT_CAPACITY, SLOT_STRIDE, Standing, Values, owner};
 
-/// The number of slots by which a pool grows: 64 MiB of slots.
+/// The number of slots by which a pool grows: 64 MiB of slots, or 64 slots under Miri.
 pub(crate) const STEP: u32 = if cfg!(miri) { 64 } else { (64 << 20) / SLOT_STRIDE as u32 };
 
 /// The number of slots that the largest packet ([`MAX_PACKET`] bytes) can need.
@@ -131,10 +131,10 @@ impl Pool {
         }
     }
 
-    /// True if fewer than an eighth of all slots, up to the limit, are free. Slots that other threads have
-    /// returned count as used until the pool collects them, which happens only when the pool's list of free
-    /// slots is empty or almost empty. Elements that hold packets should hold no more packets if the result
-    /// is true, so that other packets still find slots.
+    /// True if fewer than an eighth of all slots up to the limit are free; slots that were never in use count
+    /// as free. Slots that other threads have returned count as used until the pool collects them. Elements
+    /// that hold packets should hold no more packets if the result is true, so that other packets still find
+    /// slots.
     #[inline]
     pub fn is_scarce(&self) -> bool {
         let (limit, used) = (self.home.limit() as usize, self.grown as usize - self.free.len());
@@ -212,8 +212,8 @@ impl Pool {
         self.grown = end;
     }
 
-    /// Makes a packet with a copy of these bytes, in several slots if one is too small. Returns `None` if
-    /// the pool is empty or there are more than [`MAX_PACKET`] bytes.
+    /// Makes a packet with a copy of these bytes, in several slots if one is too small. Returns `None` if the
+    /// pool has too few free slots or there are more than [`MAX_PACKET`] bytes.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
         let mut packet = self.allocate()?;
         if bytes.len() <= SLOT_CAPACITY {
@@ -228,9 +228,9 @@ impl Pool {
 
     /// Adds a copy of these bytes at the end of a packet, in further slots if its last slot is full. If the
     /// packet belongs to another pool or is on loan from a store, it is replaced by a copy in this pool.
-    /// Returns `None`, and frees the packet, if the pool is empty or the packet would exceed
-    /// [`MAX_PACKET`]. It does so, too, if the last slot belongs to another pool and one of the two pools
-    /// has no number.
+    /// Returns `None`, and frees the packet, if the pool has too few free slots or the packet would exceed
+    /// [`MAX_PACKET`]. It does so, too, if the last slot belongs to another pool and one of the two pools has
+    /// no number.
     #[cold]
     pub fn append(&mut self, mut packet: Packet, mut bytes: &[u8]) -> Option<Packet> {
         if packet.len() + bytes.len() > MAX_PACKET {
@@ -281,8 +281,8 @@ impl Pool {
 
     /// Makes a packet with the same bytes, metadata and, if elements use them, annotations in slots of this
     /// pool. The data starts at the same offset in the new slot, and stripped bytes before the data are
-    /// copied, too. Returns `None` if the pool is empty or the packet is longer than [`MAX_PACKET`]; the
-    /// original packet is unchanged in any case.
+    /// copied, too. Returns `None` if the pool has too few free slots or the packet is longer than
+    /// [`MAX_PACKET`]; the original packet is unchanged in any case.
     pub fn copy(&mut self, packet: &Packet) -> Option<Packet> {
         if packet.is_large() {
             return self.copy_large(packet);
@@ -387,7 +387,8 @@ impl Pool {
 #[inline]
 pub(crate) fn fresh(home: &SharedPool, index: u32, clears: bool) -> Packet {
     // SAFETY: the caller has the slot, and its metadata was initialised by `grow`. The handle keeps the
-    // pool's own pointer: a store lends the slot through it while it keeps the handle.
+    // pool's raw pointer, not a borrow: a store keeps the handle of a packet that it lends, while the
+    // borrower has a second handle with the same pointer.
     let mut packet = Packet(unsafe { NonNull::new_unchecked(home.meta(index)) });
     let meta = packet.meta_mut();
     meta.values = Values::fresh(index);

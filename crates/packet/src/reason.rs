@@ -74,7 +74,8 @@ reasons! {
     /// The packet has no network or transport header annotation, which the element needs, or ends before
     /// the end of this header.
     NoHeader = "no header",
-    /// The headers of a large packet extend beyond its first slot, where elements cannot read them.
+    /// The headers of a large packet, or other bytes that an element needs, extend beyond the packet's first
+    /// slot, where elements cannot access them.
     HeadersSplit = "headers beyond first slot",
     /// There is too little room before the packet's data for another header.
     NoHeadroom = "no headroom",
@@ -105,7 +106,7 @@ reasons! {
     SendQueueFull = "send queue full",
     /// There is no peer, interface, active server or active output to which the packet can be sent.
     NotConnected = "not connected",
-    /// An element still held the packet when the run ended.
+    /// An element still held the packet when the run ended, or when a reload replaced the element.
     Stop = "stop",
     /// The engine stopped passing the packet on: the graph has a loop without end, for example because it
     /// was misconfigured at run time.

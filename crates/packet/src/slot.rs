@@ -4,9 +4,8 @@ use crate::time::Timestamp;
 
 /// The number of free bytes before the data of a new packet, into which elements can prepend headers.
 pub const HEADROOM: usize = 256;
-/// The distance from one slot to the next, in bytes: 37 cache lines. An odd number of cache lines spreads
-/// the first lines of neighbouring packets over all cache sets; a power of two makes the hot path more than
-/// twice as slow.
+/// The distance from one slot to the next, in bytes: 37 cache lines. An odd number of cache lines spreads the
+/// first lines of neighbouring packets over all cache sets; with a power of two, they would share a few sets.
 pub const SLOT_STRIDE: usize = 2368;
 /// The number of bytes that a slot can hold after its headroom; longer packets are lists of slots.
 pub const SLOT_CAPACITY: usize = SLOT_STRIDE - HEADROOM;

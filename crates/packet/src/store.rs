@@ -1,12 +1,13 @@
 //! Stores of packets that are lent repeatedly, for elements that replay packets.
 //!
-//! A store keeps its packets in their slots and lends the slots, without copying the packets. Before a
-//! packet is lent again, its metadata are restored, and only the bytes and annotations that elements can
-//! have written.
+//! A store keeps its packets in their slots and lends the slots without a copy, except for large packets and
+//! packets that are still on loan. Before a packet is lent again, its metadata are restored, and only the
+//! bytes and annotations that elements can have written.
 //!
 //! The *own bytes* of a packet are its stripped bytes and its data, in its first slot. They are saved and
-//! restored in *pieces* of 32 bytes. If elements can write far into packets, they are saved and restored as
-//! a whole; if elements hold packets, they are saved as a whole, too.
+//! restored in *pieces* of 32 bytes. If elements hold packets, or can write beyond the first 128 own bytes,
+//! all own bytes are saved, too. They are restored as a whole if elements can write that far and the store
+//! has a packet that is that long.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -123,7 +124,7 @@ pub struct Store {
     /// The saved annotations of each packet; only one entry as long as all packets have the same
     /// annotations; empty if the pool does not use annotations.
     annotations: Vec<Annotations>,
-    /// The number after the highest number of a packet that has been lent; 0 before the first loan.
+    /// The highest number of a packet that has been lent, plus one; 0 before the first loan.
     lent: usize,
     used: Used,
 }
@@ -231,7 +232,7 @@ impl Store {
     /// Reserves memory for saving another packet of `length` own bytes, of which the first `reach` must be
     /// restored. Returns false if there is no memory.
     fn has_memory_for_another(&mut self, length: usize, reach: usize) -> bool {
-        // The second packet with different annotations makes one entry per packet necessary.
+        // The first packet whose annotations differ makes one entry per packet necessary.
         let annotations = if self.annotations.len() == 1 { self.images.len() + 1 } else { 1 };
         let before = (self.longest, self.farthest);
         (self.longest, self.farthest) = (self.longest.max(length), self.farthest.max(reach));
@@ -303,8 +304,8 @@ impl Store {
         }
     }
 
-    /// Lends slots like [`lend_slots`](Self::lend_slots), and restores `PIECES` pieces of each packet.
-    /// `ALONE` is true if annotations are neither read nor written and no header is added before packets.
+    /// Lends slots like [`lend_slots`](Self::lend_slots), and restores `PIECES` pieces of each packet. If
+    /// `ALONE` is true, annotations are neither read nor written, and no header is added before packets.
     #[inline]
     fn lend_pieces<const PIECES: usize, const ALONE: bool>(
         &self,
@@ -367,7 +368,8 @@ impl Store {
         }
     }
 
-    /// Restores the annotations of packet `number`, unless they still are as stored.
+    /// Restores the annotations of packet `number`, unless they still are as stored or the store restores no
+    /// annotations.
     #[inline]
     fn put_annotations_back(&self, number: usize, packet: &mut Packet) {
         if self.restore.annotations

@@ -1,5 +1,4 @@
-//! Time stamps: signed nanoseconds since 1970-01-01 UTC, as captures and Click's time stamp annotation have
-//! them.
+//! Time stamps: signed nanoseconds since 1970-01-01 UTC.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -38,8 +37,8 @@ impl Timestamp {
         (self.0.div_euclid(1_000_000_000), self.0.rem_euclid(1_000_000_000) as u32)
     }
 
-    /// Formats a span like Click. A span from zero up to a second is shown in the largest unit of which it
-    /// is a whole number (`5ms`, `20us`, `7ns`). Any other span is shown in seconds (`1.500000s`).
+    /// Formats a span like Click. A span from zero to less than a second is shown in the largest unit of
+    /// which it is a whole number (`5ms`, `20us`, `7ns`). Any other span is shown in seconds (`1.500000s`).
     pub fn as_interval(self) -> String {
         let (secs, nanos) = self.parts();
         match nanos {

@@ -22,7 +22,8 @@ pub fn registry() -> Registry {
 /// A configuration that was read from text and configured, so that the declarations of its elements are
 /// known.
 pub struct Read {
-    /// The graph, without elements that do not affect packets (elements without ports).
+    /// The graph, without bystanders: elements that have no ports and give no information or service to other
+    /// elements.
     pub graph: Graph,
     /// The graph with the declarations of its elements. Numbers of elements are the same as in `graph`.
     pub chain: Chain,
@@ -35,7 +36,8 @@ pub fn read(text: &str) -> Read {
     try_read(text).unwrap_or_else(|problems| panic!("{text}: {problems}"))
 }
 
-/// Reads a configuration. Elements that do not affect packets are removed.
+/// Reads a configuration. Bystanders, which have no ports and give no information or service to other
+/// elements, are removed.
 ///
 /// # Errors
 /// The errors of the configuration, as text.

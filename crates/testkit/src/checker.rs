@@ -28,8 +28,9 @@ pub struct Checked {
 }
 
 /// The fields that identify a packet ([`Checked::mark`]): IP version, protocol, IPv4 identification (0 for
-/// IPv6), and the transport packet without ports, identifiers and checksum. Of ICMP errors, only type, code
-/// and the low byte of the length are in it. It is empty for IPv6 packets that cannot be checked.
+/// IPv6), and the transport packet without ports, ICMP identifiers and checksum. Of ICMP errors, the last
+/// part has only type, code and the low byte of the length. For IPv6 packets that cannot be checked, the last
+/// part is empty.
 pub type Mark = (u8, u8, u16, Vec<u8>);
 
 fn words(bytes: &[u8]) -> u64 {
@@ -87,8 +88,8 @@ fn transport(protocol: u8, addresses: u64, bytes: &[u8]) -> ChecksumResult {
     }
 }
 
-/// Returns the parts of a transport packet that translators do not change: everything but ports,
-/// identifiers and the checksum.
+/// Returns the parts of a transport packet that translators do not change: everything but ports, ICMP
+/// identifiers and the checksum. Of ICMP errors, only type, code and length.
 fn rest(protocol: u8, bytes: &[u8]) -> Vec<u8> {
     let keep: &[(usize, usize)] = match protocol {
         6 => &[(4, 16), (18, usize::MAX)],

@@ -96,7 +96,7 @@ const ARGS: &[ArgInfo] = &[
 ];
 
 /// The class `TestSource(EXCHANGE, NUMBER [, ROUNDS n, HEADROOM h])`. It pushes the packets that the exchange
-/// has for this number, `n` times. Packets of one slot have `h` bytes of headroom.
+/// has for this number, `n` times. Packets of one slot have `h` bytes of headroom, at most 256.
 pub static TEST_SOURCE: Class = Class {
     name: "TestSource",
     ports: "0/1",

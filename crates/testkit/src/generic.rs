@@ -2,8 +2,8 @@
 //! crates.
 //!
 //! Each class is configured by its `samples`, in push and in pull context, and gets packets of all kinds
-//! ([`corpus`]). It runs with batches of several sizes, with several workers, and with packets that differ
-//! in the fields that it declares not to read. Each test is a [`Check`].
+//! ([`corpus`]). It runs with batches of several sizes, with several workers, and with packets that differ in
+//! the fields that it does not declare as read. Each test is a [`Check`].
 //!
 //! ```
 //! # static CLASSES: &[&element::Class] = &[];
@@ -353,7 +353,7 @@ fn writes_what_it_declares(sample: &ClassSample, effects: &Effects) -> Result<()
     Ok(())
 }
 
-/// Changes random parts of a packet that the element declares not to read: bytes, an annotation, the time
+/// Changes random parts of a packet that the element does not declare as read: bytes, an annotation, the time
 /// stamp.
 fn disturb(input: &mut TestPacket, effects: &Effects, random: &mut fastrand::Rng) {
     let reads = &effects.reads();
@@ -420,8 +420,8 @@ fn reads_what_it_declares(sample: &ClassSample, effects: &Effects) -> Result<(),
 }
 
 /// Checks that every reason for which the element drops packets follows from its declaration
-/// ([`Effects::drop_reasons`]). Some of the packets have several slots or no headroom. Packets that wait at
-/// the end of the run are dropped by the engine.
+/// ([`Effects::drop_reasons`]). Some of the packets have several slots or no headroom. The reason
+/// [`DropReason::Stop`], for which held packets are dropped at the end of the run, is not checked.
 fn drops_as_declared(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
     if effects.opaque.is_some() {
         return Ok(());

@@ -14,7 +14,7 @@ pub static CLASSES: &[&Class] = &[
     &FORGETFUL,
 ];
 
-/// A class that changes the byte at offset 20, but does not declare a write.
+/// A class that changes the byte at offset 20 of each packet, but does not declare a write.
 pub static UNDECLARED_WRITER: Class =
     Class { name: "UndeclaredWriter", build: |_| Ok(Box::new(Liar::Writer)), ..Class::DEFAULT };
 
@@ -26,8 +26,8 @@ pub static UNDECLARED_READER: Class =
 pub static UNDECLARED_SORTER: Class =
     Class { name: "UndeclaredSorter", build: |_| Ok(Box::new(Liar::Sorter)), ..Class::DEFAULT };
 
-/// A class whose handler `active` decides if packets are dropped, but which declares neither the handler nor
-/// the drops.
+/// A class that drops all packets after a write to its handler `active`, but declares neither this effect of
+/// the handler nor the drops.
 pub static UNDECLARED_SETTING: Class = Class {
     name: "UndeclaredSetting",
     table: &SETTING,

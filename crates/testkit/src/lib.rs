@@ -2,14 +2,13 @@
 //!
 //! [`TestRun`] runs the text of a configuration. [`elements`] are sources and sinks that send packets and
 //! record the packets that arrive. [`corpus`] has packets of every kind, [`found`](mod@found) captures and
-//! rules from other sources. [`example`] is the element that a document explains. [`timed`] sends packets
-//! at given times; [`plain`] makes IP packets between given endpoints. [`stand_in`] is an element that does
-//! the work of others. [`cases`] runs configurations that stand in files with packets and expected results.
+//! rules from other sources. [`example`] is the element that a document explains. [`timed`] sends packets at
+//! given times; [`plain`] makes IP packets between given endpoints. [`stand_in`] is an element that does the
+//! work of others. [`cases`] runs configurations that stand in files with packets and expected results.
 //! [`chains`] reads configurations from text, runs single packets through them and compares them with the
 //! verifier. [`generic`] has the generic tests, for which [`samples`] configures each class and [`liars`] are
-//! elements that must fail. [`reload`] compares classes with the state that they declare to keep,
-//! and [`save`] with the state that they declare to keep over a restart.
-//! [`checker`] checks checksums of packets.
+//! elements that must fail. [`reload`] compares classes with the state that they declare to keep on a reload,
+//! [`save`] with the state that they declare to keep on a restart. [`checker`] checks checksums of packets.
 
 pub mod cases;
 pub mod chains;
@@ -119,7 +118,7 @@ impl Sink for Collector {
     fn flush(&mut self) {}
 }
 
-/// Makes an initialized worker, for tests that take its steps themselves. Its output is discarded. The
+/// Makes an initialized worker, for tests that drive the worker themselves. Its output is discarded. The
 /// configuration can be replaced by the handler `hotconfig`.
 ///
 /// # Errors
@@ -254,7 +253,7 @@ impl TestRun {
     /// value is written at the first worker before the run.
     ///
     /// # Errors
-    /// As [`text`](Self::text), and if the handler refuses the value.
+    /// The errors of [`text`](Self::text), or that the handler refuses the value.
     pub fn text_after(
         self,
         text: &str,

@@ -40,11 +40,12 @@ pub(crate) const ENTRIES: &[(&str, &str)] = &[
 /// The moment of the reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
-    /// After the packets have come, before any time has passed: packets are held.
+    /// After at most 64 steps of the driver, in which packets come but timers do not expire, so that elements
+    /// hold packets.
     Early,
-    /// As [`Early`](Self::Early), with sinks that do not pull, so that queues are full.
+    /// At the same time as [`Early`](Self::Early), but with sinks that do not pull, so that queues are full.
     Stuck,
-    /// A second of simulated time after the first packet.
+    /// After 1.1 seconds of simulated time.
     Late,
 }
 
@@ -167,8 +168,8 @@ pub(crate) fn is_exception(exceptions: Exceptions, class: &str, what: &str) -> b
 }
 
 /// Compares the classes with their declarations, and returns all differences. `own` has the classes of
-/// another crate that the samples may need. `varying` are handlers whose
-/// value differs at each reading. `unshown` are parts that no sample fills.
+/// another crate that the samples may need. `varying` are handlers whose value differs at each reading.
+/// `unshown` are parts that no sample fills.
 ///
 /// # Errors
 /// If the captures for samples cannot be written.
@@ -242,7 +243,8 @@ pub fn differences(
     Ok(found)
 }
 
-/// Returns the pairs of neighbouring samples of a class that have the same ports and other arguments.
+/// Returns, for each sample of a class, the pair of it and the next sample (after the last, the first) that
+/// has the same ports but other arguments.
 fn pairs(samples: &[ClassSample]) -> impl Iterator<Item = [&ClassSample; 2]> {
     let other = |(at, one): (usize, &ClassSample)| {
         let mut later = samples[at + 1..].iter().chain(&samples[..at]);
@@ -254,9 +256,9 @@ fn pairs(samples: &[ClassSample]) -> impl Iterator<Item = [&ClassSample; 2]> {
     samples.iter().enumerate().filter_map(other).map(|(at, other)| [&samples[at], other])
 }
 
-/// Returns an entry for each part that no sample confirms, and for each handler of a part that no element
-/// has. `known` are all handlers; `kept` are the handlers with a value that was kept, `lost` those with a
-/// value that was lost.
+/// Returns an entry for each part that no sample confirms, for each exception in `unshown` that a sample
+/// confirms, and for each handler of a part that no element has. `known` are all handlers; `kept` are the
+/// handlers with a value that was kept, `lost` those with a value that was lost.
 fn unconfirmed(
     class: &Class,
     known: &BTreeSet<String>,

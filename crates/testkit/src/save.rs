@@ -2,8 +2,9 @@
 //! ([`StatePart::on_disk`](element::StatePart::on_disk)).
 //!
 //! Each sample of a class gets packets and, at its handlers, entries of tables. Its state is saved, and
-//! loaded into a fresh graph, with one worker and with several. The read handlers of both are compared. Then
-//! the saved bytes are damaged in many ways.
+//! loaded into a fresh graph, with one worker and with several. The read handlers that show the saved parts
+//! are compared. Then damaged bytes are loaded: if the damage is noticed, the element must have no part of
+//! the state.
 
 use std::collections::BTreeSet;
 
@@ -15,20 +16,20 @@ use crate::reload::{ENTRIES, Exceptions, guarded, is_exception, sorted};
 use crate::samples::{ClassSample, all};
 use crate::{Collector, TestRun, corpus, generic, workers};
 
-/// The numbers of damages of each kind that are tried for each sample.
+/// The number of times that damaged bytes are loaded for each sample, with three kinds of damage in turn.
 const DAMAGES: usize = 12;
 
 /// The state that a sample has saved.
 struct Saved {
     pieces: Vec<SavedPiece>,
     time: Timestamp,
-    /// The handlers of all saved parts.
+    /// The names of the handlers that show saved parts.
     names: Vec<String>,
-    /// The values of the handlers of all saved parts, of a fresh element and of the saved one.
+    /// The values of these handlers, of an element without packets and of the element when it was saved.
     values: [Vec<String>; 2],
 }
 
-/// Returns the handlers of the saved parts of a class that an element has.
+/// Returns the names of those handlers of the element `e` that show parts which its class declares as saved.
 fn handlers(class: &Class, workers: &mut Workers) -> Vec<String> {
     let id = workers.plan().graph.find("e");
     let all = workers.read(id, "handlers", "").unwrap_or_default();
@@ -74,7 +75,8 @@ fn save(sample: &ClassSample) -> Result<Saved, String> {
     saved
 }
 
-/// Loads pieces into a fresh graph. Returns the values of the handlers, and the uses of the state.
+/// Loads pieces that were saved at a time into a fresh graph. Returns the values of the handlers that show
+/// saved parts, and the result of loading for each saved element.
 fn load(
     sample: &ClassSample,
     (pieces, time): (&[SavedPiece], Timestamp),
@@ -96,8 +98,8 @@ fn load(
     loaded
 }
 
-/// True if a value of several workers has all that the value of one had. An entry can be at several workers:
-/// numbers may be larger, and lines may be repeated.
+/// True if the value of a handler with several workers contains the value with one worker. An entry can be at
+/// several workers, so numbers may be larger, and lines may be repeated and in another order.
 fn includes(several: &str, one: &str) -> bool {
     let numbers =
         |text: &str| -> Option<Vec<u64>> { text.split_whitespace().map(|word| word.parse().ok()).collect() };
@@ -116,7 +118,8 @@ fn includes(several: &str, one: &str) -> bool {
 }
 
 /// Compares the classes with their declarations, and returns all differences. `unshown` are parts that no
-/// sample fills, and `counting` are handlers that differ with several workers.
+/// sample fills. `counting` are handlers that are not compared with several workers, because their values
+/// then differ.
 ///
 /// # Errors
 /// If the captures for samples cannot be written.
@@ -159,8 +162,8 @@ pub fn differences(
     Ok(found)
 }
 
-/// Checks one sample. Returns true if it has state that differs from that of a fresh element, and all
-/// differences.
+/// Checks one sample. Returns true if the handlers that show saved parts had other values than in an element
+/// without packets, and all differences.
 fn check(sample: &ClassSample, counting: Exceptions) -> Result<(bool, Vec<String>), String> {
     let mut found = Vec::new();
     let Saved { pieces, time, names, values: [fresh, saved] } = save(sample)?;
@@ -175,10 +178,12 @@ fn check(sample: &ClassSample, counting: Exceptions) -> Result<(bool, Vec<String
     }
     for workers in [2, 3] {
         let run = TestRun::trace().on(workers);
-        // The trace clock begins at 0, so all times are set back. Tables of neighbours count milliseconds.
+        // The trace clock begins at 0, so all times are put back. Tables of neighbours save times in whole
+        // milliseconds, so the times are put back by whole milliseconds.
         let whole = Timestamp(time.0 - time.0 % 1_000_000);
         let (several, continued) = load(sample, (&pieces, whole), run)?;
-        // Each worker has a part of the table, which may be too small for its part of the entries.
+        // Each worker has a part of the table, which may have no room for all entries that come to the
+        // worker. The values are not compared then.
         let refuses = |continued: &Continued| matches!(continued, Continued::Loaded(n) if n.refused > 0);
         if continued.iter().any(refuses) {
             continue;
@@ -206,7 +211,8 @@ fn check(sample: &ClassSample, counting: Exceptions) -> Result<(bool, Vec<String
     Ok((fresh != saved, found))
 }
 
-/// Returns the piece with a flipped bit, without its last byte, or with random bytes.
+/// Returns the piece with a flipped bit, without its last byte, or with random bytes: `number` selects these
+/// kinds of damage in turn.
 fn damage(piece: &SavedPiece, number: usize, random: &mut fastrand::Rng) -> SavedPiece {
     let mut bytes = piece.bytes.clone();
     match number % 3 {

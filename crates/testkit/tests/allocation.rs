@@ -1,4 +1,4 @@
-//! Tests that no element allocates memory after warm-up, whatever packets come.
+//! Tests that elements allocate no memory after warm-up, except elements that make text from packets.
 
 use testkit::elements::{TestPacket, offer};
 use testkit::samples::all;

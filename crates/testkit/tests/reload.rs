@@ -1,4 +1,5 @@
-//! Compares what a reload keeps of each class with the declaration of the class.
+//! Compares what a reload keeps of each class with the declaration of the class, and tests that files, calls
+//! at a count and sources at their limit continue after a reload.
 
 use testkit::TestRun;
 use testkit::reload::{Exceptions, differences};

@@ -7,7 +7,7 @@ use testkit::save::differences;
 const UNSHOWN: Exceptions =
     &[("ICMPPingRewriter", "mappings", "the corpus has no ping whose headers are marked")];
 
-/// Handlers that differ with several workers, with the reason.
+/// Handlers whose values differ with several workers, with the reason.
 const COUNTING: Exceptions = &[
     ("*", "patterns", "each worker shows the number of its own mappings"),
     ("*", "pattern0", "each worker shows the number of its own mappings"),

@@ -13,7 +13,8 @@ use testkit::samples::{ClassSample, all};
 use testkit::{TestRun, corpus};
 
 /// Handlers that show the value of one worker, by class: means, shares and times of this worker's packets,
-/// which cannot be merged without the numbers that they are made of. `worker` shows those of each worker.
+/// which cannot be merged without the numbers that they are made of. The handler `worker` shows the values of
+/// each worker.
 const OF_ONE: &[(&str, &[&str])] = &[
     ("TimeRange", &["first", "last", "range", "interval"]),
     ("ARPQuerier", &["stats"]),
@@ -39,8 +40,8 @@ const OF_ONE: &[(&str, &[&str])] = &[
     ("Slicer", &["ratio"]),
 ];
 
-/// A spreading that sends the packets to the workers in turn, but the first two to the second worker, so
-/// that the workers get different numbers of packets.
+/// A spreading that sends the first three packets, and then every third packet, to the second worker, and all
+/// others to the first, so that the workers get different numbers of packets.
 struct Turns(usize);
 
 impl Spread for Turns {
@@ -88,14 +89,15 @@ fn of_one_worker(sample: &ClassSample) -> Result<Vec<String>, String> {
     }
     let differs = names.iter().zip(values.chunks(3)).filter(|(_, values)| {
         let [merged, first, second] = values else { return false };
-        // The sum of a count and of nothing is the count.
+        // If one worker has no count, the sum is the count of the other worker.
         let counts = has_count_beside(first, second) && has_count_beside(second, first);
         first != second && (merged == first || merged == second) && counts
     });
     Ok(differs.map(|(name, values)| format!("{name} {values:?}")).collect())
 }
 
-/// True if a value has a number above zero where another value has another word or none.
+/// True if a word of a value has a digit other than 0, and the word at the same position in another value
+/// differs or is missing.
 fn has_count_beside(value: &str, other: &str) -> bool {
     let words = value.split_whitespace().zip(other.split_whitespace().map(Some).chain(iter::repeat(None)));
     let mut own = words.filter(|(word, other)| Some(*word) != *other);
@@ -138,7 +140,8 @@ fn without_packets(sample: &ClassSample, workers: usize) -> Result<Vec<String>, 
 const BY_WORKERS: &[(&str, &[&str])] =
     &[("IPRateMonitor", &["mem"]), ("InMemoryNic", &["count", "counts"]), ("ControlSocket", &["port"])];
 
-/// A capacity that several copies share, for example, is still the configured one.
+/// Each read handler, except those in [`BY_WORKERS`], shows the same with three workers as with one, in runs
+/// without packets. For example, a capacity that several copies share is still the configured capacity.
 #[test]
 fn settings_do_not_depend_on_the_number_of_workers() {
     let folder = tempfile::tempdir().unwrap();

@@ -40,7 +40,8 @@ fn positions_and_keywords() {
     assert_eq!(read(&["LABEL x", "LENGTH 3", "LENGTH 4"]), Ok((4, Some("x".into()), true)));
 }
 
-/// An empty argument takes its place among the positional arguments, and leaves its default, as in Click.
+/// An empty text counts as a positional argument, but gives it no value, so that the argument has its
+/// default, as in Click.
 #[test]
 fn empty_positional_arguments_keep_their_place() {
     static PLACES: Class = Class {

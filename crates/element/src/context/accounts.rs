@@ -50,7 +50,8 @@ impl Accounts<'_, '_> {
         self.cx.core.pool.free(packet);
     }
 
-    /// Like [`end_for_others`](Self::end_for_others), for all packets of a batch.
+    /// Frees all packets of a batch and counts them, as [`end_for_others`](Self::end_for_others) does for one
+    /// packet.
     pub fn end_all_for_others(&mut self, mut batch: Batch) {
         self.cx.own().emitted += batch.len() as u64;
         self.cx.core.pool.free_all(&mut batch);

@@ -44,8 +44,8 @@ impl<'c> GraphView<'c> {
     }
 
     /// True if the element may emit packets that represent many segments ([`Facts::large_segments`]). Such
-    /// packets are valid, but longer than any interface accepts; metadata next to their annotations says how
-    /// to cut them.
+    /// packets are valid, but may be longer than an interface accepts; metadata next to their annotations
+    /// says how to cut them.
     pub fn may_merge(self) -> bool {
         self.facts.large_segments.get(self.id).copied().unwrap_or(false)
     }
@@ -96,7 +96,9 @@ impl<'c> GraphView<'c> {
         self.host.reached(self.id, output)
     }
 
-    /// Returns the state of a signal at a port, to show it to users: see [`Host::signal_sources`].
+    /// Returns the state of a signal at a port, to show it to users: for each element from which the signal
+    /// can come, its number among the elements that give the signal, and true if the signal is on. `None` if
+    /// the signal counts as always on ([`Host::signal_sources`]).
     pub fn signal_sources(self, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>> {
         self.host.signal_sources(self.id, signal, port)
     }

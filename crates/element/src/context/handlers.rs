@@ -33,9 +33,11 @@ impl<'a> Handlers<'_, 'a> {
         self.cx.host.write(self.cx.core, self.cx.id, call)
     }
 
-    /// Writes a handler that may need long, such as `hotconfig`, while the caller and all packets go on. Then
-    /// returns `None`, and the result comes with [`Element::answered`](crate::Element::answered) and `token`.
-    /// Any other handler is written at once, and the result is returned.
+    /// Writes a handler. Handlers that replace the graph, such as `hotconfig`, run in the background, while
+    /// the caller continues and packets flow: the function returns `None`, and the result comes later by
+    /// [`Element::answered`](crate::Element::answered), with `token`. All other handlers are written at once,
+    /// and the result is returned. If the run is to be repeatable, as under the trace clock, this holds for
+    /// all handlers.
     pub fn write_later(&mut self, call: &Call, token: u32) -> Option<Result<(), String>> {
         self.cx.host.write_later(self.cx.core, self.cx.id, call, token)
     }

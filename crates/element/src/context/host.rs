@@ -145,8 +145,8 @@ pub enum Precision {
 pub type Nearby = (ElementId, Arc<dyn Any + Send + Sync>);
 
 /// The requests that the engine executes for elements: pulling, and everything that an element requests less
-/// than once per batch. In all methods, `element` is the number of the element that makes the request or
-/// that it is about.
+/// than once per batch. In all methods, `element` is the number of the element that makes the request or that
+/// the request is about.
 pub trait Host {
     /// Pulls at most `max` packets from the element that is connected to an input of `element`.
     fn pull(&mut self, core: &mut Core, element: ElementId, input: usize, max: usize) -> Batch;
@@ -165,8 +165,8 @@ pub trait Host {
     fn on_os_signal(&mut self, element: ElementId, number: i32, on: bool) -> io::Result<()>;
     /// Switches a signal that the element gives on or off.
     fn set_signal(&mut self, element: ElementId, signal: Signal, on: bool);
-    /// True if, of the elements from which the signal can come over the port, any gives the signal now, or
-    /// any gives no such signals at all.
+    /// True if an element from which the signal can come over the port gives the signal now, or gives no such
+    /// signals at all.
     fn signal(&self, element: ElementId, signal: Signal, port: usize) -> bool;
     /// Reads a handler for the element `caller`.
     ///

@@ -27,7 +27,8 @@ impl WholeLengths {
         packet.len() + self.aside(packet)
     }
 
-    /// Returns the number of bytes of the packet's payload that are parked; 0 if none are.
+    /// Returns the number of bytes of the packet's payload that are parked. 0 if none are, or if packets do
+    /// not carry this length.
     #[inline]
     pub fn aside(self, packet: &Packet) -> usize {
         if self.tells { packet.annotations().parked as usize } else { 0 }

@@ -70,9 +70,9 @@ impl PacketOwners<'_> {
 
     /// Returns a secret key of `length` bytes for the hash with which an interface spreads packets over its
     /// queues. Each call returns another key. Returns `None` if the interface may use a public key: if
-    /// packets are assigned to workers by the public key too, as under the trace clock, and if there is
-    /// only one worker. The hash need not be the same for both directions of a flow: the engine hands
-    /// packets to their worker from whatever queue they come.
+    /// packets are assigned to workers by the public key, too, as under the trace clock, or if there is only
+    /// one worker. The hash need not be the same for both directions of a flow: the engine hands packets to
+    /// their worker from whatever queue they come.
     pub fn interface_key(self, length: usize) -> Option<Vec<u8>> {
         let is_secret = self.host.worker().1 > 1 && self.steering_key() != rss::KEY;
         is_secret.then(|| rss::long_key_of(super::secret(), length))
@@ -98,7 +98,8 @@ impl PacketOwners<'_> {
         self.host.worker_between(self.id, a, b)
     }
 
-    /// Like [`between`](Self::between), for the copies of another element.
+    /// Returns the worker to which packets between two endpoints belong, like [`between`](Self::between), but
+    /// for the copies of the element `element`.
     #[inline]
     pub fn between_of(self, element: ElementId, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize {
         self.host.worker_between(element, a, b)

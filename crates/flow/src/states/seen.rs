@@ -4,10 +4,10 @@ use packet::Timestamp;
 
 use super::table::Cells;
 
-/// A stamp per entry of a designated core's table, written by one core (the designated core or another)
-/// when that core sees a packet of the flow. The stamp is the number of the tick plus one, or 0 if no flow
-/// of the entry was ever seen. A stamp stays when its entry is reused. It is written only once per tick, so
-/// the designated core, which reads it, rarely finds its copy of the cache line invalid.
+/// A stamp per entry of a designated core's table, written by one core (the designated core or another) when
+/// that core sees a packet of the flow. The stamp is the number of the tick plus one, or 0 if the core has
+/// never seen a flow of the entry. A stamp stays when its entry is reused. It is written only once per tick,
+/// so the designated core, which reads it, rarely finds its copy of the cache line invalid.
 pub(super) struct Seen(Cells);
 
 /// The length of a tick, the resolution of the times at which flows were seen: 67 ms. A core writes the
@@ -27,8 +27,8 @@ impl Seen {
         }
     }
 
-    /// Returns the end of the tick in which a flow of the entry was last seen, so at most one [`TICK`] too
-    /// late. Returns zero if no flow of the entry was ever seen.
+    /// Returns the end of the tick in which the core last saw a flow of the entry, so at most one [`TICK`]
+    /// too late. Returns zero if the core has never seen a flow of the entry.
     #[inline]
     pub(super) fn last(&self, index: u32) -> Timestamp {
         Timestamp((self.0.get_relaxed(index as usize) as i64).saturating_mul(TICK.0))

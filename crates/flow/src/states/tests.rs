@@ -103,8 +103,8 @@ fn what_was_closed_stays_readable_for_a_while() {
 }
 
 proptest! {
-    /// Opens, closes and removes connections in any order, at times that ascend: those that stay closed for
-    /// [`LINGER`] end in the order in which they were closed, and no others.
+    /// Opens, closes and removes connections in any order, at times that ascend: connections that stay closed
+    /// for [`LINGER`] end in the order in which they were closed, and no others.
     #[test]
     fn closed_connections_end_in_order(steps in prop::collection::vec((0u32..6, 0u8..5, 0i64..4), 0..60)) {
         let [mut one, _] = two(6);
@@ -147,7 +147,7 @@ proptest! {
 }
 
 /// Opens two flows at very different times since 1970 and has another core see one of them 40 s later: the
-/// stamp is exact to one tick, and only the flow that was not seen expires.
+/// recorded time is less than a second too late, and only the flow that was not seen expires.
 #[test]
 fn stamps_are_of_all_times() {
     for start in [0, 1_000_000_000, 1_795_000_000, 8_000_000_000] {

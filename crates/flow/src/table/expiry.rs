@@ -1,4 +1,4 @@
-//! The expiry of idle flows, in constant time per packet.
+//! The expiry of idle flows: each call examines a bounded number of entries.
 //!
 //! Touching a flow is one store, so nothing is sorted by time. Instead a hand goes round over the entries,
 //! as in the clock algorithm for page replacement (Corbató, 1968), and ends flows that were idle too long.

@@ -371,8 +371,8 @@ fn equal_hashes_fill_one_bucket_and_its_chain() {
     assert!(found.iter().take(ids.len()).eq(ids.iter().map(|&id| Some(id)).collect::<Vec<_>>().iter()));
     assert!(found.iter().skip(ids.len()).all(Option::is_none));
     table.check();
-    // The order is from the middle of the chain outwards, so that links are removed at its beginning,
-    // within it and at its end.
+    // Flows are removed from the middle of the order of insertion outwards, so that links are removed at the
+    // beginning of the chain, within it and at its end.
     for n in 0..room {
         let at = if n % 2 == 0 { room / 2 + n / 2 } else { room / 2 - n / 2 - 1 };
         assert_eq!(table.remove(ids[at as usize]), Some(key(at)));

@@ -19,8 +19,9 @@ pub(super) struct Resolved {
 }
 
 impl<'s> Resolver<'s, '_> {
-    /// Declares the element `name :: class(config)`, and returns its slot. If the name is already used,
-    /// this is an error, and the slot of the first element is returned.
+    /// Declares the element `name :: class(config)`, and returns its slot. If the name is already used, this
+    /// is an error, and the slot of the first element is returned. The names `input` and `output` are errors
+    /// in compound elements and groups; the returned slot then has no connections.
     pub(super) fn declare(
         &mut self,
         scope: &mut Scope<'s>,
@@ -145,9 +146,10 @@ impl<'s> Resolver<'s, '_> {
         Resolved { input, output, group: Some(ports) }
     }
 
-    /// Returns the numbers of input and output ports of a group or, if `compound` is its name, of a
-    /// compound element. They are the ports of `input` and `output` that links use; only links from index
-    /// `first_link` on belong to it. Gaps between used ports, and links in the wrong direction, are errors.
+    /// Returns the numbers of input and output ports of a group or, if `compound` is its name, of a compound
+    /// element. The numbers are one more than the highest ports of `input` and `output` that links use, or 0;
+    /// only links from index `first_link` on are examined. Gaps between used ports, and links in the wrong
+    /// direction, are errors.
     pub(super) fn group_ports(
         &mut self,
         scope: &Scope<'s>,

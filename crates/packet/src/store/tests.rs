@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use super::*;
 use crate::slot::{Base, SLOT_STRIDE};
 
-/// The settings that all tests start from: annotations are restored.
+/// The settings that most tests start from: annotations are restored.
 const WRITTEN: Restore = Restore { annotations: true, ..Restore::NOTHING };
 
 fn pool() -> Pool {
@@ -121,8 +121,8 @@ fn a_loan_is_put_back_as_it_was() {
 #[test]
 fn packets_of_any_lengths_are_put_back() {
     let mut pool = pool();
-    // Longer and longer packets are added, so that the number of saved pieces grows until whole packets
-    // are saved.
+    // Longer packets after shorter packets make the number of saved pieces grow. Packets of more than 128
+    // bytes are restored as a whole.
     for lengths in [&[20, 40, 33, 64][..], &[64, 100, 128, 5], &[100, 40, 129, 300, 10]] {
         let mut store = Store::new(Restore { bytes: usize::MAX, copies: false, ..WRITTEN });
         for (number, &length) in (1..).zip(lengths) {

@@ -1,5 +1,5 @@
 //! Tests that an error about one item in a list of arguments names the item that is wrong, for all classes
-//! with such lists.
+//! with such lists except the two in `OTHERS`.
 
 use element::class::ArgKind;
 use element::{Args, Class, Sample, Setup};

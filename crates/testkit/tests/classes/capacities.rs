@@ -1,5 +1,5 @@
-//! Tests that all tables that packets can fill are bounded by default, and keep to a bound that is
-//! configured.
+//! Tests that tables which packets can fill are bounded by default, and that some of them keep to a bound
+//! that is configured.
 
 use testkit::{RunResults, TestRun, classes};
 

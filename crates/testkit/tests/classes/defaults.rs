@@ -45,8 +45,9 @@ fn look(sample: &ClassSample, run: TestRun) -> Result<Look, String> {
     Ok((effects, values.collect()))
 }
 
-/// Compares the element of a sample without an argument with one that has the default written out. Some
-/// handlers show the argument as it was configured, and nothing without it, as in Click.
+/// Compares the element of a sample, in which the argument `name` is not given, with an element to which its
+/// default is given. Some handlers show the argument as it was configured, and nothing without it, as in
+/// Click.
 fn compare(sample: &ClassSample, name: &str, default: &str, run: TestRun) -> Result<Option<String>, String> {
     let with = match sample.config.trim() {
         "" => format!("{name} {default}"),
@@ -59,7 +60,8 @@ fn compare(sample: &ClassSample, name: &str, default: &str, run: TestRun) -> Res
     }
     for ((one, again), other) in one.1.iter().zip(&again.1).zip(&other.1) {
         let is_shown_if_given = one.1.is_empty() && other.1 == default;
-        // Handlers that differ from element to element, such as the number of a port, say nothing.
+        // Handlers whose values differ between two equal elements, such as the number of a port, are not
+        // compared.
         if one == again && one != other && !is_shown_if_given {
             let (name, one, other) = (one.0, &one.1, &other.1);
             return Ok(Some(format!("{name} is {one:?}, with the default written out {other:?}")));
@@ -68,8 +70,9 @@ fn compare(sample: &ClassSample, name: &str, default: &str, run: TestRun) -> Res
     Ok(None)
 }
 
-/// Each argument with a declared default makes no difference if the default is written out, in at least one
-/// sample of the class. Samples in which the argument excludes another argument do not count.
+/// An argument with a declared default makes no difference if the default is written out, in the first sample
+/// of the class that can be configured so. Samples in which the argument excludes another argument are
+/// skipped.
 #[test]
 fn a_default_that_is_written_out_changes_nothing() {
     let folder = TempDir::new().unwrap();
@@ -101,8 +104,9 @@ fn a_default_that_is_written_out_changes_nothing() {
     assert!(compared > 700, "only {compared} comparisons");
 }
 
-/// Each class has an example that can be configured with the default of each argument written out, and
-/// declares the same then. Most elements of devices have no samples, because samples are run.
+/// The first example of each class without samples can be configured with the default of each argument
+/// written out, and declares the same then. Most elements of devices have no samples, because samples are
+/// run.
 #[test]
 fn examples_can_have_defaults_written_out() {
     let declared = |text: &str, name: &str| -> Result<String, String> {
@@ -136,7 +140,7 @@ fn examples_can_have_defaults_written_out() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The classes whose burst follows the run, whose manual once had another number than the program.
+/// Classes whose burst follows the run declare Click's default for runs that set no burst.
 #[test]
 fn the_burst_of_the_run_is_declared() {
     let bursts = [

@@ -1,4 +1,5 @@
-//! Tests that the manual of each class is complete, and that its examples run.
+//! Tests that the manual of each class is complete, that its examples can be configured, that names and codes
+//! of classes are valid, and that each handler has an answer.
 
 use std::collections::BTreeSet;
 
@@ -88,8 +89,8 @@ fn every_handler_has_an_answer() {
             let id = worker.plan().graph.find("e");
             for handler in class.each_handler() {
                 let read = handler.access.read.then(|| worker.read(id, handler.name, "").map(drop));
-                // No handler takes this text for a command that ends the test.
-                // The value names a file in a folder that does not exist, so no handler makes a file.
+                // No handler takes this value for a command that ends the test. The value names a file in a
+                // folder that does not exist, so no handler makes a file.
                 let write = handler.access.write.then(|| worker.write(id, handler.name, "nowhere/?"));
                 for error in [read, write].into_iter().flatten().filter_map(Result::err) {
                     let unknown = ["is not a read handler", "is not a write handler", "another type"];

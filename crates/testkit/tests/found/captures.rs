@@ -40,8 +40,7 @@ const JOBS: &[(&str, &str)] = &[
     ("pull from the capture", "FromDump(IN, STOP true) -> Counter -> ToDump(OUT, SNAPLEN 0)"),
 ];
 
-/// Runs a job on a capture as a configuration of its own. Inside of another element, unconnected Tee
-/// outputs and wrong lists would not be reported.
+/// Runs a job on a capture, with `out` as the file that it writes.
 fn run(job: &str, capture: &Path, out: &Path, run: TestRun) -> RunResults {
     let text =
         job.replace("IN", &format!("\"{}\"", capture.display())).replace("OUT", &out.display().to_string());

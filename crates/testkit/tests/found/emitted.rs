@@ -1,5 +1,5 @@
-//! Runs every example configuration on every capture of the found data. The packets that they write must
-//! have correct checksums, and every packet must be accounted for.
+//! Runs every example configuration that reads a capture on every capture of the found data. The packets that
+//! they write must have correct checksums, and every packet must be accounted for.
 //!
 //! The IPv4 header checksum and the checksum of TCP, UDP, ICMP or ICMPv6 are checked by the testkit's own
 //! checker. A wrong checksum is excused if a packet of the capture already has it, because the
