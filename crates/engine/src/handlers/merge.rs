@@ -98,7 +98,7 @@ fn columns(values: &[String]) -> String {
     lines.iter().map(line).collect::<Vec<_>>().join("\n") + end
 }
 
-/// A word of a line, or the sum of a column.
+/// A part of a line: a word, a space, or the sum of a column.
 enum Cell<'a> {
     Word(&'a str),
     /// A space or a tab between words.
