@@ -10,7 +10,8 @@ use fuzz::attack::{Settings, Watch, attack};
 /// Runs random configurations with random packets, as they are and synthesized, and random pairs of chains
 /// for the verifier.
 ///
-/// The exit status is 0 if nothing failed, and 1 if something did. The same seed gives the same cases.
+/// The exit status is 0 if nothing failed, and 1 if something did, or if the cases covered too little. The
+/// same seed gives the same cases.
 #[derive(Parser)]
 struct Args {
     /// The seed of the first case; each further case has the next number

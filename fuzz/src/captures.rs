@@ -25,8 +25,8 @@ pub fn capture(data: &[u8]) {
     read(data);
 }
 
-/// Reads any bytes as a capture file, writes its packets and reads them back. Checks that they are equal,
-/// with time stamps in microseconds and nanoseconds, and with a snap length.
+/// Reads any bytes as a capture file, writes its packets and reads them back. Checks that they are equal up
+/// to the limits of the format, with time stamps in microseconds and nanoseconds, and with a snap length.
 pub fn capture_round_trip(data: &[u8]) {
     let Some((link, packets)) = read(data) else { return };
     for (nanoseconds, snap_length) in [(true, 0), (false, 0), (true, 20)] {
@@ -37,8 +37,8 @@ pub fn capture_round_trip(data: &[u8]) {
     }
 }
 
-/// Returns the packet that is read back after `packet` was written with these options: with the time
-/// rounded down and the bytes cut to the snap length.
+/// Returns the packet that is read back after `packet` was written with these options: with the time brought
+/// into the range of pcap and rounded down, and the bytes cut to the snap length.
 fn as_written(packet: &Packet, options: WriterOptions) -> Packet {
     let latest = i64::from(u32::MAX) * 1_000_000_000 + 999_999_999;
     let time = packet.time.clamp(0, latest);

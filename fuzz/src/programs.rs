@@ -27,8 +27,8 @@ fn pool() -> Pool {
 }
 
 /// Parses the lines of a program, separated by commas. A program that is accepted is written and read back,
-/// declared as an element, compared with other elements by the verifier, and run on the packet after the
-/// first zero byte of the input.
+/// declared as an element, and run on the packet after the first zero byte of the input. If it can be run,
+/// the verifier compares it with a Switch.
 pub fn program(data: &[u8]) {
     let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
     let (given, frame) = (String::from_utf8_lossy(&data[..end]), data.get(end + 1..).unwrap_or_default());
@@ -85,7 +85,7 @@ fn run(program: &Program, frame: &[u8]) -> bool {
     true
 }
 
-/// Has the verifier compare a program with elements that pass or drop all packets; any verdict is right.
+/// Has the verifier compare a program with a Switch that sends all packets to output 0; any verdict is right.
 fn prove(written: &str) {
     let read = [format!("Synthesized({written})"), "Switch(0)".into()].map(|element| configuration(&element));
     if let [Ok(program), Ok(other)] = read {

@@ -160,7 +160,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
-/// Texts in the Click language that together use each construct of the language.
+/// Texts in the Click language that together use many constructs of the language.
 const LANGUAGE: &[&str] = &[
     "a :: A(1, \"x\"); b :: B; a [1] -> [0] b -> C -> D(// c\n);",
     "elementclass E { $a, K $k, __REST__ $r | input -> F($a) -> output; input [1] -> G($k, $r) -> [1] output }\n\
@@ -253,7 +253,7 @@ fn packets() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The lines of programs that together use each form of a line.
+/// Programs as text, which together use many forms of the lines of a program.
 pub(crate) const PROGRAMS: &[&str] = &[
     "LAYOUT ANY 0 14 34, OTHERWISE 1, PASSING a b, MACHINE_CODE now, USE always, START n0, \
      n0 length 53:c0 *:n1, n1 ipsum14 0:c1 *:n2, n2 0<=14+1*16/2-4*14/1&0xf 0:c2 *:n3, \

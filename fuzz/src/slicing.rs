@@ -17,8 +17,9 @@ const CHAIN: &str = "
     t[2] -> [1] other :: Slicer; other -> TestSink(%, 2); Idle -> other; other [1] -> Discard;
 ";
 
-/// Slices and joins the packets of an input, and checks that they come out unchanged. The input has the
-/// format of [`packets`](crate::packets).
+/// Slices and joins the packets of an input. Checks that packets come out unchanged by the path without
+/// markers, and with the length of an input packet by the path with markers. The input has the format of
+/// [`packets`](crate::packets).
 pub fn slicing(data: &[u8]) {
     let Some((&first, data)) = data.split_first() else { return };
     let inputs = inputs(data);

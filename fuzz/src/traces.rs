@@ -12,9 +12,9 @@ use wire::layers::{Layers, Network};
 /// millions of records.
 const MOST_PACKETS: usize = 2_048;
 
-/// Analyses any bytes as a capture file: two passes of the first analysis, and two of the second, which
-/// completes the report. Checks that numbers counted in two ways agree, and that no figure in the reports is
-/// infinite or not a number.
+/// Analyses any bytes as a capture file, which the trace contains twice, in both passes of the analysis.
+/// Checks that numbers counted in two ways agree, and that no figure in the reports is infinite or not a
+/// number.
 pub fn analysis(data: &[u8]) {
     let options = Options { top_addresses: 2, ..Options::default() };
     let mut analyzer = Analyzer::new(options).expect("there is memory for flows");
@@ -36,8 +36,8 @@ pub fn analysis(data: &[u8]) {
 }
 
 /// Reads any bytes as a capture file, and merges two windows of its time. Checks that each packet is in the
-/// result or counted as left out. If none is left out, the total length and the number of valid IPv4 headers
-/// have to stay the same.
+/// result, or counted as left out or as after the windows. If all packets are in the result, the total length
+/// and the number of valid IPv4 headers have to stay the same.
 pub fn multiplying(data: &[u8]) {
     let mut packets = Vec::new();
     each(data, |record| packets.push((record.time, record.link, record.data.to_vec())));

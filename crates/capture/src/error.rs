@@ -23,8 +23,8 @@ impl Error {
         &self.name
     }
 
-    /// Returns the number of the packet that could not be read, counted from 1. `None` if the error is in
-    /// the file header.
+    /// Returns the number of the packet that could not be read, counted from 1. `None` if the file could not
+    /// be opened, or the error is in its header.
     pub fn packet(&self) -> Option<u64> {
         (self.packet > 0).then_some(self.packet)
     }
@@ -75,7 +75,7 @@ impl std::error::Error for Error {
 }
 
 /// The kind of an error in a capture file. Its text says what is wrong and, except for `Open` and `Empty`,
-/// what the user can do.
+/// what the user can do, or that the data before the fault are intact.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {

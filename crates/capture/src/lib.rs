@@ -11,7 +11,7 @@
 //! | `content.rs` | [`content`]: detects the content of a file by its first bytes |
 //! | `error.rs` | [`Error`]: file, packet, offset, error and hint |
 //!
-//! Memory is constant for files of any size, and reading a record allocates nothing.
+//! Memory does not grow with the size of a file, and reading a record of a plain pcap file allocates nothing.
 //!
 //! ```
 //! use capture::{LinkType, Reader, Writer, WriterOptions};

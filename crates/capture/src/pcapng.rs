@@ -57,7 +57,7 @@ enum TimeUnit {
     Nanoseconds(u64),
     /// A second has this number of ticks, a power of ten above 10^9; `u128::MAX` if the power does not fit.
     Fraction(u128),
-    /// A second has 2 to this power of ticks.
+    /// A second has 2^N ticks, where N is this number.
     PowerOfTwo(u32),
 }
 

@@ -172,7 +172,8 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     ///
-    /// If the stream fails. Packets that were written since the last flush then count as lost, too.
+    /// If the stream fails. If flushing the stream fails, packets that were written since the last flush
+    /// count as lost, too.
     pub fn flush(&mut self) -> io::Result<()> {
         self.write_out()?;
         let result = self.inner.flush();

@@ -28,8 +28,9 @@ pub enum ClockKind {
 pub(crate) struct RealClock {
     start: Instant,
     wall: i64,
-    /// The counter at the last comparison with the system's clock, and that clock's time then, in
-    /// nanoseconds since 1970.
+    /// The counter and the time, in nanoseconds since 1970, from which readings compute the time: those of
+    /// the last comparison with the system's clock that measured the rate or found that the counter had gone
+    /// back, or those of the start.
     anchor: (u64, i64),
     /// The nanoseconds per count of the counter, in units of 2^-32. Zero until they have been measured.
     scale: u64,
@@ -39,8 +40,8 @@ pub(crate) struct RealClock {
     last: i64,
 }
 
-/// The time after the start for which readings use the system's clock, until the counter's rate is
-/// measured.
+/// The time after the start before which the counter's rate is not measured. Until it is measured, readings
+/// use the system's clock.
 const CALIBRATION: Duration = Duration::from_millis(50);
 /// The time between two comparisons of the counter with the system's clock, once the rate is measured.
 const COMPARISON: Duration = Duration::from_millis(500);
@@ -72,8 +73,8 @@ impl RealClock {
         let elapsed = self.start.elapsed();
         let real = self.wall + elapsed.as_nanos() as i64;
         let counted = counter.saturating_sub(self.anchor.0);
-        // Every reading comes here until the counter's rate is measured. On a machine without a counter,
-        // that never happens.
+        // Until the counter's rate is measured, every reading comes here. On a machine without a counter, the
+        // rate is never measured.
         let waited = real - self.anchor.1;
         if counter < self.anchor.0 {
             (self.anchor, self.compare_at) = ((counter, real), 0);
@@ -88,7 +89,7 @@ impl RealClock {
     }
 }
 
-/// Returns the processor's time stamp counter, or zero on other processors than x86-64.
+/// Returns the processor's time stamp counter, or zero on processors other than x86-64 and under Miri.
 #[inline]
 pub(crate) fn cycles() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -115,8 +116,7 @@ mod tests {
             last = now;
         }
         let system = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
-        // Another process may run between two readings. A wrong rate of the counter would be off by far
-        // more than a second.
+        // Another process may run between two readings, so the clocks may differ by up to a second.
         let (before, now, after) = (system(), clock.now().0, system());
         assert!((before - 1_000_000_000..after + 1_000_000_000).contains(&now), "{before} {now} {after}");
     }

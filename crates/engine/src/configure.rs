@@ -129,7 +129,7 @@ impl Plan {
     }
 
     /// Makes the error for an element that parks payloads although no element joins them, or joins payloads
-    /// that no element parks.
+    /// that no element parks. `what` is the text after the element's name.
     fn unjoined(&self, id: ElementId, what: &str, hint: &str) -> Problem {
         let text = format!("'{}' {what}", self.declaration(id));
         Problem::new(Diagnostic::error(self.graph.elements[id].span, text).with_hint(hint))

@@ -19,7 +19,8 @@ pub(crate) struct Control {
     /// The number of handler calls that are active now, each made by the call before it; see `DEEPEST` in
     /// `handlers/mod.rs`.
     pub(crate) depth: u32,
-    /// The elements that the elements of this graph will replace, while they are initialised.
+    /// The elements of the running graph that the elements of this graph will replace; set while a reload
+    /// initialises the elements of this graph.
     pub(crate) predecessors: Option<Predecessors>,
 }
 
@@ -27,7 +28,8 @@ pub(crate) struct Control {
 pub(crate) struct Predecessors {
     /// The plan of the running graph.
     pub(crate) plan: Arc<Plan>,
-    /// The arguments of elements that have got others since the start.
+    /// The current arguments of elements of the running graph that were given other arguments since the
+    /// start, by element number.
     pub(crate) configs: BTreeMap<ElementId, String>,
     /// For each element of the next graph that replaces an element, the number of the replaced element.
     pub(crate) replaced: BTreeMap<ElementId, ElementId>,
@@ -44,7 +46,7 @@ impl Predecessors {
 /// The reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// An element or a driver script stopped the run, or a worker failed.
+    /// An element, a driver script or a handler call stopped the run, or a worker failed.
     Stopped,
     /// Nothing was left to do: no task, no timer to wait for, no file to wait for, and no packet under way
     /// between workers. Under the trace clock, the captures had also ended.

@@ -1,9 +1,9 @@
 //! The driver: chooses the task or timer that runs next, sets the time, and ends the run.
 //!
 //! With a real or simulated clock, `run_live` runs a loop. A round checks for stop requests, receives packets
-//! of other workers, runs up to `TASKS_PER_ROUND` tasks, and runs the timers that are due. If there was no
-//! work, it waits for the next timer (in simulated time, it jumps to the timer), or ends the run. Under the
-//! trace clock, `trace_time.rs` runs the loop instead.
+//! of other workers, runs up to `TASKS_PER_ROUND` tasks, and runs the timers that are due. If no task is
+//! scheduled then and no packet came, it sleeps, at most until the next timer (in simulated time, it jumps to
+//! the timer), or ends the run. Under the trace clock, `trace_time.rs` runs the loop instead.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::trace_time::{TurnTakers, run_trace};
 use crate::wakeups::OsSignals;
 use crate::worker::{MOST_WORK, Worker};
 
-/// The maximum number of tasks that run in one round, before the driver checks stop requests and files again.
+/// The maximum number of tasks that run in one round, before the driver checks stop requests again.
 const TASKS_PER_ROUND: usize = 128;
 /// The real time after which no further task runs in a round. So stop requests and files do not wait long if
 /// tasks are slow. Each task counts with at most `MOST_OF_TASK`, because another thread may have had the core
@@ -29,8 +29,8 @@ const MOST_OF_TASK: Timestamp = Timestamp(1_000_000);
 const TIMERS_PER_ROUND: usize = 1024;
 /// The number of rounds between two updates of the progress counter.
 const ROUNDS_PER_REPORT: u64 = 256;
-/// The number of rounds between two checks of the files that elements wait for, while there is other work.
-/// The first round after the time [`LOOK`] also checks them.
+/// The number of rounds between two checks of the files that elements wait for, while there is other work. A
+/// round that begins more than [`LOOK`] after the last check also checks them.
 const ROUNDS_PER_LOOK: u64 = 16;
 const LOOK: Timestamp = Timestamp(10_000_000);
 /// The maximum number of times that a driver script is asked, and may refuse to stop, for one request to
@@ -309,7 +309,8 @@ impl Worker {
     }
 
     /// True if there is one worker, or if this is the first worker and all workers are idle. Otherwise sleeps
-    /// ([`nap`](Self::nap)).
+    /// ([`nap`](Self::nap)). While packets of an old generation of the graph are left at this worker, returns
+    /// false without sleep.
     fn is_team_idle(&mut self) -> bool {
         let Some(team) = self.team.clone() else { return true };
         if self.retiring.is_some() {
@@ -333,8 +334,8 @@ impl Worker {
         self.settle();
     }
 
-    /// Handles what the team asks of this worker: handler calls, its report, requests to stop. True if the
-    /// run is over for this worker.
+    /// Handles what the team asks of this worker: handler calls, its part in a reload, its report, requests
+    /// to stop. True if the run is over for this worker.
     fn attend(&mut self) -> bool {
         let me = self.graph.worker();
         if self.team.as_ref().is_some_and(|team| team.is_asked(me)) {
@@ -361,7 +362,7 @@ impl Worker {
     }
 
     fn run_timers(&mut self, by: Timestamp) {
-        // A timer that another timer sets for a time after `by` runs in the next round, after a check of stop
+        // A timer that another timer sets for a time after `by` runs in a later round, after a check of stop
         // requests.
         for _ in 0..TIMERS_PER_ROUND {
             if !self.control.goes_on() {
@@ -392,12 +393,12 @@ impl Worker {
         }
     }
 
-    /// Does the periodic work of a round. It switches to a prepared graph, updates the progress counter,
-    /// serves the requests of other workers, and checks files and signals. Returns the reason for the end if
-    /// the run was stopped or interrupted, and no driver script objects.
+    /// Does the periodic work of a round: a step of a reload, the progress counter, the requests of other
+    /// workers and of users, files and signals. Returns the reason for the end if the run was interrupted, if
+    /// a worker failed, or if the run was stopped and no driver script refuses.
     pub(crate) fn stop_check(&mut self) -> Option<End> {
         self.rounds = self.rounds.wrapping_add(1);
-        // One step in each round, so that packets wait for one step at most.
+        // One step of a reload in each round, so that packets wait for one step at most.
         if self.reloads.is_ready() {
             self.switch();
         } else if self.reloads.is_leading() {

@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn who_stands_for_others_is_asked_about_them() {
-        // The chain's element 0 does not read the payload, and element 4, downstream of the element that
-        // joins, does.
+        // The chain's element 0 does not use the payload, and element 4, downstream of the element that
+        // joins, writes it.
         let standing_for = |replaces: Vec<ElementId>| Effects { replaces, ..reading(&[Field::Length]) };
         assert_eq!(chain(standing_for(vec![0]), true), Vec::<String>::new());
         assert_eq!(chain(standing_for(vec![0, 4]), true), ["writes the payload"]);

@@ -46,8 +46,8 @@ pub(crate) fn used(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]
         };
         for &(to, _) in forward[id].iter().flatten() {
             let now = coming[to].or(leaving);
-            // An element's origin changes at most twice (to one giver, then to unreliable), so the loop
-            // ends.
+            // The origin of the marks at an element changes at most twice (to one giver, then to unreliable),
+            // so the loop ends.
             if std::mem::replace(&mut coming[to], now) != now {
                 open.push(to);
             }

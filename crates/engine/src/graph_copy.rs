@@ -158,7 +158,8 @@ impl GraphCopy {
         self.elements[id].as_ref().map_or(0, |element| element.held())
     }
 
-    /// Returns the arguments of elements that have got others since the start.
+    /// Returns the current arguments of the elements that were given other arguments since the start, by
+    /// element number.
     pub(crate) fn changed_configs(&self) -> &BTreeMap<ElementId, String> {
         &self.configs
     }

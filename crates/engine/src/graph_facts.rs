@@ -206,8 +206,8 @@ fn receives_offloads(
     seen.iter().zip(effects).map(|(&seen, effects)| seen && effects.support.offloads.is_some()).collect()
 }
 
-/// The distance from the IP header, in bytes, beyond which the start of packets is not followed. No header
-/// is that long, so only a circle gets there.
+/// The distance in bytes, from the IP header or from the packet's start at its source, beyond which the start
+/// of packets is not followed. Beyond it, a circle is assumed, because no header is that long.
 const FAR: i32 = 256;
 
 /// The effects of all elements, where a stand-in is replaced by the elements that it acts for. A stand-in
@@ -302,8 +302,8 @@ pub(crate) fn take_offloads(
     true
 }
 
-/// True if elements downstream of a replay may prepend bytes. A replayed packet then starts ahead of the
-/// first byte that it had when it was stored.
+/// True if elements downstream of a replay may prepend more bytes than were stripped before. A replayed
+/// packet then starts ahead of the first byte that it had when it was stored.
 fn grows_in_front(effects: &[Effects], forward: &Forward) -> bool {
     // The least number of bytes that were stripped on the way from the replay to each element.
     let mut starts: Vec<Option<i64>> = vec![None; effects.len()];
@@ -341,7 +341,7 @@ fn largest(number: &Number) -> Option<i64> {
             _ => return None,
         };
         let bits = mask.count_ones().min(8 * bytes);
-        // A field of more than 16 bits is not a header length, so it is unbounded.
+        // A field of which more than 16 bits count is not a header length, so it is unbounded.
         let most = if bits <= 16 { (1i64 << bits) - 1 } else { return None };
         sum.checked_add(factor.checked_mul(most)?.max(0))
     })
@@ -453,7 +453,7 @@ fn farthest_starts(effects: &[Effects], forward: &Forward) -> Vec<i64> {
         (0..effects.len()).filter(|&id| is_source[id]).map(|id| (id, 0)).collect();
     while let Some((id, start)) = open.pop() {
         let at = |moved: Option<i32>| match moved.map(|moved| start + i64::from(moved)) {
-            // Stripping in a circle has no limit, and no packet is stripped so far otherwise.
+            // Beyond `FAR`, a circle is assumed, which strips without limit.
             Some(start) if start <= i64::from(FAR) => start,
             _ => ANYWHERE,
         };

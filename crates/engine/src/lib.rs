@@ -4,7 +4,8 @@
 //! 2. [`Plan::configure`] builds the elements and reads their effects.
 //! 3. [`Worker::new`] gives them a packet pool, a clock and a sink for text. [`Worker::initialize`]
 //!    initialises the elements, [`Worker::run`] runs the graph until the run ends, and [`Worker::finish`]
-//!    drains and closes the elements. The caller calls all three, in this order.
+//!    drains and closes the elements. The caller calls all three, in this order; after a failed
+//!    initialization, it calls none of the other two.
 //! 4. [`Worker::report`] returns a [`RunReport`], which accounts for every packet.
 //!
 //! [`Workers`] does the same with several workers, each with a copy of the graph and, except under the trace
@@ -21,8 +22,8 @@
 //! | choosing what runs next, and the end of a run | `driver`, `trace_time`, `requests` |
 //! | time and sleep | `clock`, `sleep`, `lateness` |
 //! | reading and writing handlers | `handlers` |
-//! | changing a running graph | `reconfigure`; the whole graph: `reload`, `generation`, `quiet` |
-//! | several workers: who does what, and what they share | `workers`, `placement`, `team` |
+//! | changing a running graph | `reconfigure`; the whole graph: `reload`, `generation` |
+//! | several workers: who does what, and what they share | `workers`, `placement`, `team`, `quiet` |
 //! | several workers: handing packets over, and their order | `exchange`; for benchmarks `exchange_bench` |
 //! | what the user of the crate gives and gets | `options`, `streams`, `report`, `worker_report`, `former` |
 //!

@@ -124,7 +124,8 @@ pub type Render = Arc<dyn Fn(&RunReport) -> String + Send + Sync>;
 pub struct Requests {
     /// Set by SIGUSR1: the report so far is to be written to standard error.
     pub report: Arc<AtomicBool>,
-    /// Set by SIGHUP: a message is to say that the configuration cannot be read again.
+    /// Set by SIGHUP: the file of the configuration is to be read again. Without [`Options::rebuild`], a
+    /// message is to say that this cannot be done.
     pub reload: Arc<AtomicBool>,
     /// Set by SIGUSR2: a message is to say that the signal does nothing.
     pub nothing: Arc<AtomicBool>,

@@ -252,8 +252,8 @@ impl Placement {
     }
 
     /// Returns the elements at several workers that keep state for flows by addresses and ports and may get
-    /// fragments, which have no ports. Fragments do not come to the home of their flow. So such an element
-    /// may decide otherwise about a fragment than it would with a single worker.
+    /// fragments, which have no ports. Fragments may come to another worker than the home of their flow. So
+    /// such an element may decide otherwise about a fragment than it would with a single worker.
     pub fn meet_fragments(&self, plan: &Plan, effects: &[Effects]) -> Vec<ElementId> {
         let comes_from_outside = |id: usize| {
             let notes = plan.classes[id].notes;

@@ -160,8 +160,8 @@ impl Team {
         }
     }
 
-    /// Notes that a worker is idle, and the numbers of packets that it has handed over and taken. Has no
-    /// effect if the worker was idle before.
+    /// Notes that a worker is idle, and the numbers of packets that it has handed over and taken, and wakes
+    /// the first worker. Has no effect if the worker was idle before.
     pub(crate) fn begin_idle(&self, me: usize, moved: (u64, u64)) {
         if self.quiet.begin_idle(me, moved) && me != 0 {
             self.bells[0].ring();
@@ -226,8 +226,8 @@ impl Team {
         self.members[me].has_requests.load(Ordering::Relaxed)
     }
 
-    /// True if a worker has something to do for the team: handler calls, its report, or the end of the run.
-    /// The first worker also has requests to stop and panics of other workers.
+    /// True if a worker has something to do for the team: handler calls, a reload, its report, or the end of
+    /// the run. The first worker also has requests to stop and panics of other workers.
     pub(crate) fn has_word_for(&self, me: usize) -> bool {
         let for_first = || self.stops.load(Ordering::Relaxed) != 0 || self.has_failed();
         self.is_asked(me)

@@ -211,8 +211,8 @@ impl Worker {
         self.settle_within(MOST_WORK);
     }
 
-    /// Like [`settle`](Self::settle), for at most `most` work items. Beyond that, packets are dropped
-    /// at the element that they come to next.
+    /// Like [`settle`](Self::settle), for at most `most` work items and pushes. Beyond that, packets are
+    /// dropped at the element that they come to next.
     #[inline]
     pub(crate) fn settle_within(&mut self, most: u64) {
         let mut done = 0u64;

@@ -1,9 +1,9 @@
 //! All workers of a graph. Each has a copy of the graph and a thread, which is pinned to a core if there are
 //! enough cores. Under the trace clock, the workers take turns on one thread instead.
 //!
-//! The first worker runs on the caller's thread. It decides when the run is over, handles interrupts and
-//! asks the driver script. Elements that have a single place are at this worker unless the user assigns
-//! them to another one.
+//! The first worker runs on the caller's thread. It decides when the run is over, handles interrupts and asks
+//! the driver script. Elements that work on one worker only work on the first worker, unless the user assigns
+//! elements to other workers.
 
 use std::io;
 use std::sync::{Arc, mpsc};

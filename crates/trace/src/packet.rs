@@ -83,7 +83,8 @@ pub struct TcpFields {
     pub acknowledges: Option<Intact>,
 }
 
-/// The state of a pure ACK's checksums: true if both, of IP and TCP, were captured and are right.
+/// The state of a pure ACK: true if the whole IP packet was captured, and its checksums (of the IPv4 header
+/// and of TCP) are right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intact(pub bool);
 

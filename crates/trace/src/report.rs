@@ -18,7 +18,8 @@ use crate::histogram::Distribution;
 pub struct TraceReport {
     /// The captures that form the trace, in the order in which they were read.
     pub traces: Vec<TraceSummary>,
-    /// Notes for the user about the captures: damage, early ends, unknown link types.
+    /// Notes for the user about the captures: damage, ignored bytes after compressed data, unknown link
+    /// types, and captures that could not be read a second time.
     pub notes: Vec<String>,
     /// The number of packets that the filter selects. All other numbers are about these packets, except
     /// [`unknown_packets`](Self::unknown_packets) and [`traces`](Self::traces).

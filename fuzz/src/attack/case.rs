@@ -90,7 +90,8 @@ pub(super) struct Checked {
 /// downstream of them a burst of one does not mean batches of one.
 const AT_ONCE: [&str; 3] = ["Batcher", "Burster", "TimedUnqueue"];
 
-/// The maximum numbers of packets in a burst with which each case runs.
+/// The maximum numbers of packets in a burst with which cases run. Cases that draw random numbers run only
+/// with bursts of one packet.
 pub(super) const BURSTS: [usize; 2] = [1, 32];
 
 impl Case {
@@ -209,11 +210,11 @@ impl Case {
         // For packets that a program hands over, elements that are otherwise bypassed still divide batches.
         let parts = divides(&read.chain, &BTreeSet::new());
         let divides = divides(&read.chain, &synthesized.passed);
-        // With such elements, the time at which a packet leaves depends on its position among waiting
-        // packets, and so on batches.
+        // If elements hold packets and stamp them as they leave, the time stamp of a packet depends on its
+        // position among waiting packets, and so on batches.
         let stamps = habits.iter().any(|habits| habits.stamps) && habits.iter().any(|habits| habits.holds);
-        // The state of such elements depends on the order in which packets of all flows arrive: they number
-        // packets, or have room for only some.
+        // True if the state of elements depends on the order in which packets of all flows arrive. Such
+        // elements number packets, or have room for the state of only some flows.
         let numbers = habits.iter().filter(|habits| habits.keeps_state).count() > 1
             || read.effects.iter().any(|effects| effects.depends.contains(&Depends::Counter));
         let is_at_once = |element: &lang::GraphElement| AT_ONCE.contains(&element.class.as_str());

@@ -1,6 +1,6 @@
-//! Random elements for configurations. Any class may be used with the sample arguments of its own tests.
-//! For the classes of which programs are made there are generators, which know where the headers of packets
-//! are at that point of the chain.
+//! Random elements for configurations. Any class of the [`Catalogue`] may be used with the sample arguments
+//! of its own tests. For the classes of which programs are made there are generators, which know where the
+//! headers of packets are at that point of the chain.
 
 use std::collections::BTreeMap;
 
@@ -349,7 +349,8 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
     }
 }
 
-/// Returns an element that writes the byte of the IP header at offset `byte`, and updates the checksum.
+/// Returns an element that writes the byte of the IP header at offset `byte`, and updates the checksum. If no
+/// class writes this byte, the element writes another byte.
 fn update(r: &mut Rng, byte: i32) -> Element {
     match byte {
         0 | 1 if r.bool() => one("SetIPDSCP", r.u8(..64).to_string()),
@@ -521,7 +522,7 @@ fn field(r: &mut Rng, c: &Context) -> Element {
 
 /// Returns an element that writes bytes at given offsets, or changes the packet's length at its end.
 fn data(r: &mut Rng, c: &Context) -> Element {
-    // Returns the offset of a field in the IP or transport header, or one of a few other offsets.
+    // Returns the offset of a field in the IP or transport header, or any offset below 70.
     let place = |r: &mut Rng| {
         let inside = [
             0, 1, 1, 1, 2, 3, 4, 6, 8, 8, 8, 9, 10, 11, 12, 12, 12, 16, 16, 16, 19, 20, 22, 24, 28, 32, 36,

@@ -1,8 +1,8 @@
 //! A random attack on the synthesizer and the verifier.
 //!
-//! Random configurations, of all classes that declare their effects, run with random packets, as they are
-//! and with programs; the runs have to be equal. The verifier gets random pairs of chains; its verdicts
-//! have to agree with runs of packets through both.
+//! Random configurations, of all classes that declare their effects, run with random packets, as they are and
+//! with programs; the runs have to be equal, with the exceptions in `case.rs`. The verifier gets random pairs
+//! of chains; its verdicts have to agree with runs of packets through both.
 //!
 //! - `classes.rs`: random elements; `network.rs`: random configurations; `packets.rs`: random packets
 //! - `ends.rs`: the sources and sinks of packets
@@ -55,7 +55,8 @@ pub struct Settings {
     pub jobs: usize,
     /// The maximum number of failures of each kind that are shrunk and shown.
     pub show: usize,
-    /// Failures are only shown if the name of their kind contains this text; `None` to show all kinds.
+    /// Failures of configurations are only shown if the name of their kind contains this text; `None` to show
+    /// all kinds. Failures of pairs do not depend on it.
     pub only: Option<&'static str>,
 }
 
@@ -256,7 +257,7 @@ pub trait Watch: Sync {
     /// failed.
     fn progress(&self, done: u64, all: u64, failed: u64);
 
-    /// Called with text for people: the table of counts if anything failed, and each shrunk failure.
+    /// Called with text for people: the table of counts if anything failed, and each failure that is shown.
     fn tell(&self, text: &str);
 }
 

@@ -94,8 +94,8 @@ impl Network {
             elements.push(element);
         }
         let last = elements.len() - 1;
-        // A second source usually leads to the second input of the stateful element, for the other
-        // direction of flows.
+        // If the stateful element has a second input, a second source leads to it in half of the cases, for
+        // the other direction of flows.
         let mut entries = vec![(0, 0)];
         match state_at {
             Some(at) if elements[at].inputs > 1 => entries.push(if r.bool() { (0, 0) } else { (at, 1) }),

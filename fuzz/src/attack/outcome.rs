@@ -42,7 +42,7 @@ impl Ran {
 /// The reason why a configuration did not run to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// An element could not be initialized.
+    /// The configuration is invalid, or an element could not be initialized.
     Start(String),
     /// The configuration panicked, with this message.
     Panic(String),

@@ -7,7 +7,7 @@ use wire::checksum::{self, Sum};
 
 use super::ends::Given;
 
-/// The time of the first packet, in nanoseconds since the epoch.
+/// The time from which the times of packets count, in nanoseconds since the epoch.
 pub(super) const START: i64 = 1_000_000_000_000_000_000;
 
 /// The kind of a random packet: plain, or odd in one way.
@@ -104,7 +104,7 @@ pub(super) fn traffic(r: &mut fastrand::Rng, count: usize, source: usize) -> Vec
         }
         left -= 1;
         let kind = match r.u8(..8) {
-            // In each configuration, one odd kind is more frequent than the others.
+            // For each source, one odd kind is more frequent than the others.
             0 => ODD[odd_most],
             1 | 2 => pick(r, &ODD),
             _ => Kind::Plain,

@@ -76,7 +76,8 @@ impl Shrinking<'_> {
         }
     }
 
-    /// Tries to remove elements and outputs, and to replace elements by Null.
+    /// Tries to remove elements, outputs and further sources, to replace elements by Null, and to have sinks
+    /// observe fewer annotations.
     fn elements(&mut self) {
         let mut at = self.case.network.nodes.len();
         while at > 0 {

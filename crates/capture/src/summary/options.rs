@@ -215,7 +215,8 @@ fn describe_time(out: &mut String, data: &[u8]) -> bool {
 }
 
 /// Parses TCP options from text, and appends their bytes to `out`. Returns false if the text is malformed,
-/// has a named option that `chosen` does not select, or gives more than 40 bytes.
+/// has a named option that `chosen` does not select, or gives more than 40 bytes. With [`Chosen::Sack`], also
+/// if it has an option without a name, such as `99=0`.
 pub(super) fn parse_tcp(out: &mut Vec<u8>, text: &str, chosen: Chosen) -> bool {
     let mut words = text.split([';', ',']).peekable();
     while let Some(word) = words.next() {

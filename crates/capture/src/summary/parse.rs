@@ -23,7 +23,7 @@ pub struct FlowDefaults {
 /// The content of a line or record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// No packet: a directive, a comment, an empty line, or a line without any valid value.
+    /// No packet: a directive, a comment, an empty line, or a line or record without any valid value.
     Nothing,
     /// The directive `!binary`: the file continues with binary records.
     Binary,
@@ -34,7 +34,8 @@ pub enum Parsed {
 /// A parser of summaries, called for one line or record after the other. It remembers the directives.
 #[derive(Clone, Debug)]
 pub struct Parser {
-    /// The fields of each line, in order. `None` for an unknown field, whose values are skipped.
+    /// The fields of each line or record, in order. `None` for a field that is unknown or cannot be read,
+    /// whose values are skipped.
     fields: Vec<Option<SummaryField>>,
     /// The indexes in `fields` of known fields, in the order in which their values are written into a
     /// packet.

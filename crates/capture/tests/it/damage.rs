@@ -1,5 +1,5 @@
-//! Tests of files that are cut short or damaged: no panic occurs, all packets before the damage are
-//! returned, and then one error that says what to do.
+//! Tests of files that are cut short or damaged: no panic occurs. Of a file that is cut short, all packets
+//! before the cut are returned, and then an error.
 
 use capture::{ErrorKind, Reader, WriterOptions};
 use proptest::collection::vec;

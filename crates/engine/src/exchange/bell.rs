@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-/// The bell of one worker. Another worker rings it after it has handed work over, so that the owner does
-/// not sleep, or wakes.
+/// The bell of one worker, its owner. Another thread rings it after it has given work to the owner, so that
+/// the owner does not sleep, or wakes.
 #[repr(align(64))]
 pub(crate) struct Bell {
     asleep: AtomicBool,

@@ -62,7 +62,8 @@ impl Board {
     }
 }
 
-/// A range of packets, by their numbers, that were given to a worker in one call.
+/// A range of packet numbers that holds all packets which a worker was given in one call, or in several calls
+/// if [`REGIONS`] were exceeded. Packets between them may have gone to other workers.
 struct Region {
     first: u64,
     last: u64,
@@ -81,7 +82,8 @@ pub(crate) struct Displacement {
     stayed: u64,
     /// For each worker, the packets given to it that it has not processed yet, as far as this giver knows.
     under_way: Vec<VecDeque<Region>>,
-    /// True if any worker has packets of this giver that it has not processed, at the last look.
+    /// True if any worker had packets of this giver that it had not processed at the last look, or was given
+    /// packets since.
     has_some: bool,
     /// The number of packets spread since the oldest unprocessed packet, including it. With it, the limit
     /// from which on sources have to wait, and true if the limit is reached.
@@ -164,7 +166,8 @@ impl Displacement {
         self.board.stuck.0.load(Ordering::Relaxed) > 0
     }
 
-    /// True if other workers had not processed all packets of this giver at the last look.
+    /// True if other workers had not processed all packets of this giver at the last look, or were given
+    /// packets since.
     #[inline]
     pub(crate) fn has_some(&self) -> bool {
         self.has_some
@@ -221,8 +224,8 @@ impl Displacement {
         self.taken = Some((from, first, last));
     }
 
-    /// Publishes that the packets of the last [`take`](Self::take) have been processed, and measures by how
-    /// many packets the first of them was overtaken.
+    /// Publishes that the packets of the last [`take`](Self::take) have been processed. Measures an upper
+    /// bound of the number of packets that have overtaken the first of them.
     #[inline]
     pub(crate) fn end(&mut self) {
         let Some((from, first, last)) = self.taken.take() else { return };

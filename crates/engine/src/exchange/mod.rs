@@ -18,7 +18,7 @@
 //! - [`Exchange::poll`] begins a round of receiving, if there is anything to do.
 //! - [`Exchange::receive`] returns the packets of other workers, batch by batch. Packets that were sent home
 //!   wait for packets that were handed over before them (`home.rs`). If order is kept, packets for elements
-//!   with one place wait for earlier packets (`order.rs`).
+//!   that work on one worker only wait for earlier packets (`order.rs`).
 //!
 //! The exchange alone takes part in the order protocol: it gives tickets, has packets wait, and publishes
 //! which packets this worker has processed.
@@ -74,18 +74,18 @@ pub(crate) struct Exchange {
 struct Round {
     /// The number of rings whose turn has begun. The turn of the last of these rings may still go on.
     begun: usize,
-    /// The number of packets that may still be taken out of this ring in this round.
+    /// The number of packets that may still be taken, in this round, out of the ring whose turn began last.
     left: usize,
     /// True if all packets are taken out of all rings in this round, because packets that wait depend on
     /// packets in the rings.
     takes_all: bool,
-    /// True if the rings have no packet left for this round. Then only packets whose wait in a window has
-    /// ended are returned.
+    /// True if the rings, and the packets that were sent home, have no packet left for this round. Then only
+    /// packets whose wait in a window has ended are returned.
     is_over: bool,
 }
 
-/// A batch from another worker that has come to its destination: it goes into the input `to` at this
-/// worker.
+/// A batch that goes into the input `to` at this worker: packets from other workers, or packets that have
+/// waited in a window.
 pub(crate) struct Arrival {
     /// The input that the packets go to.
     pub(crate) to: Target,
@@ -266,10 +266,10 @@ impl Exchange {
         true
     }
 
-    /// Returns the next batch from other workers, or `None` at the end of the round. The batch that was
-    /// returned before must have been processed. If `hurries`, a timer is due, and at most one more batch is
-    /// taken from each worker, unless the round takes all packets. If the run `ends`, packets in windows no
-    /// longer wait for earlier packets.
+    /// Returns the next batch from other workers or from a window, or `None` at the end of the round. The
+    /// batch that was returned before must have been processed. If `hurries`, a timer is due, and at most one
+    /// more batch is taken from each worker, unless the round takes all packets. If the run `ends`, packets
+    /// in windows no longer wait for earlier packets.
     pub(crate) fn receive(&mut self, core: &mut Core, hurries: bool, ends: bool) -> Option<Arrival> {
         if hurries && !self.round.takes_all {
             self.round.left = 0;
@@ -370,7 +370,8 @@ impl Exchange {
         self.rings.have_waiting()
     }
 
-    /// True if packets have come, or wait to be handed over or to be processed.
+    /// True if packets have come, or wait to be handed over or to be processed. Also true if this worker has
+    /// counts to publish, or is stuck as a giver.
     pub(crate) fn has_work(&self) -> bool {
         self.has_waiting(false)
             || self.rings.have_arrivals()
@@ -380,9 +381,9 @@ impl Exchange {
             || self.displacement().is_some_and(Displacement::is_stuck)
     }
 
-    /// True if sources that can wait may go on. Each ring must be less than half full, and not too many
-    /// packets may have been spread after an oldest unprocessed packet. The size of a ring counts as
-    /// [`SPREAD_CAPACITY`] if packets are spread and their order is not kept.
+    /// True if sources that can wait may go on. Each ring from or to this worker must be less than half full,
+    /// and no giver may have spread too many packets since its oldest unprocessed packet. The size of a ring
+    /// counts as [`SPREAD_CAPACITY`] if packets are spread and their order is not kept.
     pub(crate) fn is_clear(&self) -> bool {
         let capacity = match self.spreader.is_some() && self.order.is_none() {
             true => SPREAD_CAPACITY,
@@ -619,7 +620,7 @@ mod tests {
         let mut pool = Pool::new(64 << 20).unwrap();
         for workers in [2, 4, 8] {
             let mut sides = sides(workers);
-            // The first packet for the second worker stays in the ring while all others are processed.
+            // The packets for the second worker stay in the ring while all others are processed.
             let mut overtake = 0;
             while sides[0].is_clear() {
                 overtake += give(&mut sides[0], &mut pool, b"packet");

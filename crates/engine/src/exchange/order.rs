@@ -3,12 +3,12 @@
 //!
 //! The worker that spreads packets (the *giver*) numbers them. Rings keep their order, so a worker that has
 //! processed a number has processed all smaller numbers that it was given. It publishes the last such number
-//! after each batch. An element that has one place gets the packets of all workers. So packets wait in the
-//! *window* of its worker until all workers have processed the smaller numbers that they were given. A packet
-//! with a smaller number that is still missing then was dropped, or an element holds it. So packets never
-//! wait for a packet that does not come, and a gap in the numbers costs the time of the slowest worker's
-//! batch. If a worker is stuck for [`LONGEST`] while packets come from interfaces, packets no longer wait for
-//! it.
+//! after each batch. An element that works on one worker only gets the packets of all workers. So packets
+//! wait in the *window* of its worker until all workers have processed the smaller numbers that they were
+//! given. A packet with a smaller number that is still missing then was dropped, or an element holds it. So
+//! packets never wait for a packet that does not come, and a gap in the numbers costs the time of the slowest
+//! worker's batch. If a worker is stuck for [`LONGEST`] while packets come from interfaces, packets no longer
+//! wait for it.
 //!
 //! Packets that are sent home (to the worker that owns the state of their flow; the code calls this *aside*)
 //! keep their number. The worker that sends them home counts them as processed only when the other worker has
@@ -38,8 +38,8 @@ use crate::placement::Way;
 pub(crate) const LONGEST: Timestamp = Timestamp(10_000_000);
 const LONGEST_OF_CAPTURES: Timestamp = Timestamp(10_000_000_000);
 
-/// The largest span of packet numbers in a window if packets come from interfaces. A packet beyond it does
-/// not wait, and counts as late. Sources that can wait never get that far ahead.
+/// The largest span of packet numbers in a lane of a window if packets come from interfaces. A packet beyond
+/// it does not wait. If all sources can wait, there is no limit.
 const WIDEST: usize = 1 << 15;
 
 /// The number of low bits of a ticket that hold the packet's number. The bits above them hold the giver.
@@ -63,7 +63,7 @@ struct Row {
     taken_aside: Vec<AtomicU64>,
 }
 
-/// The state that all workers share.
+/// The state for keeping order that all workers share.
 pub(crate) struct Tickets {
     rows: Vec<Row>,
     /// For each element at which packets can be sent home, its level, indexed by element number. Elements
@@ -99,7 +99,7 @@ impl Tickets {
     }
 
     /// Returns a number up to which no packet of a giver is under way any more. Each packet up to it has come
-    /// to the window, was dropped, or is held by an element.
+    /// to the window or into a ring to its worker, was dropped, or is held by an element.
     fn passed(&self, giver: usize) -> u64 {
         let Some(row) = self.rows.get(giver) else { return u64::MAX };
         // This load is first, so that all numbers up to `given` are visible in the loads of `given_to`
@@ -150,7 +150,7 @@ struct Account {
     handed: Vec<u64>,
 }
 
-/// The packets that wait at a worker, upstream of the elements whose only place is this worker. All these
+/// The packets that wait at a worker, upstream of the elements that work on this worker only. All these
 /// elements share one window, because packets of one flow may come to several of them.
 struct Window {
     /// The waiting packets, by giver.
@@ -302,8 +302,9 @@ impl Order {
     }
 
     /// Publishes that the packets taken so far, and the packets that this worker has kept for itself, have
-    /// been processed and handed on. With `has_waiting`, some packets still wait for room in a ring. Then
-    /// only counts in `next` are published, and no new counts become `next`.
+    /// been processed and handed on, once other workers have processed the packets that it has sent home.
+    /// With `has_waiting`, some packets still wait for room in a ring. Then only counts in `next` are
+    /// published, and no new counts become `next`.
     pub(crate) fn tell(&mut self, has_waiting: bool) {
         let Order { me, tickets, given_to, handed_aside, accounts, .. } = self;
         let (me, count, workers) = (*me, tickets.count, given_to.len());
@@ -462,8 +463,8 @@ impl Window {
 
 impl Lane {
     /// Takes packets with numbers up to `up_to` out of the lane, in order. Stops when the batch is full, or
-    /// at a packet that goes to another input. Returns the index of that input in `ends`, or `None` if no
-    /// packet left.
+    /// at a packet that goes to another input than the packets before it. Returns the index in `ends` of the
+    /// input of the taken packets, or `None` if no packet left.
     fn release(&mut self, up_to: u64, now: Timestamp, batch: &mut Batch) -> Option<u32> {
         let mut to = None;
         while batch.len() < packet::BATCH_CAPACITY {

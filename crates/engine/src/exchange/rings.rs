@@ -1,8 +1,8 @@
 //! The rings between one worker and all others, each with one producer and one consumer.
 //!
-//! A ring keeps the order of its packets, so packets of a flow that take the same way stay in order.
-//! Captures and generators wait while a ring is half full ([`Rings::are_below`]). If a ring is full,
-//! packets that are already on their way wait in a queue next to the ring. In a graph with interfaces,
+//! A ring keeps the order of its packets, so packets of a flow that take the same way stay in order. Captures
+//! and generators wait while a ring of their worker has many packets ([`Rings::are_below`]). If a ring is
+//! full, packets that are already on their way wait in a queue next to the ring. In a graph with interfaces,
 //! whose packets cannot wait, such packets are dropped and counted instead.
 
 use std::collections::VecDeque;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use element::Packet;
 use element::steering::{KnownFlows, flow_number};
 
-/// The number of packets in a window: more than usually are under way between workers.
+/// The number of packets in a window of one worker.
 const WINDOW: u64 = 4096;
 /// The number of windows in a cycle: one window that is spread without look-ups, and the windows with
 /// look-ups after it.

@@ -1,4 +1,5 @@
-//! Finds handler calls in arguments whose handler does not exist, before anything runs.
+//! Finds handler calls in arguments whose handler does not exist, or cannot be read or written as the call
+//! does, before anything runs.
 
 use element::args::Scope;
 use element::class::{ANY_HANDLER, Access};
@@ -33,7 +34,7 @@ impl Plan {
         problems
     }
 
-    /// Returns the handler calls in arguments whose declared type is a handler call.
+    /// Returns the handler calls in keyword arguments whose declared type is a handler call.
     fn calls_by_type(&self, id: ElementId) -> Vec<PlannedCall> {
         let class = self.classes[id];
         let arguments = lang::args::split(&self.graph.elements[id].config).into_iter().enumerate();
@@ -99,8 +100,8 @@ impl Plan {
     }
 }
 
-/// Returns the names of the handlers of an element's class, and of handlers that depend on its arguments. The
-/// handlers that every element has are left out. A misspelt handler is compared with them.
+/// Returns the names with which a misspelt handler is compared: the handlers of the element's class, and
+/// handlers that depend on its arguments, without the handlers that every element has.
 fn handler_names(class: &Class, element: &dyn Element) -> Vec<String> {
     let own =
         class.own_handlers(element).into_iter().filter(|(name, _): &(String, Access)| name != ANY_HANDLER);

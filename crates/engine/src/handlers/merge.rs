@@ -135,7 +135,7 @@ fn bracketed(values: &[String]) -> String {
     lines.iter().map(shown).collect::<Vec<_>>().join("\n") + end
 }
 
-/// A word of a line, or the sum of a column.
+/// A part of a line: a word, a space, or the sum of a column.
 enum Cell<'a> {
     Word(&'a str),
     /// A space or a tab between words.

@@ -78,8 +78,8 @@ impl GraphCopy {
 
 impl WorkerHost<'_> {
     /// Reads a handler. If several workers do the element's work, reads it at each of them that runs, and
-    /// merges the values. If one worker's value is enough ([`Merge::First`]), this worker's value comes
-    /// first.
+    /// merges the values. If one worker's value is enough ([`Merge::First`]) and this worker has a value, no
+    /// other worker is asked.
     ///
     /// # Errors
     /// If a worker reports an error, or no worker that does the element's work runs.

@@ -206,7 +206,8 @@ impl WorkerHost<'_> {
         }
     }
 
-    /// Makes the next generation of the new graph, and announces it to the workers.
+    /// Gives the copies of the new graph the number of the next generation, and announces the reload to the
+    /// workers.
     ///
     /// # Errors
     /// If an element would move to another worker although workers take turns.

@@ -1,12 +1,13 @@
-//! Replaces the running configuration by another one, on all workers, without losing packets or state
-//! (Click's hot-swapping).
+//! Replaces the running configuration by another one, on all workers, while packets flow (Click's
+//! hot-swapping).
 //!
 //! ```text
 //!  first worker          builds a thread of its own        other workers
 //!  ────────────          ──────────────────────────        ─────────────
 //!  hotconfig ──────────▶ parse, configure: a copy of
-//!                        the new graph for each worker
-//!  connects the copies ◀─────────┘
+//!                        the new graph for each worker,
+//!                        connected by rings
+//!  announces the reload ◀────────┘
 //!  asks one worker after the other ───────────────────────▶ initialises its copy
 //!  initialises its own copy ◀─────────────────────────────── done, or an error: all copies are closed
 //!  decides ────────────────────────────────────────────────▶ each changes over between two batches
@@ -17,16 +18,16 @@
 //!   flow. Errors go to the caller, and the old graph runs on.
 //! - Each worker initialises its copy of the new graph, and changes over to it between two batches
 //!   (`switch.rs`). Elements hand their state, including packets that they hold, on to elements of the same
-//!   name and class: their *heirs*. No worker waits for another one, unless an element moves to another
-//!   worker.
+//!   name and class: their *heirs*. An exception is state that cannot be handed on (`Fate::Ends`). No worker
+//!   waits for another one, unless an element moves to another worker.
 //! - Each generation of the graph has rings of its own between the workers. So a worker never gets a packet
 //!   of a generation that it does not have yet. Packets that other workers have handed over before they
 //!   changed over are processed by the old generation (`retire.rs`). As soon as such a packet comes to an
 //!   element that has an heir, the packet goes on in the new generation, because the heir has the state.
 //!
 //! A worker has its part of a reload ([`Reloads`]) and calls the functions of this module between two
-//! batches. The functions exchange everything that a worker has. So this module, `generation.rs`, `team.rs`
-//! and `worker.rs` use each other.
+//! batches. The functions exchange all parts of a worker that belong to a graph. So this module,
+//! `generation.rs`, `team.rs` and `worker.rs` use each other.
 
 mod lead;
 mod retire;
@@ -81,12 +82,12 @@ pub(crate) struct Reload {
     gathered: Quiet,
     /// The notes of the workers that have no packet of the old generation left.
     quiet: Quiet,
-    /// The way to the thread that has built the new graph. It also drops generations that have ended, which
-    /// may have large tables, so that no packet waits for it.
+    /// The channel to the thread that has built the new graph. This thread also drops generations that have
+    /// ended. They may have large tables, so packets would have to wait if a worker dropped them.
     ended: Sender<Box<Generation>>,
 }
 
-/// The part of a reload that one worker reads and writes with the first worker.
+/// The part of a reload that concerns one worker.
 #[derive(Default)]
 struct Seat {
     /// The worker's copy of the new graph, once the worker is to initialise it.
@@ -131,7 +132,7 @@ impl Reload {
         }
     }
 
-    /// Drops a generation that has ended.
+    /// Has the thread that has built the new graph drop a generation that has ended or never ran.
     fn dispose(&self, generation: Box<Generation>) {
         // If the thread has failed, the generation is dropped here.
         let _ = self.ended.send(generation);
@@ -167,8 +168,8 @@ impl Reloads {
         }
     }
 
-    /// The part of a generation that is being initialised: its elements find the handlers that begin a
-    /// reload if `can_reload`, but cannot write them.
+    /// Makes the part for a generation that is being initialised or closed. Its elements find the handlers
+    /// that begin a reload if `of` has them, but writing them is an error.
     pub(crate) fn busy(of: &Reloads) -> Reloads {
         Reloads { lead: Lead::Busy, ..Reloads::new(of.rebuild.clone()) }
     }

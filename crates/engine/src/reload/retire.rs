@@ -63,7 +63,8 @@ impl Worker {
         let Some(mut retiring) = self.retiring.take() else { return };
         let Some(mut generation) = retiring.generation.take() else { return };
         let (reload, me) = (Arc::clone(&retiring.reload), self.graph.worker());
-        // Before packets are taken, so that everything that these workers have handed over is in the rings.
+        // The workers whose packets of the old generation are all in the rings. This is read before packets
+        // are taken out of the rings.
         let left: Vec<usize> = (0..reload.seats.len())
             .filter(|&worker| reload.seats[worker].has_left.load(Ordering::Acquire))
             .collect();

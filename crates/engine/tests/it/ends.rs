@@ -1,4 +1,5 @@
-//! Tests of the end of runs: packets that are still held leave then; and of the order in which tasks run.
+//! Tests of the end of runs, at which packets that are still held leave, and of tasks: their order and their
+//! handlers.
 
 use element::Timestamp;
 use engine::End;
@@ -27,7 +28,7 @@ fn tasks_run_as_often_as_their_tickets_say() {
     let b: i32 = values[3].parse().unwrap();
     assert!((598..=602).contains(&b), "{b}");
 
-    // After 100 packets the tickets change to three to one.
+    // After 100 packets of `a`, `a` has three times the tickets of `b`.
     let text = "a :: InfiniteSource(BURST 1) -> ca :: Counter(COUNT_CALL 100 x.run) -> Discard;
         b :: InfiniteSource(BURST 1) -> cb :: Counter -> Discard;
         x :: Script(TYPE PASSIVE, write a.tickets 3072, write ca.reset, write cb.reset,

@@ -10,8 +10,8 @@ use testkit::elements::{TestPacket, collect, offer};
 use wire::MacAddr;
 use wire::build::Builder;
 
-/// Makes a packet of one of a few flows. `kind` decides if it is plain (mostly), a fragment, or a packet
-/// with options or wrong lengths.
+/// Makes a packet of one of a few flows. `kind` decides if it is plain (from 80 on), or a fragment, or has
+/// options, a wrong length or the protocol number of ICMP.
 fn packet((flow, kind, seconds): (u8, u8, u8), time: &mut i64) -> TestPacket {
     *time += i64::from(seconds);
     let end = |number: u8| -> SocketAddr { ([10, 0, 0, number % 4], 1000 + u16::from(number / 4)).into() };
@@ -110,8 +110,8 @@ fn a_short_segment_says_nothing_of_its_flow() {
             -> f :: IPFilter(deny tcp dst port 22, {rules} allow tcp dst port 8080, deny all)
             -> c :: FlowCounter -> TestSink({exchange}, 0)"
         );
-        // With a burst of one, every second packet of a flow is marked. Packets in one batch with the first
-        // packet of their flow would not be.
+        // With a burst of one, packets after the first packet of their flow can be marked. Packets in one
+        // batch with the first packet would not be.
         let outcome = TestRun { burst: Some(1), ..TestRun::trace() }.text(&text, &["f.rule_counts"]).unwrap();
         let counts = outcome.values[0].as_deref().unwrap();
         assert!(counts.lines().any(|line| line.trim() == "0 2"), "{length}: {counts}");

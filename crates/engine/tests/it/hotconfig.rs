@@ -1,5 +1,5 @@
-//! Tests of replacing the graph of a running worker by another, in simulated time: elements of equal name
-//! take over state and packets.
+//! Tests of replacing the graph of a running worker by another, in simulated time: elements of equal name and
+//! class take over state and packets.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -232,8 +232,8 @@ fn mappings_that_the_new_pattern_could_not_have_made_stay_or_end() {
     }
 }
 
-/// A session that the new rules deny ends with its next packet. A session that both the old and the new rules
-/// allow goes on with its mapping.
+/// Packets of a session that the new rules deny no longer come to the translator. A session that both the old
+/// and the new rules allow goes on with its mapping.
 #[test]
 fn new_rules_apply_to_old_sessions() {
     let graph = |packets: u32, rules: &str, end: &str| {

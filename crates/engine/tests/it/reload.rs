@@ -1,5 +1,5 @@
-//! Tests of replacing the graph under load, on several workers: no packet is lost or overtaken, and each
-//! flow goes on with its state.
+//! Tests of replacing the graph under load, on several workers: no packet is lost or overtaken by a packet of
+//! its flow, and each flow goes on with its state.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -214,7 +214,7 @@ fn run(test: u64, workers: usize, reloads: usize, texts: &[&str]) -> Workers {
 
 const PLAIN: &str = "s :: TestNumbered(TEST) -> m :: MarkIPHeader(14) -> o :: TestInOrder(TEST)
     -> c :: Counter -> Discard";
-/// Elements of other names and a second path, none of which has an heir in `PLAIN`.
+/// The elements `s`, `o` and `c` of `PLAIN`, with further elements between them that have no heir in `PLAIN`.
 const OTHER: &str = "s :: TestNumbered(TEST) -> MarkIPHeader(14) -> Null
     -> o :: TestInOrder(TEST) -> k :: IPClassifier(src port & 1 == 0, -); k[0] -> c :: Counter -> Discard;
     k[1] -> Null -> c";

@@ -1,4 +1,5 @@
-//! Tests that several workers together do the same as one worker.
+//! Tests of runs on several workers, which together have to do the same as one worker, and of network cards
+//! in memory.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -210,7 +211,7 @@ fn scripts_reach_all_workers() {
 
 #[test]
 fn captures_wait_for_slow_workers() {
-    // Far more packets come than a ring holds. Each is copied three times before it is handed over.
+    // Far more packets come than a ring holds. Each becomes three packets before it is handed over.
     let text = "InfiniteSource(LIMIT 60000, BURST 256) -> UDPIPEncap(1.0.0.1, 1, 2.0.0.2, 2)
         -> SetRandIPAddress(10.0.0.0/8) -> StoreIPAddress(16)
         -> MarkIPHeader -> t :: Tee(3);
@@ -449,7 +450,7 @@ fn scripts_reach_all_workers_in_turn_too() {
 #[test]
 fn errors_come_to_the_worker_of_a_translator_that_has_one() {
     // One inner endpoint sends to many hosts. All its flows have the same outer port, so the worker of an
-    // ICMP error, which follows from the hash, is not the translator's worker.
+    // ICMP error, which follows from the hash, may be another one than the translator's worker.
     let (inside, outside) = (([10, 0, 0, 1], 5000), ([1, 0, 0, 1], 7000));
     let input = |number: usize, builder: Builder, payload: &[u8]| {
         let bytes = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(payload).unwrap();

@@ -45,7 +45,7 @@ mod tests {
             times.iter().map(|&time| clock.goes_back(time)).collect::<Vec<_>>()
         };
         assert_eq!(capture(&[10, 20, 15]), [false; 3]);
-        // The capture ends with time 15, but the comparison uses its latest time, 20.
+        // The preceding capture ends with time 15, but the comparison uses its latest time, 20.
         assert_eq!(capture(&[18, 30]), [true, false]);
         assert_eq!(capture(&[30, 29]), [false; 2]);
         assert_eq!(capture(&[1, 2]), [true, false]);

@@ -23,8 +23,8 @@ use wire::{MacAddr, ethernet, ipv4, ipv6, tcp, udp};
 use self::runs::Runs;
 pub use self::sizes::{LONGEST, SHORTEST, SizeMix, SizeMixError};
 
-/// The largest number of flows: each has a source address and port of its own, and the address ranges have
-/// no room for more.
+/// The largest number of flows: each has a source address and port of its own, from 2^16 addresses and 2^10
+/// ports.
 pub const MOST_FLOWS: u32 = 1 << 26;
 
 /// The time of the first packet of a trace, in seconds since 1970.

@@ -1,10 +1,10 @@
 //! Multiplication of the load of a capture: consecutive windows of the capture are played at the same time,
 //! as the Reframer paper makes its traces (section 5.1, Figure 11).
 //!
-//! Window `w` has the packets whose time since the first packet is at least `w` and less than `w` + 1
-//! window lengths. In the result, all windows begin together, and the addresses of each window are moved to
-//! separate networks (`networks`). So the load and the number of flows multiply, and the time between
-//! packets of a flow stays the same.
+//! Window `w` has the packets whose time since the first packet is at least `w` and less than `w` + 1 window
+//! lengths. In the result, all windows begin together, and the addresses of each window after the first are
+//! moved to separate networks (`networks`). So the load and the number of flows multiply, and the time
+//! between packets of a flow stays the same.
 //!
 //! The capture is read once. Each window is stored in an unnamed temporary file. Then the files are merged
 //! in the order of the packets' times. So memory does not depend on the length of the capture.
@@ -43,9 +43,9 @@ pub struct Multiplied {
     pub packets: Vec<u64>,
     /// The number of packets after the last window, which are not in the result.
     pub after_windows: u64,
-    /// The number of packets that are not in the result because both addresses are fixed (multicast or
-    /// reserved) and cannot be moved. Only the first window keeps such packets; in other windows they would
-    /// add to the same flows.
+    /// The number of packets that are not in the result because all of their addresses are fixed (multicast
+    /// or reserved) and cannot be moved. Only the first window keeps such packets; in other windows they
+    /// would add to the same flows.
     pub left_out: u64,
     /// The length in bits of the IPv4 prefixes that are replaced, 8 to 24. The bits after the prefix stay
     /// the same.

@@ -1,4 +1,4 @@
-//! Tests of the definition of each measurement, on examples whose results were computed by hand.
+//! Tests of the definitions of measurements, on examples whose results were computed by hand.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

@@ -254,8 +254,8 @@ proptest! {
         raws.iter().for_each(|raw| _ = check(&raw.frame));
         let report = analyze(&raws);
         prop_assert_eq!((report.packets, report.flows), (packets, u64::from(flows)));
-        // The SLF is within 1 %, apart from rounding to whole runs: one run more or less, and one run that
-        // could not be kept apart from the previous run of its flow.
+        // The SLF is met up to rounding to whole runs, and up to one run that could not be kept apart from
+        // the previous run of its flow.
         let runs = packets as f64 / report.slf;
         prop_assert!((runs - packets as f64 / slf).abs() <= 1.6, "{} for {}", report.slf, slf);
         prop_assert_eq!(report.tcp_reordering.reordered + report.tcp_reordering.retransmitted, 0);

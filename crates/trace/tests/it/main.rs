@@ -1,5 +1,5 @@
-//! Integration tests of the crate: the analyses against a second, straightforward implementation, on
-//! captures and on random packets; generated traces; multiplied traces.
+//! Integration tests of the crate: the analyses against a second, straightforward implementation, on captures
+//! and on random packets, and against results computed by hand; generated traces; multiplied traces.
 
 mod agreement;
 mod by_hand;

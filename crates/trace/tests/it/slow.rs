@@ -167,7 +167,7 @@ impl Values {
     }
 }
 
-/// The results that are compared with a [`trace::TraceReport`], under the same names.
+/// The results that are compared with a [`trace::TraceReport`], under the same or shorter names.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
     pub(crate) packets: u64,
