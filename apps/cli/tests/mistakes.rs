@@ -28,7 +28,7 @@ fn expect(args: &[&str], status: i32, text: &str) {
 }
 
 /// The commands whose help is checked: all but `click` and `reload`.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "run",
     "check",
     "elements",
@@ -41,6 +41,7 @@ const COMMANDS: [&str; 13] = [
     "generate",
     "multiply",
     "bench",
+    "reload",
     "evaluate",
 ];
 

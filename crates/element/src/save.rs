@@ -65,11 +65,15 @@ impl StateWriter {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Writes a text with its length. Of a text longer than 65,535 bytes, only the first 65,535 are written.
+    /// Writes a text with its length. Of a text longer than 65,535 bytes, only the characters within the first
+    /// 65,535 bytes are written.
     pub fn text(&mut self, text: &str) {
-        let bytes = &text.as_bytes()[..text.len().min(usize::from(u16::MAX))];
-        self.u16(bytes.len() as u16);
-        self.raw(bytes);
+        let mut end = text.len().min(usize::from(u16::MAX));
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.u16(end as u16);
+        self.raw(&text.as_bytes()[..end]);
     }
 
     /// Writes a time.
@@ -308,6 +312,17 @@ mod tests {
         assert_eq!(read(1000), [(a, "näme".to_string(), 50), (b, "näme".to_string(), 50)]);
         // The clock was put back from 100 ns to 40 ns: the entries are still 50 ns old.
         assert_eq!(read(40)[0].2, -10);
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let mut out = StateWriter::default();
+        out.text(&"ä".repeat(40_000));
+        let pieces = [out.into_bytes()];
+        let state = SavedState::new(&pieces, Timestamp(0), Timestamp(0));
+        let mut lengths = Vec::new();
+        state.each(|reader| Ok(reader.text()?.len()), |length| lengths.push(length)).unwrap();
+        assert_eq!(lengths, [65_534]);
     }
 
     #[test]

@@ -97,7 +97,8 @@ impl Queue {
 
 /// Opens a queue of the interface, and creates the interface if no other worker has done so. `time` counts
 /// the creations from 1: it is 2 after the first removal. The worker that creates the interface also sets
-/// its addresses and routes and brings it up. The kernel removes all of that with the interface.
+/// its addresses and routes and brings it up, while the other workers wait. If that fails, the next worker
+/// tries. The kernel removes all of that with the interface.
 ///
 /// # Errors
 /// If the interface cannot be created, is in use by another program, or cannot be brought up.
@@ -111,8 +112,6 @@ pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made, time: u32) -> 
     let shown = if name.is_empty() { "/dev/net/tun" } else { &name };
     let mut times = made.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let is_made = *times >= time;
-    *times = time.max(*times);
-    drop(times);
     if workers > 1 && !is_made && is_in_use(&name) {
         return Err(cannot(shown, "TUNSETIFF", &io::Error::from_raw_os_error(libc::EBUSY)));
     }
@@ -120,6 +119,7 @@ pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made, time: u32) -> 
         Tun::open(&name, wanted.tap, workers > 1).map_err(|(step, error)| cannot(shown, step, &error))?;
     if !is_made {
         settle(cx, wanted, &tun.name)?;
+        *times = time;
     }
     Ok(tun)
 }

@@ -178,6 +178,8 @@ impl Outgoing {
         if std::mem::take(&mut self.gone) > 0
             && let Some(packet) = self.waiting.pop_front()
         {
+            let text = format_args!("the connection has ended within a packet");
+            self.losses.count(cx, LABEL, (DropReason::WriteError, 1), Some(text));
             cx.drop(packet, DropReason::WriteError);
         }
     }
@@ -198,6 +200,10 @@ impl Outgoing {
     /// Drops all waiting packets with a reason. The drops are reported to the user, unless the reason is
     /// `Stop`.
     pub(super) fn clear(&mut self, cx: &mut Cx<'_>, reason: DropReason) {
+        if reason == DropReason::Stop {
+            // A packet of which a part has been sent is dropped like the others.
+            self.gone = 0;
+        }
         self.cut(cx);
         if reason != DropReason::Stop && !self.waiting.is_empty() {
             let text = format_args!("the connection has ended before all packets had gone");

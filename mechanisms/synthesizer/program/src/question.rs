@@ -114,11 +114,7 @@ pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet>
     // interval.
     let ones = (mask >> low).trailing_ones();
     let contiguous = if low + ones >= 128 { u128::MAX } else { (1u128 << (low + ones)) - 1 };
-    let free = all & !mask & !run;
-    let free_above = free & !contiguous;
-    if free != free_above {
-        return None;
-    }
+    let free_above = all & !mask & !run;
     let mut pieces: Vec<(u128, u128)> = Vec::new();
     let upper = mask & !contiguous;
     let mut add = |fixed: u128, set: &IntervalSet| {

@@ -31,10 +31,17 @@ impl Store {
         if self.shifts.try_reserve(1).is_err() {
             return false;
         }
+        let is_first = !self.shifts.contains_key(&change.session);
         let shifts = self.shifts.entry(change.session).or_default();
-        let is_done = shifts.of_mut(change.is_reply).add(start, length, new);
+        if !shifts.of_mut(change.is_reply).add(start, length, new) {
+            // A connection without edits stays as fast as it was.
+            if is_first {
+                self.shifts.remove(&change.session);
+            }
+            return false;
+        }
         self.mark_shifted(change.session);
-        is_done
+        true
     }
 
     /// Gives a mapping the edits that its connection had in another store.
