@@ -231,6 +231,43 @@ fn a_reload_in_the_middle_of_another_one_is_refused() {
     run.end();
 }
 
+/// Under the trace clock, the workers take turns on one thread. A script replaces the configuration, and the
+/// capture that is written is the same as without reloads.
+#[test]
+fn a_script_reloads_under_the_trace_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let graph = |out: &str, between: &str| {
+        let (input, out) = (path("in"), path(out));
+        format!(
+            "s :: FromDump({input}, STOP true) -> MarkIPHeader(14) {between} -> q :: Queue
+                -> u :: RatedUnqueue(500) -> d :: ToDump({out})"
+        )
+    };
+    let run = |name: &str, threads: &str| {
+        let folder = folder.path().display().to_string();
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["run", "--clock", "trace", "--config-dir", &folder, "--threads", threads, &path(name)])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    };
+    let source = "FastUDPSource(1000, 200, 60, 2:0:0:0:0:1, 10.0.0.1, 1, 2:0:0:0:0:2, 10.0.0.2, 2, true, 5)";
+    fs::write(path("make.click"), format!("{source} -> ToDump({})", path("in"))).unwrap();
+    run("make.click", "1");
+    for threads in ["1", "2", "3"] {
+        fs::write(path("plain.click"), graph("plain", "")).unwrap();
+        run("plain.click", threads);
+        let script = |next: &str| format!("; Script(wait 20ms, write hotconfig {next}, print \"next\")");
+        fs::write(path("a.click"), graph("out", "") + &script("b.click")).unwrap();
+        fs::write(path("b.click"), graph("out", "-> Null") + &script("c.click")).unwrap();
+        fs::write(path("c.click"), graph("out", "-> Null -> Null")).unwrap();
+        run("a.click", threads);
+        let [plain, out] = ["plain", "out"].map(|name| fs::read(path(name)).unwrap());
+        assert!(plain.len() > 8_000 && plain == out, "{threads} workers: {} {}", plain.len(), out.len());
+    }
+}
+
 #[test]
 fn a_socket_without_a_run_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
