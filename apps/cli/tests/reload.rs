@@ -3,7 +3,7 @@
 mod clients;
 
 use std::fs;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -229,6 +229,25 @@ fn a_reload_in_the_middle_of_another_one_is_refused() {
     }
     run.wait_for("IPFilter");
     run.end();
+}
+
+/// The first worker reads the second request when it has answered the first, before it changes over. So the
+/// result of the second comes to an element that has another number then.
+#[test]
+fn requests_that_follow_each_other_at_once_are_answered() {
+    for threads in ["1", "2"] {
+        let mut run = start(&["--threads", threads]);
+        for number in 0..20 {
+            fs::write(file(&run), config(["Null -> Null -> Null", "Strip(0)"][number % 2])).unwrap();
+            run.client.get_mut().write_all(b"WRITE reload\nWRITE reload\n").unwrap();
+            for _ in 0..2 {
+                let mut answer = String::new();
+                run.client.read_line(&mut answer).unwrap();
+                assert_eq!(answer.trim_end(), "200 Write handler 'reload' OK");
+            }
+        }
+        run.end();
+    }
 }
 
 /// Under the trace clock, the workers take turns on one thread. A script replaces the configuration, and the

@@ -326,7 +326,9 @@ impl Worker {
                 self.settle();
             }
             Some(Caller::Worker(request)) => request.answer(result.map(|()| String::new())),
-            Some(Caller::Signal) | None => self.tell_result(&result),
+            Some(Caller::Signal) => self.tell_result(&result),
+            // The element that has asked has no heir.
+            None => {}
         }
     }
 
