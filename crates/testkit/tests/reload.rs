@@ -140,6 +140,29 @@ fn a_file_that_is_written_stays_when_a_reload_is_refused() {
 }
 
 #[test]
+fn a_file_of_printed_packets_is_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file").display().to_string();
+    let graph = |name: &str| {
+        format!(
+            "{name} :: InfiniteSource(LIMIT 3) -> UDPIPEncap(1.0.0.1, 1, 1.0.0.2, 2)
+                -> {name}p :: IPPrint(OUTFILE {path}) -> Discard"
+        )
+    };
+    let mut worker = testkit::worker(&graph("a"), TestRun::default()).unwrap();
+    worker.run();
+    worker.write(None, "hotconfig", &(graph("b") + "; FromDump(/nowhere) -> Discard")).unwrap_err();
+    worker.write(None, "hotconfig", &graph("c")).unwrap();
+    worker.run();
+    worker.finish().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.lines().count() == 6 && !text.contains('\0'), "{text}");
+    // A run begins the file again.
+    run(&graph("a"), &graph("a"), &[]);
+    assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 3);
+}
+
+#[test]
 fn a_report_of_flows_is_continued() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("flows.csv").display().to_string();
