@@ -3,7 +3,7 @@
 mod clients;
 
 use std::fs;
-use std::io::{BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -229,6 +229,62 @@ fn a_reload_in_the_middle_of_another_one_is_refused() {
     }
     run.wait_for("IPFilter");
     run.end();
+}
+
+/// The first worker reads the second request when it has answered the first, before it changes over. So the
+/// result of the second comes to an element that has another number then.
+#[test]
+fn requests_that_follow_each_other_at_once_are_answered() {
+    for threads in ["1", "2"] {
+        let mut run = start(&["--threads", threads]);
+        for number in 0..20 {
+            fs::write(file(&run), config(["Null -> Null -> Null", "Strip(0)"][number % 2])).unwrap();
+            run.client.get_mut().write_all(b"WRITE reload\nWRITE reload\n").unwrap();
+            for _ in 0..2 {
+                let mut answer = String::new();
+                run.client.read_line(&mut answer).unwrap();
+                assert_eq!(answer.trim_end(), "200 Write handler 'reload' OK");
+            }
+        }
+        run.end();
+    }
+}
+
+/// Under the trace clock, the workers take turns on one thread. A script replaces the configuration, and the
+/// capture that is written is the same as without reloads.
+#[test]
+fn a_script_reloads_under_the_trace_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let graph = |out: &str, between: &str| {
+        let (input, out) = (path("in"), path(out));
+        format!(
+            "s :: FromDump({input}, STOP true) -> MarkIPHeader(14) {between} -> q :: Queue
+                -> u :: RatedUnqueue(500) -> d :: ToDump({out})"
+        )
+    };
+    let run = |name: &str, threads: &str| {
+        let folder = folder.path().display().to_string();
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["run", "--clock", "trace", "--config-dir", &folder, "--threads", threads, &path(name)])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    };
+    let source = "FastUDPSource(1000, 200, 60, 2:0:0:0:0:1, 10.0.0.1, 1, 2:0:0:0:0:2, 10.0.0.2, 2, true, 5)";
+    fs::write(path("make.click"), format!("{source} -> ToDump({})", path("in"))).unwrap();
+    run("make.click", "1");
+    for threads in ["1", "2", "3"] {
+        fs::write(path("plain.click"), graph("plain", "")).unwrap();
+        run("plain.click", threads);
+        let script = |next: &str| format!("; Script(wait 20ms, write hotconfig {next}, print \"next\")");
+        fs::write(path("a.click"), graph("out", "") + &script("b.click")).unwrap();
+        fs::write(path("b.click"), graph("out", "-> Null") + &script("c.click")).unwrap();
+        fs::write(path("c.click"), graph("out", "-> Null -> Null")).unwrap();
+        run("a.click", threads);
+        let [plain, out] = ["plain", "out"].map(|name| fs::read(path(name)).unwrap());
+        assert!(plain.len() > 8_000 && plain == out, "{threads} workers: {} {}", plain.len(), out.len());
+    }
 }
 
 #[test]

@@ -369,6 +369,7 @@ impl Element for ToDump {
         }
         self.is_given = self.out.link.is_some();
         if !is_handed_over(cx, &self.filename) {
+            cx.check_unwritten(&self.filename)?;
             self.open(cx)?;
         }
         self.start(cx, self.passes_on);

@@ -341,6 +341,7 @@ impl Element for ToIpSummaryDump {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if !is_handed_over(cx, &self.filename) {
+            cx.check_unwritten(&self.filename)?;
             self.open(cx)?;
         }
         self.start(cx, self.passes_on);

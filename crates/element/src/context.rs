@@ -609,6 +609,21 @@ impl Cx<'_> {
         self.core.garbage.push(Box::new(value));
     }
 
+    /// Checks that an element that is initialised may create the file at `path`, which would empty it.
+    ///
+    /// # Errors
+    /// If the graph replaces another one, whose elements write the file. The old graph runs on if the reload
+    /// fails, so its file must not change.
+    pub fn check_unwritten(&self, path: &str) -> Result<(), String> {
+        match self.is_of_reload() && crate::files::is_written(path) {
+            true => Err(format!(
+                "{path}: the running configuration writes this file; a reload continues a file only at an \
+                 element of the same name and class"
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// True if this element belongs to a graph that replaces or has replaced another one. While such an
     /// element is initialised, its worker processes no packets, so that the element must not wait for long.
     pub fn is_of_reload(&self) -> bool {

@@ -1,8 +1,9 @@
 //! Access to files whose names come from clients: files that write handlers create, and configurations that
-//! are read.
+//! are read. Also tells if this process writes a file already.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,6 +24,22 @@ pub enum FileScope {
 /// `..`, nor by an absolute path, nor by a symbolic link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder(Arc<Path>);
+
+/// True if this process has the regular file at `path` open for writing, by this or another name.
+pub(crate) fn is_written(path: &str) -> bool {
+    let Some(file) = fs::metadata(path).ok().filter(fs::Metadata::is_file) else { return false };
+    let Ok(open) = fs::read_dir("/proc/self/fd") else { return false };
+    let is_same = |other: &fs::Metadata| (other.dev(), other.ino()) == (file.dev(), file.ino());
+    let mut same =
+        open.flatten().filter(|entry| fs::metadata(entry.path()).is_ok_and(|other| is_same(&other)));
+    same.any(|entry| {
+        let info = Path::new("/proc/self/fdinfo").join(entry.file_name());
+        let text = fs::read_to_string(info).unwrap_or_default();
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+        // The lowest two bits are the access mode (open(2)); 0 is for reading only.
+        flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & 3 != 0)
+    })
+}
 
 impl FileScope {
     /// Creates a file, or empties the file of this name. In a [`Folder`], a name that does not begin with
@@ -99,6 +116,19 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_file_is_written_while_it_is_open_for_writing() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        assert!(!is_written(&at("none")) && !is_written("/dev/null"));
+        let writer = File::create(at("file")).unwrap();
+        std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
+        assert!(is_written(&at("file")) && is_written(&at("link")));
+        drop(writer);
+        let _reader = File::open(at("file")).unwrap();
+        assert!(!is_written(&at("file")));
+    }
 
     #[test]
     fn files_stay_below_the_folder() {

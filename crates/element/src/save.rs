@@ -65,8 +65,8 @@ impl StateWriter {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Writes a text with its length. Of a text longer than 65,535 bytes, only the characters within the first
-    /// 65,535 bytes are written.
+    /// Writes a text with its length. Of a text longer than 65,535 bytes, only the characters within the
+    /// first 65,535 bytes are written.
     pub fn text(&mut self, text: &str) {
         let mut end = text.len().min(usize::from(u16::MAX));
         while !text.is_char_boundary(end) {

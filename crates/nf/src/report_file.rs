@@ -36,9 +36,15 @@ impl ReportFile {
 
     /// True if the element that this element replaces has the same file as its argument `keyword`. The open
     /// file may then come with the state of the replaced element.
-    pub(crate) fn is_handed_over(cx: &Cx<'_>, keyword: &str, path: &str) -> bool {
+    ///
+    /// # Errors
+    /// If another element of the running configuration writes the file.
+    pub(crate) fn is_handed_over(cx: &Cx<'_>, keyword: &str, path: &str) -> Result<bool, String> {
         let is_same = |arg: &String| arg.strip_prefix(keyword).is_some_and(|file| file.trim() == path);
-        cx.predecessor().is_some_and(|arguments| arguments.iter().any(is_same))
+        if cx.predecessor().is_some_and(|arguments| arguments.iter().any(is_same)) {
+            return Ok(true);
+        }
+        cx.check_unwritten(path).map(|()| false)
     }
 
     pub(crate) fn is_standard_output(&self) -> bool {

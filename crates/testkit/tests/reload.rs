@@ -114,6 +114,60 @@ fn a_capture_is_continued() {
     assert_eq!(run(&reader(&same), &reader(&other), &["f.count", "c.count"]), ["3", "6"]);
 }
 
+/// The new element has another name, or an element that follows it cannot be initialised. The running
+/// configuration goes on, and its file has all packets.
+#[test]
+fn a_file_that_is_written_stays_when_a_reload_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file").display().to_string();
+    let summary = format!("ToIPSummaryDump({path}, FIELDS count)");
+    let flows = format!("FlowCounter(FILE {path}) -> Discard");
+    let aggregates = format!("AggregateIPFlows(TRACEINFO {path}) -> Discard");
+    for writer in [&format!("ToDump({path})"), &summary, &flows, &aggregates] {
+        let graph = |name: &str, more: &str| {
+            format!(
+                "s :: InfiniteSource(LIMIT 3) -> UDPIPEncap(1.0.0.1, 1, 1.0.0.2, 2) -> {name} :: {writer}{more}"
+            )
+        };
+        let run = |reloads: &[String]| {
+            let mut worker = testkit::worker(&graph("a", ""), TestRun::default()).unwrap();
+            worker.run();
+            for text in reloads {
+                let error = worker.write(None, "hotconfig", text).unwrap_err();
+                assert!(error.contains("the running configuration writes this file"), "{error}");
+            }
+            worker.finish().unwrap();
+            std::fs::read(&path).unwrap()
+        };
+        let undisturbed = run(&[]);
+        let refused = [graph("b", ""), graph("b", "; FromDump(/nowhere) -> Discard")];
+        assert_eq!(run(&refused), undisturbed, "{writer}");
+    }
+}
+
+#[test]
+fn a_file_of_printed_packets_is_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file").display().to_string();
+    let graph = |name: &str| {
+        format!(
+            "{name} :: InfiniteSource(LIMIT 3) -> UDPIPEncap(1.0.0.1, 1, 1.0.0.2, 2)
+                -> {name}p :: IPPrint(OUTFILE {path}) -> Discard"
+        )
+    };
+    let mut worker = testkit::worker(&graph("a"), TestRun::default()).unwrap();
+    worker.run();
+    worker.write(None, "hotconfig", &(graph("b") + "; FromDump(/nowhere) -> Discard")).unwrap_err();
+    worker.write(None, "hotconfig", &graph("c")).unwrap();
+    worker.run();
+    worker.finish().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.lines().count() == 6 && !text.contains('\0'), "{text}");
+    // A run begins the file again.
+    run(&graph("a"), &graph("a"), &[]);
+    assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 3);
+}
+
 #[test]
 fn a_report_of_flows_is_continued() {
     let folder = tempfile::tempdir().unwrap();

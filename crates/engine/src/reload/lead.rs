@@ -285,16 +285,15 @@ impl WorkerHost<'_> {
         copy: Box<Generation>,
     ) -> Option<Result<(), Box<Problem>>> {
         let team = self.team.as_ref()?;
-        if !team.in_turn {
-            *locked(&reload.seats[worker].copy) = Some(copy);
-            team.tell_of_reload(worker);
-            return None;
-        }
-        let Some(mut other) = team.take_waiting(worker) else {
+        let waiting = team.take_waiting(worker);
+        if team.in_turn && waiting.is_none() {
             let text = format!("worker {worker} is being called, and cannot change its configuration");
             return Some(Err(Box::new(Problem::new(Diagnostic::error(Span::default(), text)))));
-        };
+        }
         *locked(&reload.seats[worker].copy) = Some(copy);
+        team.tell_of_reload(worker);
+        // Without turns, the worker hears of the reload at its own thread.
+        let mut other = waiting?;
         other.take_part_in_reload();
         team.let_wait(worker, other);
         locked(&reload.seats[worker].result).take()
@@ -328,7 +327,9 @@ impl Worker {
                 self.settle();
             }
             Some(Caller::Worker(request)) => request.answer(result.map(|()| String::new())),
-            Some(Caller::Signal) | None => self.tell_result(&result),
+            Some(Caller::Signal) => self.tell_result(&result),
+            // The element that has asked has no heir.
+            None => {}
         }
     }
 

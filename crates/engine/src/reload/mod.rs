@@ -197,6 +197,16 @@ impl Reloads {
         self.lead.is_at_work() || self.ending.is_some()
     }
 
+    /// Sets the heirs of the elements of the graph that this worker leaves. An element that waits for the
+    /// result of the next reload, which may be under way already, goes on waiting as its heir.
+    fn set_heirs(&mut self, heirs: Vec<Option<ElementId>>) {
+        if let Some(Caller::Element(id, token)) = self.caller {
+            let heir = heirs.get(id).copied().flatten();
+            self.caller = heir.map(|heir| Caller::Element(heir, token));
+        }
+        self.heirs = heirs;
+    }
+
     /// Returns the heir of an element of the generation before the current one.
     pub(crate) fn heir(&self, old: ElementId) -> Option<ElementId> {
         self.heirs.get(old).copied().flatten()

@@ -169,7 +169,7 @@ impl Worker {
             exchange.await_others();
             team.set_displacement(exchange.board(self.core.burst));
         }
-        self.reloads.heirs = heirs;
+        self.reloads.set_heirs(heirs);
         saved.into_iter().for_each(|saved| self.put_state(saved));
         self.put_sent_states(&old.reload);
         next.garbage.append(&mut self.core.garbage);

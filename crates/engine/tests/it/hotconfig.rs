@@ -302,6 +302,26 @@ fn turns_of_a_mapper_go_on() {
     );
 }
 
+/// Each graph has one new connection. The second goes to the server that follows the first one's.
+#[test]
+fn turns_of_a_load_balancer_go_on() {
+    let graph = |port: u16, servers: &[u8], script: &str| {
+        let servers: Vec<_> = servers.iter().map(|n| format!("DST 10.221.0.{n}")).collect();
+        format!(
+            "s{port} :: FastUDPSource(0, 1, 60, 0:0:0:0:0:0, 10.0.0.1, {port}, 1:1:1:1:1:1, 10.9.9.9, 53)
+                -> MarkIPHeader(14) -> lb :: FlowIPLoadBalancer(VIP 10.9.9.9, {})
+                -> k :: IPClassifier(dst host 10.221.0.2, -) -> c :: Counter -> Discard; k[1] -> Discard;
+             Script(wait 1s, {script})",
+            servers.join(", ")
+        )
+    };
+    for servers in [&[1, 2][..], &[1, 2, 3], &[3, 1, 2], &[4, 2, 1]] {
+        let second = graph(2, servers, "stop");
+        let (values, _) = run(&graph(1, &[1, 2], "write hotconfig SECOND"), &second, &["c.count"]);
+        assert_eq!(values, ["1"], "{servers:?}");
+    }
+}
+
 /// An element that writes `hotconfig` while it is initialized, and prints the error.
 static EAGER: Class = Class {
     name: "TestEager",

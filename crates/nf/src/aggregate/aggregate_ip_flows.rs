@@ -608,9 +608,11 @@ impl Element for AggregateIpFlows {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.hasher = cx.key_hasher();
         let path = self.path.as_deref();
-        match path.is_some_and(|path| ReportFile::is_handed_over(cx, "TRACEINFO", path)) {
-            true => Ok(()),
-            false => self.open_file(cx),
+        let is_handed_over =
+            path.map(|path| ReportFile::is_handed_over(cx, "TRACEINFO", path)).transpose()?;
+        match is_handed_over {
+            Some(true) => Ok(()),
+            Some(false) | None => self.open_file(cx),
         }
     }
 

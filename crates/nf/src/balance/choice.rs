@@ -158,17 +158,24 @@ impl Rule {
 /// The smallest and the largest weight of a server, where 10 is the weight at average load.
 const WEIGHTS: (f64, f64) = (2.0, 30.0);
 
-/// The servers that can be chosen now, and the state of the rule.
-pub(super) struct Choice {
-    pub(super) rule: Rule,
-    /// The numbers of the active servers, in ascending order.
-    active: Vec<u16>,
+/// The state of the rules that take servers in turn. A reload keeps it, because otherwise the servers at the
+/// start of the list would get more flows with each reload.
+#[derive(Clone, Default)]
+pub(super) struct Turns {
     /// The number at which the search for the next server in turn starts: one more than the number of the
     /// server that was chosen last.
     next: u16,
     /// At the index of each server's number: its weight, and the credit that it has collected, in units of
     /// weight.
     weights: Vec<(i64, i64)>,
+}
+
+/// The servers that can be chosen now, and the state of the rule.
+pub(super) struct Choice {
+    pub(super) rule: Rule,
+    /// The numbers of the active servers, in ascending order.
+    active: Vec<u16>,
+    turns: Turns,
     /// The time of the last computation of weights; `None` if they must be computed for the next flow.
     weighed: Option<Timestamp>,
     table: Maglev,
@@ -176,8 +183,25 @@ pub(super) struct Choice {
 
 impl Choice {
     pub(super) fn new(rule: Rule) -> Choice {
-        let (active, weights) = (Vec::new(), Vec::new());
-        Choice { rule, active, next: 0, weights, weighed: None, table: Maglev::default() }
+        let (active, turns) = (Vec::new(), Turns::default());
+        Choice { rule, active, turns, weighed: None, table: Maglev::default() }
+    }
+
+    /// Returns the turns, for the balancer that replaces this one.
+    pub(super) fn turns(&self) -> Turns {
+        self.turns.clone()
+    }
+
+    /// Continues with the turns of another balancer. `numbers` has the number here of each of its servers;
+    /// `None` for a server that is not here.
+    pub(super) fn continue_turns(&mut self, turns: &Turns, numbers: &[Option<u16>]) {
+        // The server whose turn it was may have been removed. Then the turn is that of the one after it.
+        let (before, after) = numbers.split_at(numbers.len().min(usize::from(turns.next)));
+        self.turns.next = after.iter().chain(before).copied().flatten().next().unwrap_or(0);
+        for (number, weight) in numbers.iter().zip(&turns.weights) {
+            let own = number.and_then(|number| self.turns.weights.get_mut(usize::from(number)));
+            own.into_iter().for_each(|own| *own = *weight);
+        }
     }
 
     /// Returns the number of active servers.
@@ -190,8 +214,8 @@ impl Choice {
     pub(super) fn set_active(&mut self, active: &[(u16, String)]) {
         self.active = active.iter().map(|&(number, _)| number).collect();
         let most = active.iter().map(|&(number, _)| usize::from(number) + 1).max().unwrap_or(0);
-        if self.weights.len() < most {
-            self.weights.resize(most, (1, 0));
+        if self.turns.weights.len() < most {
+            self.turns.weights.resize(most, (1, 0));
         }
         self.weighed = None;
         if let Mode::Hash { consistent: true, .. } = self.rule.mode {
@@ -219,9 +243,9 @@ impl Choice {
         let amount = |number: u16| load(number).of(metric);
         match mode {
             Mode::InTurn => {
-                let behind = self.active.partition_point(|&number| number < self.next);
+                let behind = self.active.partition_point(|&number| number < self.turns.next);
                 let server = *self.active.get(behind).or(self.active.first())?;
-                self.next = server + 1;
+                self.turns.next = server + 1;
                 Some(server)
             }
             Mode::Weighted => {
@@ -260,7 +284,7 @@ impl Choice {
     /// [`WEIGHTS`]. As in FastClick, a server without load gets the largest weight, whatever AWRR_ALPHA
     /// is. `amount` returns the load of a server.
     fn weigh(&mut self, amount: impl Fn(u16) -> u64) {
-        let Choice { active, weights, rule, .. } = self;
+        let Choice { active, turns: Turns { weights, .. }, rule, .. } = self;
         let total: f64 = active.iter().map(|&number| amount(number) as f64).sum();
         let average = total / active.len().max(1) as f64;
         for &number in &*active {
@@ -276,7 +300,7 @@ impl Choice {
     /// Returns the next server by smooth weighted round robin. Each active server gets credit equal to its
     /// weight; the server with the most credit is chosen and pays the sum of all weights.
     fn next_weighted(&mut self) -> Option<u16> {
-        let Choice { active, weights, .. } = self;
+        let Choice { active, turns: Turns { weights, .. }, .. } = self;
         let mut total = 0;
         for &number in &*active {
             let (weight, behind) = &mut weights[usize::from(number)];
@@ -361,6 +385,32 @@ mod tests {
         assert_eq!(shares(&mut alone, [9, 0, 0], 5, 0), [5, 0, 0]);
         let mut nobody = self::choice(Mode::OfTwo, Metric::Bytes, 0);
         assert_eq!(nobody.pick(&key(1), || 0, |_| Load::default(), true, Timestamp(0)), None);
+    }
+
+    /// The servers of the first balancer are 0, 1 and 2. In the second, server 1 is missing, servers 0 and 2
+    /// have changed places, and server 2 is new.
+    #[test]
+    fn turns_go_on_with_other_servers() {
+        let numbers = [Some(1), None, Some(0)];
+        for (chosen, next) in [(1, 0), (2, 0), (3, 1)] {
+            let mut first = choice(Mode::InTurn, Metric::Bytes, 3);
+            shares(&mut first, [0; 3], chosen, 0);
+            let mut second = choice(Mode::InTurn, Metric::Bytes, 3);
+            second.continue_turns(&first.turns(), &numbers);
+            let server = second.pick(&key(1), || 0, |_| Load::default(), true, Timestamp(0));
+            assert_eq!(server, Some(next), "{chosen}");
+        }
+        // Servers have the same shares by weight if a reload comes after each flow.
+        let mut now = choice(Mode::Weighted, Metric::Bytes, 3);
+        let mut all = [0; 3];
+        for _ in 0..72 {
+            let before = now.turns();
+            now = choice(Mode::Weighted, Metric::Bytes, 3);
+            now.continue_turns(&before, &[Some(0), Some(1), Some(2)]);
+            let got = shares(&mut now, [75, 150, 225], 1, 0);
+            all = [0, 1, 2].map(|n| all[n] + got[n]);
+        }
+        assert_eq!(all, [40, 20, 12]);
     }
 
     #[test]

@@ -82,6 +82,7 @@ pub static CLASS: Class = Class {
     state: &[
         StatePart::kept("connections", &["connections", "load_conn"]).on_disk(),
         StatePart::kept("servers", &["servers"]),
+        StatePart::kept("turn", &[]),
         StatePart::kept("counts", &["load_packets", "load_bytes", "overflows"]),
     ],
     saved_form: balancer::FORM,

@@ -7,7 +7,7 @@ pub mod arp_print;
 pub mod ip6_print;
 pub mod ip_print;
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 
 use element::args::parse_bool;
@@ -108,15 +108,22 @@ impl Printer {
         Printer { path, file: None, timer: WriteTimer::default(), fault: None }
     }
 
-    /// Creates the file, if a path was given.
+    /// Creates the file, if a path was given. A reload adds to a file that the running configuration writes,
+    /// because that file must stay as it is if the reload is refused.
     ///
     /// # Errors
     /// If the file cannot be created; the text has the path and the reason.
-    pub(crate) fn open(&mut self) -> Result<(), String> {
-        if let Some(path) = &self.path {
-            let file = File::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?;
-            self.file = Some(BufWriter::new(file));
-        }
+    pub(crate) fn open(&mut self, cx: &Cx<'_>) -> Result<(), String> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let is_continued = cx.check_unwritten(path).is_err();
+        // Both the old and the new element write at the end of the file, also while both are there.
+        let opened = OpenOptions::new().create(true).append(true).open(path).and_then(|file| {
+            if !is_continued && file.metadata()?.is_file() {
+                file.set_len(0)?;
+            }
+            Ok(file)
+        });
+        self.file = Some(BufWriter::new(opened.map_err(|error| format!("{path}: {}", reason(&error)))?));
         Ok(())
     }
 
@@ -190,8 +197,8 @@ impl<D: Describe> Element for Printing<D> {
         Effects::pass().observing(&self.what.seen()).counting(Counting::Own)
     }
 
-    fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
-        self.printer.open()
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.printer.open(cx)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

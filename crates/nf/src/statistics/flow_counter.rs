@@ -456,9 +456,10 @@ impl Element for FlowCounter {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.flows.seed(cx.hash_seed());
         let path = self.path.as_deref();
-        match path.is_some_and(|path| ReportFile::is_handed_over(cx, "FILE", path)) {
-            true => Ok(()),
-            false => self.open(),
+        let is_handed_over = path.map(|path| ReportFile::is_handed_over(cx, "FILE", path)).transpose()?;
+        match is_handed_over {
+            Some(true) => Ok(()),
+            Some(false) | None => self.open(),
         }
     }
 

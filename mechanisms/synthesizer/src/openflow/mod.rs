@@ -45,7 +45,7 @@ pub enum RangeForm {
     /// tried.
     #[default]
     Fewest,
-    /// One flow for each prefix of a range, so usually several for a range.
+    /// A flow for each prefix of a range, so usually several for a range.
     Prefix,
     /// A single flow for each range that has a bit of the metadata, which a table for source ports or for
     /// destination ports sets. Ranges without a bit become prefixes.

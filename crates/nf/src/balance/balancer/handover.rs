@@ -8,12 +8,14 @@ use element::Timestamp;
 use flow::Inserted;
 
 use super::{Balancer, Board, Connection, Flows, Phase, Place, Server, Settings, shown};
+use crate::balance::choice::Turns;
 use crate::balance::slots::Slots;
 
 /// The state that a balancer hands to the balancer that replaces it when the configuration changes.
 pub(super) struct Kept<P> {
     servers: Vec<Server<P>>,
     slots: Slots,
+    turns: Turns,
     settings: Settings,
     flows: Flows,
     connections: Vec<Connection>,
@@ -29,6 +31,7 @@ impl<P: Place> Balancer<P> {
         Some(Kept {
             servers: self.servers.clone(),
             slots: self.slots.clone(),
+            turns: self.choice.turns(),
             settings: self.settings,
             flows: std::mem::replace(&mut self.flows, flows),
             connections: std::mem::take(&mut self.connections),
@@ -59,6 +62,7 @@ impl<P: Place> Balancer<P> {
             numbers.push(number.map(|number| number as u16));
         }
         self.update_choice();
+        self.choice.continue_turns(&kept.turns, &numbers);
         let fits =
             kept.settings.capacity == self.settings.capacity && kept.board.is_some() == self.board.is_some();
         match kept.slots.renumbered(&numbers, self.servers.len() as u16).filter(|_| fits) {
