@@ -27,6 +27,33 @@ step() {
     echo "== $((SECONDS - start)) s =="
 }
 
+# test_programs ARGUMENTS: runs the test programs that `cargo test ARGUMENTS` would run, two at a time, because many of them
+# use one core for most of their time. Shows the output of each when it ends.
+test_programs() {
+    local folder list
+    folder=$(mktemp -d)
+    list=$folder/list
+    cargo test --no-run "$@"
+    # A line for each program: the folder of its package, where it has to be started, and its path.
+    cargo test --no-run --message-format=json "$@" 2>/dev/null |
+        sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"overflow_checks":[a-z]*,"test":true}.*"executable":"\([^"]*\)".*|\1 \2|p' >"$list"
+    [ -s "$list" ] || return 1
+    export folder
+    # shellcheck disable=SC2016
+    xargs -a "$list" -P 2 -n 2 bash -c '
+        name=$(basename "$1")
+        cd "$0" && CARGO_MANIFEST_DIR=$0 "$1" --show-output >"$folder/$name" 2>&1
+        code=$?
+        flock "$folder/list" cat - "$folder/$name" <<<"   Running $1"
+        [ $code = 0 ] || echo "$name" >>"$folder/failed"
+    '
+    if [ -e "$folder/failed" ]; then
+        echo "failed: $(paste -sd " " "$folder/failed")"
+        return 1
+    fi
+    rm -r "$folder"
+}
+
 skipped() {
     echo "skipped: $*" | tee -a "$log"
 }
@@ -55,7 +82,7 @@ live=(--test live --test 'live_[!d]*')
 core() {
     step cargo fmt --all --check
     step cargo clippy --workspace --all-targets -- -D warnings
-    step cargo test --workspace --lib --bins --examples "${not_live[@]}" -- --show-output
+    step test_programs --workspace --lib --bins --examples "${not_live[@]}"
     step cargo test --workspace --doc
     RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps
 
