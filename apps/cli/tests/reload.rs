@@ -4,6 +4,7 @@ mod clients;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -284,6 +285,52 @@ fn a_script_reloads_under_the_trace_clock() {
         run("a.click", threads);
         let [plain, out] = ["plain", "out"].map(|name| fs::read(path(name)).unwrap());
         assert!(plain.len() > 8_000 && plain == out, "{threads} workers: {} {}", plain.len(), out.len());
+    }
+}
+
+/// Packets of 1000 flows are spread over workers and leave in the order of their arrival, although the
+/// configuration is replaced again and again.
+#[test]
+fn spread_packets_stay_in_order() {
+    const PACKETS: u32 = 60_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let record = |number: u32| -> Vec<u8> {
+        let from = SocketAddr::from(([10, 0, 0, 1], 1000 + (number % 1000) as u16));
+        let to = SocketAddr::from(([10, 0, 0, 2], 2000));
+        let addresses = [2, 4].map(|byte| wire::ethernet::MacAddr([byte; 6]));
+        let builder = wire::build::Builder::udp(from, to).ethernet(addresses[0], addresses[1]);
+        let frame = builder.build(&number.to_be_bytes()).unwrap();
+        let header = [1, 0, frame.len() as u32, frame.len() as u32].map(u32::to_ne_bytes).concat();
+        [header, frame].concat()
+    };
+    let head = [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1].map(u32::to_ne_bytes).concat();
+    let whole: Vec<u8> = head.into_iter().chain((0..PACKETS).flat_map(record)).collect();
+    fs::write(path("in"), whole).unwrap();
+    for (name, next) in [("a.click", "b.click"), ("b.click", "a.click")] {
+        let (input, out) = (path("in"), path("out"));
+        let graph = format!(
+            "s :: FromDump({input}, STOP true) -> p :: Strip(14) -> k :: CheckIPHeader
+                -> nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) -> c :: Counter
+                -> d :: ToDump({out}, ENCAP IP); Script(wait 1ms, write hotconfig {next})"
+        );
+        fs::write(path(name), graph).unwrap();
+    }
+    for threads in ["2", "3"] {
+        let steering = ["--steering", "spray", "--order", "keep", "--threads", threads];
+        let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["run", "--config-dir", &path("")])
+            .args(steering)
+            .arg(path("a.click"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let out = fs::read(path("out")).unwrap();
+        let length = 16 + 20 + 8 + 4;
+        let numbers = out[24..].chunks(length).map(|record| record[length - 4..].try_into().unwrap());
+        let numbers: Vec<u32> = numbers.map(u32::from_be_bytes).collect();
+        assert_eq!(numbers.len(), PACKETS as usize, "{threads} workers");
+        assert!(numbers.is_sorted(), "{threads} workers");
     }
 }
 

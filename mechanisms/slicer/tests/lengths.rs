@@ -146,17 +146,13 @@ fn no_more_is_parked_than_bytes_says() {
 }
 
 #[test]
-fn what_crosses_may_be_changed_in_packets_of_several_slots() {
+fn the_kept_part_of_a_payload_may_be_changed() {
     // The trick changes the last byte, which is in the kept part of the payload.
-    let lengths = [1000, 3000, 9000, 40_000];
     let trick = "Trick(damage, 0)";
-    for length in lengths {
-        let [whole, _] = run_with(of(&[length], false), trick);
-        let [joined, _] =
-            run_with(of(&[length], false), &format!("Slice(t, BYTES 100) -> {trick} -> Splice(t)"));
-        assert_eq!(whole.len(), 1);
-        assert!(whole == joined, "{length}");
-    }
+    let [whole, _] = run_with(of(&[1000], false), trick);
+    let [joined, _] = run_with(of(&[1000], false), &format!("Slice(t, BYTES 100) -> {trick} -> Splice(t)"));
+    assert_eq!(whole.len(), 1);
+    assert!(whole == joined);
 }
 
 #[test]

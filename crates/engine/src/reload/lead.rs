@@ -216,11 +216,15 @@ impl WorkerHost<'_> {
         let number = self.graph.generation + 1;
         copies.iter_mut().for_each(|copy| copy.graph.generation = number);
         let moved = copies.first().and_then(|copy| moved(self.graph, &copy.graph));
-        if let (Some(id), Some(_)) = (moved, self.team.as_ref().filter(|team| team.in_turn)) {
+        let in_turn = self.team.as_ref().is_some_and(|team| team.in_turn);
+        if let Some(id) = moved.filter(|_| in_turn) {
             let name = self.graph.plan.declaration(id);
             return Err(format!("{name}: an element cannot move to another worker under the trace clock"));
         }
-        let reload = Arc::new(Reload::new(number, copies.len(), moved.is_some(), ended));
+        let spreading = self.graph.setup.spreading.as_ref();
+        let keeps_order = spreading.is_some_and(|spreading| spreading.keeps_order());
+        let gathers = moved.is_some() || keeps_order && !in_turn;
+        let reload = Arc::new(Reload::new(number, copies.len(), gathers, ended));
         self.team.iter().for_each(|team| team.set_reload(Some(Arc::clone(&reload))));
         Ok(Box::new(Initialising { reload, copies, asked: None, tell }))
     }

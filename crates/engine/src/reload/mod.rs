@@ -19,7 +19,8 @@
 //! - Each worker initialises its copy of the new graph, and changes over to it between two batches
 //!   (`switch.rs`). Elements hand their state, including packets that they hold, on to elements of the same
 //!   name and class: their *heirs*. An exception is state that cannot be handed on (`Fate::Ends`). No worker
-//!   waits for another one, unless an element moves to another worker.
+//!   waits for another one, unless an element moves to another worker, or the order of packets that are
+//!   spread is kept.
 //! - Each generation of the graph has rings of its own between the workers. So a worker never gets a packet
 //!   of a generation that it does not have yet. Packets that other workers have handed over before they
 //!   changed over are processed by the old generation (`retire.rs`). As soon as such a packet comes to an
@@ -73,9 +74,11 @@ pub(crate) struct Reload {
     /// The number of the new generation.
     number: u64,
     seats: Vec<Seat>,
-    /// True if an element moves to another worker with its state. Then all workers wait for each other once,
-    /// because no packet may come to the element before its state.
-    moves: bool,
+    /// True if all workers wait for each other before they change over, until no packet is in a ring or in a
+    /// window: an element moves to another worker with its state, and no packet may come to the element
+    /// before its state; or the order of packets that are spread is kept, and no packet of the new graph may
+    /// overtake one of the old graph.
+    gathers: bool,
     /// See [`Decision`].
     decision: AtomicU8,
     /// The notes of the workers that have no packet to process any more, before the states of elements move.
@@ -120,10 +123,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Reload {
-    fn new(number: u64, workers: usize, moves: bool, ended: Sender<Box<Generation>>) -> Reload {
+    fn new(number: u64, workers: usize, gathers: bool, ended: Sender<Box<Generation>>) -> Reload {
         Reload {
             number,
-            moves,
+            gathers,
             ended,
             seats: (0..workers).map(|_| Seat::default()).collect(),
             decision: AtomicU8::new(Decision::Open as u8),

@@ -95,6 +95,11 @@ impl Worker {
             }
         }
         self.exchange_generation(&mut generation);
+        // A request to stop that an element of the old generation has made holds for the run.
+        if !generation.control.goes_on() {
+            generation.control.runcount = 1;
+            self.control.stop(1);
+        }
         self.enter_crossed();
         if let Some(exchange) = &mut self.exchange {
             exchange.open(&left, ends);

@@ -178,12 +178,13 @@ impl Worker {
         self.serve_retiring();
     }
 
-    /// Sends the state of elements that move to other workers, if there are such elements. All workers take
-    /// part, and wait for each other twice. First they process the packets between them, so that no packet of
-    /// the old graph comes to an element after its state has left. Then they send the state, so that no
-    /// packet of the new graph comes to an element before its state.
+    /// Waits for the other workers if the reload asks for that ([`Reload::gathers`]), and sends the state of
+    /// elements that move to other workers. All workers take part, and wait for each other twice. First they
+    /// process the packets between them, so that no packet of the old graph comes to an element after its
+    /// state has left, or later than a packet of the new graph. Then they send the state, so that no packet
+    /// of the new graph comes to an element before its state.
     fn move_states(&mut self, next: &mut Generation, reload: &Reload) {
-        let Some(team) = self.team.clone().filter(|_| reload.moves) else { return };
+        let Some(team) = self.team.clone().filter(|_| reload.gathers) else { return };
         let me = self.graph.worker();
         while !reload.gathered.is_quiet() && !team.is_over() {
             if self.exchange.as_ref().is_some_and(Exchange::has_work) {

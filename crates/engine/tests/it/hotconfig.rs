@@ -14,7 +14,7 @@ fn build(text: &str) -> Result<(Arc<Plan>, Configured), String> {
     if !diagnostics.is_empty() {
         return Err(diagnostics.iter().map(|d| d.render(&sources)).collect());
     }
-    let registry = testkit::registry().with(&[&EAGER]);
+    let registry = testkit::registry().with(&[&EAGER, &LAST]);
     let all =
         |problems: Vec<engine::Problem>| problems.iter().map(|p| p.render(&sources)).collect::<String>();
     let plan = Arc::new(Plan::new(graph, &registry).map_err(all)?);
@@ -360,4 +360,35 @@ fn a_graph_that_is_being_built_builds_no_other() {
     );
     assert!(text.starts_with("true: another configuration is being installed already\n"), "{text}");
     assert!(text.contains("undeclared element 'x'") && text.ends_with("later\n"), "{text}");
+}
+
+/// An element that asks for the end of the run when it is drained.
+static LAST: Class = Class {
+    name: "Last",
+    ports: "0/0",
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(Last))
+    },
+    ..Class::DEFAULT
+};
+
+struct Last;
+
+impl Element for Last {
+    fn effects(&self) -> Effects {
+        Effects::default()
+    }
+
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        cx.stop();
+    }
+}
+
+/// A request to stop holds for the run, although another graph replaces the one that has asked.
+#[test]
+fn a_request_to_stop_is_not_lost() {
+    let second = "Script(wait 1s, print \"late\", stop)";
+    let (_, text) = run("last :: Last; Script(write hotconfig SECOND)", second, &[]);
+    assert!(!text.contains("late"), "{text}");
 }
