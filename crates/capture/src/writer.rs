@@ -77,7 +77,8 @@ pub struct Writer<W: Write> {
     nanoseconds: bool,
     snap_length: usize,
     clamped: u64,
-    /// The number of packets in the buffer, without a packet that `front` completes.
+    /// The number of packets in the buffer, without the packet whose last bytes the first `front` bytes may
+    /// be.
     gathered: u64,
     /// The number of bytes before these packets in the buffer: the file header until it is written, or the
     /// rest of a header or record that the stream has taken in part.

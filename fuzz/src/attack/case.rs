@@ -104,8 +104,9 @@ impl Case {
         (Case { network, given }, kinds)
     }
 
-    /// Returns the text of the configuration for the synthesizer. Its sources and sinks have the exchange
-    /// number 0, which [`run`](Self::run) replaces.
+    /// Returns the text of the configuration for the synthesizer. In the arguments of its sources and sinks,
+    /// 0 stands for the number that `testkit::elements::offer` gives to the packets of a test;
+    /// [`run`](Self::run) replaces it.
     pub(super) fn text(&self, catalogue: &Catalogue) -> String {
         self.network.text(catalogue, &Ends::of(0, self.network.annotations))
     }

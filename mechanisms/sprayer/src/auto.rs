@@ -56,8 +56,8 @@ pub struct Auto {
 }
 
 impl Auto {
-    /// Creates the policy. `loads` are the loads that the workers report, one per worker. `spray` says
-    /// which packets are regular, and selects the worker if a flow may use only a few workers.
+    /// Creates the policy. `loads` are the loads that the workers report, one per worker. `spray` says which
+    /// packets any worker may handle, and selects the worker if a flow may use only a few workers.
     pub fn new(spray: Spray, loads: Arc<[WorkerLoad]>) -> Auto {
         let workers = loads.len().max(1);
         Auto {

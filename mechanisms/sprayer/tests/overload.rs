@@ -104,7 +104,7 @@ impl Flood {
     /// True if all packets that were emitted have arrived at the end, or were dropped on the way.
     fn has_gone(&self, cx: &Cx<'_>) -> bool {
         let lost: u64 = self.pace.lost.iter().flatten().map(|lost| lost.load(Ordering::Acquire)).sum();
-        // Packets that were dropped ahead of the gate do not count as emitted.
+        // The engine takes packets that it drops between this source and the gates out of `emitted`.
         self.pace.ended.load(Ordering::Acquire) + lost == cx.counters().emitted
     }
 }

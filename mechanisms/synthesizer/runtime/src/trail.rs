@@ -170,7 +170,7 @@ pub(super) struct Trails {
     /// The number of times that nodes of residual programs had been removed when the trails were recorded.
     /// If it has changed, the trails are invalid.
     forgotten: u64,
-    /// The indices of the starts at which packets of the batch begin.
+    /// The indices, in `starts`, of the nodes at which at least one packet of the batch begins.
     numbers: Vec<usize>,
     /// The packets of the batch that begin at starts without trails: the node or class, and the index of
     /// the packet.
