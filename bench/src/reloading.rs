@@ -146,7 +146,7 @@ fn replaced(
             let text = &all[turn.fetch_add(1, Ordering::Relaxed) % all.len()];
             let (plan, copies) = configured(text.clone(), workers, None, &registry().with(&[&link::LINK]))?;
             let tell = Box::new(|problem: &Problem| problem.diagnostic.message.clone());
-            Ok(Rebuilt { plan, copies, text: text.clone(), tell })
+            Ok(Rebuilt { plan, copies, text: text.clone(), tell, recomposer: None })
         })),
         ..Options::default()
     };

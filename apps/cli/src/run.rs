@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use element::{Class, ElementId};
 use engine::{
-    ClockKind, Configured, Options, Plan, Problem, Rebuild, RebuildRequest, Rebuilt, Stamp, StandardStreams,
-    Workers,
+    ClockKind, Configured, Options, Plan, Problem, Rebuild, RebuildRequest, Rebuilt, Recomposer, Stamp,
+    StandardStreams, Workers,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use lang::Span;
@@ -185,6 +185,14 @@ struct Recipe {
     quiet: bool,
 }
 
+/// A configuration that can be run: the plan, a copy of the elements for each worker, and the function that
+/// composes its programs again.
+struct Built {
+    plan: Arc<Plan>,
+    copies: Vec<Configured>,
+    recomposer: Option<Arc<Recomposer>>,
+}
+
 /// The element name of the control socket of `--control`.
 const SOCKET: &str = "tidegate@@control";
 
@@ -202,17 +210,19 @@ impl Recipe {
         }
     }
 
-    /// Builds the plan of a configuration, and a copy of its elements for each worker. Adds problems to
+    /// Builds a configuration. Adds problems to
     /// those of the configuration. Returns `None` if there are errors.
-    fn build(&self, loaded: &mut Loaded) -> Option<(Arc<Plan>, Vec<Configured>)> {
+    fn build(&self, loaded: &mut Loaded) -> Option<Built> {
         if let Some(path) = &self.control {
             let source = loaded.sources.add("--control", "");
             let config = format!("UNIX, {}", lang::args::quote(path.display().to_string()));
             loaded.graph.add(SOCKET, "ControlSocket", &config, Span { source, start: 0, end: 0 });
         }
+        let mut recomposer = None;
         if let Some(which) = self.synthesize
             && !loaded.has_errors()
         {
+            let plain = loaded.copied();
             let PutIn { done, left } = synthesize::insert_programs(loaded, which);
             if !self.quiet && !done.is_empty() {
                 crate::tell(format_args!("{}: {done}", loaded.name));
@@ -220,6 +230,7 @@ impl Recipe {
             // These lines are printed even with `--quiet`, because a region was not synthesized although the
             // user has asked for it.
             left.iter().for_each(|line| crate::tell(format_args!("{}: {line}", loaded.name)));
+            recomposer = Some(synthesize::recomposer(plain, loaded.graph.clone(), which));
         }
         let spreading = self.steering.spreading();
         let built = loaded.build_copies(Some(self.burst), self.threads, spreading.as_ref());
@@ -229,7 +240,8 @@ impl Recipe {
             loaded.problems.extend(warning);
             loaded.problems.extend(copies.first().map(|copy| plan.unknown_calls(copy)).unwrap_or_default());
         }
-        built.filter(|_| !loaded.has_errors())
+        let (plan, copies) = built.filter(|_| !loaded.has_errors())?;
+        Some(Built { plan, copies, recomposer })
     }
 
     /// Checks that a graph can be run with the given values of `--steering` and `--clock`.
@@ -265,11 +277,11 @@ fn rebuild(recipe: Recipe, successors: Successors) -> Rebuild {
         let built = recipe.build(&mut loaded);
         let Loaded { sources, problems, text, .. } = loaded;
         let said: String = problems.iter().map(|problem| problem.render(&sources)).collect();
-        let Some((plan, copies)) = built else { return Err(said.trim_end().to_string()) };
+        let Some(Built { plan, copies, recomposer }) = built else { return Err(said.trim_end().to_string()) };
         recipe.check(&plan, &copies)?;
         crate::show(format_args!("{said}"));
         let tell = move |problem: &Problem| problem.render(&sources).trim_end().to_string();
-        Ok(Rebuilt { plan, copies, text, tell: Box::new(tell) })
+        Ok(Rebuilt { plan, copies, text, tell: Box::new(tell), recomposer })
     })
 }
 
@@ -283,7 +295,7 @@ pub(crate) fn run(args: &Args) -> Status {
     let mut loaded = args.input.load(true)?;
     let built = recipe.build(&mut loaded);
     loaded.show();
-    let Some((plan, copies)) = built else {
+    let Some(Built { plan, copies, recomposer }) = built else {
         return Err(Failure::shown());
     };
     let files = copies.first().map(|copy| copy.setup.inputs.clone()).unwrap_or_default();
@@ -311,6 +323,7 @@ pub(crate) fn run(args: &Args) -> Status {
         interrupt: Arc::clone(&interrupt),
         requests,
         rebuild: Some(rebuild(recipe, successors)),
+        recomposer,
         progress: Arc::clone(&progress_count),
         ..Options::default()
     };

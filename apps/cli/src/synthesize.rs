@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use clap::ValueEnum;
+use engine::{Configs, Recomposer};
 use serde::{Serialize, Serializer};
 use synthesizer::compose::walk::PathLimits;
 use synthesizer::compose::{Region, Synthesis, synthesize};
@@ -321,4 +323,32 @@ pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> PutIn {
         left.push("`tidegate synthesize --prove` takes more time for proofs, and keeps them for runs".into());
     }
     PutIn { done, left }
+}
+
+/// Returns the function that composes the programs of a configuration again, after arguments of elements have
+/// changed. `plain` is the configuration without programs, and `running` the graph with programs. A program
+/// can be replaced only by one with the same entry and outputs.
+pub(crate) fn recomposer(plain: Loaded, running: lang::Graph, which: Which) -> Arc<Recomposer> {
+    let plain = Mutex::new(plain);
+    let compose = move |configs: &Configs| {
+        let mut new = plain.lock().unwrap_or_else(PoisonError::into_inner).copied();
+        for (name, config) in configs {
+            if let Some(id) = new.graph.find(name) {
+                new.graph.elements[id].config.clone_from(config);
+            }
+        }
+        let PutIn { left, .. } = insert_programs(&mut new, which);
+        let shape = |graph: &lang::Graph| {
+            let ends = graph.connections.iter().map(|connection| (connection.from, connection.to));
+            let names = graph.elements.iter().map(|element| (element.name.clone(), element.class.clone()));
+            (names.collect::<Vec<_>>(), ends.collect::<BTreeSet<_>>())
+        };
+        if shape(&new.graph) != shape(&running) {
+            let why = left.first().map(|line| format!(": {line}")).unwrap_or_default();
+            return Err(format!("the new programs would have other entries or outputs{why}"));
+        }
+        let programs = new.graph.elements.into_iter().filter(|element| element.class == program::CLASS_NAME);
+        Ok(programs.map(|element| (element.name, element.config)).collect())
+    };
+    Arc::new(Recomposer::new(Box::new(compose)))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use element::ElementId;
 
 use crate::plan::Plan;
+use crate::recompose::{Recomposer, Recomposing};
 use crate::streams::Sink;
 
 /// The control of a run of one graph. When another graph replaces the graph, the control of the new graph
@@ -22,6 +23,10 @@ pub(crate) struct Control {
     /// The elements of the running graph that the elements of this graph will replace; set while a reload
     /// initialises the elements of this graph.
     pub(crate) predecessors: Option<Predecessors>,
+    /// The function that composes the programs of the graph again. `None` if the graph has none.
+    pub(crate) recomposer: Option<Arc<Recomposer>>,
+    /// The progress of the first worker in composing programs again.
+    pub(crate) recomposing: Recomposing,
 }
 
 /// The elements of the running graph that the elements of the next graph will replace.
@@ -58,7 +63,15 @@ pub enum End {
 impl Control {
     /// Makes the control of a graph, with a run count of 1. `text` is the configuration as it was written.
     pub(crate) fn new(sink: Box<dyn Sink>, text: String) -> Control {
-        Control { runcount: 1, sink, text, depth: 0, predecessors: None }
+        Control {
+            runcount: 1,
+            sink,
+            text,
+            depth: 0,
+            predecessors: None,
+            recomposer: None,
+            recomposing: Recomposing::default(),
+        }
     }
 
     /// True if the run goes on.

@@ -422,6 +422,7 @@ impl Worker {
             return None;
         }
         self.serve_requests();
+        self.recompose_some();
         // The signal that sets the interrupt flag also sets the flag of an element that waits for this
         // signal. In that case the element handles it, and the run is not interrupted.
         if self.options.interrupt.load(Ordering::Relaxed) && !self.wakeups.os_signals.has_come() {

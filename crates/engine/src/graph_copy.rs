@@ -187,9 +187,19 @@ impl GraphCopy {
     }
 
     /// Notifies stand-ins if writing a handler of the element `written` has changed effects that they rely
-    /// on. See [`StandIns::look_for_changes`].
-    pub(crate) fn look_for_changes(&mut self, written: ElementId) {
-        self.stand_ins.look_for_changes(&mut self.elements, &self.effects, written);
+    /// on. Returns true in this case. See [`StandIns::look_for_changes`].
+    pub(crate) fn look_for_changes(&mut self, written: ElementId) -> bool {
+        self.stand_ins.look_for_changes(&mut self.elements, &self.effects, written)
+    }
+
+    /// True if stand-ins act for an element.
+    pub(crate) fn has_stand_in(&self, id: ElementId) -> bool {
+        self.stand_ins.act_for(&self.effects, id)
+    }
+
+    /// Notes that a stand-in was replaced: see [`StandIns::renew`].
+    pub(crate) fn renew(&mut self, stand_in: ElementId) {
+        self.stand_ins.renew(&self.effects, stand_in);
     }
 
     /// Notifies the stand-ins of an element that they may no longer act for it, because its effects have

@@ -11,6 +11,7 @@ use crate::clock::ClockKind;
 use crate::configure::Configured;
 use crate::plan::Plan;
 use crate::problem::Problem;
+use crate::recompose::Recomposer;
 use crate::report::RunReport;
 use crate::saving::{SavedRun, Saving};
 
@@ -51,6 +52,8 @@ pub struct Options {
     /// The function that makes the graph for the handlers `hotconfig` and `reload`, and for SIGHUP. Without
     /// the function, the handlers do not exist.
     pub rebuild: Option<Rebuild>,
+    /// The function that composes the programs of the graph again when arguments of elements have changed.
+    pub recomposer: Option<Arc<Recomposer>>,
     /// The number of packets that have entered the graph so far. The driver updates it now and then, for a
     /// progress display.
     pub progress: Arc<AtomicU64>,
@@ -81,6 +84,7 @@ impl Options {
             requests: self.requests.clone(),
             text: String::new(),
             rebuild: None,
+            recomposer: self.recomposer.clone(),
             progress: Arc::clone(&self.progress),
             saving: self.saving.clone(),
             saved: self.saved.clone(),
@@ -107,6 +111,7 @@ impl Default for Options {
             requests: Requests::default(),
             text: String::new(),
             rebuild: None,
+            recomposer: None,
             progress: Arc::default(),
             saving: None,
             saved: None,
@@ -174,4 +179,6 @@ pub struct Rebuilt {
     pub text: String,
     /// The function that returns the message if an element cannot be initialised.
     pub tell: Tell,
+    /// The function that composes the programs of the graph again.
+    pub recomposer: Option<Arc<Recomposer>>,
 }

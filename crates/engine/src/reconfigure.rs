@@ -26,6 +26,14 @@ impl WorkerHost<'_> {
             let texts: Vec<String> = errors.into_iter().map(|error| error.text).collect();
             texts.join("\n")
         })?;
+        let is_stand_in = !new.effects().replaces.is_empty();
+        let recomposer = self.control.recomposer.clone();
+        if is_stand_in && !recomposer.as_ref().is_some_and(|recomposer| recomposer.is_current()) {
+            return Err(
+                "the elements that it replaces have changed, or its arguments were not composed by this run"
+                    .into(),
+            );
+        }
         self.graph.check_declaration(core, id, new.effects())?;
         for Complaint { text: warning, .. } in warnings {
             let name = plan.declaration(id);
@@ -48,12 +56,30 @@ impl WorkerHost<'_> {
         let same = std::mem::replace(&mut self.graph.effects[id], effects) == self.graph.effects[id];
         self.graph.elements[id] = Some(new);
         // Elements that lease flows have got them from the old element.
-        if !same || self.graph.effects[id].support.leases.is_some() {
+        let is_outdated = !same || self.graph.effects[id].support.leases.is_some();
+        // The change is noted before programs are outdated, so that no program without it is put in later.
+        if let Some(recomposer) = recomposer.filter(|_| is_outdated && self.graph.has_stand_in(id)) {
+            recomposer.note(&plan.graph.elements[id].name, config);
+        }
+        if is_stand_in {
+            self.graph.renew(id);
+        } else if is_outdated {
             self.graph.outdate(id);
         }
-        self.graph.look_for_changes(id);
+        self.look_for_changes(id);
         self.graph.configs.insert(id, config.to_string());
         Ok(())
+    }
+}
+
+impl WorkerHost<'_> {
+    /// Notifies programs if writing a handler of the element `written` has changed effects that they rely on.
+    pub(crate) fn look_for_changes(&mut self, written: ElementId) {
+        if self.graph.look_for_changes(written)
+            && let Some(recomposer) = &self.control.recomposer
+        {
+            recomposer.note_other();
+        }
     }
 }
 

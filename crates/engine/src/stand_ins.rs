@@ -70,26 +70,41 @@ impl StandIns {
 
     /// Notifies stand-ins if effects have changed because a handler of the element `written` was written.
     /// This may concern the element itself, and elements that use its state, if stand-ins act for them.
+    /// Returns true if effects differ from those in `effects`.
     pub(crate) fn look_for_changes(
         &mut self,
         elements: &mut Elements,
         effects: &[Effects],
         written: ElementId,
-    ) {
+    ) -> bool {
         if self.ids.is_empty() {
-            return;
+            return false;
         }
-        let StandIns { ids, outdated, .. } = &*self;
-        let stood_for = ids.iter().flat_map(|&id| &effects[id].replaces).copied();
+        let stood_for = self.ids.iter().flat_map(|&id| &effects[id].replaces).copied();
         let depends = |id: &ElementId| *id == written || effects[*id].beside.contains(&written);
-        let concerned: BTreeSet<_> = stood_for.filter(|id| depends(id) && !outdated.contains(id)).collect();
+        let concerned: BTreeSet<_> = stood_for.filter(depends).collect();
+        let mut changed = false;
         for id in concerned {
             // An element that is being called cannot be asked for its effects, so a change is assumed.
             let same = elements[id].as_ref().is_some_and(|element| element.effects() == effects[id]);
             if !same {
+                changed = true;
                 self.outdate(elements, effects, id);
             }
         }
+        changed
+    }
+
+    /// True if stand-ins act for an element.
+    pub(crate) fn act_for(&self, effects: &[Effects], id: ElementId) -> bool {
+        self.ids.iter().any(|&other| effects[other].replaces.contains(&id))
+    }
+
+    /// Notes that a stand-in was replaced by one that knows the present effects of all elements that it acts
+    /// for.
+    pub(crate) fn renew(&mut self, effects: &[Effects], stand_in: ElementId) {
+        self.unaware.retain(|&(other, _)| other != stand_in);
+        effects[stand_in].replaces.iter().for_each(|id| _ = self.outdated.remove(id));
     }
 
     /// Notifies the stand-ins that act for an element that they may no longer do so, because its effects

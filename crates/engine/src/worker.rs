@@ -126,7 +126,8 @@ impl Worker {
         let text = std::mem::take(&mut options.text);
         let (graph, per_graph) = GraphCopy::new(plan, configured);
         let wakeups = Wakeups::new(&graph.plan, &graph.setup);
-        let control = Control::new(sink, text);
+        let mut control = Control::new(sink, text);
+        control.recomposer = options.recomposer.take();
         let reloads = Reloads::new(options.rebuild.take());
         let mut core = Core::new(
             pool,

@@ -141,7 +141,7 @@ fn rebuild(request: &RebuildRequest, run: TestRun) -> Result<Rebuilt, String> {
     let text = request.value.as_deref().ok_or("there is no file to read again")?;
     let (plan, copies, sources) = configure(text, run)?;
     let tell = Box::new(move |problem: &engine::Problem| problem.render(&sources));
-    Ok(Rebuilt { plan, copies, text: text.to_string(), tell })
+    Ok(Rebuilt { plan, copies, text: text.to_string(), tell, recomposer: None })
 }
 
 /// Makes all workers of a run, initialized. `sink` gets the text that elements write.

@@ -383,7 +383,7 @@ fn rebuild(asked: &Asked, successors: Successors, own: Option<PathBuf>) -> Rebui
         let Some((plan, configured)) = built else { return Err(said.trim_end().to_string()) };
         crate::show(format_args!("{said}"));
         let tell = move |problem: &Problem| words(slice::from_ref(problem)).trim_end().to_string();
-        Ok(Rebuilt { plan, copies: vec![configured], text, tell: Box::new(tell) })
+        Ok(Rebuilt { plan, copies: vec![configured], text, tell: Box::new(tell), recomposer: None })
     })
 }
 

@@ -263,7 +263,7 @@ impl WorkerHost<'_> {
                 let class = self.graph.plan.classes[id];
                 let write = |host: &mut WorkerHost<'_>| {
                     let result = host.call(core, id, |element, cx| class.write(element, cx, name, value));
-                    host.graph.look_for_changes(id);
+                    host.look_for_changes(id);
                     result
                 };
                 self.deeper(id, write)

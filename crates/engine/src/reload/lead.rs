@@ -308,8 +308,12 @@ impl Built {
     /// Makes a generation of a new graph for each worker, and connects them by rings. `seed` is the seed of
     /// the workers' hashes.
     fn new(rebuilt: Rebuilt, team: Option<&Team>, seed: u64, ended: Sender<Box<Generation>>) -> Built {
-        let Rebuilt { plan, copies, text, tell } = rebuilt;
-        let generation = |configured| Box::new(Generation::new(Arc::clone(&plan), configured, text.clone()));
+        let Rebuilt { plan, copies, text, tell, recomposer } = rebuilt;
+        let generation = |configured| {
+            let mut generation = Generation::new(Arc::clone(&plan), configured, text.clone());
+            generation.control.recomposer.clone_from(&recomposer);
+            Box::new(generation)
+        };
         let mut copies: Vec<_> = copies.into_iter().map(generation).collect();
         if let (Some(team), Some(first)) = (team, copies.first()) {
             let sides = team.connect(&first.graph, seed);

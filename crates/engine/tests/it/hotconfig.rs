@@ -48,7 +48,7 @@ fn run(first: &str, second: &str, handlers: &[&str]) -> (Vec<String>, String) {
             let text = lang::args::unquote(request.value.as_deref().unwrap());
             let (plan, configured) = build(&text)?;
             let tell = Box::new(|problem: &engine::Problem| problem.render(&lang::Sources::new()));
-            Ok(Rebuilt { plan, copies: vec![configured], text, tell })
+            Ok(Rebuilt { plan, copies: vec![configured], text, tell, recomposer: None })
         })),
         ..Options::default()
     };

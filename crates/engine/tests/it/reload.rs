@@ -175,7 +175,7 @@ fn run(test: u64, workers: usize, reloads: usize, texts: &[&str]) -> Workers {
             let text = &texts[number % texts.len()];
             let (plan, copies) = build(text, workers)?;
             let tell = Box::new(|problem: &engine::Problem| problem.render(&lang::Sources::new()));
-            Ok(Rebuilt { plan, copies, text: text.clone(), tell })
+            Ok(Rebuilt { plan, copies, text: text.clone(), tell, recomposer: None })
         })),
         ..Options::default()
     };
