@@ -14,6 +14,9 @@ use crate::streams::Sink;
 pub(crate) struct Control {
     /// Click's run count: the driver runs while it is positive.
     pub(crate) runcount: i64,
+    /// True if a request to stop has ended the run count, until the run has ended. If another graph replaces
+    /// this one before the driver has looked at the run count, the request holds for the other graph.
+    pub(crate) is_asked_to_stop: bool,
     pub(crate) sink: Box<dyn Sink>,
     /// The text of the configuration, for the handler `config`. Empty if the text is not known.
     pub(crate) text: String,
@@ -65,6 +68,7 @@ impl Control {
     pub(crate) fn new(sink: Box<dyn Sink>, text: String) -> Control {
         Control {
             runcount: 1,
+            is_asked_to_stop: false,
             sink,
             text,
             depth: 0,
@@ -83,5 +87,6 @@ impl Control {
     /// Subtracts `times` requests to stop from the run count. The run ends when the count is zero or less.
     pub(crate) fn stop(&mut self, times: i64) {
         self.runcount = self.runcount.saturating_sub(times);
+        self.is_asked_to_stop = !self.goes_on();
     }
 }

@@ -95,6 +95,7 @@ impl Worker {
             _ => self.run_live(),
         };
         self.control.sink.flush();
+        self.control.is_asked_to_stop = false;
         end
     }
 

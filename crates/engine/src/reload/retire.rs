@@ -96,7 +96,7 @@ impl Worker {
         }
         self.exchange_generation(&mut generation);
         // A request to stop that an element of the old generation has made holds for the run.
-        if !generation.control.goes_on() {
+        if std::mem::take(&mut generation.control.is_asked_to_stop) && !generation.control.goes_on() {
             generation.control.runcount = 1;
             self.control.stop(1);
         }
