@@ -102,8 +102,9 @@ struct Parts {
     pushed: Vec<Vec<bool>>,
 }
 
-/// Builds the chain of a graph, without elements that do not affect the fate of packets. The error is the
-/// list of problems.
+/// Builds the chain of a graph, without bystanders ([`Class::is_bystander`](element::Class::is_bystander)),
+/// such as scripts. The chain records those bystanders that may write handlers. The error is the list of
+/// problems.
 fn chain(graph: &Graph) -> Result<Parts, Vec<Problem>> {
     let (registry, unknown) = registry_for(graph);
     let plan = Plan::new(graph.clone(), &registry)?;

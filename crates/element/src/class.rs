@@ -126,8 +126,8 @@ impl fmt::Debug for Class {
     }
 }
 
-/// The properties of a class that the engine acts on. In these comments "the element" is an element of the
-/// class.
+/// The properties of a class that the engine, the synthesizer and the command line act on. In these comments
+/// "the element" is an element of the class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// True if the element signals to elements downstream that it has packets to pull (Click's empty

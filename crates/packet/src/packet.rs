@@ -365,13 +365,14 @@ impl Packet {
         self.meta_mut().values.port = port;
     }
 
-    /// Returns the link type number of pcap for the header with which the packet starts; 1 (Ethernet) by
-    /// default.
+    /// Returns the link type number of pcap for the header with which the packet started when it was received
+    /// or made, or when an element last added an Ethernet header; 1 (Ethernet) by default. Stripping bytes
+    /// does not change the number.
     pub fn link(&self) -> u16 {
         self.meta().values.link
     }
 
-    /// Sets the pcap link type number of the header with which the packet starts.
+    /// Sets the pcap link type number of the header with which the packet starts now.
     pub fn set_link(&mut self, link: u16) {
         self.meta_mut().values.link = link;
     }

@@ -114,7 +114,9 @@ pub(crate) struct Values {
     pub(crate) mac: u16,
     pub(crate) network: u16,
     pub(crate) transport: u16,
-    /// The pcap link type number of the header with which the packet starts.
+    /// The pcap link type number of the header with which the packet started when it was received or made, or
+    /// when an element last added an Ethernet header. Stripping bytes does not change the number. It is 1
+    /// (Ethernet) by default.
     pub(crate) link: u16,
     pub(crate) port: u8,
     pub(crate) kind: PacketKind,

@@ -9,7 +9,7 @@ pub enum Layer {
     /// The link header: Ethernet, Linux cooked, null or loopback. In errors of [`crate::offload`], also the
     /// frame as a whole.
     Link,
-    /// An 802.1Q or 802.1ad tag.
+    /// An 802.1Q or 802.1ad tag, or a tag with the older EtherType 0x9100.
     Vlan,
     /// The stack of MPLS labels.
     Mpls,

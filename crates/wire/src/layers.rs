@@ -45,10 +45,10 @@ pub struct Layers {
     /// The offset of the network header, after the link header, VLAN tags, MPLS labels or PPPoE header;
     /// `None` if these could not be read, or the link type is unknown.
     pub l3: Option<usize>,
-    /// The protocol after the IP header and IPv6 extension headers; after a fault, the extension header that
-    /// could not be read. In fragments other than the first, the field is set, too, although the header is
-    /// not in the frame. `None` if the packet is not IP, or if its IP header is truncated or has a wrong
-    /// version or IHL.
+    /// The protocol after the IP header and IPv6 extension headers; if an extension header could not be read,
+    /// this extension header. In fragments other than the first, the field is set, too, although the header
+    /// is not in the frame. `None` if the packet is not IP, or if its IP header (without options) is
+    /// truncated or has a wrong version or IHL.
     pub protocol: Option<u8>,
     /// The offset of the header of `protocol`. `None` if the packet is not IP, in fragments other than the
     /// first, and if the IP headers could not be read to their end.
@@ -122,8 +122,8 @@ impl Layers {
         layers
     }
 
-    /// Returns the five-tuple of the packet; `None` if it is not IP, or if its IP header is truncated or has
-    /// a wrong version or IHL. `frame` is the frame whose headers these are.
+    /// Returns the five-tuple of the packet; `None` if it is not IP, or if its IP header (without options) is
+    /// truncated or has a wrong version or IHL. `frame` is the frame whose headers these are.
     ///
     /// Ports are 0 for protocols without ports, if they are truncated or after a fault in the IP headers, and
     /// in all fragments. Only the first fragment contains ports, but all fragments of a datagram must have

@@ -104,7 +104,8 @@ impl Flood {
     /// True if all packets that were emitted have arrived at the end, or were dropped on the way.
     fn has_gone(&self, cx: &Cx<'_>) -> bool {
         let lost: u64 = self.pace.lost.iter().flatten().map(|lost| lost.load(Ordering::Acquire)).sum();
-        // The engine takes packets that it drops between this source and the gates out of `emitted`.
+        // `lost` has packets that were dropped downstream of a gate. The engine takes packets that it drops
+        // upstream of the first gate out of `emitted`.
         self.pace.ended.load(Ordering::Acquire) + lost == cx.counters().emitted
     }
 }

@@ -107,6 +107,10 @@ fn parse(file: impl Read) -> Result<Contents, Unread> {
     let mut magic = [0; MAGIC.len()];
     match parser.fill(&mut magic) {
         Err(Unread::Damaged(..)) if parser.offset == 0 => return Err(Unread::Damaged(0, "it is empty")),
+        // A file of another kind may be shorter than the magic bytes.
+        Err(Unread::Damaged(..)) if !MAGIC.starts_with(&magic[..parser.offset as usize]) => {
+            return Err(Unread::Foreign);
+        }
         result => result?,
     }
     if magic != *MAGIC {

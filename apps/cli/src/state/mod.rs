@@ -221,7 +221,7 @@ impl Writer {
 
     fn message(&self, error: &io::Error) -> String {
         let path = self.path.display();
-        format!("{path}: the state cannot be saved: {}; a file of an earlier time stays", reason(error))
+        format!("{path}: the state cannot be saved: {}; the file stays as it was", reason(error))
     }
 
     /// Writes a file with the pieces that `collect` gives to its argument, which returns false after an

@@ -19,8 +19,8 @@
 //! - Each worker initialises its copy of the new graph, and changes over to it between two batches
 //!   (`switch.rs`). Elements hand their state, including packets that they hold, on to elements of the same
 //!   name and class: their *heirs*. An exception is state that cannot be handed on (`Fate::Ends`). No worker
-//!   waits for another one, unless an element moves to another worker, or the order of packets that are
-//!   spread is kept.
+//!   waits for another one, unless an element moves to another worker, the order of packets that are spread
+//!   is kept, or an element (such as a Script) waits for the result of the reload.
 //! - Each generation of the graph has rings of its own between the workers. So a worker never gets a packet
 //!   of a generation that it does not have yet. Packets that other workers have handed over before they
 //!   changed over are processed by the old generation (`retire.rs`). As soon as such a packet comes to an

@@ -65,7 +65,7 @@
 //! IPRewriter, ICMPRewriter, ICMPPingResponder, ICMPPingSource
 
 use element::class::ArgInfo;
-use element::{Class, StatePart, manual};
+use element::{Class, manual};
 
 use super::flavour::Flavour;
 use super::plain_policies;
@@ -83,15 +83,7 @@ pub static CLASS: Class = Class {
     manual: manual!("icmp_ping_rewriter.rs"),
     args: &with_common::<5, 13>([seconds("TIMEOUT", "300"), DST_ANNO, SHARING[0], SHARING[1], OTHER_QUERIES]),
     table: &[ONE_TABLE, HANDLERS],
-    state: &[
-        StatePart::kept(
-            "mappings",
-            &["table_size", "nmappings", "size", "patterns", "pattern", "table", "mappings"],
-        )
-        .on_disk()
-        .with_tables(&["ends inside", "subscribers"]),
-        StatePart::kept("failures", &["mapping_failures"]),
-    ],
+    state: &[MAPPINGS.with_tables(&["ends inside", "subscribers"]), FAILURES],
     saved_form: FORM,
     samples: &[
         "pattern 1.0.0.1 1024-65535# - - 0 1, drop -> 2/2",

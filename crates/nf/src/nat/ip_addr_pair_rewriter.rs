@@ -59,7 +59,7 @@
 //! ## See also
 //! IPRewriter, IPAddrRewriter, IPRewriterPatterns, StoreIPAddress
 
-use element::{Class, StatePart, manual};
+use element::{Class, manual};
 
 use super::flavour::Flavour;
 use super::plain_policies;
@@ -74,14 +74,7 @@ pub static CLASS: Class = Class {
     manual: manual!("ip_addr_pair_rewriter.rs"),
     args: &with_common::<1, 9>([seconds("TIMEOUT", "7200")]),
     table: &[ONE_TABLE, HANDLERS],
-    state: &[
-        StatePart::kept(
-            "mappings",
-            &["table_size", "nmappings", "size", "patterns", "pattern", "table", "mappings"],
-        )
-        .on_disk(),
-        StatePart::kept("failures", &["mapping_failures"]),
-    ],
+    state: &[MAPPINGS, FAILURES],
     saved_form: FORM,
     samples: &[
         "pattern 1.0.0.1-1.0.0.9# 2.0.0.2 0 1, drop -> 2/2",

@@ -139,7 +139,7 @@ pub static CLASS: Class = Class {
         )
         .on_disk()
         .with_tables(&["ends inside", "subscribers"]),
-        StatePart::kept("failures", &["mapping_failures"]),
+        FAILURES,
     ],
     saved_form: FORM,
     samples: &[

@@ -16,7 +16,7 @@ use element::class::{ArgInfo, join};
 use element::lease::Leasing;
 use element::{
     Args, Batch, Cx, Damaged, Effects, Element, ElementId, Handler, Invalid, Loaded, Packet, SavedState,
-    StateWriter, Timestamp,
+    StatePart, StateWriter, Timestamp,
 };
 use flow::Ipv4FlowKey;
 use packet::Annotations;
@@ -598,6 +598,16 @@ pub(super) const ONE_TABLE: &[Handler<Rewriter>] = &[
     Handler::<Rewriter>::read("table", |e, cx, _| Ok(e.table(cx, None))).listed(),
     Handler::<Rewriter>::read("mappings", |e, cx, _| Ok(e.table(cx, None))).listed(),
 ];
+
+/// The mappings of a translator with one table of mappings, as a part of its state.
+pub(super) const MAPPINGS: StatePart = StatePart::kept(
+    "mappings",
+    &["table_size", "nmappings", "size", "patterns", "pattern", "table", "mappings"],
+)
+.on_disk();
+
+/// The failures of a translator, as a part of its state.
+pub(super) const FAILURES: StatePart = StatePart::kept("failures", &["mapping_failures"]);
 
 /// The handler that the translator of TCP alone has in addition.
 pub(super) const LOOKUP: &[Handler<Rewriter>] =

@@ -92,7 +92,7 @@
 //! ## See also
 //! IPRewriter, UDPRewriter, IPRewriterPatterns, RoundRobinIPMapper, FTPPortMapper
 
-use element::{Class, StatePart, manual};
+use element::{Class, manual};
 
 use super::flavour::Flavour;
 use super::rewriter::{self, *};
@@ -118,14 +118,7 @@ pub static CLASS: Class = Class {
         HANDLE_MIGRATION,
     ]),
     table: &[LOOKUP, ONE_TABLE, HANDLERS],
-    state: &[
-        StatePart::kept(
-            "mappings",
-            &["table_size", "nmappings", "size", "patterns", "pattern", "table", "mappings"],
-        )
-        .on_disk(),
-        StatePart::kept("failures", &["mapping_failures"]),
-    ],
+    state: &[MAPPINGS, FAILURES],
     saved_form: FORM,
     samples: &[
         "pattern 1.0.0.1 1024-65535? - - 0 1, pass 0 -> 2/2",

@@ -90,7 +90,7 @@
 //! ## See also
 //! IPRewriter, TCPRewriter, IPRewriterPatterns, RoundRobinIPMapper
 
-use element::{Class, StatePart, manual};
+use element::{Class, manual};
 
 use super::flavour::Flavour;
 use super::rewriter::{self, *};
@@ -116,14 +116,7 @@ pub static CLASS: Class = Class {
         HANDLE_MIGRATION,
     ]),
     table: &[ONE_TABLE, HANDLERS],
-    state: &[
-        StatePart::kept(
-            "mappings",
-            &["table_size", "nmappings", "size", "patterns", "pattern", "table", "mappings"],
-        )
-        .on_disk(),
-        StatePart::kept("failures", &["mapping_failures"]),
-    ],
+    state: &[MAPPINGS, FAILURES],
     saved_form: FORM,
     samples: &["pattern 1.0.0.1 1024-65535 - - 0 1, drop -> 2/2", "keep 0 0, UDP_GUARANTEE 0, TIMEOUT 3"],
     build: |args| {

@@ -23,7 +23,8 @@ use packet::VirtioNet;
 use super::fanout;
 use super::{VIRTIO, checked, parse_virtio, set_option, socket};
 
-/// The length of a block in bytes: room for the longest frame with offloads (64 KiB), and for its headers.
+/// The length of a block in bytes: room for the longest frame with ordinary offloads (64 KiB) and its
+/// headers. Segments of up to almost 128 KiB (BIG TCP) fit, too.
 const BLOCK: usize = 1 << 17;
 /// The largest and the smallest number of blocks of a ring. The kernel uses up a block in each millisecond
 /// in which packets arrive, even few. Thus the number of blocks is also the number of milliseconds for

@@ -8,7 +8,8 @@ use super::{Address, NoWaiters, Table, now};
 /// The version of the form in which elements save their neighbours.
 pub(crate) const FORM: Option<u16> = Some(1);
 
-/// The number of nanoseconds in a millisecond, the unit of a table's times.
+/// The number of nanoseconds in a millisecond, the unit of the times in a [`Table`]. Saved times are in
+/// nanoseconds.
 const MILLISECOND: i64 = 1_000_000;
 
 /// The largest number of places that are examined for one piece.

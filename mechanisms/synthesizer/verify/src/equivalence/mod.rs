@@ -64,8 +64,9 @@ pub enum Conclusion {
     Different(Difference),
     /// The comparison has found neither a proof nor a confirmed difference.
     Undecided {
-        /// The element, or the uninterpreted function of an element, that prevents a proof; `None` if there
-        /// is no single cause.
+        /// The element, or the uninterpreted function of an element, that prevents a proof; the first by name
+        /// if there are several functions. If memory or time ran out, the last element that was processed
+        /// before. `None` if no element is known as the cause.
         element: Option<String>,
         /// The reason, as text for people.
         reason: String,
