@@ -11,7 +11,7 @@ use capture::Content;
 use device::dpdk::RunningDpdk;
 use element::steering::Spreading;
 use element::{Class, Registry};
-use engine::{Configured, Plan, Problem};
+use engine::{Configured, Declarations, Plan, Problem};
 use lang::{Diagnostic, Graph, LibraryText, Parameters, Severity, Sources, Span};
 use synthesizer::topology;
 
@@ -44,6 +44,9 @@ pub(crate) struct Loaded {
     pub(crate) name: String,
     /// The text of the configuration as it was written; of a chain, the text of the joined configuration.
     pub(crate) text: String,
+    /// The declarations of elements that differ from what their arguments say, because handlers have changed
+    /// the elements in a run.
+    pub(crate) changed: Declarations,
 }
 
 /// The most errors that are shown, and the most warnings; further problems are only counted.
@@ -274,7 +277,14 @@ pub(crate) fn parse(texts: Texts<'_>, defines: &[(String, String)], checks_class
         ..lang::Options::default()
     };
     let (graph, diagnostics) = lang::parse(&mut sources, source, &options);
-    Loaded { sources, graph, problems: diagnostics.into_iter().map(Problem::new).collect(), name, text }
+    Loaded {
+        sources,
+        graph,
+        problems: diagnostics.into_iter().map(Problem::new).collect(),
+        name,
+        text,
+        changed: Declarations::new(),
+    }
 }
 
 /// Returns the folders for libraries in the environment variable CLICKPATH. Empty if it is not set.
@@ -350,7 +360,14 @@ fn parse_chain(name: String, text: String, defines: &[(String, String)], checks_
     let options = topology::Options { registry: &registry, defines, checks_classes, files: &files };
     let (graph, diagnostics) = topology::read(&mut sources, source, &options);
     let text = lang::flatten(&graph);
-    Loaded { sources, graph, problems: diagnostics.into_iter().map(Problem::new).collect(), name, text }
+    Loaded {
+        sources,
+        graph,
+        problems: diagnostics.into_iter().map(Problem::new).collect(),
+        name,
+        text,
+        changed: Declarations::new(),
+    }
 }
 
 impl Loaded {
@@ -362,6 +379,7 @@ impl Loaded {
             problems: Vec::new(),
             name: self.name.clone(),
             text: self.text.clone(),
+            changed: self.changed.clone(),
         }
     }
 

@@ -77,6 +77,12 @@ impl Proofs {
         Proofs::at(set(FOLDER).or_else(|| caches().map(|caches| caches.join("tidegate/proofs"))))
     }
 
+    /// Returns an empty set of proofs that keeps none, for programs that are composed while packets flow. Their
+    /// number has no limit, because each change of an element makes others.
+    pub(crate) fn none() -> Proofs {
+        Proofs { folder: None, program: None }
+    }
+
     /// Returns the proofs in this folder. Without a folder, no results are stored or found.
     fn at(folder: Option<PathBuf>) -> Proofs {
         let program = std::env::current_exe().and_then(fs::File::open).and_then(|mut file| {

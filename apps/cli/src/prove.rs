@@ -204,7 +204,8 @@ fn find(
 /// Converts a synthesized graph to text and reads it as a configuration, as a user would.
 fn read_again(reasoned: &Reasoned, graph: &Graph) -> Result<Reasoned, String> {
     let name = format!("{} (synthesized)", reasoned.loaded.name);
-    let loaded = parse(Texts::of(&name, lang::flatten(graph)), &[], false);
+    let mut loaded = parse(Texts::of(&name, lang::flatten(graph)), &[], false);
+    loaded.changed.clone_from(&reasoned.loaded.changed);
     of(loaded).map_err(|loaded| {
         loaded.show();
         "the synthesized configuration cannot be read".into()

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use element::ports::Processing;
 use element::{Args, Class, Effects, Element, Invalid, Registry};
-use engine::{Plan, Problem};
+use engine::{Declarations, Plan, Problem};
 use lang::Graph;
 use program::chain::Chain;
 use verify::run;
@@ -77,7 +77,8 @@ pub(crate) fn read(input: &Input) -> Result<Reasoned, Failure> {
 /// # Errors
 /// If the configuration has errors other than unknown classes: the configuration, with its problems.
 pub(crate) fn of(mut loaded: Loaded) -> Result<Reasoned, Box<Loaded>> {
-    let parts = if loaded.has_other_errors() { Err(Vec::new()) } else { chain(&loaded.graph) };
+    let parts =
+        if loaded.has_other_errors() { Err(Vec::new()) } else { chain(&loaded.graph, &loaded.changed) };
     let add = |loaded: &mut Loaded, problems: Vec<Problem>| {
         let known: HashSet<Problem> = loaded.problems.iter().cloned().collect();
         loaded.problems.extend(problems.into_iter().filter(|problem| !known.contains(problem)));
@@ -103,9 +104,9 @@ struct Parts {
 }
 
 /// Builds the chain of a graph, without bystanders ([`Class::is_bystander`](element::Class::is_bystander)),
-/// such as scripts. The chain records those bystanders that may write handlers. The error is the list of
-/// problems.
-fn chain(graph: &Graph) -> Result<Parts, Vec<Problem>> {
+/// such as scripts. The chain records those bystanders that may write handlers. `changed` are the
+/// declarations that differ from what the arguments say. The error is the list of problems.
+fn chain(graph: &Graph, changed: &Declarations) -> Result<Parts, Vec<Problem>> {
     let (registry, unknown) = registry_for(graph);
     let plan = Plan::new(graph.clone(), &registry)?;
     let configured = plan.configure(None)?;
@@ -117,9 +118,15 @@ fn chain(graph: &Graph) -> Result<Parts, Vec<Problem>> {
         .collect();
     let (graph, _) = graph.without(&bystanders);
     let stays = |id: &usize| !bystanders[*id];
-    let effects: Vec<Option<(&Class, &Effects)>> =
-        (0..plan.len()).filter(stays).map(|id| Some((plan.classes[id], &configured.effects[id]))).collect();
+    let effects = |id: usize| {
+        let own = changed.get(&plan.graph.elements[id].name);
+        Some((plan.classes[id], own.unwrap_or(&configured.effects[id])))
+    };
+    let effects: Vec<Option<(&Class, &Effects)>> = (0..plan.len()).filter(stays).map(effects).collect();
     let mut chain = Chain::new(&graph, &effects);
+    if !changed.is_empty() {
+        chain.tell_apart();
+    }
     let beside = (0..plan.len()).filter(|id| bystanders[*id]);
     chain.add_scripts(beside.map(|id| (plan.classes[id], plan.graph.elements[id].config.as_str())));
     let is_push = |output: &Processing| *output == Processing::Push;

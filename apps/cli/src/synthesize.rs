@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use clap::ValueEnum;
-use engine::{Configs, Recomposer};
+use engine::{Declarations, Programs, Recomposer};
+use lang::Graph;
+use program::chain::{ChainNode, Port};
+use program::text;
 use serde::{Serialize, Serializer};
 use synthesizer::compose::walk::PathLimits;
 use synthesizer::compose::{Region, Synthesis, synthesize};
@@ -278,6 +281,12 @@ pub(crate) enum Which {
     All,
 }
 
+impl Which {
+    fn limits(self) -> PathLimits {
+        PathLimits { least: (self == Which::All).then_some(LEAST), ..PathLimits::default() }
+    }
+}
+
 /// The outcome of putting programs into a configuration before a run.
 #[derive(Default)]
 pub(crate) struct PutIn {
@@ -294,16 +303,17 @@ pub(crate) struct PutIn {
 pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> PutIn {
     // If the configuration has errors, the run finds the same errors and shows them.
     let Ok(reasoned) = of(loaded.copied()) else { return PutIn::default() };
-    let limits = PathLimits { least: (which == Which::All).then_some(LEAST), ..PathLimits::default() };
-    let synthesis = compose(&reasoned, &limits);
-    let proofs = Proofs::of_user();
-    let allowed = Allowed { seconds: BEFORE_RUN, memory: memory::for_diagrams() };
-    let Split { proven, unproven, .. } = prove::split(&reasoned, &synthesis, allowed, &proofs);
+    let limits = which.limits();
+    let mut synthesis = compose(&reasoned, &limits);
+    for region in &mut synthesis.regions {
+        region.add_ends(&reasoned.chain, &limits);
+    }
+    let Split { proven, unproven, .. } = proven(&reasoned, &synthesis, &Proofs::of_user());
     loaded.graph = insert(&loaded.graph, &reasoned.chain, &proven);
     let passed = proven.regions.iter().flat_map(|region| region.passed.iter().copied());
     let elements: BTreeSet<usize> = passed.collect();
     let regions = proven.regions.len();
-    let plural = if regions == 1 { "" } else { "es" };
+    let plural = if regions == 1 { "" } else { "s" };
     let done = match regions {
         0 if unproven.is_empty() && !proven.unprofitable.is_empty() => {
             "synthesized: nothing, because programs would cost more than the elements (--synthesize=all puts them in)"
@@ -325,30 +335,80 @@ pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> PutIn {
     PutIn { done, left }
 }
 
-/// Returns the function that composes the programs of a configuration again, after arguments of elements have
-/// changed. `plain` is the configuration without programs, and `running` the graph with programs. A program
-/// can be replaced only by one with the same entry and outputs.
-pub(crate) fn recomposer(plain: Loaded, running: lang::Graph, which: Which) -> Arc<Recomposer> {
+/// Finds proofs for the programs of a configuration, within the limits for programs of a run.
+fn proven(reasoned: &Reasoned, synthesis: &Synthesis, proofs: &Proofs) -> Split {
+    let allowed = Allowed { seconds: BEFORE_RUN, memory: memory::for_diagrams() };
+    prove::split(reasoned, synthesis, allowed, proofs)
+}
+
+/// Returns the function that composes the programs of a configuration again, after handlers have changed
+/// elements. `plain` is the configuration without programs, and `running` the graph with programs.
+pub(crate) fn recomposer(plain: Loaded, running: Graph, which: Which) -> Arc<Recomposer> {
     let plain = Mutex::new(plain);
-    let compose = move |configs: &Configs| {
-        let mut new = plain.lock().unwrap_or_else(PoisonError::into_inner).copied();
-        for (name, config) in configs {
-            if let Some(id) = new.graph.find(name) {
-                new.graph.elements[id].config.clone_from(config);
-            }
-        }
-        let PutIn { left, .. } = insert_programs(&mut new, which);
-        let shape = |graph: &lang::Graph| {
-            let ends = graph.connections.iter().map(|connection| (connection.from, connection.to));
-            let names = graph.elements.iter().map(|element| (element.name.clone(), element.class.clone()));
-            (names.collect::<Vec<_>>(), ends.collect::<BTreeSet<_>>())
-        };
-        if shape(&new.graph) != shape(&running) {
-            let why = left.first().map(|line| format!(": {line}")).unwrap_or_default();
-            return Err(format!("the new programs would have other entries or outputs{why}"));
-        }
-        let programs = new.graph.elements.into_iter().filter(|element| element.class == program::CLASS_NAME);
-        Ok(programs.map(|element| (element.name, element.config)).collect())
+    let compose = move |changed: &Declarations| {
+        let mut plain = plain.lock().unwrap_or_else(PoisonError::into_inner).copied();
+        plain.changed.clone_from(changed);
+        compose_again(plain, &running, which)
     };
     Arc::new(Recomposer::new(Box::new(compose)))
+}
+
+/// Composes a program with the same outputs for each region that a program of the graph `running` replaces.
+/// `plain` is the configuration without programs.
+fn compose_again(plain: Loaded, running: &Graph, which: Which) -> Programs {
+    let is_program = |id: &usize| running.elements[*id].class == program::CLASS_NAME;
+    let programs: Vec<usize> = (0..running.elements.len()).filter(is_program).collect();
+    let name = |id: usize| running.elements[id].name.clone();
+    let mut result: Programs = programs
+        .iter()
+        .map(|&id| (name(id), Err("a program would cost more than the elements".into())))
+        .collect();
+    let Ok(reasoned) = of(plain) else {
+        result
+            .values_mut()
+            .for_each(|program| *program = Err("the configuration cannot be read any more".into()));
+        return result;
+    };
+    let chain = &reasoned.chain;
+    let in_graph = |(node, port): Port| Some((running.find(&chain.nodes[node].name)?, port));
+    let in_chain = |(id, port): Port| {
+        let is_it = |node: &ChainNode| node.name == running.elements[id].name;
+        Some((chain.nodes.iter().position(is_it)?, port))
+    };
+    let entry = |(from, output): Port| {
+        let from = in_graph((from, output))?;
+        let entry = running.connections.iter().find(|connection| connection.from == from)?;
+        programs.contains(&entry.to.0).then_some(entry.to.0)
+    };
+    let outputs = |id: usize| {
+        let own = running.connections.iter().filter(|connection| connection.from.0 == id);
+        let mut outputs: Vec<(usize, Port)> = own.map(|own| (own.from.1, own.to)).collect();
+        outputs.sort_unstable();
+        outputs.into_iter().filter_map(|(_, to)| in_chain(to)).collect::<Vec<Port>>()
+    };
+    // A program was put in, so the region is long enough, whatever its elements decide now.
+    let limits = PathLimits { least: (which == Which::All).then_some(0), ..PathLimits::default() };
+    let mut synthesis = compose(&reasoned, &limits);
+    synthesis.regions.retain_mut(|region| {
+        let Some(id) = entry(region.from) else { return false };
+        let fits = region.set_outputs(&outputs(id));
+        if !fits {
+            let why = "packets leave the region at an element where they did not leave it at the start";
+            result.insert(name(id), Err(why.into()));
+        }
+        fits
+    });
+    let Split { proven, unproven, .. } = proven(&reasoned, &synthesis, &Proofs::none());
+    for Unproven { from, output, why, .. } in unproven {
+        let node = chain.nodes.iter().position(|node| node.name == from);
+        if let Some(id) = node.and_then(|node| entry((node, output))) {
+            result.insert(name(id), Err(format!("not proven: {why}")));
+        }
+    }
+    for region in &proven.regions {
+        if let Some(id) = entry(region.from) {
+            result.insert(name(id), Ok(text::write(&region.program)));
+        }
+    }
+    result
 }

@@ -166,6 +166,10 @@ impl Companion for Watcher<'_> {
     }
 
     fn differs(&mut self, entry: [usize; 2], example: &Example, reasons: bool) -> Option<bool> {
+        // Examples run the elements as their arguments say.
+        if self.pair.iter().any(|reasoned| !reasoned.loaded.changed.is_empty()) {
+            return None;
+        }
         self.progress.set_message("running an example".to_string());
         let exits = exits(self.pair.map(|reasoned| &reasoned.chain));
         let a = example::run(self.pair[0], entry[0], example, &exits[0], self.end)?;

@@ -10,6 +10,7 @@ use element::{Core, Effects, Element, ElementId, Setup};
 use crate::configure::Configured;
 use crate::placement::{Placement, Way};
 use crate::plan::Plan;
+use crate::recompose::Declarations;
 use crate::stand_ins::{Elements, StandIns};
 
 /// The copy of a graph that one worker has. An element can be called while the rest of the copy is in use: it
@@ -187,9 +188,9 @@ impl GraphCopy {
     }
 
     /// Notifies stand-ins if writing a handler of the element `written` has changed effects that they rely
-    /// on. Returns true in this case. See [`StandIns::look_for_changes`].
-    pub(crate) fn look_for_changes(&mut self, written: ElementId) -> bool {
-        self.stand_ins.look_for_changes(&mut self.elements, &self.effects, written)
+    /// on. Returns the elements with these effects. See [`StandIns::look_for_changes`].
+    pub(crate) fn look_for_changes(&mut self, written: ElementId) -> Vec<ElementId> {
+        self.stand_ins.look_for_changes(&mut self.elements, &mut self.effects, written)
     }
 
     /// True if stand-ins act for an element.
@@ -197,7 +198,30 @@ impl GraphCopy {
         self.stand_ins.act_for(&self.effects, id)
     }
 
-    /// Notes that a stand-in was replaced: see [`StandIns::renew`].
+    /// True if the effects of an element that a stand-in acts for have changed since the stand-in was made.
+    pub(crate) fn is_outdated(&self, stand_in: ElementId) -> bool {
+        self.effects[stand_in].replaces.iter().any(|&id| self.stand_ins.is_outdated(id))
+    }
+
+    /// Checks that a new stand-in, made from the declarations `known`, knows the present effects of all
+    /// elements that it acts for. `known` has the elements that have changed since the start. `effects` are
+    /// the effects of the stand-in.
+    ///
+    /// # Errors
+    /// If an element has other effects: a message for the user.
+    pub(crate) fn check_declarations(&self, effects: &Effects, known: &Declarations) -> Result<(), String> {
+        let elements = &self.plan.graph.elements;
+        let is_known = |id: ElementId| match elements.get(id).and_then(|element| known.get(&element.name)) {
+            Some(known) => *known == self.effects[id],
+            None => !self.stand_ins.is_outdated(id),
+        };
+        match effects.replaces.iter().find(|&&id| !is_known(id)) {
+            Some(&id) => Err(format!("'{}' has changed since", elements[id].name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Records that a stand-in was replaced: see [`StandIns::renew`].
     pub(crate) fn renew(&mut self, stand_in: ElementId) {
         self.stand_ins.renew(&self.effects, stand_in);
     }

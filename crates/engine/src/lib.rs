@@ -78,7 +78,7 @@ pub use options::{Options, Rebuild, RebuildRequest, Rebuilt, Render, Requests, T
 pub use placement::{ElementWorkers, Placement};
 pub use plan::Plan;
 pub use problem::Problem;
-pub use recompose::{Compose, Configs, Recomposer};
+pub use recompose::{Compose, Declarations, Programs, Recomposer};
 pub use report::{ElementReport, PacketTotals, RunReport, WorkerReport};
 pub use saving::{Collected, Continued, SavedElement, SavedPiece, SavedRun, Saver, Saving, saving};
 pub use streams::{Sink, Stamp, StandardStreams};

@@ -1,87 +1,135 @@
-//! Composes programs again after an element that they replace has got other arguments (handler `config`).
+//! Recomposition: composes the programs of a running graph again after a handler has changed an element that a
+//! program replaces.
 //!
 //! ```text
 //!  any worker             first worker, between two batches       a thread of its own
 //!  ──────────             ─────────────────────────────────       ───────────────────
-//!  config ──────────────▶ the program is outdated: packets take
-//!                         the elements; begins ──────────────────▶ composes and proves the programs
-//!                         writes the handler `config` of each ◀─── the new arguments of the programs
-//!                         program, at all workers
+//!  handler ─────────────▶ the program is outdated, so packets
+//!                         pass the elements
+//!                         starts the composition ───────────────▶ composes and proves the programs
+//!                         replaces the outdated programs, ◀────── the arguments of the programs
+//!                         at all workers
 //! ```
 //!
-//! If arguments change meanwhile, the result is dropped, and the composition begins again. A program is put in
-//! only if no change has come since its composition began, at each worker. If an element changes what it does
-//! by another handler than `config`, its arguments do not say what it does, so programs stay outdated until
-//! the next reload.
+//! The composition reads the declarations ([`Effects`]) that the elements have after the change, so each
+//! handler that changes what an element does is covered: `config`, `switch`, `add` for a route. It starts
+//! when no change has come for as long as the composition before took, and for [`PAUSE`] at least, so that a
+//! stream of changes costs little. If an element changes during a composition, the result is dropped, and the
+//! composition starts again.
+//!
+//! A worker accepts a program only if its own copies of the elements have the declarations that the program
+//! was composed from. So a program that comes late does not undo a change.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The arguments of elements, by name.
-pub type Configs = BTreeMap<String, String>;
+use element::{Effects, Timestamp};
 
-/// A function that gets the present arguments of the elements that were given other arguments since the
-/// start. Returns the new arguments of the programs, by the names of their elements.
-pub type Compose = Box<dyn Fn(&Configs) -> Result<Configs, String> + Send + Sync>;
+/// The least time without a change after which a composition starts.
+pub(crate) const PAUSE: Timestamp = Timestamp(10_000_000);
 
-/// The function that composes the programs of a graph again, and the changes of the graph so far. All copies
-/// of the graph share it.
+/// The declarations of elements that differ from those at the start, by the names of the elements.
+pub type Declarations = BTreeMap<String, Effects>;
+
+/// The new arguments of each program, or the reason why the program could not be composed again, by the names
+/// of the programs' elements.
+pub type Programs = BTreeMap<String, Result<String, String>>;
+
+/// A function that composes the programs of a graph in which these elements have other declarations than at
+/// the start.
+pub type Compose = Box<dyn Fn(&Declarations) -> Programs + Send + Sync>;
+
+/// The function that composes the programs of a graph again, and the changes of the graph since the start.
+/// All copies of the graph share it.
 pub struct Recomposer {
     pub(crate) compose: Compose,
     changes: Mutex<Changes>,
     /// The number of changes so far.
     pub(crate) version: AtomicU64,
-    /// The version whose programs are being put in.
-    pub(crate) installs: AtomicU64,
+    /// The composition whose programs are being put in; `None` at other times.
+    composed: Mutex<Option<Arc<Composed>>>,
+}
+
+/// The result of a composition.
+pub(crate) struct Composed {
+    /// The declarations that the programs were composed from.
+    pub(crate) declarations: Arc<Declarations>,
+    pub(crate) programs: Programs,
 }
 
 #[derive(Clone, Default)]
 pub(crate) struct Changes {
-    pub(crate) configs: Configs,
-    /// True if the arguments of an element do not say any more what the element does.
-    pub(crate) is_lost: bool,
+    pub(crate) declarations: Declarations,
+    /// True if the declaration of an element is not known, because the element was being called when it
+    /// changed.
+    pub(crate) is_unknown: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Recomposer {
-    /// Makes the recomposer of a graph.
+    /// Makes the recomposer of a graph without changes.
     pub fn new(compose: Compose) -> Recomposer {
-        let version = AtomicU64::new(0);
-        Recomposer { compose, changes: Mutex::default(), version, installs: AtomicU64::new(0) }
+        Recomposer {
+            compose,
+            changes: Mutex::default(),
+            version: AtomicU64::new(0),
+            composed: Mutex::default(),
+        }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Changes)) {
-        change(&mut self.changes.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Records that an element which a program replaces has changed. `effects` is its declaration, or `None`
+    /// if the element is being called.
+    pub(crate) fn note(&self, name: &str, effects: Option<&Effects>) {
+        let mut changes = lock(&self.changes);
+        match effects {
+            Some(effects) => _ = changes.declarations.insert(name.to_string(), effects.clone()),
+            None => changes.is_unknown = true,
+        }
+        drop(changes);
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Notes the new arguments of an element that programs replace.
-    pub(crate) fn note(&self, name: &str, config: &str) {
-        self.change(|changes| _ = changes.configs.insert(name.to_string(), config.to_string()));
-    }
-
-    /// Notes that an element that programs replace has changed what it does, but not its arguments.
-    pub(crate) fn note_other(&self) {
-        self.change(|changes| changes.is_lost = true);
-    }
-
-    /// True if no change has come since the composition of the programs that are being put in began.
-    pub(crate) fn is_current(&self) -> bool {
-        let version = self.version.load(Ordering::Acquire);
-        version != 0 && version == self.installs.load(Ordering::Acquire)
-    }
-
     pub(crate) fn changes(&self) -> Changes {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.changes).clone()
+    }
+
+    /// Sets the composition whose programs are put in next, or ends putting programs in.
+    pub(crate) fn put_in(&self, composed: Option<Arc<Composed>>) {
+        *lock(&self.composed) = composed;
+    }
+
+    /// Returns the composition whose programs are being put in, if `config` is the text of the program of
+    /// the element `name` in it.
+    pub(crate) fn composed(&self, name: &str, config: &str) -> Option<Arc<Composed>> {
+        lock(&self.composed)
+            .clone()
+            .filter(|composed| matches!(composed.programs.get(name), Some(Ok(own)) if own == config))
     }
 }
 
 /// The progress of the first worker in composing programs again.
 #[derive(Default)]
 pub(crate) struct Recomposing {
-    /// The version that the worker has dealt with.
+    /// The number of the last change whose programs were put in or could not be composed.
     pub(crate) done: u64,
-    /// The version of the composition that is under way, and the channel that its result comes from.
-    pub(crate) under_way: Option<(u64, Receiver<Result<Configs, String>>)>,
+    /// The number of the last change that the worker has seen, and the time at which it saw the change.
+    pub(crate) seen: (u64, Timestamp),
+    /// The time that the last composition took.
+    pub(crate) cost: Timestamp,
+    /// The composition that is under way.
+    pub(crate) under_way: Option<Composition>,
+}
+
+/// A composition that a thread makes.
+pub(crate) struct Composition {
+    /// The number of the last change that the composition includes.
+    pub(crate) version: u64,
+    pub(crate) start: Timestamp,
+    pub(crate) declarations: Arc<Declarations>,
+    pub(crate) result: Receiver<Programs>,
 }

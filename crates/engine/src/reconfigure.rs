@@ -8,6 +8,7 @@ use element::{Complaint, Core, Cx, Effects, ElementId, Facts, OutputStream};
 use crate::graph_copy::GraphCopy;
 use crate::graph_facts;
 use crate::host::WorkerHost;
+use crate::recompose::Composed;
 
 impl WorkerHost<'_> {
     /// Makes a new element from other arguments, and puts it into the slot of the old element, whose state
@@ -27,12 +28,9 @@ impl WorkerHost<'_> {
             texts.join("\n")
         })?;
         let is_stand_in = !new.effects().replaces.is_empty();
-        let recomposer = self.control.recomposer.clone();
-        if is_stand_in && !recomposer.as_ref().is_some_and(|recomposer| recomposer.is_current()) {
-            return Err(
-                "the elements that it replaces have changed, or its arguments were not composed by this run"
-                    .into(),
-            );
+        if is_stand_in {
+            let composed = self.composed(id, config).ok_or("programs are not changed by hand")?;
+            self.graph.check_declarations(&new.effects(), &composed.declarations)?;
         }
         self.graph.check_declaration(core, id, new.effects())?;
         for Complaint { text: warning, .. } in warnings {
@@ -57,14 +55,11 @@ impl WorkerHost<'_> {
         self.graph.elements[id] = Some(new);
         // Elements that lease flows have got them from the old element.
         let is_outdated = !same || self.graph.effects[id].support.leases.is_some();
-        // The change is noted before programs are outdated, so that no program without it is put in later.
-        if let Some(recomposer) = recomposer.filter(|_| is_outdated && self.graph.has_stand_in(id)) {
-            recomposer.note(&plan.graph.elements[id].name, config);
-        }
         if is_stand_in {
             self.graph.renew(id);
-        } else if is_outdated {
+        } else if is_outdated && self.graph.has_stand_in(id) {
             self.graph.outdate(id);
+            self.note_change(id);
         }
         self.look_for_changes(id);
         self.graph.configs.insert(id, config.to_string());
@@ -73,12 +68,21 @@ impl WorkerHost<'_> {
 }
 
 impl WorkerHost<'_> {
-    /// Notifies programs if writing a handler of the element `written` has changed effects that they rely on.
+    /// Notifies programs if writing a handler of the element `written` has changed effects that they rely
+    /// on, and has the programs composed again.
     pub(crate) fn look_for_changes(&mut self, written: ElementId) {
-        if self.graph.look_for_changes(written)
-            && let Some(recomposer) = &self.control.recomposer
-        {
-            recomposer.note_other();
+        self.graph.look_for_changes(written).into_iter().for_each(|id| self.note_change(id));
+    }
+
+    /// Returns the composition whose programs are being put in, if `config` is its program for this element.
+    pub(crate) fn composed(&self, id: ElementId, config: &str) -> Option<Arc<Composed>> {
+        self.control.recomposer.as_ref()?.composed(&self.graph.plan.graph.elements[id].name, config)
+    }
+
+    fn note_change(&self, id: ElementId) {
+        if let Some(recomposer) = &self.control.recomposer {
+            let effects = self.graph.elements[id].is_some().then(|| &self.graph.effects[id]);
+            recomposer.note(&self.graph.plan.graph.elements[id].name, effects);
         }
     }
 }

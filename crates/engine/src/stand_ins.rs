@@ -70,29 +70,31 @@ impl StandIns {
 
     /// Notifies stand-ins if effects have changed because a handler of the element `written` was written.
     /// This may concern the element itself, and elements that use its state, if stand-ins act for them.
-    /// Returns true if effects differ from those in `effects`.
+    /// Updates `effects`, and returns the elements whose effects have changed. An element that is being
+    /// called cannot be asked for its effects, so a change is assumed.
     pub(crate) fn look_for_changes(
         &mut self,
         elements: &mut Elements,
-        effects: &[Effects],
+        effects: &mut [Effects],
         written: ElementId,
-    ) -> bool {
+    ) -> Vec<ElementId> {
         if self.ids.is_empty() {
-            return false;
+            return Vec::new();
         }
         let stood_for = self.ids.iter().flat_map(|&id| &effects[id].replaces).copied();
         let depends = |id: &ElementId| *id == written || effects[*id].beside.contains(&written);
-        let concerned: BTreeSet<_> = stood_for.filter(depends).collect();
-        let mut changed = false;
-        for id in concerned {
-            // An element that is being called cannot be asked for its effects, so a change is assumed.
-            let same = elements[id].as_ref().is_some_and(|element| element.effects() == effects[id]);
-            if !same {
-                changed = true;
-                self.outdate(elements, effects, id);
+        let mut changed: BTreeSet<_> = stood_for.filter(depends).collect();
+        changed.retain(|&id| match &elements[id] {
+            Some(element) => {
+                let present = element.effects();
+                let differs = present != effects[id];
+                effects[id] = present;
+                differs
             }
-        }
-        changed
+            None => true,
+        });
+        changed.iter().for_each(|&id| self.outdate(elements, effects, id));
+        changed.into_iter().collect()
     }
 
     /// True if stand-ins act for an element.
@@ -100,8 +102,13 @@ impl StandIns {
         self.ids.iter().any(|&other| effects[other].replaces.contains(&id))
     }
 
-    /// Notes that a stand-in was replaced by one that knows the present effects of all elements that it acts
-    /// for.
+    /// True if the effects of an element have changed, so that no stand-in acts for it any more.
+    pub(crate) fn is_outdated(&self, id: ElementId) -> bool {
+        self.outdated.contains(&id)
+    }
+
+    /// Records that a stand-in was replaced by one that was made for the present effects of all elements
+    /// that it acts for.
     pub(crate) fn renew(&mut self, effects: &[Effects], stand_in: ElementId) {
         self.unaware.retain(|&(other, _)| other != stand_in);
         effects[stand_in].replaces.iter().for_each(|id| _ = self.outdated.remove(id));

@@ -1,4 +1,4 @@
-//! The first worker's part in composing programs again: see recompose.rs.
+//! The part of the first worker in composing programs again (see recompose.rs).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,15 +7,15 @@ use std::sync::mpsc::{self, TryRecvError};
 use element::{OutputStream, Rights};
 
 use crate::clock::ClockKind;
-use crate::recompose::{Configs, Recomposer};
+use crate::recompose::{Composed, Composition, PAUSE, Recomposer};
 use crate::worker::Worker;
 
 impl Worker {
-    /// Takes the next step in composing programs again, if there were changes.
+    /// Takes the next step in composing programs again, if elements that they replace have changed.
     #[inline]
     pub(crate) fn recompose_some(&mut self) {
-        let version = |recomposer: &Arc<Recomposer>| recomposer.version.load(Ordering::Acquire);
-        let version = self.control.recomposer.as_ref().map_or(0, version);
+        let Some(recomposer) = &self.control.recomposer else { return };
+        let version = recomposer.version.load(Ordering::Acquire);
         if version != self.control.recomposing.done {
             self.recompose(version);
         }
@@ -24,59 +24,81 @@ impl Worker {
     #[cold]
     fn recompose(&mut self, version: u64) {
         let Some(recomposer) = self.control.recomposer.clone() else { return };
-        let result = match self.control.recomposing.under_way.take() {
-            Some((of, take)) => match take.try_recv() {
-                // The result of an earlier version is of no use.
-                Ok(_) if of != version => return,
-                Ok(result) => result,
-                Err(TryRecvError::Empty) => {
-                    self.control.recomposing.under_way = Some((of, take));
-                    return;
-                }
-                Err(TryRecvError::Disconnected) => Err("the composition has failed".into()),
-            },
-            None => {
-                let changes = recomposer.changes();
-                if changes.is_lost {
-                    self.control.recomposing.done = version;
-                    return;
-                }
-                if self.options.clock == ClockKind::Real {
-                    let (give, take) = mpsc::sync_channel(1);
-                    let compose = move || _ = give.send((recomposer.compose)(&changes.configs));
-                    let thread = std::thread::Builder::new().name("recompose".into()).spawn(compose);
-                    if thread.is_ok() {
-                        self.control.recomposing.under_way = Some((version, take));
-                    }
-                    return;
-                }
-                // Time that follows packets stands still meanwhile, so that a run can be repeated.
-                (recomposer.compose)(&changes.configs)
+        let now = self.core.now;
+        let recomposing = &mut self.control.recomposing;
+        if recomposing.seen.0 != version {
+            recomposing.seen = (version, now);
+        }
+        let Some(composition) = recomposing.under_way.take() else {
+            if now - recomposing.seen.1 >= recomposing.cost.max(PAUSE) {
+                self.start_composition(&recomposer, version);
+            }
+            return;
+        };
+        let programs = match composition.result.try_recv() {
+            Ok(programs) => programs,
+            Err(TryRecvError::Empty) => {
+                recomposing.under_way = Some(composition);
+                return;
+            }
+            Err(TryRecvError::Disconnected) => {
+                recomposing.done = composition.version;
+                return self.say(format_args!("programs could not be composed again\n"));
             }
         };
-        self.control.recomposing.done = version;
-        match result {
-            Ok(programs) => self.install(version, &programs),
-            Err(error) => {
-                let text = format_args!("programs stay off after a change of arguments: {error}\n");
-                self.control.sink.write(OutputStream::Messages, text);
-            }
+        recomposing.cost = now - composition.start;
+        // The result of a composition without the last change would be refused by the workers.
+        if composition.version == version {
+            self.put_in(version, Composed { declarations: composition.declarations, programs });
         }
     }
 
-    /// Gives the programs their new arguments, at all workers.
-    fn install(&mut self, version: u64, programs: &Configs) {
-        if let Some(recomposer) = &self.control.recomposer {
-            recomposer.installs.store(version, Ordering::Release);
+    /// Starts a composition that includes all changes up to `version`. With a clock that follows packets, the
+    /// worker itself makes the composition, so that the run can be repeated.
+    fn start_composition(&mut self, recomposer: &Arc<Recomposer>, version: u64) {
+        let changes = recomposer.changes();
+        if changes.is_unknown {
+            self.control.recomposing.done = version;
+            return;
         }
-        for (name, config) in programs {
-            let Some(id) = self.graph.plan.graph.find(name) else { continue };
+        let declarations = Arc::new(changes.declarations);
+        if self.options.clock != ClockKind::Real {
+            let programs = (recomposer.compose)(&declarations);
+            return self.put_in(version, Composed { declarations, programs });
+        }
+        let (sender, result) = mpsc::sync_channel(1);
+        let (recomposer, changed) = (Arc::clone(recomposer), Arc::clone(&declarations));
+        let compose = move || _ = sender.send((recomposer.compose)(&changed));
+        // Without a thread, the worker tries again in its next round.
+        if std::thread::Builder::new().name("recompose".into()).spawn(compose).is_ok() {
+            let start = self.core.now;
+            self.control.recomposing.under_way = Some(Composition { version, start, declarations, result });
+        }
+    }
+
+    /// Gives the outdated programs their new arguments, at all workers. `version` is the number of the last
+    /// change that the composition includes.
+    fn put_in(&mut self, version: u64, composed: Composed) {
+        let Some(recomposer) = self.control.recomposer.clone() else { return };
+        self.control.recomposing.done = version;
+        let composed = Arc::new(composed);
+        recomposer.put_in(Some(Arc::clone(&composed)));
+        for (name, program) in &composed.programs {
+            let id = self.graph.plan.graph.find(name);
+            let Some(id) = id.filter(|&id| self.graph.is_outdated(id)) else { continue };
             let (core, mut host) = self.host();
-            let rights = Rights::default();
-            if let Err(error) = host.write_handler(core, Some(id), "config", config, &rights) {
-                let text = format_args!("{name}: the new program is not put in: {error}\n");
-                self.control.sink.write(OutputStream::Messages, text);
+            let write =
+                |config: &String| host.write_handler(core, Some(id), "config", config, &Rights::default());
+            if let Err(error) = program.as_ref().map_err(String::clone).and_then(write) {
+                self.say(format_args!(
+                    "{name}: an element has changed, and packets pass the elements from now on: {error}\n"
+                ));
             }
         }
+        recomposer.put_in(None);
+    }
+
+    fn say(&mut self, text: std::fmt::Arguments<'_>) {
+        self.control.sink.write(OutputStream::Messages, text);
     }
 }

@@ -250,7 +250,10 @@ impl WorkerHost<'_> {
         name: &str,
         value: &str,
     ) -> Result<(), String> {
-        if !self.find_handler(element, name).is_some_and(|access| access.write) {
+        // A program that was composed again is put in at each worker by its handler `config`, which users
+        // cannot write.
+        let is_program = name == "config" && element.is_some_and(|id| self.composed(id, value).is_some());
+        if !is_program && !self.find_handler(element, name).is_some_and(|access| access.write) {
             return Err(format!("no '{}' write handler", self.graph.handler_name(element, name)));
         }
         if element.is_some() {

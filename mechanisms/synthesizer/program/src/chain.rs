@@ -31,6 +31,8 @@ pub struct Chain {
     /// True if an element with ports has a handler call or a writing script among its arguments, so that it
     /// may write handlers while packets pass.
     pub calls: bool,
+    /// True if the identity of each element's function has the element's name ([`Chain::tell_apart`]).
+    is_told_apart: bool,
     /// For each element, a hash of the element and of everything upstream of it ([`Chain::upstream()`]).
     upstream: Vec<i64>,
 }
@@ -323,6 +325,7 @@ impl Chain {
             order: TopologicalOrder::default(),
             scripts: Vec::new(),
             calls,
+            is_told_apart: false,
             upstream: Vec::new(),
         };
         chain.arrange();
@@ -334,7 +337,6 @@ impl Chain {
     /// Scripts that cannot write are left out. With the first such element, names become part of the identity
     /// of all functions.
     pub fn add_scripts<'a>(&mut self, scripts: impl IntoIterator<Item = (&'a Class, &'a str)>) {
-        let had = !self.scripts.is_empty();
         // A script without the word `write` and without a handler call writes no handlers.
         let writes = |(class, config): &(&Class, &str)| {
             !class.notes.runs_script || config.contains("write") || config.contains("CALL")
@@ -342,9 +344,16 @@ impl Chain {
         let writing = scripts.into_iter().filter(writes);
         self.scripts.extend(writing.map(|(class, config)| key(class.name, config)));
         self.scripts.sort();
-        if !had && !self.scripts.is_empty() {
-            // Scripts refer to elements by name, so the name becomes part of the identity of each element's
-            // function.
+        if !self.scripts.is_empty() {
+            // Scripts refer to elements by name.
+            self.tell_apart();
+        }
+    }
+
+    /// Makes the name of each element part of the identity of its function, because handlers may change two
+    /// elements of one class with equal arguments in different ways.
+    pub fn tell_apart(&mut self) {
+        if !std::mem::replace(&mut self.is_told_apart, true) {
             for node in &mut self.nodes {
                 node.function = format!("{} {}", node.name, node.function);
             }

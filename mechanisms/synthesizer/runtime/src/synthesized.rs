@@ -78,7 +78,6 @@ pub static CLASS: Class = Class {
     name: "Synthesized",
     ports: "1/-",
     processing: "h/h",
-    reconfigures: true,
     manual: manual!("synthesized.rs"),
     args: &[
         ArgInfo::keyword("LAYOUT", "places", "?- - -"),

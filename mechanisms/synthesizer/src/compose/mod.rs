@@ -57,6 +57,39 @@ pub struct Region {
     pub passed: BTreeSet<usize>,
 }
 
+impl Region {
+    /// Adds outputs that packets do not take at present, so that a program that is composed after a change of
+    /// elements can have the same outputs. They lead to all elements at which the region can end.
+    pub fn add_ends(&mut self, chain: &Chain, limits: &PathLimits) {
+        for port in walk::ends(chain, self.to, limits) {
+            if !self.outputs.contains(&port) {
+                self.outputs.push(port);
+            }
+        }
+        self.program.outputs = self.outputs.len();
+    }
+
+    /// Gives the program these outputs, each with the input that it leads to. Returns false, and changes
+    /// nothing, if packets leave the region at an input that none of the outputs leads to.
+    pub fn set_outputs(&mut self, outputs: &[Port]) -> bool {
+        let number = |port: &Port| outputs.iter().position(|other| other == port);
+        let Some(numbers) = self.outputs.iter().map(number).collect::<Option<Vec<usize>>>() else {
+            return false;
+        };
+        let program = &mut self.program;
+        program.otherwise = numbers[program.otherwise];
+        let steps = program.steps.iter_mut().map(|step| &mut step.before);
+        for class in program.classes.iter_mut().chain(steps) {
+            if let Exit::Output(output) = &mut class.exit {
+                *output = numbers[*output];
+            }
+        }
+        program.outputs = outputs.len();
+        self.outputs = outputs.to_vec();
+        true
+    }
+}
+
 /// The result of the synthesis of a chain: the regions with their programs, and what stays as it is.
 #[derive(Clone, Debug, Default)]
 pub struct Synthesis {

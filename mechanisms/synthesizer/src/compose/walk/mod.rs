@@ -98,18 +98,7 @@ pub fn walk(
     packet: SymbolicPacket,
     limits: &PathLimits,
 ) -> Result<Walked, TooMany> {
-    let mut walk = Walk {
-        chain,
-        limits,
-        diagram: Diagram::default(),
-        leaves: ExitStates::default(),
-        lists: Vec::new(),
-        steps: Vec::new(),
-        handed: Handed::new(),
-        gone_on: BTreeSet::new(),
-        parted: BTreeMap::new(),
-        seen: HashMap::new(),
-    };
+    let mut walk = Walk::new(chain, limits);
     let way = Path { packet, path: Vec::new(), lists: Vec::new(), step: None };
     match walk.enter(from, &way, &PathCondition::default()) {
         Ok(start) => {
@@ -122,6 +111,23 @@ pub fn walk(
             Err(TooMany { elements })
         }
     }
+}
+
+/// Returns the inputs at which packets can leave the region that begins at an input, whatever its elements
+/// decide: the inputs of the elements downstream that no packet may bypass.
+pub(crate) fn ends(chain: &Chain, from: Port, limits: &PathLimits) -> Vec<Port> {
+    let walk = Walk::new(chain, limits);
+    let (mut ends, mut seen, mut work) = (Vec::new(), BTreeSet::new(), vec![from]);
+    while let Some(port) = work.pop() {
+        if !seen.insert(port) {
+            continue;
+        }
+        match walk.why_alone(port.0) {
+            Some(_) => ends.push(port),
+            None => work.extend(chain.nodes[port.0].forward.iter().flatten()),
+        }
+    }
+    ends
 }
 
 /// The error that ends a walk when the limit of classes is reached.
@@ -156,7 +162,22 @@ pub(super) struct Walk<'w> {
 /// condition.
 type Open = Vec<(usize, Formula)>;
 
-impl Walk<'_> {
+impl<'w> Walk<'w> {
+    fn new(chain: &'w Chain, limits: &'w PathLimits) -> Walk<'w> {
+        Walk {
+            chain,
+            limits,
+            diagram: Diagram::default(),
+            leaves: ExitStates::default(),
+            lists: Vec::new(),
+            steps: Vec::new(),
+            handed: Handed::new(),
+            gone_on: BTreeSet::new(),
+            parted: BTreeMap::new(),
+            seen: HashMap::new(),
+        }
+    }
+
     fn enter(&mut self, port: Port, way: &Path, known: &PathCondition) -> Result<Next, Full> {
         let chain = self.chain;
         let (node, input) = port;
