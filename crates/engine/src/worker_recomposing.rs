@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, TryRecvError};
 
-use element::{OutputStream, Rights};
+use element::{OutputStream, Rights, background};
 
 use crate::clock::ClockKind;
 use crate::recompose::{Composed, Composition, PAUSE, Recomposer};
@@ -70,7 +70,7 @@ impl Worker {
         let (recomposer, changed) = (Arc::clone(recomposer), Arc::clone(&declarations));
         let compose = move || _ = sender.send((recomposer.compose)(&changed));
         // Without a thread, the worker tries again in its next round.
-        if std::thread::Builder::new().name("recompose".into()).spawn(compose).is_ok() {
+        if background::spawn("recompose", compose).is_ok() {
             let start = self.core.now;
             self.control.recomposing.under_way = Some(Composition { version, start, declarations, result });
         }
