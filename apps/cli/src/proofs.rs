@@ -77,8 +77,8 @@ impl Proofs {
         Proofs::at(set(FOLDER).or_else(|| caches().map(|caches| caches.join("tidegate/proofs"))))
     }
 
-    /// Returns an empty set of proofs that keeps none, for programs that are composed while packets flow. Their
-    /// number has no limit, because each change of an element makes others.
+    /// Returns an empty set of proofs that keeps none, for programs that are composed while packets flow.
+    /// Their number has no limit, because each change of an element makes others.
     pub(crate) fn none() -> Proofs {
         Proofs { folder: None, program: None }
     }

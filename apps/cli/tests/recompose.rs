@@ -1,4 +1,5 @@
-//! `tidegate run --synthesize`: programs are composed again when handlers change the elements that they replace.
+//! `tidegate run --synthesize`: programs are composed again when handlers change the elements that they
+//! replace.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,16 +20,21 @@ const REGION: &str = "
         -> t :: RadixIPLookup(10.0.0.0/24 0, 0.0.0.0/0 1);
     t[0] -> inside :: Counter -> SetIPDSCP(8) -> out :: Null; t[1] -> outside :: Counter -> SetIPDSCP(9) -> out;";
 
+/// The instructions of a script that waits up to 4 s until programs are active.
+fn until_active(number: usize) -> String {
+    format!(
+        "set n 0, label again{number}, wait 20ms, set n $(add $n 1),
+         goto done{number} $(eq $(synthesized.active) true), goto again{number} $(lt $n 200), label done{number}"
+    )
+}
+
 /// A configuration that sends packets with 20,000 packets per second through the region. A script makes each
 /// change, waits until programs are active again, and prints how many packets then pass each counter.
 fn live(changes: &[&str]) -> String {
     let step = |(number, change): (usize, &&str)| {
-        format!(
-            "{change}, set n 0, label again{number}, wait 20ms, set n $(add $n 1),
-             goto done{number} $(eq $(synthesized.active) true), goto again{number} $(lt $n 200), label done{number},
-             write inside.reset, write outside.reset, wait 50ms,
-             print \"$(synthesized.active) $(inside.count) $(outside.count)\", "
-        )
+        let counts = "write inside.reset, write outside.reset, wait 50ms,
+             print \"$(synthesized.active) $(inside.count) $(outside.count)\"";
+        format!("{change}, {}, {counts}, ", until_active(number))
     };
     let steps: String = changes.iter().enumerate().map(step).collect();
     format!(
@@ -120,13 +126,16 @@ fn a_flood_of_changes_ends_with_the_last_program() {
 #[test]
 fn a_program_gets_outputs_that_its_packets_did_not_take_before() {
     let folder = tempfile::tempdir().unwrap();
-    let config = "RatedSource(RATE 20000, LENGTH 60, LIMIT 100000, STOP true) -> UDPIPEncap(10.0.9.1, 9, 10.0.0.2, 1)
-        -> DecIPTTL -> SetIPDSCP(8) -> Paint(1) -> t :: RadixIPLookup(0.0.0.0/0 0, 224.0.0.0/4 2);
-        t[0] -> Queue -> Unqueue -> c0 :: Counter -> Discard; t[1] -> Queue -> Unqueue -> c1 :: Counter -> Discard;
-        t[2] -> Discard;
-        Script(wait 50ms, write t.add 10.0.0.0/8 1, wait 200ms, write c0.reset, write c1.reset, wait 50ms,
-            print \"$(synthesized.active) $(c0.count) $(gt $(c1.count) 0)\", stop)";
-    let (output, errors) = tidegate(folder.path(), &["run", "--synthesize=all", "-q", "-e", config]);
+    let config = format!(
+        "RatedSource(RATE 20000, LENGTH 60, LIMIT 100000, STOP true) -> UDPIPEncap(10.0.9.1, 9, 10.0.0.2, 1)
+         -> DecIPTTL -> SetIPDSCP(8) -> Paint(1) -> t :: RadixIPLookup(0.0.0.0/0 0, 224.0.0.0/4 2);
+         t[0] -> Queue -> Unqueue -> c0 :: Counter -> Discard; t[1] -> Queue -> Unqueue -> c1 :: Counter -> Discard;
+         t[2] -> Discard;
+         Script(wait 50ms, write t.add 10.0.0.0/8 1, {}, write c0.reset, write c1.reset, wait 50ms,
+             print \"$(synthesized.active) $(c0.count) $(gt $(c1.count) 0)\", stop)",
+        until_active(0)
+    );
+    let (output, errors) = tidegate(folder.path(), &["run", "--synthesize=all", "-q", "-e", &config]);
     assert_eq!((output.as_str(), errors.as_str()), ("true 0 true\n", ""));
 }
 

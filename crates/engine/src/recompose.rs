@@ -1,5 +1,5 @@
-//! Recomposition: composes the programs of a running graph again after a handler has changed an element that a
-//! program replaces.
+//! Recomposition: composes the programs of a running graph again after a handler has changed an element that
+//! a program replaces.
 //!
 //! ```text
 //!  any worker             first worker, between two batches       a thread of its own

@@ -5,8 +5,9 @@
 //! The element is at the entry of a synthesized region ([`tidegate synthesize`] writes its arguments). If an
 //! element of the region cannot be composed for some packets, they leave by the output that leads to that
 //! element, with all earlier changes applied. If the elements of the region are in the graph, their counters
-//! include the packets of the program. If a handler changes the function of one of them, all packets go
-//! through the elements again.
+//! include the packets of the program. If a handler changes what one of them does, all packets go through the
+//! elements. `tidegate run --synthesize` then composes and proves the program again, and packets take the new
+//! program.
 //!
 //! Each translator in the region is asked once for the translation of a flow it knows; packets of the flow
 //! then pass all of them with one look-up. Packets that open or close a connection, and packets of new
@@ -40,7 +41,8 @@
 //! - `sampled`: true while the elements, or the program without its flow cache, cost less, so that only a
 //!   sample of the packets is taken.
 //! - `remembered`: the number of other flows for which answers of rule sets are cached.
-//! - `active`: false once a handler has changed an element of the region.
+//! - `active`: false after a handler has changed what an element of the region does, until a new program is
+//!   put in.
 //!
 //! ## Example
 //! ```click
