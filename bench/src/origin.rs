@@ -28,7 +28,7 @@ pub struct Origin {
     pub seconds: f64,
     /// The machine that the program ran on.
     pub machine: Machine,
-    /// The work of other programs during this time.
+    /// The work of other programs while the program produced the result.
     pub load: Load,
     /// The regular files that the result depends on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -17,7 +17,7 @@ use crate::serde_params::Param;
 use crate::skip::SKIP;
 use crate::{Pair, Row, Settings, arrivals};
 
-/// A sink for the output of elements that discards all text.
+/// A receiver of the elements' messages that discards them.
 pub(crate) struct Silence;
 
 impl engine::Sink for Silence {

@@ -339,7 +339,7 @@ fn two_workers_share_taps_of_several_queues() {
 #[test]
 fn packet_sockets_of_dpdk_carry_tcp_both_ways() {
     let Some(line) = Line::new() else { return };
-    // The driver takes frames, not large segments.
+    // DPDK's driver for packet sockets takes frames, not large segments.
     for space in [&line.left, &line.right] {
         let ethtool = space.command("ethtool").args(["-K", "eth0", "tso", "off", "gso", "off"]).output();
         if !ethtool.is_ok_and(|output| output.status.success()) {
@@ -348,7 +348,8 @@ fn packet_sockets_of_dpdk_carry_tcp_both_ways() {
         }
     }
     let running = forward(&line, &PACKET_SOCKETS, "Counter", &handlers(&["left.count", "left.completed"]));
-    // The driver makes the kernel reassemble fragments, so that these would be too long to be sent.
+    // DPDK's driver for packet sockets makes the kernel reassemble fragments, and the reassembled datagrams
+    // would be too long to be sent.
     line.check_with(&[0, 1, 100, 1472]);
     line.pull_while_sending(&line.between, "right", || sleep(CUT));
     line.check_with(&[100]);
@@ -385,7 +386,7 @@ fn packet_sockets_of_dpdk_keep_tags() {
 #[test]
 fn xdp_sockets_of_dpdk_carry_tcp_both_ways() {
     let Some(line) = Line::new() else { return };
-    // Each socket of the driver serves one queue.
+    // Each socket of DPDK's AF_XDP driver serves one queue.
     for interface in ["left", "right"] {
         let set = line.between.command("ethtool").args(["-L", interface, "rx", "1", "tx", "1"]).output();
         if set.is_err() {
@@ -534,7 +535,8 @@ fn ports_are_closed_and_opened_with_their_elements() {
                 run.must_refuse(&changed, "net_af_packet0: the port is open, and a reload cannot change");
             }
             assert_eq!(lab::ping(&line.left, FAR, 2), 2, "{workers}");
-            // One port stays with one of its elements, and then none.
+            // The first reload keeps one of the ports, with one of its two elements. The second reload closes
+            // all ports.
             run.must_reload("RatedSource(LENGTH 60, RATE 100) -> out :: ToDPDKDevice(0)");
             run.must_reload("Idle -> Discard");
             run.must_reload(&whole);

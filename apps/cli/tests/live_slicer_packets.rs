@@ -81,7 +81,7 @@ fn assert_same(whole: &[Vec<u8>], joined: &[Vec<u8>]) {
     }
 }
 
-/// Runs Tidegate as the function.
+/// Runs Tidegate as the network function.
 fn tidegate(config: &'static str) -> impl Fn(&Detour) -> Option<Vec<RunningProgram>> {
     move |detour| Some(vec![run(&detour.function, config, &[])])
 }
@@ -327,7 +327,7 @@ fn errors_quote_what_was_sent() {
             set(&detour.function, limit, "0");
         }
         let host = detour.run(way, "Null", &[]);
-        // These are the time-exceeded messages of both IP versions.
+        // Classifier patterns of the time-exceeded messages of both IP versions.
         let errors = "12/0800 23/01 34/0b, 12/86dd 20/3a 54/03";
         let mut arrived = carry([&detour.client, &detour.client], &frames, |_| true, errors).frames;
         let (good, [counts, messages]) = host.stop();

@@ -34,7 +34,8 @@ struct Variant {
     name: &'static str,
     merges: bool,
     hold: u64,
-    /// Returns the elements, for paths whose delays differ by a number of microseconds.
+    /// Returns the elements between the paths and the receiver, for paths whose delays differ by a number of
+    /// microseconds.
     elements: fn(u64) -> String,
 }
 

@@ -78,7 +78,7 @@ impl Traffic {
         self.packets() * (self.per_flow / self.in_memory())
     }
 
-    /// Returns the configurations of both forms of a chain with this traffic.
+    /// Returns the original and the synthesized configuration of a chain, with this traffic.
     pub(crate) fn forms(self, case: &Case) -> Result<Forms, String> {
         let (packets, at_a_time, in_memory) = (self.packets(), self.at_a_time, self.in_memory());
         case.with_patterns(|patterns| {

@@ -13,11 +13,12 @@ pub(super) const DELAYS: [u32; 6] = [16, 32, 64, 128, 256, 512];
 /// heavy.
 pub(super) const ELEPHANTS: [u32; 3] = [16, 64, 256];
 
-/// The share of the saved flow switches that a shorter delay, ELEPHANTS or SLO must keep to be advised,
-/// because less waiting is worth a small loss. ELEPHANTS must also lower the held packets to this share, and
-/// SLO the mean delay.
+/// The share of the saved flow switches that must remain if packets wait less: with a delay shorter than the
+/// best one, with ELEPHANTS, or with SLO. In return, ELEPHANTS must lower the number of held packets at least
+/// to this share of the number without it, and SLO the mean delay.
 const GOOD_ENOUGH: f64 = 0.9;
-/// The gain of holding packets, as a share of a core's time, from which on it pays; a lower gain pays little.
+/// The gain of holding packets, as a share of a core's time, from which on holding pays; a lower gain pays
+/// little.
 const CORE: f64 = 0.01;
 /// Two bounds for a share that a mechanism gains. From the first bound on the mechanism pays, from the
 /// second bound on it pays little. `ACKS` is for the share of packets that COMPRESS drops, `SLICED` for the
@@ -128,7 +129,8 @@ pub(super) struct Row {
     pub(super) held: f64,
     /// The number of packets for which the Reframer had no room.
     pub(super) overflows: u64,
-    /// The number of ACKs that were dropped, and of segments that were put ahead of later segments.
+    /// The number of ACKs that were dropped, and of segments that arrived after a segment that was sent
+    /// later, and left ahead of it.
     pub(super) coalesced: u64,
     pub(super) mended: u64,
     /// The gain in nanoseconds per packet, after the cost of holding.

@@ -29,19 +29,19 @@ pub(super) struct Outcome {
     pub(super) in_vain_us: f64,
     /// The number of packets that waited at all.
     pub(super) held: u64,
-    /// The number of packets for which there was no room.
+    /// The number of packets for which the Reframer had no room.
     pub(super) overflows: u64,
     /// The number of ACKs that were dropped because later ACKs acknowledge the same bytes.
     pub(super) coalesced: u64,
-    /// The number of segments that were put ahead of later segments.
+    /// The number of segments that arrived after a segment that was sent later, and left ahead of it.
     pub(super) mended: u64,
 }
 
 /// A Reframer that is to be tried.
 pub(super) struct Trial {
-    /// The arguments of the element, in Click's syntax.
+    /// The arguments of the Reframer, in Click's syntax.
     pub(super) arguments: String,
-    /// The longest time in microseconds for which the element holds packets.
+    /// The longest time in microseconds for which the Reframer holds packets.
     pub(super) longest_us: f64,
 }
 
@@ -87,8 +87,8 @@ pub(super) fn run(
     outcomes
 }
 
-/// A sink that drops all text: elements report errors of the capture, which the analysis has already
-/// reported.
+/// A receiver of the run's messages that drops them: the only messages are errors of the capture, which the
+/// analysis has already reported.
 struct Silence;
 
 impl Sink for Silence {
@@ -140,14 +140,14 @@ fn classes(text: &str) -> Vec<(u64, u64)> {
     text.lines().filter_map(class).collect()
 }
 
-/// Returns the upper bound, in nanoseconds, of the waiting times of `percent` % of all packets. Packets
-/// that are in no class did not wait.
+/// Returns the upper bound, in nanoseconds, of the waiting times of `percent` % of all packets, from the
+/// classes of a histogram ([`classes`]). Packets that are in no class did not wait.
 fn percentile(classes: &[(u64, u64)], packets: u64, percent: u64) -> u64 {
     // The number of packets that may wait longer than the result.
     let mut above = packets * (100 - percent) / 100;
     for &(bound, count) in classes.iter().rev() {
         if count > above {
-            // The class below 1 ns has the packets that did not wait.
+            // The histogram's class below 1 ns has the packets that did not wait.
             return if bound > 1 { bound } else { 0 };
         }
         above -= count;
@@ -163,7 +163,7 @@ mod tests {
     fn percentiles_of_classes() {
         let classes = classes("<1ns 50\n<2048ns 30\n<65536ns 15\nnonsense\n");
         assert_eq!(classes, [(1, 50), (2048, 30), (65536, 15)]);
-        // 95 of 100 packets are in the classes; the other 5 did not wait.
+        // 95 of 100 packets are in the classes of the histogram; the other 5 did not wait.
         assert_eq!(
             [99, 85, 84, 56, 55, 54, 1].map(|p| percentile(&classes, 100, p)),
             [65536, 2048, 2048, 2048, 0, 0, 0]
