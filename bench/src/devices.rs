@@ -104,7 +104,7 @@ fn measure_all(settings: &Settings, interrupt: Interrupt) -> Result<Vec<Row>> {
         for i in failed.into_iter().rev() {
             devices.remove(i);
         }
-        // Ends the benchmark if another round of average length would exceed the time.
+        // Ends the benchmark if another round of average length would exceed the time limit.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }

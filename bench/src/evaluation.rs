@@ -119,7 +119,7 @@ pub struct FigureRun<'r> {
     pub trace: Option<PathBuf>,
     /// The callback that receives the name of the next measurement and returns false to stop.
     progress: &'r dyn Fn(&str) -> bool,
-    /// The costs of the floor, measured before each step.
+    /// The costs of the floor, measured before each measurement of the figure.
     floors: RefCell<Floors>,
 }
 

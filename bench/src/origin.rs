@@ -250,7 +250,8 @@ impl Spent {
     fn parse(machine: &str, own: &str) -> Option<Spent> {
         let numbers: Vec<u64> =
             machine.lines().next()?.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
-        // User, nice, system, idle, waiting for input or output, interrupts, soft interrupts, stolen.
+        // The columns of the first line are user, nice, system, idle, waiting for input or output,
+        // interrupts, soft interrupts, and stolen time.
         let [user, nice, system, idle, waiting, interrupts, soft, stolen, ..] = numbers[..] else {
             return None;
         };

@@ -484,7 +484,7 @@ impl Loaded {
         };
         let place = |span: Span| {
             let name = self.sources.name(span.source).to_string();
-            // Spans are byte offsets, as the report's configuration says below. An empty span is shown as
+            // Spans are byte offsets, as the index type of the report says below. An empty span is shown as
             // the byte after it.
             (name, span.start..span.end.max(span.start + 1).min(self.sources.text(span.source).len().max(1)))
         };

@@ -41,8 +41,8 @@ impl Tried {
 pub(crate) enum Kept {
     /// The configurations are proven to do the same.
     Proven,
-    /// A packet has shown that the configurations differ, or that a whole chain with this proven region
-    /// differs from its configuration. This overrides any proof.
+    /// A packet has shown that the configurations differ, or that the whole chain with the proven program of
+    /// this region differs from its configuration. A refutation overrides any proof.
     Refuted,
     /// A search within these limits had no result, for this reason.
     Undecided(Tried, String),

@@ -42,7 +42,7 @@ impl Allowed {
 pub(crate) struct Unproven {
     /// The name of the element upstream of the region.
     pub(crate) from: String,
-    /// The output of that upstream element by which packets enter the region.
+    /// The output of the element upstream of the region by which packets enter the region.
     pub(crate) output: usize,
     /// The number of elements that the program would replace.
     pub(crate) elements: usize,
@@ -124,8 +124,8 @@ fn prove(
     let key = proofs.key("region", pair);
     match find(proofs, key.as_ref(), pair, (allowed, share), &about, verify::compare_programs) {
         Finding::Equivalent => Ok(key),
-        // The reason begins with the place of the region, which the message about the region also has, so
-        // it is removed.
+        // The reason begins with the place of the region, which is removed, because the message about the
+        // region has it, too.
         Finding::Undecided(why) => Err(why.replace(&format!("after {from}: "), "")),
         Finding::Different(why) => Err(why),
     }

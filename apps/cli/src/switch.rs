@@ -85,7 +85,7 @@ impl Switch {
     /// region that is not divided.
     ///
     /// # Errors
-    /// If no region has flows: the reasons.
+    /// If no region has flow entries: the reasons.
     pub(crate) fn flows(&self, chain: &Chain, synthesis: &Synthesis) -> Result<String, String> {
         let (mut text, mut refused) = (String::new(), String::new());
         for (region, division) in synthesis.regions.iter().zip(self.divide(chain, synthesis)) {

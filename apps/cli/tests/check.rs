@@ -299,7 +299,7 @@ fn what_hides_packets_is_refused_for_sliced_ones() {
         let output = check_text(&config(encap), &["--sliced"]);
         assert!(!output.status.success() && text(&output.stderr).contains(told), "{encap}: {output:?}");
     }
-    // The path of sliced packets downstream of the interface is unknown, so there is a warning but no
+    // It is not known what happens to sliced packets downstream of ToDump, so there is a warning but no
     // error.
     let config = "FromDump(in.pcap) -> out :: ToDump(out.pcap);\n";
     let output = check_text(config, &["--sliced"]);

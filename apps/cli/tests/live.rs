@@ -170,7 +170,7 @@ fn the_kernel_gets_nothing_unless_it_shall() {
         assert!(sniffing.stop().0);
         let mut running = run(&line.between, &config.replace("SEEN", "false"), &options);
         assert!(gets_no_echo_reply(&line.left, own));
-        // Packets from other interfaces are not affected.
+        // The kernel still gets packets of other interfaces.
         assert_eq!(ping(&line.between, Ipv4Addr::LOCALHOST, 1), 1);
         running.signal("KILL");
         assert!(!running.end().0);

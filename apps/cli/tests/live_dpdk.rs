@@ -110,8 +110,8 @@ fn a_ring_that_is_full_holds_and_drops() {
 
 #[test]
 fn blocking_waits_for_a_port_once() {
-    // The port takes no packets, as in the test above. The element waits for the port once, for a second,
-    // not again for each packet.
+    // No program takes packets from the port, so its ring becomes full. The element waits for the port once,
+    // for a second, not again for each packet.
     let config = "InfiniteSource(LIMIT 5000, LENGTH 60, STOP true) -> out :: ToDPDKDevice(0, BLOCKING true, IQUEUE 64)";
     let names = handlers(&["out.count", "out.dropped"]);
     let arguments = arguments(&["--vdev=net_ring0"], config, &names);
@@ -250,7 +250,8 @@ fn taps_carry_tcp_both_ways_and_survive_being_unplugged() {
     assert!(!line.left.has("tgl") && !line.right.has("tgr"), "they are gone with the process");
 }
 
-/// DPDK creates a TAP again that another program has deleted, and both elements continue.
+/// DPDK creates a TAP again that another program has deleted, and FromDPDKDevice and ToDPDKDevice continue
+/// with it.
 #[test]
 fn taps_that_are_deleted_are_made_again() {
     let Some(line) = Line::without_cables() else { return };
@@ -285,7 +286,7 @@ fn packet_sockets_of_dpdk_wait_for_an_interface() {
     for _ in 0..2 {
         line.between.ip("link del right").unwrap();
         running.wait_for("DPDKDevice: 1: is gone; waiting for another one of its name").unwrap();
-        // Packets that are sent meanwhile are dropped.
+        // Packets that are sent while the interface is missing are dropped.
         line.left.ip("neigh replace 10.77.0.2 lladdr 2:0:0:0:0:2 dev eth0").unwrap();
         assert!(lab::gets_no_echo_reply(&line.left, RIGHT));
         line.left.ip("neigh del 10.77.0.2 dev eth0").unwrap();

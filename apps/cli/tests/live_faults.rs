@@ -85,7 +85,8 @@ fn interfaces_that_are_away_for_a_moment() {
             assert_eq!(number.split(':').next(), now.split(':').next());
             let pause = || std::thread::sleep(std::time::Duration::from_millis(500));
             pause();
-            // An element that only sends notices the move with its first packet, which is lost.
+            // An element that only sends notices that its interface has moved with its first packet, which is
+            // lost.
             line.left.enter(|| {
                 let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
                 socket.send_to(b"first", (RIGHT, 9)).unwrap();
@@ -321,7 +322,8 @@ fn a_claim_is_for_both_kinds_of_receivers() {
     }
 }
 
-/// A user without rights creates the same socket names.
+/// A user without rights creates a socket with a name by which programs claim an interface: it has no effect,
+/// unlike a socket of root.
 #[test]
 fn claims_of_other_users_keep_nobody_from_an_interface() {
     let Some(line) = Line::new() else { return };

@@ -456,7 +456,7 @@ fn workers_share_a_tap_that_was_there() {
     assert!(line.between.ip("addr show dev tap7").unwrap().contains("10.9.0.1/24"));
     let (good, [_, messages]) = running.stop();
     assert!(good, "{messages}");
-    // Two KernelTap elements with one device would share its packets.
+    // Two KernelTap elements with one device would share its packets, so the second element is an error.
     let two = "KernelTap(10.9.0.1/24, DEVNAME t) -> Discard; KernelTap(10.9.1.1/24, DEVNAME t) -> Discard";
     let output = line.between.command(TIDEGATE).args(["run", "--threads", "2", "-e", two]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clients::{ask, connect, data};
 
-/// A run with a control socket, whose file a test changes.
+/// A run with a control socket, and with a configuration file that a test changes.
 struct Run {
     child: Child,
     folder: tempfile::TempDir,
@@ -122,7 +122,7 @@ fn a_run_reads_its_file_again_and_keeps_its_state() {
         run.wait_for("CheckLength");
         assert!(run.read("c.count").parse::<u64>().unwrap() >= count);
         assert_eq!(run.outside(), mapping);
-        // A wrong file changes nothing.
+        // A configuration file with an error changes nothing.
         fs::write(file(&run), config("CheckLength(long)")).unwrap();
         let output = run.reload(&[]);
         assert_eq!(output.status.code(), Some(1));

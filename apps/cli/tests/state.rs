@@ -97,7 +97,7 @@ impl Nat {
         self.run_again(options)
     }
 
-    /// Runs the translator with the captures that exist.
+    /// Runs the translator with the captures that are in the folder already.
     fn run_again(&self, options: &[&str]) -> (String, String) {
         let (inside, outside) = (self.path("in.pcap"), self.path("out.pcap"));
         let config = format!(

@@ -25,7 +25,8 @@ const FEW: usize = 300;
 /// The largest number of runs of each form. It is small, because each run needs a new worker.
 const MOST_RUNS: usize = 5;
 
-/// Measures each chain, as it is and synthesized, with each kind of traffic. Returns a row for each.
+/// Measures each chain, as it is and synthesized, with each kind of traffic. Returns a row for each form of a
+/// chain and kind of traffic.
 pub(crate) fn rows(settings: &Settings, cases: &[Case]) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for case in cases {

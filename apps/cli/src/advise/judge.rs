@@ -133,7 +133,7 @@ pub(super) struct Row {
     /// later, and left ahead of it.
     pub(super) coalesced: u64,
     pub(super) mended: u64,
-    /// The gain in nanoseconds per packet, after the cost of holding.
+    /// The gain in nanoseconds per packet, less the cost of holding.
     pub(super) gain_ns: f64,
 }
 
@@ -437,7 +437,7 @@ pub(super) fn elephants(
         Some(reference) if all.verdict.is_worth_a_try() => reference,
         _ => return all.nothing_to_choose_from(rows),
     };
-    // Of all bounds that keep most of the gain, the highest holds the fewest packets.
+    // Of all tried values of ELEPHANTS that keep most of the gain, the highest holds the fewest packets.
     let good = |row: &&Row| row.saved_switches >= reference.saved_switches * GOOD_ENOUGH;
     let chosen = rows.iter().rfind(good).filter(|row| row.held <= reference.held * GOOD_ENOUGH);
     match chosen {

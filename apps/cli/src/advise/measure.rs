@@ -14,14 +14,14 @@ use crate::load;
 /// The results of one tried Reframer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Outcome {
-    /// The SLF (packets per run of one flow) after the Reframer, and before it.
+    /// The SLF (packets per run of one flow) downstream of the Reframer, and upstream of it.
     pub(super) slf: f64,
     pub(super) slf_before: f64,
     /// The mean number of packets in a burst that the Reframer releases.
     pub(super) mean_burst: f64,
     /// The mean time in microseconds that packets waited, over all packets.
     pub(super) mean_delay_us: f64,
-    /// The 99th percentile of the waiting time in microseconds. It is as exact as the element's histogram,
+    /// The 99th percentile of the waiting time in microseconds. It is as exact as the Reframer's histogram,
     /// whose bounds are powers of two.
     pub(super) p99_delay_us: f64,
     /// The mean time in microseconds that a burst waited after its last packet, in which no further packet
@@ -87,8 +87,8 @@ pub(super) fn run(
     outcomes
 }
 
-/// A receiver of the run's messages that drops them: the only messages are errors of the capture, which the
-/// analysis has already reported.
+/// A destination for the run's messages that drops them: the only messages are errors of the capture, which
+/// the analysis has already reported.
 struct Silence;
 
 impl Sink for Silence {
@@ -110,8 +110,8 @@ fn outcome(worker: &mut Worker, number: usize, longest_us: f64) -> Result<Outcom
         value.trim().parse::<f64>().map_err(|_| format!("{element}.{handler} is '{value}', not a number"))
     };
     let packets = value("before", "count")?;
-    // The mean lateness of packets ahead of the Reframer: the trace clock does not go back, so a packet
-    // with an earlier time stamp than the packet before is late already.
+    // The mean time by which packets are late before they reach the Reframer: the trace clock does not go
+    // back, so a packet with an earlier time stamp than the preceding packet is late already.
     let late = value("before", "average_time")?;
     let classes = classes(&hold_times);
     let p99_ns = percentile(&classes, packets as u64, 99);

@@ -163,8 +163,8 @@ fn read_shorts(
         }
         let attached = rest.strip_prefix('=').unwrap_or(rest).to_string();
         if is_optional(spec.takes) {
-            // The text that follows an option with an optional number is the number, or else further short
-            // options.
+            // The text that is attached to an option with an optional number is this number, or else further
+            // short options.
             let value = check(spec.takes, &attached, &shown).is_ok().then_some(attached);
             let done = value.is_some();
             items.push(item(spec, false, value));

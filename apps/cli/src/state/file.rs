@@ -31,7 +31,7 @@ const MAGIC: &[u8; 16] = b"\x89tidegate-state\n";
 /// The version of the form of files.
 const VERSION: u32 = 1;
 
-/// The tags at the start of a section and of the end.
+/// The tag with which a section begins, and the tag with which the end of a state file begins.
 const SECTION: u8 = 1;
 const END: u8 = 0;
 
@@ -50,7 +50,7 @@ pub(crate) struct Contents {
     pub(crate) pieces: Vec<SavedPiece>,
 }
 
-/// The reason why a file is not read.
+/// The reason why a state file cannot be read.
 #[derive(Debug)]
 pub(crate) enum Unread {
     /// The system does not let the file be read.
@@ -197,7 +197,8 @@ impl<R: Read> Parser<R> {
         let (name, class) = (self.length()?, self.length()?);
         let form = u16::from_le_bytes(self.array()?);
         let length = u32::from_le_bytes(self.array()?) as usize;
-        // The length is not yet known to be right, and memory is allocated for it.
+        // The length is checked here, because memory is allocated for it before the checksum of the section
+        // can be verified.
         if length > MOST_BYTES {
             return Err(Unread::Damaged(start, "a section is too long"));
         }
@@ -229,7 +230,7 @@ pub(crate) struct NewFile {
     part: Vec<u8>,
 }
 
-/// Returns the path with another ending.
+/// Returns the path with `ending` appended to its name.
 pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(ending);

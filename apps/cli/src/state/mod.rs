@@ -51,7 +51,7 @@ pub(crate) struct StateFile {
     thread: Option<Ticking>,
 }
 
-/// The writing of the state file: its path and its lock, and the last failure.
+/// The writer of the state file: its path, its lock, and its last failure.
 struct Writer {
     path: PathBuf,
     secret: u64,

@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// A running instance whose file changes.
+/// A running instance whose configuration file a test changes.
 pub(crate) struct Run {
     pub(crate) running: RunningProgram,
     folder: tempfile::TempDir,

@@ -99,7 +99,7 @@ pub(super) fn motivating(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     Ok(FigureResults { table: Table::of_costs(&rows), panels: vec![cost, share, operations], finding })
 }
 
-/// Measures Figure 7: one to ten functions in a row, with both burst sizes.
+/// Measures Figure 7: one to ten functions in a row, with bursts of 32 and of 128 packets.
 pub(super) fn in_a_row(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const BURSTS: [usize; 2] = [32, 128];
     let mut rows = Vec::new();
@@ -206,7 +206,7 @@ pub(super) fn sizes(run: &FigureRun<'_>) -> Result<FigureResults, String> {
 /// Measures Figure 10: cost and latency of the provider's chain over the number of rules and the size of
 /// frames.
 pub(super) fn provider(run: &FigureRun<'_>) -> Result<FigureResults, String> {
-    /// The load for latency, as a fraction of the highest rate of the original.
+    /// The load while latency is measured, as a fraction of the highest rate of the original chain.
     const LOAD: f64 = 0.7;
     let mut rows = Vec::new();
     let columns =
