@@ -21,9 +21,9 @@ const WIDE: u32 = 1 << 27;
 
 // The value of a branch is its gain divided by its cost. The gain is the number of times that it halves the
 // boxes with which a point has to be compared. Up to `LEAST_GAIN`, a branch is rejected. The cost is 1 for
-// the step. It rises by `COST_OF_BIT` for each bit, because more children take more memory. It rises by
-// `COST_OF_DOUBLING` for each doubling of the boxes by copies in several children. (Measured on the
-// ClassBench rule sets of 1,000 and 10,000 rules.)
+// the step that a look-up takes at the branch. It rises by `COST_OF_BIT` for each bit, because more children
+// take more memory. It rises by `COST_OF_DOUBLING` for each doubling of the boxes by copies in several
+// children. (Measured on the ClassBench rule sets of 1,000 and 10,000 rules.)
 const COST_OF_BIT: f64 = 0.05;
 const COST_OF_DOUBLING: f64 = 1.0;
 const LEAST_GAIN: f64 = 0.1;

@@ -155,8 +155,9 @@ fn greater(
 
 #[cfg(test)]
 impl Listing {
-    /// Returns the output to which the listing leads for a packet that has all words completely; for other
-    /// packets, a word is missing if its last byte under the mask is.
+    /// Returns the output to which the listing leads for a packet. A word counts as missing if the packet
+    /// lacks its last byte under the mask. The result is right only if the packet has all tested words
+    /// completely.
     pub(super) fn walk(&self, headers: &super::HeaderSlices<'_>) -> Option<usize> {
         let mut next = self.graph.start;
         while let Some(step) = next.as_step().map(|n| &self.graph.steps[n]) {

@@ -201,7 +201,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
             chosen.push((last, then));
             last = self.alternatives(depth);
         }
-        // The choices of a long chain are nested in each other, so its length counts as depth.
+        // The expressions `?:` of a chain `a ? b : c ? d : e` are nested in each other, so the length of the
+        // chain counts as depth.
         if depth + chosen.len() > DEEPEST {
             self.too_deep("expression", DEEPEST);
             return last;

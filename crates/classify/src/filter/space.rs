@@ -11,8 +11,8 @@ use super::{Condition, HeaderLayer, HeaderSlices, Test};
 /// no range of ports contains it.
 const MISSING: u32 = 1 << 16;
 
-/// The largest number of boxes of one condition. If there would be more, a single box that contains them
-/// all replaces them, and is not exact.
+/// The largest number of boxes of one condition. If there would be more, a single box that contains them all
+/// replaces them; the condition then need not hold everywhere in it.
 const MOST_BOXES: usize = 16;
 
 /// The fields by which conditions on packets of one IP version become boxes; `D` is their number.
