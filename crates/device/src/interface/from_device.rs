@@ -255,10 +255,11 @@ struct FromDevice {
     budget: Budget,
     /// The objects that the elements of this configuration share.
     common: Arc<Common>,
-    /// The place at the interface. A running element and the element that will replace it have the same
-    /// seat.
+    /// The seat of this copy at the interface, by which a running element passes its ring to the element that
+    /// replaces it: both have the same seat.
     seat: Option<Arc<Seat>>,
-    /// True if this element has taken the seat of a running element, and has not taken over its ring yet.
+    /// True if this element has the seat of a running element, and has not taken over that element's ring
+    /// yet.
     waits: bool,
     ring: Option<Ring>,
     /// The interface's index in the kernel. If the interface is removed, another interface of the same name
@@ -282,9 +283,9 @@ struct FromDevice {
 #[derive(Default)]
 struct Joint {
     group: Group,
-    /// The sockets that are blocked until all workers run, each with the index of its interface. If they
-    /// were not blocked, no worker would empty their rings yet, and a socket that has not joined the group
-    /// would get all packets.
+    /// The sockets that are blocked until all workers run, each with the index of its interface. Without the
+    /// block, packets would fill rings that no worker empties yet, and a socket that has not joined the
+    /// fanout group would get all packets of the interface.
     shut: Mutex<Vec<(c_int, OwnedFd)>>,
     /// The barrier that keeps packets from the kernel's network stack (SNIFFER false), with the index of
     /// its interface.
@@ -316,8 +317,8 @@ impl FromDevice {
         Settings { index, offloads, promiscuous, outbound, steering, copies }
     }
 
-    /// True if another element has the same seat: the successor of this element, or, while this element waits
-    /// to take over, the element that it replaces.
+    /// True if another element has the same seat: the element that will replace this one, or, while this
+    /// element waits to take over, the element that it replaces.
     fn shares_seat(&self) -> bool {
         self.seat.as_ref().is_some_and(|seat| Arc::strong_count(seat) > 1)
     }
@@ -689,8 +690,8 @@ impl Element for FromDevice {
             self.take_over(cx);
         }
         let Some(Ok(())) = self.ring.as_ref().map(|ring| fanout::shut(ring.socket())) else { return };
-        // The packets that arrived before are in the ring, but the kernel may not have handed over the last
-        // block yet.
+        // The packets that arrived before the socket was blocked are in the ring, but the kernel may not have
+        // handed over the last block yet.
         for _ in 0..PATIENCE {
             while self.receive(cx, usize::MAX) > 0 {}
             if !self.ring.as_mut().is_some_and(Ring::has_rest) {

@@ -268,8 +268,8 @@ impl KernelTun {
         self.is_away |= news.take(self.index).was_removed;
         let name = self.wanted.name.clone();
         let Some(index) = link::index(&name).ok().filter(|_| self.is_away && !self.is_gone) else { return };
-        // The file shows that this is the element's interface. Another interface may have its name if it
-        // was deleted.
+        // The file shows that this is the element's own interface. If that interface was deleted, another
+        // interface may have its name.
         let is_ours = self.tun.as_ref().is_some_and(|tun| tun.is_attached());
         let is_first = self.wanted.alone || cx.worker().0 == 0;
         if !is_ours {

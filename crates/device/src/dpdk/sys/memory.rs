@@ -210,7 +210,8 @@ impl Memory {
         let mut parked = PARKED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if memory.base != pool.device_area().0 as usize {
             parked.retain(|other| Arc::strong_count(other) == 1);
-            // The list has the only reference: no element of the other worker uses the memory any more.
+            // If this is the only reference, no element of the other worker uses the memory any more, and the
+            // memory is kept in the list `PARKED`.
             if Arc::strong_count(&memory) == 1 {
                 parked.push(memory);
             }
@@ -643,7 +644,7 @@ mod tests {
         Memory::close(mine, &mut one);
 
         // DPDK still has the header of the packet in the ring, so the C part cannot be used again. Once the
-        // packet has been received, it is used again each time.
+        // packet has been received, each new memory uses the same C part.
         let second = Memory::of(&mut one).unwrap();
         assert_ne!(second.headers, headers);
         assert_eq!(receive(&mut elsewhere, &mut other).len(), 1);
