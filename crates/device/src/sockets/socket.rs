@@ -488,8 +488,8 @@ impl Socket {
                 if !matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted) {
                     let why = reason(&error);
                     cx.warn(format_args!("accept: {why}"));
-                    // The connection stays in the queue, and would be reported again at once. The listening
-                    // socket is watched again after a second.
+                    // The connection stays in the kernel's queue, and would be reported again at once. The
+                    // listening socket is watched again after a second.
                     cx.files().unwatch(LISTENER);
                     cx.set_timer(LISTENER, cx.now() + Timestamp::from_secs(PAUSE));
                 }
@@ -732,7 +732,8 @@ impl Element for Socket {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        // Otherwise the successor has other settings and a socket of its own.
+        // The state is handed over only if the element that replaces this one waits for the socket. An
+        // element with other settings has opened a socket of its own.
         let is_awaited = self.seat.as_ref().is_some_and(|seat| Arc::strong_count(seat) > 1);
         is_awaited.then(|| {
             Box::new(Legacy {
