@@ -10,8 +10,8 @@ use crate::MAX_CAPTURED;
 use crate::classic::{MICROSECONDS, NANOSECONDS};
 use crate::gzip::GzipWriter;
 
-/// Creates the file of a capture. If its name ends with `.gz`, it is compressed, and can be unpacked
-/// completely after each flush and after it has been dropped.
+/// Creates the file of a capture. If its name ends with `.gz`, the file is compressed, and can be unpacked
+/// completely each time that the returned stream has been flushed, and after it has been dropped.
 ///
 /// # Errors
 ///
@@ -334,7 +334,8 @@ mod tests {
         }
     }
 
-    /// The disk is full in the middle of the file, and has room again later: what was begun is completed.
+    /// The disk is full at any place of the file, and has room again later: a header or record that was begun
+    /// is completed.
     #[test]
     fn a_disk_that_has_room_again_gets_a_file_that_can_be_read() {
         let record = RECORD + 100;

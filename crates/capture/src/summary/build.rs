@@ -377,8 +377,8 @@ impl BuiltPacket {
     }
 
     /// Fills in the IP length field, and the UDP length field if it is zero. If `checksums` is true, also
-    /// extends the packet to its whole length and writes its checksums; fragments get that of the IP header
-    /// only. Sets `extra_length` to the number of bytes that are missing.
+    /// extends the packet to its whole length and writes its checksums; in fragments, only the checksum of
+    /// the IP header. Sets `extra_length` to the number of bytes that are missing.
     pub(super) fn finish(&mut self, checksums: bool) {
         if self.flow.is_some() {
             self.make_ip();

@@ -289,8 +289,8 @@ fn parse_plain(out: &mut Vec<u8>, word: &str) -> bool {
     true
 }
 
-/// True if the options fit into a header, which has room for 40 bytes. Padding at the start is removed if
-/// it does not fit.
+/// True if the options fit into a header, which has room for 40 bytes. Padding at the start is removed if the
+/// options do not fit with it.
 fn fits(out: &mut Vec<u8>) -> bool {
     while out.len() > 40 && out[0] == 1 {
         out.remove(0);

@@ -18,7 +18,7 @@ pub(crate) struct WordTest {
     pub(crate) short: bool,
 }
 
-/// The form of a [`WordTest`] that is evaluated.
+/// A [`WordTest`] that is prepared for evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word {
     pub(crate) test: WordTest,

@@ -272,7 +272,8 @@ impl Draft {
         self.ends.unwrap_or(Sides::Either)
     }
 
-    /// Returns kind and ends of the question as text for messages, such as `src ip host`.
+    /// Returns the words `src` and `dst` of the question and its kind as text for messages, such as `src ip
+    /// host`.
     fn described(&self) -> String {
         let ends = match self.ends {
             None => "",

@@ -40,8 +40,8 @@ impl Primitive {
                     Relation::Always(_) => [Some(0); 2],
                     Relation::Compare { .. } => [read(0), read(2)],
                 };
-                // Where the plain question holds if either end fits, its opposite (`!=`, `<`, `<=`) holds
-                // only if both ends differ.
+                // Where the question without negation holds if the source or the destination port fits, its
+                // negation (`!=`, `<`, `<=`) holds only if neither fits.
                 let plain = |port: u128| relation.holds(port as u32) != relation.is_opposite();
                 starts_with(protocol, version, headers)
                     && both_ends(ends, relation.is_opposite(), found, plain)

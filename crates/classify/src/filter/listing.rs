@@ -118,9 +118,9 @@ fn largest_within(mask: u32, limit: u32) -> u32 {
     }
 }
 
-/// Returns an expression that is true if the number under the mask is greater than `limit` or, if
-/// `opposite`, is not. The bits are tested in runs, from the highest: each run covers leading bits that are
-/// all zero in `limit`, or all one in `limit + 1`, so that one test for equality decides about it.
+/// Returns an expression that is true if the number under the mask is greater than `limit` or, if `opposite`,
+/// is not. The bits are tested in groups, from the highest: each group covers leading bits that are all zero
+/// in `limit`, or all one in `limit + 1`, so that one test for equality decides about the group.
 fn greater(
     mask: u32,
     limit: u32,

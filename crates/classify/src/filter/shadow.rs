@@ -32,8 +32,9 @@ pub fn shadows(conditions: &[Condition]) -> Shadows {
         true => hidden::<V6, 11>(conditions, &mut left),
         false => vec![Some(Vec::new()); four.len()],
     };
-    // A condition is hidden if earlier conditions hide it for IPv4 and for IPv6. Only conditions in the
-    // shorter list were compared for both.
+    // A condition is hidden if earlier conditions hide it for IPv4 and for IPv6. Each of the two lists ends
+    // with the last condition that was compared, so the conditions in the shorter list were compared for both
+    // versions.
     let compared = four.len().min(six.len());
     let both = four.into_iter().zip(six).enumerate();
     let hidden = both.filter_map(|(number, (four, six))| {

@@ -43,7 +43,7 @@ pub(super) struct V4;
 /// destination, both ports, and the next header.
 pub(super) struct V6;
 
-/// True if the test is for IP version 6, as each question about IPv6 contains it.
+/// True if the test is for IP version 6. The condition of each question about IPv6 contains this test.
 fn is_version(test: &Test) -> bool {
     (test.header, test.offset, test.length, test.mask) == (HeaderLayer::Network, 0, 1, 0xf0)
         && (test.low, test.high, test.outside) == (0x60, 0x60, false)

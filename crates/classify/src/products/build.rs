@@ -22,9 +22,9 @@ const MOST_WORDS: usize = 1 << 20;
 const MOST_RULES: u32 = ASK_FOR_RULE as u32;
 
 impl Products {
-    /// Makes the tables for a list of boxes in any order. Returns `None` if the tables, or the time or
-    /// memory to make them, would be too large, or if a rule number is too large;
-    /// [`Cuts`](crate::cuts::Cuts) then serves.
+    /// Makes the tables for a list of boxes in any order. Returns `None` if the tables, or the time or memory
+    /// to make them, would be too large, or if a rule number is too large; then [`Cuts`](crate::cuts::Cuts)
+    /// is used instead.
     pub fn new(areas: &[Area<FIELDS>]) -> Option<Products> {
         let mut areas = areas.to_vec();
         areas.sort_by_key(|area| area.rule);
