@@ -209,8 +209,8 @@ struct Window {
     start_after: Option<Timestamp>,
     /// The values of END, END_AFTER and INTERVAL; the first that is given determines the end.
     ends: [Option<Timestamp>; 3],
-    /// The first time of the window, and the first time after it (`None` for no end). Both are known once
-    /// the first record has been read.
+    /// The first time of the time window, and the first time after it (`None` for no end). Both are known
+    /// once the first record has been read.
     fixed: Option<(Timestamp, Option<Timestamp>)>,
 }
 
@@ -292,7 +292,8 @@ impl FromDump {
             let time = Timestamp(record.time);
             let (from, to) = self.window.bounds(time);
             let over = to.is_some_and(|to| time >= to);
-            // The handler that END_CALL calls may move the end, so that this packet is still needed.
+            // The handler that END_CALL calls may move the end of the time window, so that the first packet
+            // after the window is still needed.
             if over && self.end_call.is_none() {
                 return Ahead::End;
             }

@@ -43,7 +43,7 @@ enum Verb {
     Llrpc,
 }
 
-/// The end of the data that follow a command.
+/// The way in which the data of a command end: after a number of bytes, or before a given line.
 enum Rest {
     Bytes(usize),
     /// The data are the lines before a line with this text.
@@ -57,14 +57,14 @@ pub(super) struct Session {
     /// The offset in `input` of the first byte that has not been used. Used bytes are removed later.
     start: usize,
     /// The number of bytes after `start` that have been searched without success: for the end of a line, or
-    /// for the last line of data.
+    /// for the line that ends the data.
     searched: usize,
     /// True if the last line ended with a CR. If an LF follows, it belongs to that line.
     after_return: bool,
     /// The bytes that have not been sent to the client.
     pub(super) output: Vec<u8>,
-    /// A command whose data have not all arrived: its operation, the name of its handler, and the end of
-    /// its data.
+    /// A command whose data have not all arrived: its operation, the name of its handler, and the way in
+    /// which its data end.
     waiting: Option<(Verb, String, Rest)>,
     /// The name of the handler that has been written and whose result comes later. No further command is
     /// executed until the result has come.

@@ -646,7 +646,8 @@ impl Port {
         self.runs.store(runs, Ordering::Release);
     }
 
-    /// Releases the memories of all workers, of which the port has no packets any more.
+    /// Releases the memories of the workers that have opened queues of the port; the port has no packets in
+    /// them any more.
     fn part(&self, pool: &mut Pool) {
         for memory in std::mem::take(&mut *lock(&self.memories)) {
             Memory::close(memory, pool);

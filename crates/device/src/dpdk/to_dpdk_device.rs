@@ -152,8 +152,8 @@ const PAUSE: Timestamp = Timestamp(20_000);
 /// The number of attempts to send with BLOCKING before packets are dropped: they take about a second if the
 /// port takes nothing.
 const TRIES: u32 = 1 << 20;
-/// The number of successive attempts to send of which the port takes no packet, after which the packets that
-/// are left at the end of the element are dropped.
+/// The number of successive attempts to send at which the port takes no packet, after which an element that
+/// ends drops its waiting packets.
 const TRIES_AT_END: u32 = 1 << 13;
 /// The tokens of the timers. `SEND` sends waiting packets or pulls; `AGAIN` looks for a port that was
 /// removed.

@@ -51,7 +51,8 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     pub(super) fn new() -> Outgoing {
-        // Room for a whole batch beyond the limit, so that the queue does not grow while packets flow.
+        // Room for a whole batch beyond the limit of waiting packets, so that the queue does not grow while
+        // packets flow.
         let waiting = VecDeque::with_capacity(MOST_WAITING + packet::BATCH_CAPACITY);
         Outgoing { waiting, gone: 0, stuck: false, losses: Losses::default() }
     }

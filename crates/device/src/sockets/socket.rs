@@ -455,7 +455,7 @@ impl Socket {
     }
 
     /// Returns true if a running element with the same settings will hand its socket over to this element.
-    /// Otherwise lists the settings.
+    /// Otherwise lists the settings in [`OPENED`].
     fn may_wait(&mut self, cx: &mut Cx<'_>) -> bool {
         let by = Claimant::new(cx, &self.configuration);
         let running = OPENED.claim(&by, |settings| *settings == self.settings).filter(|_| cx.is_heir());

@@ -246,13 +246,13 @@ struct FromXdp {
     /// while the interface is closed, or if the kernel did not allow a claim.
     claim: Option<Arc<Claim>>,
     state: Presence,
-    /// The registration that this element waits for another interface of the name; set from the removal of
-    /// the interface until another one has been opened.
+    /// The registration that this element waits for another interface with the removed interface's name; set
+    /// from the removal of the interface until another one has been opened.
     awaited: Option<Awaited>,
     gone: Gone,
     stage: Stage,
-    /// The last reported reason why another interface of the name could not be opened. The same reason is
-    /// not reported twice.
+    /// The last reported reason why another interface with the removed interface's name could not be opened.
+    /// The same reason is not reported twice.
     told: Option<String>,
     /// True if this element has the seat of a running element, and has not taken over yet what that element
     /// has open.
@@ -690,7 +690,7 @@ impl Element for FromXdp {
     fn drain(&mut self, cx: &mut Cx<'_>) {
         cx.unschedule();
         if self.shares_seat() {
-            // The successor gets the packets in the receive rings.
+            // The element that replaces this one gets the packets in the receive rings.
             return;
         }
         if self.waits

@@ -254,8 +254,8 @@ impl Interface {
         Ok(())
     }
 
-    /// Returns the guest sockets that were opened for a copy of an element. A second call returns none,
-    /// because the caller owns them.
+    /// Returns the guest sockets that were opened for a copy of an element, by which it receives from queues
+    /// of other copies. A second call returns none, because the caller owns them.
     pub(super) fn guests_of(&self, element: usize, worker: usize) -> Vec<Receiver> {
         let is_its = |guest: &mut (usize, usize, Receiver)| (guest.0, guest.1) == (element, worker);
         lock(&self.state).guests.extract_if(.., is_its).map(|(.., guest)| guest).collect()
@@ -277,8 +277,8 @@ impl Interface {
     }
 
     /// Registers that the interface was removed or could not be opened, and that a copy of an element has
-    /// closed its guest sockets. Detaches the program. Returns the number of the round, for
-    /// [`is_over`](Self::is_over).
+    /// closed its guest sockets at the queues of other copies. Detaches the program. Returns the number of
+    /// the round, for [`is_over`](Self::is_over).
     pub(super) fn leave(&self) -> u32 {
         let mut state = lock(&self.state);
         state.detach();
@@ -294,7 +294,8 @@ impl Interface {
         lock(&self.state).left > 0
     }
 
-    /// True if all copies have closed their guest sockets, so that each copy can close its own queues.
+    /// True if all copies have closed their guest sockets at the queues of other copies, so that each copy
+    /// can close its own queues.
     pub(super) fn have_left(&self) -> bool {
         let state = lock(&self.state);
         state.left >= state.copies()
@@ -347,7 +348,7 @@ impl State {
     }
 
     /// Detaches the program from the interface, restores the interface's own key, and drops the registered
-    /// queues and the guest sockets that no copy has fetched.
+    /// queues, and the guest sockets (for receiving from queues of other copies) that no copy has fetched.
     fn detach(&mut self) {
         self.program = None;
         self.key = None;

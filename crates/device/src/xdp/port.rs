@@ -54,7 +54,8 @@ pub(super) fn close(port: Arc<Port>, pool: &mut Pool) {
     }
 }
 
-/// Closes the ports of this pool that neither a half nor a guest has any more.
+/// Closes the ports of this pool that are used neither by a half of the queue nor by another worker (a guest)
+/// any more.
 fn sweep(pool: &mut Pool) {
     let start = pool.device_area().0 as usize;
     let mut left = left();

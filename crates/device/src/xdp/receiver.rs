@@ -237,7 +237,7 @@ impl Owner {
             let now = shared.taken.look();
             self.given = self.given.saturating_sub(now.wrapping_sub(self.seen));
             self.seen = now;
-            // Moves the slots that guests have returned to the pool's free list: they are more likely to be
+            // Slots that guests have returned are moved to the pool's free list: they are more likely to be
             // in the CPU's cache than slots that have been free for long.
             pool.collect();
         }

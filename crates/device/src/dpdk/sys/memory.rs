@@ -270,7 +270,7 @@ impl Memory {
         if let Some((_, reaches)) = reached.iter().find(|(other, _)| *other == port) {
             return *reaches;
         }
-        // Whole pages can be mapped: the area is at the start of a mapping that is longer.
+        // The length can be rounded up to whole pages, because the area is at the start of a longer mapping.
         let length = self.length.next_multiple_of(4096);
         // SAFETY: the device touches only buffers that drivers pass to it, as in `of`.
         let reaches = unsafe { tg_port_map(port, self.base as *mut c_void, length) } >= 0;

@@ -331,7 +331,8 @@ fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> 
         vlan: is(libc::TP_STATUS_VLAN_VALID).then_some((protocol, header.hv1.tp_vlan_tci as u16)),
         virtio,
     };
-    // The distance of the last packet in a block is zero; the number of packets ends the reading.
+    // The distance after the last packet in a block is zero, but is not used: the block's number of packets
+    // ends the reading.
     Some((frame, header.tp_next_offset as usize))
 }
 

@@ -109,7 +109,7 @@ mod tests {
             assert_eq!([word(0), word(4), word(8), word(12)], [0x47, 0, u32::MAX, length.into()]);
             // The request names no hash function, which leaves it unchanged; reserved bytes are zero.
             assert_eq!(bytes[16..24], [0; 8]);
-            // The table begins at byte 24 and is zero.
+            // The indirection table begins at byte 24 and is zero.
             assert_eq!(bytes[24..24 + 4 * 128], [0; 4 * 128]);
             let behind = 24 + 4 * 128;
             assert_eq!(bytes[behind..behind + key.len()], key[..]);

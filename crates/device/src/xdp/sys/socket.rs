@@ -190,7 +190,7 @@ mod tests {
             prop_assert_eq!(parse(descriptor.addr), (slot, usize::from(start)));
             prop_assert_eq!(descriptor.len, u32::from(length));
             prop_assert_eq!(parse(address(slot)), (slot, 0));
-            // Some drivers put the sum of both offsets into the lower bits.
+            // Some drivers put the sum of the slot's offset and the offset in the slot into the lower bits.
             prop_assert_eq!(parse(address(slot) + u64::from(start)), (slot, usize::from(start)));
         }
 
