@@ -76,8 +76,8 @@ fn targets(plan: &Plan, placement: &Placement) -> (Box<[u32]>, Box<[Target]>) {
 }
 
 impl GraphCopy {
-    /// Makes the copy of a graph whose elements are not initialised yet, and the part of the worker's hot
-    /// state that belongs to this copy.
+    /// Makes the copy of a graph whose elements are not initialised yet, and the part of the worker's
+    /// [`Core`] that belongs to this copy.
     pub(crate) fn new(plan: Arc<Plan>, configured: Configured) -> (GraphCopy, PerGraph) {
         let Configured { elements, effects, facts, setup, .. } = configured;
         let outputs = plan.outputs.iter().map(|side| side.len() as u32).collect();

@@ -157,7 +157,8 @@ impl Host for WorkerHost<'_> {
         call: &Call,
         token: u32,
     ) -> Option<Result<(), String>> {
-        // Where runs are repeatable, the caller waits, because a thread is ready at another time in each run.
+        // If the run is to be repeatable, the caller waits for the result: a graph that a thread makes in the
+        // background would be ready at another moment in each run.
         if core.is_repeatable {
             return Some(self.write(core, caller, call));
         }

@@ -63,11 +63,11 @@ impl Board {
 }
 
 /// A range of packet numbers that holds all packets which a worker was given in one call, or in several calls
-/// if [`REGIONS`] were exceeded. Packets between them may have gone to other workers.
+/// if [`REGIONS`] were exceeded. Other packets with numbers in the range may have gone to other workers.
 struct Region {
     first: u64,
     last: u64,
-    /// The time at which the packets were given.
+    /// The time at which the worker was given the first of the packets.
     at: Timestamp,
 }
 
@@ -85,8 +85,8 @@ pub(crate) struct Displacement {
     /// True if any worker had packets of this giver that it had not processed at the last look, or was given
     /// packets since.
     has_some: bool,
-    /// The number of packets spread since the oldest unprocessed packet, including it. With it, the limit
-    /// from which on sources have to wait, and true if the limit is reached.
+    /// The number of packets that this worker has spread since its oldest unprocessed packet, including it;
+    /// the limit of this number, from which on sources have to wait; and true if the limit is reached.
     span: u64,
     limit: u64,
     is_stuck: bool,

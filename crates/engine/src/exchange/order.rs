@@ -38,8 +38,9 @@ use crate::placement::Way;
 pub(crate) const LONGEST: Timestamp = Timestamp(10_000_000);
 const LONGEST_OF_CAPTURES: Timestamp = Timestamp(10_000_000_000);
 
-/// The largest span of packet numbers in a lane of a window if packets come from interfaces. A packet beyond
-/// it does not wait. If all sources can wait, there is no limit.
+/// The number of consecutive packet numbers of one giver (a worker that spreads packets) for which a window
+/// has room if packets come from interfaces. A packet with a larger number does not wait. If all sources can
+/// wait, there is no limit.
 const WIDEST: usize = 1 << 15;
 
 /// The number of low bits of a ticket that hold the packet's number. The bits above them hold the giver.
@@ -58,8 +59,9 @@ struct Row {
     /// For each giver (the worker that has spread a packet), the last of its numbers that this worker has
     /// processed.
     done: Vec<AtomicU64>,
-    /// For each level and worker, the number of packets sent home by that worker, at the element of that
-    /// level, that this worker has processed.
+    /// For each level (an element at which packets can be sent home, see [`Tickets::levels`]) and each
+    /// worker, the number of packets that the worker has sent home at this element and that the worker of
+    /// this row has processed.
     taken_aside: Vec<AtomicU64>,
 }
 
@@ -69,7 +71,7 @@ pub(crate) struct Tickets {
     /// For each element at which packets can be sent home, its level, indexed by element number. Elements
     /// further downstream have larger levels.
     levels: Vec<usize>,
-    /// The number of levels.
+    /// The number of levels, which is the number of elements at which packets can be sent home.
     count: usize,
     longest: Timestamp,
     widest: usize,
@@ -98,8 +100,9 @@ impl Tickets {
         self.levels.get(to.element as usize).copied().unwrap_or(0)
     }
 
-    /// Returns a number up to which no packet of a giver is under way any more. Each packet up to it has come
-    /// to the window or into a ring to its worker, was dropped, or is held by an element.
+    /// Returns a number up to which no packet that the worker `giver` has spread is under way any more. Each
+    /// packet up to it has come to the window where packets wait or into a ring to the window's worker, was
+    /// dropped, or is held by an element.
     fn passed(&self, giver: usize) -> u64 {
         let Some(row) = self.rows.get(giver) else { return u64::MAX };
         // This load is first, so that all numbers up to `given` are visible in the loads of `given_to`
@@ -113,52 +116,57 @@ impl Tickets {
     }
 }
 
-/// The state of one worker for keeping order: its numbers as a giver, its counts as a taker, and its
-/// window.
+/// The state of one worker for keeping order: the numbers of the packets that it spreads, the counts of the
+/// packets that it processes, and the window in which packets wait.
 pub(crate) struct Order {
     me: usize,
     tickets: Arc<Tickets>,
-    /// The last number that this worker has given, and for each worker, the last number given to it.
+    /// The number of the last packet that this worker has spread, and for each worker, the number of the last
+    /// packet spread to it.
     given: u64,
     given_to: Vec<u64>,
-    /// For each worker, the last number given to it whose packet was not lost for lack of room in the ring.
+    /// For each other worker, the number of the last packet spread to it that was not lost for lack of room
+    /// in the ring.
     arrived: Vec<u64>,
-    /// For each level and worker, the number of packets that this worker has sent home to that worker at
-    /// the element of that level.
+    /// For each level (an element at which packets can be sent home) and each worker, the number of packets
+    /// that this worker has sent home to that worker at this element.
     handed_aside: Vec<u64>,
-    /// The counts that other workers wait for. For each level, they are the numbers of packets that each
-    /// worker has sent home to this worker and that this worker has taken. The last entry has, for each
-    /// giver, its last number that this worker has processed.
+    /// The counts that other workers wait for. For each level (an element at which packets can be sent home),
+    /// they are the numbers of packets that each worker has sent home to this worker and that this worker has
+    /// taken. The last entry has, for each worker that spreads packets, the number of its last packet that
+    /// this worker has taken.
     accounts: Vec<Account>,
     window: Window,
-    /// The number of packets that came to the window after it had passed their number, or too far ahead of
-    /// it.
+    /// The number of packets that came to the window too late, or with a number too far ahead, and so left
+    /// out of order ([`Comes::Late`]).
     late: u64,
-    /// For each giver, the number up to which packets may leave; see [`Order::release`].
+    /// For each giver (a worker that spreads packets), the number up to which its packets may leave the
+    /// window; see [`Order::release`].
     passed: Vec<u64>,
 }
 
 /// Counts that may be published once other workers have processed the packets that were handed over to
 /// them.
 struct Account {
-    /// By worker: the current counts, the counts to be published next, and the counts published last.
+    /// For each worker that packets come from, the current count, the count to be published next, and the
+    /// count published last.
     now: Vec<u64>,
     next: Vec<u64>,
     told: Vec<u64>,
-    /// The value of `handed_aside` when `next` was set: the packets that other workers must have processed
-    /// before `next` is published.
+    /// The value of [`Order::handed_aside`] when `next` was set. Before `next` is published, other workers
+    /// must have processed all packets that had been sent home to them at that time.
     handed: Vec<u64>,
 }
 
 /// The packets that wait at a worker, upstream of the elements that work on this worker only. All these
 /// elements share one window, because packets of one flow may come to several of them.
 struct Window {
-    /// The waiting packets, by giver.
+    /// The waiting packets, for each giver (the worker that has spread the packets).
     lanes: Vec<Lane>,
-    /// The inputs that packets go to, each with the last ticket that has come from each worker. A packet
-    /// that an element made takes this ticket.
+    /// The inputs that packets go to, each with the last ticket (giver and number of a packet) that has come
+    /// from each worker. A packet that an element made takes this ticket.
     ends: Vec<(Target, Vec<Option<NonZeroU64>>)>,
-    /// The largest span of packet numbers in a lane.
+    /// The number of consecutive packet numbers of one giver for which the window has room; see [`WIDEST`].
     widest: usize,
 }
 
@@ -168,14 +176,14 @@ struct Held {
     packet: Packet,
 }
 
-/// The waiting packets of one giver.
+/// The packets in a window that one worker (their giver) has spread.
 struct Lane {
     /// The packet number of the first slot in `waiting`.
     next: u64,
     /// A slot for each number from `next` on; `None` while its packet has not come.
     waiting: VecDeque<Option<Held>>,
-    /// Further packets with numbers of other packets, in order of their numbers: copies of packets, and
-    /// packets that elements made after them.
+    /// Further packets, in order of their numbers: copies of packets, which have the numbers of these
+    /// packets, and packets that elements made, which have the number of the packet that came before them.
     copies: VecDeque<(u64, Held)>,
     /// The time since which the first packet of the lane has waited.
     since: Timestamp,
@@ -302,9 +310,10 @@ impl Order {
     }
 
     /// Publishes that the packets taken so far, and the packets that this worker has kept for itself, have
-    /// been processed and handed on, once other workers have processed the packets that it has sent home.
-    /// With `has_waiting`, some packets still wait for room in a ring. Then only counts in `next` are
-    /// published, and no new counts become `next`.
+    /// been processed and handed on. The counts of these packets become [`Account::next`], and are published
+    /// once other workers have processed the packets that this worker has sent home. If `has_waiting`, some
+    /// packets still wait for room in a ring: then the counts in `next` may be published, but no new counts
+    /// become `next`.
     pub(crate) fn tell(&mut self, has_waiting: bool) {
         let Order { me, tickets, given_to, handed_aside, accounts, .. } = self;
         let (me, count, workers) = (*me, tickets.count, given_to.len());

@@ -50,7 +50,7 @@ pub(super) struct Rings {
 /// The sending side towards one other worker.
 struct Lane {
     ring: rtrb::Producer<Handed>,
-    /// Packets of the current batch that have a worker but are not in the ring yet.
+    /// Packets of the current batch that go to the other worker but are not in the ring yet.
     staged: Vec<Handed>,
     /// Packets that the ring had no room for, in their order.
     waiting: VecDeque<Handed>,

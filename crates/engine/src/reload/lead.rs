@@ -66,8 +66,9 @@ const UNDER_WAY: &str = "another configuration is being installed already";
 /// The time to sleep before a caller who waits looks for the result of a reload again.
 const LOOK: Duration = Duration::from_micros(200);
 
-/// Drops the generations that come, until no worker takes part in the reload any more. The thread sleeps
-/// between two looks, because a worker that wakes a thread stands still for about 20 microseconds.
+/// Drops the generations that workers send through the channel `ended`, until no worker takes part in the
+/// reload any more. The thread sleeps between two looks, because a worker that wakes a thread stands still
+/// for about 20 microseconds.
 fn drop_all(ended: &Receiver<Box<Generation>>) {
     const LOOK: Duration = Duration::from_millis(2);
     loop {
@@ -119,7 +120,8 @@ impl WorkerHost<'_> {
         caller: Caller,
         request: RebuildRequest,
     ) -> Option<(Caller, String)> {
-        // An element at another worker waits for the answer, and its worker does not change over meanwhile.
+        // If an element at another worker waits for the result, its worker does not change over meanwhile, so
+        // the reload before must have ended.
         let may_begin = match caller {
             Caller::Worker(_) => self.check_end(),
             Caller::Element(..) | Caller::Signal => Ok(()),
