@@ -26,8 +26,8 @@ pub use filter::{Filter, Predicate};
 /// packet's start, which may be negative.
 pub type Number = classify::linear::Linear<Field>;
 
-/// Adds to `number` the number that four annotation bytes from `offset` on hold, in the machine's byte
-/// order.
+/// Returns the sum of `number` and the number that is stored in four annotation bytes, from `offset` on, in
+/// the machine's byte order.
 #[must_use]
 pub fn plus_annotation(number: Number, offset: u8) -> Number {
     (0..4).fold(number, |number, place| {
@@ -302,7 +302,7 @@ pub struct Sliced {
     /// The input at which packets get their payload back, and the element that owns the table of parked
     /// payloads. `None` if this element joins no payloads.
     pub joins: Option<(usize, ElementId)>,
-    /// True if sliced packets have another DSCP, which marks them as sliced.
+    /// True if sliced packets get another DSCP, which marks them as sliced.
     pub marks: bool,
 }
 

@@ -35,8 +35,8 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
     if effects.support.sliced != Sliced::default() {
         return Some("parks payloads".into());
     }
-    // The cases describe ordinary packets. The element makes something else of a large segment than its
-    // cases say; and if a program replaces the element, segments are no longer merged upstream of it.
+    // The cases describe ordinary packets, and not what the element does to a large segment. Also, if a
+    // program replaced the element, segments would no longer be merged upstream of it.
     if effects.support.offloads.is_some()
         && effects.cases.iter().any(|case| matches!(case.to, Target::Output(_)))
     {

@@ -40,8 +40,8 @@ pub(crate) struct WorkerHost<'a> {
 }
 
 impl WorkerHost<'_> {
-    /// Calls an element: takes it out of its slot, passes it to `call`, and puts it back. Returns `None`,
-    /// without a call, if the element is being called already.
+    /// Calls an element: takes it out of the list of elements, passes it to `call`, and puts it back. Returns
+    /// `None`, without a call, if the element is being called already.
     #[inline]
     pub(crate) fn call<R>(
         &mut self,
@@ -66,7 +66,7 @@ impl WorkerHost<'_> {
         input: usize,
         batch: Batch,
     ) -> Option<Batch> {
-        // The slot is never empty here. Only an element that is being called is out of its slot, and the
+        // The element is always in the list here. Only an element that is being called is not in it, and the
         // engine pushes into one element at a time.
         let mut element = self.graph.elements[id].take()?;
         let rest = element.push(&mut Cx::new(core, self, id), input, batch);

@@ -10,8 +10,8 @@ use crate::graph_facts;
 use crate::host::WorkerHost;
 
 impl WorkerHost<'_> {
-    /// Makes a new element from other arguments, and puts it into the slot of the old element, whose state
-    /// it gets. On an error, the old element continues unchanged.
+    /// Makes a new element from other arguments, and puts it in the place of the old element, whose state it
+    /// gets. On an error, the old element continues unchanged.
     ///
     /// # Errors
     /// If the element is being called, the arguments are wrong, or the new element cannot be initialised: a

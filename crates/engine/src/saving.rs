@@ -22,7 +22,7 @@ use element::{Damaged, Loaded, Timestamp};
 
 use crate::plan::Plan;
 
-/// The number of pieces of all workers that wait for the owner's thread.
+/// The largest number of pieces, of all workers together, that wait for the owner's thread.
 const WAITING: usize = 64;
 
 /// The time after which a collecting thread checks that the run goes on.
@@ -116,7 +116,7 @@ impl Saver {
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Collected::Broken,
             };
-            // Messages of a collection that was given up are still on the way.
+            // Messages of an earlier collection that was given up may still come. They are ignored.
             match message.content {
                 _ if message.number != number => {}
                 Content::Piece(piece) => {

@@ -265,8 +265,8 @@ impl Worker {
     }
 
     /// Delivers a batch that an element has emitted at an output. Returns the number of elements that were
-    /// called. If `endless`, the batch is dropped at the next element. Without a connection, it is dropped
-    /// at the emitting element.
+    /// called. If `endless`, packets go in circles, and the batch is dropped at the next element. Without a
+    /// connection, it is dropped at the emitting element.
     #[inline]
     fn deliver(&mut self, element: u32, output: u32, batch: Batch, endless: bool) -> u64 {
         let Some(at) = self.graph.target(element, output) else {

@@ -300,7 +300,7 @@ impl MappedKey {
         MappedKey { ends, value }
     }
 
-    /// Returns the addresses, ports and space, by which keys are compared.
+    /// Returns the key without its value: the addresses, the ports and the space, by which keys are compared.
     #[inline]
     pub fn ends(&self) -> Ipv4FlowKey {
         self.ends

@@ -296,7 +296,8 @@ fn ports_text(inputs: usize, outputs: usize) -> String {
 }
 
 /// Makes the names of elements unique. A declared name with slashes may be equal to the name of an element
-/// inside a compound element. The later of the two elements is an error, and gets a free name.
+/// inside a compound element. The later of the two elements is an error, and gets a name that no earlier
+/// element has.
 fn make_names_unique(elements: &mut [GraphElement], diagnostics: &mut Vec<Diagnostic>) {
     let mut seen: HashMap<String, Span> = HashMap::with_capacity(elements.len());
     for (index, element) in elements.iter_mut().enumerate() {

@@ -135,9 +135,9 @@ pub enum Precision {
     /// Late by the delay with which a sleep of the worker ends. It is meant for timers that poll a device,
     /// which does not signal when it is ready, many times a millisecond.
     Coarse,
-    /// Late like [`Coarse`](Self::Coarse), and no reason to go on: a run that ends when nothing is left to
-    /// do ends although the timer is set. It is meant for work that the end of a run does, too, such as
-    /// writing a buffer to a file.
+    /// Late like [`Coarse`](Self::Coarse), and no reason to go on: a run that ends when nothing is left to do
+    /// ends although the timer is set. It is meant for work that is done at the end of a run in any case,
+    /// such as writing a buffer to a file.
     Background,
 }
 

@@ -61,7 +61,8 @@ pub(crate) struct Exchange {
     rings: Rings,
     /// The spreading of the packets of one flow over workers, if the run asks for it.
     spreader: Option<Spreader>,
-    /// The order protocol for packets that are spread, if their order is to be kept.
+    /// The part of this worker in keeping the order of packets that are spread (`order.rs`). `None` if their
+    /// order is not kept.
     order: Option<Order>,
     home: Home,
     round: Round,

@@ -48,7 +48,8 @@ const WIDEST: usize = 1 << 15;
 const NUMBER_BITS: u32 = 56;
 const IS_TICKET: u64 = 1 << 63;
 
-/// The counts that one worker publishes for all workers. No other worker writes them.
+/// The counts of packets that one worker publishes, so that all workers can keep order. No other worker
+/// writes them.
 #[derive(Default)]
 #[repr(align(64))]
 struct Row {
@@ -185,7 +186,7 @@ struct Lane {
     /// Further packets, in order of their numbers: copies of packets, which have the numbers of these
     /// packets, and packets that elements made, which have the number of the packet that came before them.
     copies: VecDeque<(u64, Held)>,
-    /// The time since which the first packet of the lane has waited.
+    /// The time since which the first of these packets has waited.
     since: Timestamp,
 }
 
@@ -195,7 +196,8 @@ impl Lane {
     }
 }
 
-/// The result of putting a packet into a window. A packet that does not wait is returned.
+/// The result of putting a packet into a window, where it waits for packets with smaller numbers. A packet
+/// that does not wait is returned.
 enum Comes {
     /// The packet waits.
     InTime,
@@ -235,7 +237,8 @@ impl Order {
 
     // Operations at the worker that spreads packets.
 
-    /// Gives the next number to a packet that is going to `worker`, and stores the ticket in the packet.
+    /// Gives the next number to a packet that is going to `worker`, and stores the ticket (this worker and
+    /// the number) in the packet.
     pub(crate) fn give(&mut self, packet: &mut Packet, worker: usize) {
         self.given += 1;
         if let Some(given_to) = self.given_to.get_mut(worker) {
@@ -244,8 +247,8 @@ impl Order {
         packet.set_flow_mark(NonZeroU64::new(IS_TICKET | (self.me as u64) << NUMBER_BITS | self.given));
     }
 
-    /// Publishes the numbers given so far. Must be called before a packet with one of these numbers is
-    /// handed over.
+    /// Publishes the numbers that this worker has given to packets so far. Must be called before a packet
+    /// with one of these numbers is handed over.
     pub(crate) fn show(&self) {
         let Some(row) = self.tickets.rows.get(self.me) else { return };
         for (shown, &given_to) in row.given_to.iter().zip(&self.given_to) {
@@ -319,14 +322,15 @@ impl Order {
         let (me, count, workers) = (*me, tickets.count, given_to.len());
         let Some(row) = tickets.rows.get(me) else { return };
         accounts[count].now[me] = given_to[me];
-        // The most downstream level comes first, because the counts of each level depend on the levels
-        // downstream of it.
+        // The level of the most downstream element comes first, because the counts of each level depend on
+        // the levels downstream of it.
         for level in (0..count).rev().chain([count]) {
-            // Packets that were taken at a level can have been handed on only to levels further downstream.
+            // Packets that were taken at the element of a level can have been sent home again only at
+            // elements of levels further downstream.
             let first = if level == count { 0 } else { (level + 1) * workers };
             let account = &mut accounts[level];
-            // The first pass publishes the counts in `next`; the second pass publishes the counts added
-            // since.
+            // The first pass publishes the counts that an earlier call has put into `next`; the second pass
+            // publishes the counts added since.
             for _ in 0..2 {
                 if account.next == account.told {
                     if account.now == account.told || has_waiting {
@@ -391,17 +395,18 @@ impl Order {
         self.window.lanes.iter().any(|lane| !lane.is_empty())
     }
 
-    /// Reads up to which number the packets of each giver may leave. Must be called before packets are taken
-    /// out of the rings. Then all packets up to that number are among the taken packets, or will never come.
+    /// Reads up to which number the packets of each giver (a worker that spreads packets) may leave the
+    /// window. Must be called before packets are taken out of the rings. Then all packets up to that number
+    /// are among the taken packets, or will never come.
     pub(crate) fn look(&mut self) {
         for (giver, passed) in self.passed.iter_mut().enumerate() {
             *passed = self.tickets.passed(giver);
         }
     }
 
-    /// Takes packets that may leave out of the window, into an empty batch: as many as fit, all of one giver
-    /// and for one input. Returns this input, or `None` if no packet may leave. If `at_end`, all packets may
-    /// leave; so do the packets of a giver that have waited too long.
+    /// Takes packets that may leave out of the window, into an empty batch: as many as fit, all spread by one
+    /// worker and going to one input. Returns this input, or `None` if no packet may leave. If `at_end`, all
+    /// packets may leave; so do the packets of a worker if its first packet has waited too long.
     pub(crate) fn release(&mut self, now: Timestamp, at_end: bool, batch: &mut Batch) -> Option<Target> {
         let longest = self.tickets.longest;
         let Window { lanes, ends, .. } = &mut self.window;
@@ -429,9 +434,9 @@ impl Window {
         }) as u32
     }
 
-    /// Puts a packet that came from the worker `from` into the lane of its giver. A packet without a ticket
-    /// gets the last ticket from that worker, so that it leaves after the packet that it follows. `end` is
-    /// the index in `ends` of the input that the packet goes to.
+    /// Puts a packet that came from the worker `from` into the lane of its giver (the worker that has spread
+    /// it). A packet without a ticket gets the last ticket from the worker `from`, so that it leaves after
+    /// the packet that it follows. `end` is the index in `ends` of the input that the packet goes to.
     fn put(&mut self, from: usize, end: u32, mut packet: Packet, now: Timestamp) -> Comes {
         let Window { lanes, ends, widest } = self;
         let is_made = packet.flow_mark().is_none();
@@ -662,7 +667,8 @@ mod tests {
         let mut aside = batch([zero]);
         giver.hand_over(1, first, 1, None);
         giver.tell(false);
-        // A packet that is handed over after `tell` does not delay what `tell` has set as next.
+        // A packet that is handed over after `tell` does not delay the counts that `tell` has chosen to
+        // publish next.
         giver.hand_over(1, first, 1, None);
         middle.take(0, first, &aside);
         middle.hand_over(2, second, 1, None);

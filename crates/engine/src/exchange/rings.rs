@@ -298,8 +298,8 @@ impl Lane {
 
     /// Moves packets from the queue into the ring, as many as have room. True if any packet was moved.
     fn push_waiting(&mut self) -> bool {
-        // The usual case. It does not read the other end of the ring, whose cache line another worker
-        // writes.
+        // The usual case, an empty queue. It does not read the other end of the ring, whose cache line
+        // another worker writes.
         if self.waiting.is_empty() {
             return false;
         }

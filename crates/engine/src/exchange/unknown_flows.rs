@@ -19,7 +19,8 @@ const WINDOW: u64 = 4096;
 /// The number of windows in a cycle: one window that is spread without look-ups, and the windows with
 /// look-ups after it.
 const CYCLE: u32 = 64;
-/// The divisor of the limit: packets are looked up if more than one packet in this number is sent home.
+/// The divisor of the limit: if more than one of this number of spread packets is sent home, packets are
+/// looked up.
 const PART: u64 = 8;
 
 /// The counts of one worker while packets are spread. Other workers only read them.

@@ -33,7 +33,7 @@ pub(crate) enum Lead {
 /// The new graph as a thread has built it.
 #[allow(clippy::vec_box, reason = "copies change places, and a box is one word to move")]
 pub(crate) struct Built {
-    /// The copies of the workers, by worker, connected by rings.
+    /// The copies of the new graph, one for each worker, by worker number, connected by rings.
     copies: Vec<Box<Generation>>,
     tell: Tell,
     ended: Sender<Box<Generation>>,
@@ -43,7 +43,8 @@ pub(crate) struct Built {
 #[allow(clippy::vec_box, reason = "copies change places, and a box is one word to move")]
 pub(crate) struct Initialising {
     reload: Arc<Reload>,
-    /// The copies of the workers that have not been asked yet, by worker.
+    /// The copies of the new graph whose workers have not been asked to initialise them yet, by worker
+    /// number.
     copies: Vec<Box<Generation>>,
     /// The worker that initialises its copy now, if there is one.
     asked: Option<usize>,
@@ -54,7 +55,7 @@ pub(crate) struct Initialising {
 pub(crate) enum Caller {
     /// An element, and the token of its call.
     Element(ElementId, u32),
-    /// An element at another worker, which waits for the answer.
+    /// An element at another worker, which waits for the result.
     Worker(Request),
     /// A signal. The result is written as a message.
     Signal,
@@ -176,7 +177,7 @@ impl WorkerHost<'_> {
     /// Takes the next steps of a reload, as far as they are possible now. Returns the result once it is
     /// known: `Ok` if all workers change over.
     fn continue_reload(&mut self, core: &mut Core) -> Option<Result<(), String>> {
-        // The next generation waits for the end of the one before the current one.
+        // A reload goes on only after the previous reload has ended at all workers.
         if self.check_end().is_err() {
             return None;
         }
@@ -334,7 +335,7 @@ impl Worker {
             }
             Some(Caller::Worker(request)) => request.answer(result.map(|()| String::new())),
             Some(Caller::Signal) => self.tell_result(&result),
-            // The element that has asked has no heir.
+            // The element that has asked for the reload has no heir, so the result goes to no element.
             None => {}
         }
     }

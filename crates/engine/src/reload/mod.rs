@@ -158,7 +158,8 @@ impl Reload {
 }
 
 impl Reloads {
-    /// Makes the part of a worker. Without the function that makes graphs, the graph cannot be replaced.
+    /// Makes the part of a worker that takes part in reloads. Without the function that makes graphs, the
+    /// graph cannot be replaced.
     pub(crate) fn new(rebuild: Option<Rebuild>) -> Reloads {
         Reloads {
             rebuild,
