@@ -9,7 +9,8 @@ use crate::source::Span;
 pub(crate) type TemplateId = usize;
 /// The index of a class in [`Program::classes`].
 pub(crate) type ClassId = usize;
-/// The index of a slot in [`Template::slots`].
+/// The index of a slot in [`Template::slots`]. A slot is an element of a template, or the input or output
+/// side of a group or of the template itself.
 pub(crate) type SlotId = usize;
 
 /// The slot of the pseudoelement `input`, which each template has.

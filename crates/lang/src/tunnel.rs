@@ -13,7 +13,7 @@ use crate::source::Span;
 /// error, because hostile configurations can make the number grow exponentially.
 const MAX_STEPS: usize = 20_000_000;
 
-/// A node of the expanded graph, before tunnels are removed.
+/// A node of the expanded graph, before tunnels (the pseudoelements `input` and `output`) are removed.
 #[derive(Clone, Debug)]
 pub(crate) enum NodeKind {
     /// An element, by its index in the list of elements.

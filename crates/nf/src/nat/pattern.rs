@@ -41,7 +41,8 @@ pub(super) struct Pattern {
 /// range whose replies RSS sends to this worker.
 const LEAST_CHOICE: u32 = 255;
 
-/// The range and its rule of choice, while a pattern is parsed. `more` is the number of values less one.
+/// The range, and the rule by which a value of it is chosen, while a pattern is parsed. `more` is the number
+/// of values less one.
 #[derive(Default)]
 struct Range {
     more: u32,
@@ -51,7 +52,7 @@ struct Range {
 }
 
 impl Range {
-    /// Returns the text without its suffix, and sets the rule of choice by it: `#` chooses in ascending
+    /// Returns the text without its suffix, which sets the rule by which a value is chosen: `#` in ascending
     /// order, `?` at random. With either suffix the packet's own port is not tried first.
     fn without_mark<'a>(&mut self, text: &'a str) -> &'a str {
         if let Some(text) = text.strip_suffix('#') {
@@ -264,14 +265,16 @@ impl Pattern {
         [0, address].contains(&self.source) && ports.contains(&port.into())
     }
 
-    /// True if the pattern could have made a mapping of flows `from` to flows `to` in this space.
+    /// True if the pattern could have made a mapping of flows `from` to flows `to`; `space` says if these
+    /// have ports or ICMP identifiers.
     pub(super) fn could_make(&self, space: u32, from: Tuple, to: Tuple) -> bool {
         let [source, source_port, destination, destination_port] = self.values();
         let could = |range: Option<(u32, u32)>, old: u32, new: u32| match range {
             None => new == old,
             Some((first, last)) => (first..=last).contains(&new),
         };
-        // The second number of an identifier's tuple follows from the identifier.
+        // In a tuple of an ICMP query, the identifier is the source port. The destination port follows from
+        // it, so that it need not be compared.
         let follows = space & 0xff == IDENTIFIERS;
         could(source, from.source, to.source)
             && could(source_port, from.source_port.into(), to.source_port.into())

@@ -88,7 +88,8 @@ pub(super) struct Chosen {
     pub(super) claim: Claim,
 }
 
-/// The port or address that a mapping reserves in its pool, so that it is not chosen again.
+/// The port or address that a mapping reserves, so that it is not chosen for another mapping of the same
+/// pool: see [`Store::pool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
     /// No number is reserved, because the new tuple has no value that was chosen from a range.
@@ -524,7 +525,7 @@ impl Store {
             if is_wanted(to) && self.find(Store::reply(to, space), space).is_none() {
                 return Some(number);
             }
-            // A mapping without a claim has this number, or the caller does not want it.
+            // A mapping that reserves no number has this reply, or the caller does not want the tuple.
             from = number.checked_add(1)?;
         }
     }
@@ -645,8 +646,9 @@ impl Store {
         Ok((first.unwrap_or(second), forward))
     }
 
-    /// Reserves the memory that another mapping needs, except for its keys and its seat. Returns false if
-    /// there is none. Vectors grow as by `push`, so that not every mapping allocates.
+    /// Reserves the memory that another mapping needs, except for its keys and its entry in the list of its
+    /// subscriber's mappings. Returns false if there is no memory. Vectors grow as by `push`, so that not
+    /// every mapping allocates.
     fn has_memory_for_another(&mut self) -> bool {
         self.sessions.try_reserve(1).is_ok()
             && self.turns.try_reserve(self.size + 1)
@@ -787,7 +789,7 @@ impl Store {
     }
 
     /// Returns the capacity of the table in keys, the number of sessions (used and free), and the number of
-    /// words that record numbers in use.
+    /// words in the bitmaps of ports and addresses in use.
     #[cfg(test)]
     pub(super) fn memory(&self) -> (usize, usize, usize) {
         (self.table.stats().capacity, self.sessions.len(), self.used.len())

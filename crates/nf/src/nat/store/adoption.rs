@@ -23,7 +23,7 @@ const LOOKS: usize = 8;
 pub(super) struct Revision {
     /// The index of the session to visit next.
     next: usize,
-    /// True if each session must get another turn for expiry, because time-outs have changed.
+    /// True if each session must be queued again for expiry, because time-outs have changed.
     requeues: bool,
     /// True if each mapping must be copied to the board.
     shows: bool,

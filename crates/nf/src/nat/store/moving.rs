@@ -145,7 +145,7 @@ impl Store {
         self.table.lookup(key, self.hasher.hash(key))
     }
 
-    /// Moves the mappings of all keys of a window that were not found in the new table. Sets `found` at the
+    /// Moves the mappings of the keys in `keys` that were not found in the new table. Sets `found` at the
     /// indexes of these keys to the new ids, or to `None` for keys that no mapping has or whose mapping did
     /// not fit. If the table is rebuilt during the move, sets all elements of `found` again.
     #[cold]

@@ -9,7 +9,7 @@ use crate::nat::state::{Kind, State};
 use crate::nat::store::Written;
 use crate::nat::tuple::Tuple;
 
-/// The largest number of sessions that are examined for one piece.
+/// The largest number of sessions that are examined for one piece of the saved state.
 const LOOKS: usize = 4096;
 
 /// A place in the list of sessions at which the writing of mappings continues, with the epoch in which the
@@ -32,7 +32,8 @@ impl Position {
 
 /// The properties of a mapping that follow from the class of its translator and from its protocol.
 pub(in crate::nat) struct Classified {
-    /// The space of the mapping's tuples within those of its translator.
+    /// The number of the mapping's space among the spaces of its translator: flows in different spaces may
+    /// have equal tuples.
     pub(in crate::nat) which: u32,
     /// The kind of the mapping's states.
     pub(in crate::nat) kind: Kind,
