@@ -19,7 +19,8 @@ const MAX_DEPTH: usize = 100;
 /// is longer already, its own length is the limit.
 const MAX_TEXT: usize = 16 << 20;
 
-/// The values of the parameters that can be used inside one instance of a template.
+/// The values of the parameters that can be used inside one instance of a template (the file, or one
+/// alternative of a compound element).
 #[derive(Debug)]
 pub(crate) struct Environment {
     pub(crate) template: TemplateId,

@@ -68,7 +68,7 @@ fn tuple(key: Ipv4FlowKey) -> Tuple {
     Tuple { source, destination, source_port, destination_port }
 }
 
-/// Returns the space `which` of an owner, as a part of keys.
+/// Returns the number of a space in keys: the space `which` of the translator with number `owner`.
 pub(super) fn space(owner: u16, which: u32) -> u32 {
     u32::from(owner) << 8 | which
 }
@@ -183,7 +183,8 @@ pub(super) struct Store {
     old: Option<Old>,
     /// True if this store has taken over the mappings of a replaced store as a whole.
     has_adopted: bool,
-    /// The work that remains after the mappings of a replaced store were taken over.
+    /// The work that remains after the mappings of a replaced store were taken over: to apply the new
+    /// settings.
     revision: Option<Revision>,
     /// The number of the current table, which increases (and wraps) with each new table. Sessions with this
     /// number have their keys in the current table, other sessions in the previous one.
@@ -211,7 +212,8 @@ pub(super) struct Store {
     /// The board on which other workers read this store's mappings, if packets of one flow reach several
     /// workers.
     board: Option<Board>,
-    /// The edits of connections whose sequence numbers are shifted, by index of the session.
+    /// The edits (replaced ranges of bytes) of connections whose sequence numbers are shifted, by index of
+    /// the session.
     shifts: HashMap<u32, Box<Shifts>>,
     /// The leases of flows whose packets another element handles, by id of the key.
     leases: HashMap<FlowId, Lease>,
@@ -227,7 +229,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Returns an empty store without owners. Returns `None` if there is no memory for its table.
+    /// Returns an empty store without translators. Returns `None` if there is no memory for its table.
     pub(super) fn new() -> Option<Store> {
         Some(Store {
             table: FlowTable::new(FIRST_CAPACITY).ok()?,
@@ -301,8 +303,8 @@ impl Store {
         self.secret.hash(&Store::key(flow, space))
     }
 
-    /// Adds a translator, and returns its number. If `reaps` is true for any owner, expired mappings of all
-    /// owners are removed.
+    /// Adds a translator, and returns its number. If `reaps` is true for any translator, expired mappings of
+    /// all translators are removed.
     pub(super) fn join(&mut self, owner: Owner, reaps: bool) -> u16 {
         self.reaps |= reaps;
         let shortest = owner.policies.iter().map(Policy::shortest).min().unwrap_or(0);
@@ -312,7 +314,7 @@ impl Store {
         (self.owners.len() - 1) as u16
     }
 
-    /// Returns the number of mappings of all owners.
+    /// Returns the number of mappings of all translators that share the store.
     pub(super) fn size(&self) -> usize {
         self.size
     }
@@ -336,7 +338,8 @@ impl Store {
         }
     }
 
-    /// Adds failures that an input had at the element which this owner replaces.
+    /// Adds the failures (failed attempts to make a mapping) of an input of a replaced translator to the same
+    /// input of its successor, the translator with number `owner`.
     pub(super) fn count_failures(&mut self, owner: u16, input: u16, failures: u64) {
         if let Some(tally) = self.tally(owner, input) {
             tally.failures += failures;
@@ -763,12 +766,12 @@ impl Store {
         }
     }
 
-    /// Removes all mappings that an input of an owner has made.
+    /// Removes all mappings that an input of the translator with number `owner` has made.
     pub(super) fn remove_of_input(&mut self, owner: u16, input: u16) {
         self.remove_where(|session| session.owner == owner && session.input == input);
     }
 
-    /// Removes all mappings of all owners.
+    /// Removes all mappings of all translators that share the store.
     pub(super) fn clear(&mut self) {
         self.remove_where(|_| true);
     }

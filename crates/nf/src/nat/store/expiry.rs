@@ -20,14 +20,15 @@ const LOOKS: usize = 64;
 /// replaced in small steps, and sessions keep their memory.
 const FEW: usize = 1 << 14;
 
-/// The result of the search for the mapping to evict, among mappings whose guarantee is over.
+/// The result of the search for the mapping to evict, among mappings whose guarantee (the time of GUARANTEE
+/// after the last packet) is over.
 enum Front {
     /// The session of the mapping that expires first.
     First(u32),
     /// The search was cut off. The session of the mapping that expires first among those that were
     /// examined, if there was any.
     Unsure(Option<u32>),
-    /// All mappings have a guarantee now, so none may be evicted for another; or there is no mapping.
+    /// The guarantee of no mapping is over, so none may be evicted for another; or there is no mapping.
     Nobody,
 }
 
@@ -71,7 +72,8 @@ impl Store {
         true
     }
 
-    /// True if the time-out of a mapping and its guarantee are over.
+    /// True if the time-out of a mapping and its guarantee (the time of GUARANTEE after the last packet) are
+    /// over.
     pub(super) fn is_expired(&self, place: u32, now: i64) -> bool {
         self.sessions.get(place as usize).is_some_and(|session| {
             let (_, guaranteed, expiry) = self.times(session);

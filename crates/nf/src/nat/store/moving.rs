@@ -26,12 +26,13 @@ pub(super) struct Old {
 }
 
 impl Store {
-    /// Returns the number of keys in both tables together.
+    /// Returns the number of keys in the table and, during a move, in the table from which keys are moved.
     pub(super) fn entries(&self) -> usize {
         self.table.stats().entries + self.old.as_ref().map_or(0, |old| old.table.stats().entries)
     }
 
-    /// Returns the table that has a session's keys: the old or the new.
+    /// Returns the table that has a session's keys: the current table or, during a move, perhaps the old
+    /// table.
     pub(super) fn table_of(&self, session: &Session) -> &FlowTable<MappedKey> {
         match &self.old {
             Some(old) if session.era != self.era => &old.table,
@@ -39,8 +40,8 @@ impl Store {
         }
     }
 
-    /// Returns the table of number `era`, to be changed. Sessions have the number of the table with their
-    /// keys.
+    /// Returns the table with number `era`, to be changed. A session has the number of the table in which its
+    /// keys are.
     pub(super) fn table_mut(&mut self, era: u8) -> &mut FlowTable<MappedKey> {
         match &mut self.old {
             Some(old) if era != self.era => &mut old.table,
@@ -66,15 +67,15 @@ impl Store {
         true
     }
 
-    /// Examines [`PER_BATCH`] sessions, and moves them if they are still in the old table. Called with each
-    /// batch.
+    /// Examines [`PER_BATCH`] sessions, and moves their keys if these are still in the old table. Called with
+    /// each batch.
     #[cold]
     pub(super) fn move_with_batch(&mut self) {
         self.move_some(PER_BATCH);
     }
 
-    /// Examines the next `looks` sessions, and moves those that are still in the old table. Stops early if a
-    /// session does not fit. After the last session the old table is released.
+    /// Examines the next `looks` sessions, and moves the keys that are still in the old table. Stops early if
+    /// the keys of a session do not fit. After the last session the old table is released.
     pub(super) fn move_some(&mut self, looks: usize) {
         for _ in 0..looks {
             let Some(old) = &mut self.old else { return };
@@ -128,8 +129,8 @@ impl Store {
         Some(())
     }
 
-    /// Returns the rewriting of packets with a key in the old table; `None` if the key is not there, or
-    /// there is no move.
+    /// Returns the rewriting of packets with a key in the table from which keys are moved; `None` if the key
+    /// is not there, or there is no move.
     pub(super) fn find_in_old(&self, key: &Ipv4FlowKey) -> Option<Change> {
         let old = self.old.as_ref()?;
         let id = old.table.lookup(key, self.hasher.hash(key))?;
@@ -164,7 +165,8 @@ impl Store {
         }
     }
 
-    /// Returns the number of keys that are still in the old table; `None` if there is no move.
+    /// Returns the number of keys that are still in the table from which keys are moved; `None` if there is
+    /// no move.
     #[cfg(test)]
     pub(super) fn left_behind(&self) -> Option<usize> {
         self.old.as_ref().map(|old| old.table.stats().entries)

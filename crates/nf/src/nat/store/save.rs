@@ -42,9 +42,9 @@ pub(in crate::nat) struct Classified {
 }
 
 impl Store {
-    /// Writes a piece of an owner's mappings, from the position `from` on, which is 0 at first. Returns the
-    /// position of the next piece; `None` after the last. If mappings have been renumbered since the piece
-    /// before, writing begins again, and mappings are written twice.
+    /// Writes a piece of the mappings of the translator with number `owner`, from the position `from` on,
+    /// which is 0 at first. Returns the position of the next piece; `None` after the last. If mappings have
+    /// been renumbered since the piece before, writing begins again, and mappings are written twice.
     pub(in crate::nat) fn save(&self, owner: u16, from: u64, out: &mut StateWriter) -> Option<u64> {
         let Position { epoch, place } = Position::unpacked(from);
         let now = self.epoch as u32;

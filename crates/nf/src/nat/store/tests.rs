@@ -540,7 +540,7 @@ fn at_capacity_somebody_gives_way_without_a_search_through_all() {
     assert_eq!(gone, 200, "and no new one");
 }
 
-/// Returns the mappings of an owner as texts that do not depend on the store.
+/// Returns the mappings of the translator with number `owner` as texts that do not depend on the store.
 fn listed(store: &Store, owner: u16) -> Vec<String> {
     let line = |w: &Written| format!("{:?} {:?} {} {}", w.tuples, w.outputs, w.input, w.expiry);
     store.written(owner, None).iter().map(line).collect()
