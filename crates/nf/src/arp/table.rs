@@ -518,7 +518,7 @@ impl<A: Address> Table<A> {
 
     fn remove(&mut self, place: u32, reason: DropReason, waiters: &mut dyn Waiters<A>) {
         let Some(&Entry { address, waiting, .. }) = self.entries.get(place as usize) else { return };
-        // All waiting packets count as dropped now; other elements drop theirs later.
+        // All waiting packets count as dropped now; other elements drop their packets later.
         self.gave_up(address, waiting);
         self.unlink(place);
         self.places.remove(&address);

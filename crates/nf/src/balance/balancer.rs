@@ -303,8 +303,8 @@ pub(super) struct Balancer<P> {
     board: Option<Board>,
     /// The servers of packets in the current batch whose connections belong to other workers.
     elsewhere: ForeignFlows,
-    /// A buffer for connections that were idle at this worker, but had packets at others. They are put back
-    /// into the table after a search for idle connections.
+    /// A buffer for connections that were idle at this worker, but had packets at other workers. They are put
+    /// back into the table after a search for idle connections.
     revived: Vec<(FiveTupleKey, Timestamp, Connection)>,
 }
 

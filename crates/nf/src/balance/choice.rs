@@ -194,7 +194,7 @@ impl Choice {
     }
 
     /// Continues with `turns`, the state that another balancer had. `numbers` has, for each server of that
-    /// balancer, the server's number here; `None` for a server that is not here.
+    /// balancer, the server's number in this balancer; `None` for a server that this balancer does not have.
     pub(super) fn continue_turns(&mut self, turns: &Turns, numbers: &[Option<u16>]) {
         // The server that would have been next may have been removed. Then the next server is the first of
         // the remaining servers after it.

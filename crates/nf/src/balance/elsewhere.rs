@@ -71,7 +71,7 @@ impl ForeignFlows {
                 ways.push(match seen {
                     _ if owner == me => Way::Own,
                     // During a reload, a worker that already runs the new configuration may have servers on
-                    // its board that are not known here.
+                    // its board that this worker does not know.
                     Some((id, shown))
                         if shown & CLOSING == 0 && is_slot(shown as u16) && !opens_or_closes(packet) =>
                     {

@@ -82,7 +82,7 @@ const NONE: i64 = i64::MIN;
 
 /// The times at which packets passed, by the packets' numbers. RecordTimestamp stores them, and a
 /// TimestampDiff takes them out. Blocks of memory are allocated when they are needed, and do not move, so
-/// both can share the times without a lock.
+/// both elements can share the times without a lock.
 pub(super) struct Times {
     blocks: Vec<OnceLock<Box<[AtomicI64]>>>,
     most: usize,

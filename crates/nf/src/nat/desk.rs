@@ -231,8 +231,8 @@ impl Opening {
     }
 
     /// Chooses the new tuple of the flow, and the outputs of its packets. If no port or address is free,
-    /// expired mappings are removed and the choice is made again. The error has the meaning of the error of
-    /// [`open`](Self::open).
+    /// expired mappings are removed and the choice is made again. The error is the drop reason, or `None` if
+    /// the specification requests no mapping.
     fn choose(
         &self,
         cx: &mut Cx<'_>,

@@ -131,8 +131,8 @@ impl Pattern {
     pub(super) fn parse(words: &[String], place: &Scope<'_>) -> Result<Pattern, String> {
         let (source, source_port, destination, destination_port) = match words {
             [source, destination] => (source, None, destination, None),
-            // With three words, the last word is the range of ICMP identifiers, which stand in the source
-            // port here.
+            // With three words, the last word is the range of ICMP identifiers, which a pattern stores as
+            // source ports.
             [source, destination, port] => (source, Some(port), destination, None),
             [source, port, destination, other] => (source, Some(port), destination, Some(other)),
             _ => return Err("syntax error".into()),
@@ -212,8 +212,8 @@ impl Pattern {
             // flow therefore cannot be mapped.
             return store.may_become(space, flow, to).then_some(Chosen { to, claim });
         }
-        // Only values are suitable with which replies arrive at this worker, because the mapping is stored
-        // here.
+        // A tuple is suitable only if its replies arrive at this worker, because this worker stores the
+        // mapping.
         let is_home = |cx: &Cx<'_>, to: Tuple| {
             let (source, destination) = (Ipv4Addr::from_bits(to.source), Ipv4Addr::from_bits(to.destination));
             let ports = match space & 0xff == IDENTIFIERS {

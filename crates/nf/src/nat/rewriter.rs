@@ -291,9 +291,9 @@ impl Window<'_> {
         for (packet, found) in window.iter_mut().zip(found) {
             let is_plain = plain & 1 != 0;
             plain >>= 1;
-            // IPAddrRewriter looks up by source first. If a packet of this window has made a mapping, it
-            // may be for the source of a packet that was found by destination; such a packet is looked up
-            // again.
+            // IPAddrRewriter looks up the source address first. If a packet of this window has made a
+            // mapping, it may be for the source of a packet that was found by its destination address; such a
+            // packet is looked up again.
             let is_first = flavour != Flavour::Address || store.additions() == additions;
             if let Some(id) = found.filter(|_| is_first)
                 && store.epoch() == epoch

@@ -220,8 +220,8 @@ pub(super) struct Store {
     size: usize,
     capacity: i32,
     next_serial: u64,
-    /// The number of mappings that have been added so far. If it has changed, a look-up from before may be
-    /// out of date.
+    /// The number of mappings that have been added so far. If it has changed since a look-up, the result of
+    /// the look-up may be out of date.
     additions: u64,
     /// A number that increases whenever ids of keys become invalid, because keys are moved to another
     /// table.

@@ -79,7 +79,7 @@ impl Store {
             return false;
         }
         let requeues = self.owners.iter().zip(&old.owners).any(|(new, old)| new.policies != old.policies);
-        // All fields change places, and then the settings change places again.
+        // The stores exchange all fields, and then exchange their settings back.
         std::mem::swap(self, old);
         std::mem::swap(&mut self.owners, &mut old.owners);
         std::mem::swap(&mut self.capacity, &mut old.capacity);

@@ -239,7 +239,8 @@ impl Store {
             let due = fronts.into_iter().flatten().map(|place| self.sessions[place as usize].due);
             self.next_search = due.min().unwrap_or(i64::MAX);
         } else {
-            // Elements that hold leases do not check for expiry, so their packets must come here again.
+            // Elements that hold leases do not check for expiry, so their packets must come to the translator
+            // again.
             self.end_leases();
             self.next_search = i64::MIN;
         }

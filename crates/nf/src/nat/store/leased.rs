@@ -20,7 +20,7 @@ impl Store {
     pub(in crate::nat) fn lease(&mut self, key: &Ipv4FlowKey, lease: Lease) -> Option<(FlowId, Change)> {
         // While keys are moved to another table, their ids change soon. A revision, which applies new
         // settings after a reload, ends leases. With a board, other workers also handle the packets. While
-        // expired mappings may be left, packets must be checked for expiry here.
+        // expired mappings may be left, the translator itself must check packets for expiry.
         let is_at_work = self.old.is_some() || self.revision.is_some();
         if is_at_work || self.board.is_some() || self.is_behind() {
             return None;

@@ -91,8 +91,8 @@ impl Store {
         }
     }
 
-    /// Moves a session to the new table, if it is still in the old one. Returns false if the session does
-    /// not fit: then all sessions have been renumbered in a rebuilt table, or this session has been
+    /// Moves the keys of a session to the new table, if they are still in the old table. Returns false if
+    /// they do not fit: then all sessions have been renumbered in a rebuilt table, or this session has been
     /// removed.
     fn bring(&mut self, place: u32) -> bool {
         if self.try_to_bring(place).is_some() {
@@ -105,8 +105,8 @@ impl Store {
         false
     }
 
-    /// Moves a session to the new table, if it is still in the old one. Returns `None`, and moves neither
-    /// key, if one of them does not fit or there is no such session.
+    /// Moves the keys of a session to the new table, if they are still in the old table. Returns `None`, and
+    /// moves neither key, if one of them does not fit or there is no such session.
     fn try_to_bring(&mut self, place: u32) -> Option<()> {
         let session = self.sessions.get_mut(place as usize)?;
         if !session.is_in_use() || session.era == self.era {

@@ -37,7 +37,7 @@ pub(in crate::nat) struct Classified {
     pub(in crate::nat) which: u32,
     /// The kind of the mapping's states.
     pub(in crate::nat) kind: Kind,
-    /// The index of the time-outs among those of the translator.
+    /// The index of the time-outs among the translator's two policies.
     pub(in crate::nat) policy: u8,
 }
 
