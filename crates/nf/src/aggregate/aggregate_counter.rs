@@ -128,9 +128,9 @@ pub static CLASS: Class = Class {
 };
 
 /// Returns the text `N HANDLER [VALUE]` of the handler call that is made at a number of aggregates (`what` is
-/// "AGGREGATE") or at a total count ("COUNT"): the argument _CALL, or the call that _FREEZE or _STOP stands
-/// for. Reports an error if more than one of these three arguments is given, or if N is no number. `None` if
-/// none is given.
+/// "AGGREGATE") or at a total count ("COUNT"). The call comes from one of three arguments, whose names are
+/// `what` and _CALL, _FREEZE or _STOP. Reports an error if more than one of these arguments is given, or if N
+/// is no number. `None` if none is given.
 fn limit(args: &mut Args<'_>, what: &'static str) -> Option<String> {
     let [freeze, stop, call] = match what {
         "COUNT" => ["COUNT_FREEZE", "COUNT_STOP", "COUNT_CALL"],
