@@ -20,7 +20,7 @@ use crate::samples::ClassSample;
 use crate::{TestRun, corpus};
 
 /// The maximum length in bytes of packets in this check. Longer packets have several slots, and the
-/// verifier's model of packets has only bytes of the first slot.
+/// verifier's model of packets does not cover the effects that this has on elements.
 const ONE_SLOT: usize = 2000;
 
 fn value(d: &Diagrams, bits: &[Bit]) -> Option<u64> {

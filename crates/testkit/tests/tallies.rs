@@ -22,8 +22,8 @@ use verify::model::functions::Functions;
 use verify::model::packet::PacketModel as Symbolic;
 use verify::model::step::Unit;
 
-/// The maximum length of packets in this test, in bytes. Longer packets have several slots, of which the
-/// verifier's model of packets has only the first.
+/// The maximum length of packets in this test, in bytes. Longer packets have several slots, which the
+/// verifier's model of packets does not cover.
 const ONE_SLOT: usize = 2000;
 
 /// The class `Teller(TWIN, INPUT, OUTPUTS)`: it passes packets to the element under test, and notifies the
