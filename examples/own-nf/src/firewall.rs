@@ -1,5 +1,5 @@
 //! # ConnectionLimit
-//! Limits the number of TCP connections that a side may open.
+//! Limits the number of TCP connections that may be open at a time.
 //!
 //! A SYN from input 0 opens a connection, as long as fewer than LIMIT are open. Packets of open connections
 //! leave, from either input, by the output with the same number. All other packets are dropped. A connection

@@ -208,7 +208,8 @@ impl Case {
             .collect();
         let habits: Vec<Habits> = read.effects.iter().map(Habits::of).collect();
         let reorders = habits.iter().any(|habits| habits.reorders);
-        // For packets that a program hands over, elements that are otherwise bypassed still divide batches.
+        // Elements that a program replaces still divide batches of the packets that the program hands over to
+        // them.
         let parts = divides(&read.chain, &BTreeSet::new());
         let divides = divides(&read.chain, &synthesized.passed);
         // If elements hold packets and stamp them as they leave, the time stamp of a packet depends on its
