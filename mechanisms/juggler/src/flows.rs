@@ -66,10 +66,12 @@ pub struct Limits {
 const NONE: u32 = u32::MAX;
 /// A distance in sequence numbers that no window reaches (RFC 7323, section 2.3).
 const WINDOW: u32 = 1 << 30;
-/// The number of consecutive segments unrelated to `next` after which `next` is learned again.
+/// The number of consecutive segments unrelated to the next expected sequence number after which this number
+/// is learned again.
 const MAX_UNRELATED: u8 = 64;
 
-/// After build-up, a SYN that ends less than this many bytes before `next` counts as a retransmission.
+/// After build-up, a SYN that ends less than this many bytes before the next expected sequence number counts
+/// as a retransmission.
 const AGAIN: u32 = 1 << 16;
 
 /// The state of a flow: its phase, its place in a list, and its waiting segments.
@@ -92,9 +94,10 @@ struct Flow {
     slots: u32,
     /// True if the segments of the flow are merged; false for flows that NO_MERGE selects.
     merges: bool,
-    /// The number of consecutive segments that were unrelated to `next`.
+    /// The number of consecutive segments that were unrelated to the next expected sequence number.
     unrelated: u8,
-    /// True if the flow is in `ready`; for each [`Wait`], true if `due` has an entry for the flow.
+    /// True if the flow is in `ready`, the list of flows that are checked at the end of the batch; for each
+    /// [`Wait`], true if the heap `due` has that time-out of the flow.
     is_ready: bool,
     is_armed: [bool; 2],
     expected: Expected,
@@ -129,9 +132,10 @@ pub struct Flows {
     due: BinaryHeap<Reverse<(Timestamp, Wait, u32)>>,
     ready: Vec<u32>,
     held: usize,
-    /// The runs that have been flushed, with reasons, in order of leaving. The owner empties this list.
+    /// The runs that have been flushed, with reasons, in the order in which they leave. The element empties
+    /// this list.
     pub released: Vec<(SegmentRun, FlushReason)>,
-    /// The counts, which the owner may reset.
+    /// The counts, which the element may reset.
     pub counts: Counts,
 }
 
@@ -229,7 +233,8 @@ impl Flows {
         Some(index)
     }
 
-    /// Reserves memory for another flow, and for `due` and `ready` entries of all flows; true on success.
+    /// Reserves memory for another flow, and for the entries of all flows in the heap of time-outs (`due`)
+    /// and in the list of flows to check (`ready`); true on success.
     fn has_memory_for_another(&mut self) -> bool {
         let most = self.flows.len() + 1;
         self.flows.try_reserve(1).is_ok()
@@ -662,7 +667,8 @@ impl Flows {
         self.release_in_sequence(index, FlushReason::InSequenceTimeout, now);
     }
 
-    /// Handles an entry of `due` whose time has come, if its condition still holds.
+    /// Handles a time-out of a flow whose time in `due` has come: flushes segments if they have really waited
+    /// for that long, and schedules the next time-outs of the flow.
     fn look(&mut self, index: u32, wait: Wait, now: Timestamp) {
         let limits = self.limits;
         let flow = &mut self.flows[index as usize];

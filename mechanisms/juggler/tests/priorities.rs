@@ -51,8 +51,8 @@ fn what_is_urgent_goes_first_and_the_link_is_exact() {
     // The transmission of packet 0 is not interrupted; then both urgent packets leave. The link is idle
     // before the last packet.
     assert_eq!(seen, [(8000, 0), (16_000, 3), (24_000, 4), (32_000, 1), (40_000, 2), (58_000, 5)]);
-    // With three queues, paint 9 selects the most urgent queue, above paint 1. With the default of queues,
-    // both are in the same queue.
+    // With three queues, paint 9 selects the most urgent queue, above paint 1. With the default number of
+    // queues, two, both paints select the same queue.
     let arrivals = [packet(0, 1, 0), packet(1, 1, 1), packet(2, 2, 2), packet(3, 3, 3)];
     let (_, seen) = leaves("StrictPriority(1Gbps, QUEUES 3)", &arrivals, &[]);
     assert_eq!(seen.iter().map(|seen| seen.1).collect::<Vec<_>>(), [0, 3, 2, 1]);

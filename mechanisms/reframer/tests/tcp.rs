@@ -91,7 +91,8 @@ struct Sender {
     echo: u32,
     /// The number of duplicate ACKs, for each acknowledgment number that was repeated.
     duplicates: Vec<(u32, usize)>,
-    /// Window updates, ACKs that repeat the number with another window, as (number, window).
+    /// Window updates (ACKs that repeat the acknowledgment number with another window), as (acknowledgment
+    /// number, window).
     updates: Vec<(u32, u16)>,
     sacked: Vec<(u32, u32)>,
     congestion: Vec<u8>,
