@@ -16,7 +16,7 @@ use super::flows::WINDOW;
 use super::{FlowPacket, FlowStates, Function, Needs, Verdict, Way};
 use crate::classes::FLAGS;
 
-/// The state of each function.
+/// The declaration of the state that a function's element keeps: the flows, which a reload loses.
 const STATE: &[StatePart] =
     &[StatePart::lost("flows", "the function has to see the start of each flow", &["flows"])];
 
@@ -252,7 +252,7 @@ fn close<S: flow::Plain>(
     let mut set = |flow: FlowId, value| {
         let place = flow.index() as usize;
         if finished.len() <= place {
-            // Without memory for the mark, the connection ends by its time-out.
+            // Without memory to record the FIN, the connection ends by its time-out.
             if finished.try_reserve(place + 1 - finished.len()).is_err() {
                 return;
             }
