@@ -17,8 +17,8 @@ use crate::{FromBytes, IntoBytes, ip_protocol, ipv4, ipv6, offload, tcp, udp};
 const PLAIN: u8 = tcp::flags::ACK | tcp::flags::ECE | ON_LAST | tcp::flags::CWR;
 /// The TCP flags among [`PLAIN`] that cutting leaves on the last segment only.
 const ON_LAST: u8 = tcp::flags::PSH | tcp::flags::FIN;
-/// The checksum 0xffff, a zero in one's complement. It is as valid as 0, but cutting writes a
-/// computed zero as 0 for IPv4 and TCP, so that 0xffff would not be restored. For UDP, it is written as
+/// The checksum 0xffff, a zero in one's complement. It is as valid as 0, but cutting writes a computed zero
+/// as 0 for IPv4 and TCP, so that 0xffff would not be restored. For UDP, cutting writes a computed zero as
 /// 0xffff.
 const NEGATIVE_ZERO: u16 = 0xffff;
 

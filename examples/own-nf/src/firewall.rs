@@ -62,7 +62,7 @@ impl Function for Firewall {
     type State = u64;
 
     fn init(args: &mut Args<'_>, needs: &mut Needs) -> Firewall {
-        // This function does not change packets, so its declaration is complete.
+        // The firewall does not change packets, so its declaration is complete.
         needs.effects.opaque = None;
         let open = args.setup.common.get_or_make(args.id(), AtomicU64::default);
         Firewall { limit: args.required("LIMIT"), open, refused: 0 }

@@ -216,7 +216,7 @@ impl Case {
         // position among waiting packets, and so on batches.
         let stamps = habits.iter().any(|habits| habits.stamps) && habits.iter().any(|habits| habits.holds);
         // True if the state of elements depends on the order in which packets of all flows arrive. Such
-        // elements number packets, or have room for the state of only some flows.
+        // elements give packets numbers, or have room for the state of only some flows.
         let numbers = habits.iter().filter(|habits| habits.keeps_state).count() > 1
             || read.effects.iter().any(|effects| effects.depends.contains(&Depends::Counter));
         let is_at_once = |element: &lang::GraphElement| AT_ONCE.contains(&element.class.as_str());

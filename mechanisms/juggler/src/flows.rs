@@ -267,8 +267,8 @@ impl Flows {
             .or_else(|| lists.iter().find(has_flows).copied())
     }
 
-    /// Evicts a flow: flushes its segments and, for TCP, saves the numbers by which its reordering is
-    /// measured.
+    /// Evicts a flow: flushes its segments and, for TCP, saves the sequence numbers by which its reordering
+    /// is measured.
     fn evict(&mut self, index: u32, now: Timestamp) {
         let key = self.close(index, FlushReason::Evicted);
         let flow = &self.flows[index as usize];
@@ -350,7 +350,7 @@ impl Flows {
         let has = |flag: u8| run.last_flags & flag != 0;
         if run.start == run.end && !has(flags::RST) {
             // A segment without data leaves at once, even after a gap. It leaves after the waiting segments
-            // in sequence, unless it starts before `next`.
+            // in sequence, unless it starts before the next expected sequence number.
             if !is_before(run.start, flow.next) {
                 self.give_way(index, now);
             }
@@ -384,7 +384,8 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// Accounts for a segment that was forwarded: if it was the next segment, `next` moves to its end.
+    /// Accounts for a segment that was forwarded: if it was the next segment, the next expected sequence
+    /// number (`next`) moves to its end.
     pub fn pass_by(&mut self, index: u32, segment: &WholeSegment, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         if segment.is_tcp && segment.sequence == flow.next {
@@ -429,11 +430,11 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// Takes a segment that starts before `next`, and releases it at once. Retransmissions, however many, do
-    /// not restart the flow: otherwise later segments would be held as if data were missing. In loss
-    /// recovery, the segment with the first missing byte ends the recovery. Segments more than
-    /// `RETRANSMISSION_WINDOW` before `next` are unrelated: after `MAX_UNRELATED` of them in a row, `next` is
-    /// learned again.
+    /// Takes a segment that starts before the next expected sequence number (`next`), and releases it at
+    /// once. Retransmissions, however many, do not restart the flow: otherwise later segments would be held
+    /// as if data were missing. In loss recovery, the segment with the first missing byte ends the recovery.
+    /// Segments more than `RETRANSMISSION_WINDOW` before `next` are unrelated: after `MAX_UNRELATED` of them
+    /// in a row, `next` is learned again.
     #[cold]
     fn take_retransmission(&mut self, index: u32, run: SegmentRun, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -445,7 +446,7 @@ impl Flows {
             flow.unrelated += 1;
         }
         if is_before(flow.next, run.end) {
-            // The end of the segment is new data.
+            // The last bytes of the segment have not been flushed before.
             flow.next = run.end;
         }
         let fills = flow.phase == FlowPhase::LossRecovery
@@ -458,8 +459,8 @@ impl Flows {
     }
 
     /// Takes a segment that is unrelated to the flushed data: it is forged, or of a connection whose opening
-    /// was not seen. Releases the segment at once; after `MAX_UNRELATED` such segments in a row, `next` is
-    /// learned again.
+    /// was not seen. Releases the segment at once; after `MAX_UNRELATED` such segments in a row, the next
+    /// expected sequence number is learned again.
     #[cold]
     fn take_unrelated(&mut self, index: u32, run: SegmentRun, reason: FlushReason, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -548,7 +549,8 @@ impl Flows {
         }
     }
 
-    /// Flushes the first run of the queue, and moves `next` to its end. Build-up ends with the first flush.
+    /// Flushes the first run of the queue, and moves the next expected sequence number (`next`) to its end.
+    /// Build-up ends with the first flush.
     #[inline]
     fn release_front(&mut self, index: u32, reason: FlushReason, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -713,7 +715,7 @@ impl Flows {
         self.table.remove(flow.id.take()?)
     }
 
-    /// Returns a flow's phase, next expected number and first missing byte (valid in loss recovery).
+    /// Returns a flow's phase, next expected sequence number and first missing byte (valid in loss recovery).
     pub fn state(&self, index: u32) -> (FlowPhase, u32, u32) {
         let flow = &self.flows[index as usize];
         (flow.phase, flow.next, flow.lost)

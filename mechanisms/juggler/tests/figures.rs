@@ -158,7 +158,7 @@ fn figure_7_a_flow_recovers_when_its_first_hole_is_filled() {
     table.take(1, 6);
     table.take(1, 1);
     assert_eq!(table.left(), [(1, 1, FlushReason::Before)]);
-    // Segment 4 is still missing, but only the first missing segment counts.
+    // Segment 4 is still missing, but loss recovery ends with the first missing segment.
     assert_eq!(table.state(flow).0, FlowPhase::ActiveMerging);
     assert_eq!(
         (table.flows.length(EvictionList::LossRecovery), table.flows.length(EvictionList::Active)),
@@ -338,7 +338,7 @@ fn segments_that_are_sent_again_do_not_start_a_flow_anew() {
         assert_eq!(table.left(), [(number, number, FlushReason::Before)]);
     }
     assert_eq!(table.state(flow), (FlowPhase::PostMerging, 200, 0));
-    // Afterwards a new segment waits only to be merged: nothing is missing.
+    // After the retransmissions, a new segment waits only to be merged: nothing is missing.
     table.take(1, 200);
     table.wait(INSEQ);
     assert_eq!(table.left(), [(200, 200, FlushReason::InSequenceTimeout)]);

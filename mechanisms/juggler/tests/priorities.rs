@@ -220,8 +220,8 @@ impl Element for Receiver {
 
 static CLASSES: &[&Class] = &[&SENDER, &RECEIVER];
 
-/// Runs one flow with the guarantee `target` and seven flows without a guarantee on a link of 40 Gb/s
-/// (figure 17 of the paper). Returns the acknowledged payload of the first flow in Gb/s over 40 ms, and the
+/// Runs one flow with the guarantee `target` and seven flows without a guarantee on a link of 40 Gb/s (figure
+/// 17 of the Juggler paper). Returns the acknowledged payload of the first flow in Gb/s over 40 ms, and the
 /// probability p at the end.
 fn guaranteed(target: &str) -> (f64, f64) {
     let antagonists: String =

@@ -237,8 +237,8 @@ impl Headers {
         let came = self.checksum(segment);
         let checksum = match came == written {
             true => old,
-            // The network function has changed the checksum: keeps its change, and exchanges the token's
-            // part for the payload's. A checksum that the sender left out stays absent.
+            // The network function has changed the checksum. Its change is kept, and the token's part of the
+            // checksum is exchanged for the payload's. A checksum that the sender left out stays absent.
             false if self.is_tcp => Delta::u16(!written, !old).apply(came),
             false if old == 0 => 0,
             false => Delta::u16(!written, !old).apply_udp(came),

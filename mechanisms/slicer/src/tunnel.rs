@@ -364,8 +364,8 @@ impl<'a> Walk<'a> {
             Next::Protocol(protocol) => self.protocol(protocol)?,
             Next::Mpls => self.mpls()?,
             Next::Ppp => {
-                // The address and control fields, and the first byte of the protocol field, may be left out
-                // (RFC 1661, sections 6.5 and 6.6).
+                // The address and control fields of PPP, and the first byte of its protocol field, may be
+                // left out (RFC 1661, sections 6.5 and 6.6).
                 self.at += if self.word(0)? == 0xff03 { 2 } else { 0 };
                 let first = *self.data.get(self.at)?;
                 let (protocol, length) = if first & 1 == 1 { (first.into(), 1) } else { (self.word(0)?, 2) };

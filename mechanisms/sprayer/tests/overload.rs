@@ -117,7 +117,7 @@ impl Element for Flood {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // Finds a connection that worker 1 owns, which stalls in the gate.
+        // Finds a connection of worker 1, because worker 1 stalls in the gate.
         let owner = |connection| cx.workers().worker_of(&segment(connection, 0, ACK), LinkType::RawIp);
         self.connection = (0..).find(|&connection| owner(connection) == 1).ok_or("no such connection")?;
         cx.schedule();

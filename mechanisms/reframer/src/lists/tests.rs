@@ -40,7 +40,7 @@ const ARRIVALS: [(i64, u32); 7] =
 /// value arrives.
 fn figure_10(timers: bool, priority: Priority) -> Vec<(i64, u32, usize)> {
     let mut lists = Lists::new(3, Timestamp(6)).unwrap();
-    // The order of opening: brown first, green last.
+    // Flow BROWN is opened first, flow GREEN last.
     for flow in [BROWN, BLUE, GREEN] {
         lists.open(flow, Note::default(), 0);
     }

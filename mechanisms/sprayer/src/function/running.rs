@@ -33,8 +33,8 @@ pub const fn class<F: Function>() -> Class {
     }
 }
 
-/// The size in packets as which a smaller batch counts in expiry. For each batch, twice as many flows as its
-/// size are checked for expiry.
+/// The minimum number of packets that a batch counts as in expiry: for each batch, twice as many flows are
+/// checked for expiry as it has packets.
 const LEAST: usize = 32;
 
 fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
