@@ -10,8 +10,9 @@
 //! in the thread that needs it.
 //!
 //! Invariants:
-//! - Code reads and writes only the bytes that it is called with: parts of a packet and of a row. It accesses
-//!   no more of them than it was made for. It calls nothing.
+//! - Code reads and writes only the bytes that it is called with: parts of a packet and of the row of its
+//!   flow (the bytes that are stored with the flow's key). It accesses no more of them than it was made for.
+//!   It calls nothing.
 //! - Code is immutable: its memory is first written, then made executable, and not written again.
 
 #[cfg(not(all(feature = "machine-code", target_arch = "x86_64", unix)))]

@@ -28,7 +28,7 @@ const MOST_RULES: usize = 64;
 /// The reference point for the offsets of bytes that lie after an IPv4 header.
 #[derive(Clone, Copy)]
 pub(crate) enum Behind {
-    /// The start of the packet, as for all other bytes.
+    /// The start of the packet. All other bytes have this reference point, too.
     Start,
     /// The end of the IPv4 header at this offset, which is known to have no options.
     Marked(i32),
@@ -315,7 +315,8 @@ pub(crate) fn operation(class: &TrafficClass, when: Filter, to: Target, transpor
     let mut case = Case::new(when, to);
     // Bytes of the input packet that the class writes and then strips have to be written first. So the packet
     // is first extended to the lowest offset that the writes need ([`TrafficClass::front`]), and stripped to
-    // its start after the writes. All values except leased ones are computed from the input packet.
+    // the start of the output packet after the writes. All values except leased ones are computed from the
+    // input packet.
     let front = class.front();
     if front < 0 {
         case = case.with(Action::Strip(front));
@@ -370,7 +371,8 @@ pub(crate) fn operation(class: &TrafficClass, when: Filter, to: Target, transpor
         Some(ChecksumOperation::Updated { header, words }) if !accounts_for_all(class, *header, words) => {
             case = pure_sum(case, class, *header, "a sum over other words");
         }
-        // A checksum can only be declared as such if its header is marked; this class removes the mark.
+        // The declaration can only name an operation on the checksum of a marked header. A class that removes
+        // the mark is declared to write an unknown function of the header.
         Some(ChecksumOperation::Updated { header, .. } | ChecksumOperation::Recomputed { header })
             if !matches!(class.headers[1], None | Some(Some(_))) =>
         {
