@@ -39,6 +39,6 @@ pub use writes::Writes;
 pub const EXISTS: bool = cfg!(all(feature = "machine-code", target_arch = "x86_64", unix));
 
 /// The updates of the checksums of the IPv4 header and of the transport header; `None` for a checksum that
-/// stays. An update is the offset of the checksum field, and true if a checksum of zero means "no
+/// does not change. An update is the offset of the checksum field, and true if a checksum of zero means "no
 /// checksum", as in UDP, and stays zero.
 pub type Updates = [Option<(usize, bool)>; 2];

@@ -44,8 +44,8 @@ pub(crate) fn mark(base: Base, offset: Option<i32>) -> Action {
 /// Returns the declaration of a program as one element, with a case for each path through its decision graph.
 /// Unless all packets have the program's layout, a first case is for packets with another layout. If there
 /// are more than `MOST_CASES` cases, or a list has more than `MOST_RULES` rules, the declaration has one case
-/// per class. That case names the fields that are read, but not the condition; the last case has no condition
-/// at all.
+/// per class. These cases name the fields that are read, but not their conditions; the last case has no
+/// condition at all.
 pub fn effects(program: &Program) -> Effects {
     let mut cases = Vec::new();
     if !program.is_certain {
@@ -69,8 +69,8 @@ pub fn effects(program: &Program) -> Effects {
 }
 
 /// Returns the case of a class, with the condition `when` and the whole operation. The operation on the IPv4
-/// checksum is declared as such only if the program's layout marks that header; otherwise the checksum field
-/// is set to an unknown function of the header.
+/// checksum is only declared if the program's layout marks the IPv4 header; otherwise the checksum field is
+/// set to an unknown function of the header.
 fn alone(program: &Program, class: &TrafficClass, when: Filter) -> Case {
     let transport = class.headers[2].unwrap_or(program.layout[2]);
     match &class.checksum {

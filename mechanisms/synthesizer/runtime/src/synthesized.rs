@@ -145,9 +145,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }))
 }
 
-/// True if a class drops its packets, and a replaced element that is in the graph counts the drops. This is
-/// the last element of the class's path or, if the path is empty, the element of the list whose rules lead to
-/// the class. `elements` are the replaced elements, by their index in the program.
+/// True if a class drops its packets, and a replaced element that is in the graph counts the drops. The
+/// element that counts is the last element of the class's path or, if the path is empty, the element of the
+/// list whose rules lead to the class. `elements` are the replaced elements, by their index in the program.
 fn is_counted_by(program: &Program, class: u32, elements: &[Option<ElementId>]) -> bool {
     let TrafficClass { exit, path, .. } = &program.classes[class as usize];
     let exists = |element: u32| matches!(elements.get(element as usize), Some(Some(_)));

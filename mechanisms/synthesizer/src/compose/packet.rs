@@ -354,8 +354,8 @@ impl SymbolicPacket {
         }
     }
 
-    /// Returns a filter of a declaration as a condition on the input packet. This is the paper's Algorithm
-    /// 2 with earlier writes substituted. If an element has set the field to a constant, the filter is
+    /// Returns a filter of a declaration as a condition on the input packet. This is the paper's Algorithm 2
+    /// with earlier writes substituted. If an element has set the filter's field to a constant, the filter is
     /// decided. If the field is a function of its input value, the pre-image of the filter's set is taken.
     pub fn condition(&self, filter: &Filter) -> Formula {
         filter.replace(&mut |predicate| match predicate {

@@ -145,9 +145,9 @@ impl Cube {
     }
 }
 
-/// Returns the cubes of a condition. It holds for packets of certain cubes, may hold for packets of the
-/// other cubes, and does not hold for any other packet. Certain cubes come first. A condition with too many
-/// cubes becomes one cube of all packets, which is not certain.
+/// Returns the cubes of a condition. The condition holds for packets of certain cubes, may hold for packets
+/// of the other cubes, and does not hold for any other packet. Certain cubes come first. A condition with too
+/// many cubes becomes one cube of all packets, which is not certain.
 pub fn cubes(condition: &Condition) -> Vec<Cube> {
     let mut cubes = said(condition, true).unwrap_or_else(|| vec![Cube::all(false)]);
     cubes = cubes.into_iter().flat_map(by_protocol).collect();

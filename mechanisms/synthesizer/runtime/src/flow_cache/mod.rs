@@ -429,10 +429,11 @@ impl FlowCache {
         Some(cost::saved(&self.program, longest)).filter(|saved| *saved > 0)
     }
 
-    /// Completes the classes of a batch. Records that the flows were seen, and sends packets to the elements
-    /// themselves where the order of a flow requires it: their `classes` change. In a sample, also inserts
-    /// flows that last. `held` has the rules of lists that have matched: the index of the packet in the
-    /// batch, the list, and the rule. Returns the number of list look-ups that were saved.
+    /// Processes the flows of a batch after the interpreter has found the classes of its packets. Records
+    /// that the flows were seen, and sends packets to the elements themselves where the order of a flow
+    /// requires it: the `classes` of these packets change. In a sample, also inserts flows that last. `held`
+    /// has the rules of lists that have matched: the index of the packet in the batch, the list, and the
+    /// rule. Returns the number of list look-ups that were saved.
     pub fn settle(
         &mut self,
         graph: &mut CompiledGraph,

@@ -66,7 +66,7 @@ pub enum Conclusion {
     Undecided {
         /// The element, or the uninterpreted function of an element, that prevents a proof; the first by name
         /// if there are several functions. If memory or time ran out, the last element that was processed
-        /// before. `None` if no element is known as the cause.
+        /// before that. `None` if no element is known as the cause.
         element: Option<String>,
         /// The reason why the comparison is undecided, as text for people.
         reason: String,
@@ -643,7 +643,7 @@ impl Verifier<'_> {
 
     /// Adds a start for each packet that may leave a loop, with arbitrary contents. If different packets
     /// enter a loop in the two chains, or one input packet enters it twice, returns the name of an element of
-    /// that loop. Then adds no starts for this loop and for the loops after it.
+    /// that loop. Then adds no starts for this loop and for loops with a higher number.
     fn leave_circles(&mut self, ends: &[Ends; 2], starts: &mut Vec<Start>) -> Option<String> {
         let nothing = BTreeMap::new();
         let reached: BTreeSet<usize> = ends.iter().flat_map(|ends| ends.loops.keys().copied()).collect();
