@@ -10,7 +10,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Timestamp
 use hdrhistogram::Histogram;
 use packet::Store;
 
-/// The classes of these elements.
+/// The classes of the elements BenchmarkArrivals and BenchmarkLatency.
 pub(crate) static CLASSES: &[&Class] = &[&ARRIVALS, &LATENCY];
 
 /// The largest number of packets that wait. Packets that arrive while the ring is full are missed.

@@ -4,7 +4,8 @@ use crate::runner::measure_flows;
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// Measures a load balancer over the number of flows, all of which are known after the first round.
+/// Measures a load balancer over the number of flows, all of which are known after the first round of the
+/// replay.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     [1_000, 10_000, 100_000]
         .into_iter()

@@ -50,7 +50,8 @@ const FLOWS: usize = 64;
 
 /// The bytes of data in a full TCP segment with timestamps.
 const SEGMENT: f64 = 1448.0;
-/// The time that the start of traffic may take on a busy machine, in addition to three windows.
+/// The time that the start of traffic may take on a busy machine, in addition to the time of three
+/// measurements ([`Settings::window`]).
 const SLOW: Duration = Duration::from_secs(20);
 
 pub use boundary::Crossing;
@@ -103,7 +104,7 @@ fn measure_all(settings: &Settings, interrupt: Interrupt) -> Result<Vec<Row>> {
         for i in failed.into_iter().rev() {
             devices.remove(i);
         }
-        // Ends the benchmark if another round of average length would exceed the time.
+        // Ends the benchmark if another round of average length would exceed the time limit.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }

@@ -4,7 +4,7 @@ use crate::runner::measure_flows;
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// Measures elements that forward by Ethernet addresses. Packets pass the switch in both directions,
+/// Measures elements that forward by Ethernet addresses. Packets pass the EtherSwitch in both directions,
 /// because it learns an address only from a packet that a host sends.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let forwarders = [

@@ -119,7 +119,7 @@ pub struct FigureRun<'r> {
     pub trace: Option<PathBuf>,
     /// The callback that receives the name of the next measurement and returns false to stop.
     progress: &'r dyn Fn(&str) -> bool,
-    /// The costs of the floor, measured before each step.
+    /// The costs of the floor, measured before each measurement of the figure.
     floors: RefCell<Floors>,
 }
 
@@ -209,10 +209,10 @@ impl<'r> FigureRun<'r> {
 
 /// The amounts of measurement for evaluations.
 impl Settings {
-    /// The usual amount, with which all figures together take less than two hours.
+    /// The usual amount of measurement, with which all figures together take less than two hours.
     pub const EVALUATION: Settings =
         Settings { repeats: 7, per_run: 1_000_000, window: Duration::from_secs(1), ..Settings::USUAL };
-    /// The amount of a small run: the least that produces each figure.
+    /// The amount of measurement of a small run: the least that produces each figure.
     pub const GLANCE: Settings =
         Settings { repeats: 1, packets: 2_000, per_run: 4_000, rounds: 1, ..Settings::SMALL };
 }

@@ -13,8 +13,9 @@ use crate::synthesis::{Form, Traffic, form_of};
 use crate::translation::NAT;
 
 /// Drives `packets` packets through a benchmark's chain, any other chain, or the floor, without measuring
-/// time, to count instructions and to profile. Short-lived flows send all of their packets instead.
-/// `in_memory` is the number of packets in memory; by default it is small.
+/// time, to count instructions and to profile. In a benchmark with short-lived flows, each flow sends all of
+/// its packets, whatever the number in `packets` (except for 0). `in_memory` is the number of packets in
+/// memory; by default it is small.
 ///
 /// # Errors
 /// If there is no such benchmark, or the chain is invalid or stops.

@@ -80,8 +80,8 @@ pub struct Settings {
     pub asked: Option<PathBuf>,
     /// The number of rounds in benchmarks that measure all variants in turns, such as `devices`.
     pub rounds: usize,
-    /// The time of one measurement in these benchmarks: for `devices`, of each kind of traffic through each
-    /// device.
+    /// The time of one measurement in benchmarks that measure all variants in turns: for `devices`, of each
+    /// kind of traffic through each device.
     pub window: Duration,
     /// The limit on the time of all rounds together. The first round always runs; a further round begins
     /// only if a round of average length still fits.
@@ -116,7 +116,7 @@ impl fmt::Debug for Progress {
 }
 
 impl Settings {
-    /// The usual amount, with which most benchmarks take a few seconds.
+    /// The usual amount of measurement, with which most benchmarks take a few seconds.
     pub const USUAL: Settings = Settings {
         repeats: 11,
         packets: 100_000,
@@ -131,7 +131,7 @@ impl Settings {
         capacity: None,
         progress: Progress(None),
     };
-    /// A larger amount, for the figures in the documentation.
+    /// A larger amount of measurement, for the figures in the documentation.
     pub const FULL: Settings = Settings {
         repeats: 31,
         rounds: 5,
@@ -139,8 +139,8 @@ impl Settings {
         time: Duration::from_secs(3600),
         ..Settings::USUAL
     };
-    /// The smallest amount, which only shows that a benchmark works. Its number of packets is also used for
-    /// counting instructions.
+    /// The smallest amount of measurement, which only shows that a benchmark works. Its number of packets is
+    /// also used for counting instructions.
     pub const SMALL: Settings = Settings {
         repeats: 1,
         packets: 10_000,
@@ -433,7 +433,8 @@ mod tests {
     #[test]
     fn every_benchmark_runs_and_gives_rows() {
         let settings = Settings { repeats: 1, packets: 2_000, per_run: 4_000, ..Settings::USUAL };
-        // These benchmarks run the `tidegate` program itself; the tests of the program cover them.
+        // The benchmarks that are left out run the `tidegate` program itself; the tests of the program cover
+        // them.
         for benchmark in ALL.iter().filter(|benchmark| {
             !["devices", "connections", "reordering", "boundary", "soak"].contains(&benchmark.name)
         }) {

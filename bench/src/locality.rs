@@ -26,7 +26,7 @@ pub(crate) static CLASSES: &[&Class] = &[&TRAINS, &STATE];
 
 /// The number of flows that send at the same time.
 const TOGETHER: usize = 64;
-/// The number of packets that each of these flows sends.
+/// The number of packets that each flow sends before other flows follow.
 const LENGTH: usize = 8;
 /// The number of flows, and the number of cache lines that are read for each flow.
 const SIZES: [(usize, usize); 3] = [(100_000, 8), (100_000, 64), (1_000_000, 8)];

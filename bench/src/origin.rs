@@ -28,7 +28,7 @@ pub struct Origin {
     pub seconds: f64,
     /// The machine that the program ran on.
     pub machine: Machine,
-    /// The work of other programs during this time.
+    /// The work of other programs while the program produced the result.
     pub load: Load,
     /// The regular files that the result depends on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -250,7 +250,8 @@ impl Spent {
     fn parse(machine: &str, own: &str) -> Option<Spent> {
         let numbers: Vec<u64> =
             machine.lines().next()?.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
-        // User, nice, system, idle, waiting for input or output, interrupts, soft interrupts, stolen.
+        // The columns of the first line are user, nice, system, idle, waiting for input or output,
+        // interrupts, soft interrupts, and stolen time.
         let [user, nice, system, idle, waiting, interrupts, soft, stolen, ..] = numbers[..] else {
             return None;
         };

@@ -171,7 +171,7 @@ fn replaced(
 
 /// Finds out which rate the run carries, offers half of it, and has the graph replaced. Returns the results.
 fn reload_often(reloads: usize, watch: &Watch, wanted: &AtomicBool) -> Result<Reloaded, String> {
-    // All flows become known, and memory is touched.
+    // In this time, all flows become known, and memory is touched.
     thread::sleep(MEASURE);
     let (start, (before, _)) = (Instant::now(), watch.counts());
     thread::sleep(MEASURE);

@@ -17,7 +17,7 @@ use crate::serde_params::Param;
 use crate::skip::SKIP;
 use crate::{Pair, Row, Settings, arrivals};
 
-/// A sink for the output of elements that discards all text.
+/// A destination for the elements' messages that discards them.
 pub(crate) struct Silence;
 
 impl engine::Sink for Silence {
@@ -171,7 +171,7 @@ pub(crate) fn measure_flows(
     measure_worker(name, settings, 64, worker, &[param])
 }
 
-/// Like [`measure_chain`], with other parameters of the row.
+/// Like [`measure_chain`], with the parameters `params` in the row.
 pub(crate) fn measure(
     name: &str,
     settings: &Settings,

@@ -42,7 +42,7 @@ const LEAST: u64 = 128 << 10;
 /// The memory in bytes for the packets of each worker. It may be used completely, if one worker sends more
 /// than another worker takes.
 const POOL: usize = 192 << 20;
-/// The size in bytes of a packet's slot in this memory.
+/// The size in bytes of a packet's slot in the pool.
 const PACKET: usize = 2368;
 /// The number of packets whose memory is touched before the first measurement, so that it does not count as
 /// memory of the table.
@@ -57,7 +57,7 @@ const SLACK_PART: u64 = 32;
 pub struct Soaked {
     /// The name of the argument that bounds the table.
     pub bound: String,
-    /// The value of this argument; 0 if the default is no number.
+    /// The value of the argument that bounds the table; 0 if it is a default that is no number.
     pub capacity: u64,
     /// The number of frames sent.
     pub packets: u64,

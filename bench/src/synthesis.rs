@@ -234,7 +234,7 @@ impl Case {
         ]
     }
 
-    /// Returns the configurations of both forms, with `packets` packets in memory.
+    /// Returns the original and the synthesized configuration, with `packets` packets in memory.
     pub(crate) fn forms(&self, packets: usize) -> Result<Forms, String> {
         let chain = format!("{} -> BenchmarkExit", self.chain);
         self.behind(packets, |frames| text_in_bursts(frames, Start::Frame, self.burst, &chain))
@@ -250,8 +250,8 @@ impl Case {
         })
     }
 
-    /// Returns the configurations of both forms. `text` receives the name of a file with the case's
-    /// patterns, from which a source draws headers, and returns the original configuration.
+    /// Returns the original and the synthesized configuration. `text` receives the name of a file with the
+    /// case's patterns, from which a source draws headers, and returns the original configuration.
     pub(crate) fn with_patterns(&self, text: impl FnOnce(&str) -> String) -> Result<Forms, String> {
         let mut file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
         file.write_all(self.patterns.join("\n").as_bytes()).map_err(|error| error.to_string())?;
@@ -260,8 +260,8 @@ impl Case {
         Ok(Forms { texts: [("original", original), ("synthesized", synthesized)], _patterns: file })
     }
 
-    /// Returns the configurations of both forms with packets that arrive at a rate, and with an element
-    /// `latency` at the end that measures their latency.
+    /// Returns the original and the synthesized configuration, with packets that arrive at a rate, and with
+    /// an element `latency` at the end that measures their latency.
     pub(crate) fn metered(&self, packets: usize) -> Result<Forms, String> {
         let chain = format!("{} -> latency :: BenchmarkLatency -> BenchmarkExit", self.chain);
         self.behind(packets, |frames| open_loop::text(frames, Start::Frame, self.burst, &chain))

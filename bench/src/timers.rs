@@ -34,7 +34,7 @@ const CLOCKS: usize = 2;
 /// The number of packets that the busy source makes in one task.
 const BURST: u64 = 32;
 
-/// The times for which packets were held, and the processor time that this took.
+/// The times for which packets were held, and the processor time of the worker that held them.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Holding {
     /// The median and the 99th percentile of the hold time in wall-clock time, in microseconds. For a

@@ -1,4 +1,4 @@
-//! Writes the seeds of a target into a folder: `seeds TARGET FOLDER`.
+//! Writes the seeds of a fuzz target into a folder: `seeds TARGET FOLDER`.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -49,7 +49,8 @@ fn ipv4_header(data: &[u8]) {
         let mut sent = before;
         checksum::fill_ipv4(sent.as_mut_bytes()).expect("20 bytes are enough");
         assert!(checksum::ipv4_plain_valid(&sent));
-        // In a header of zeros, which is not IPv4, the update would give the other zero.
+        // If all bytes of the header are zero after the update, which is not IPv4, the incremental update
+        // gives the checksum 0, but 0xffff would be right.
         if sent.ttl > 0 && sent.version() == 4 {
             checksum::decrement_ttl(&mut sent);
             assert!(checksum::ipv4_plain_valid(&sent));

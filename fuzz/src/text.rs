@@ -58,8 +58,8 @@ fn parse(text: &str) -> (Graph, Vec<Diagnostic>, Sources) {
     (graph, diagnostics, sources)
 }
 
-/// Splits any text into arguments and words, and removes and adds quotes. Checks ranges, and that quoted
-/// text is unquoted to the same text.
+/// Splits any text into arguments and words, and removes and adds quotes. Checks that the ranges of arguments
+/// and words lie within the text, and that quoted text is unquoted to the same text.
 pub fn arguments(data: &[u8]) {
     assert_eq!(unquote_bytes(&quote(data)), data);
     let text = String::from_utf8_lossy(data);

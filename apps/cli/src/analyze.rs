@@ -83,7 +83,7 @@ pub(crate) fn run(mut args: Args) -> Status {
 }
 
 /// Returns the selection of packets that the expression of `--filter` describes; all packets without an
-/// expression. Names in it can only be names that need no configuration.
+/// expression. The expression can use names of services, but no names that a configuration declares.
 fn select(filter: Option<&str>) -> Result<Selection, Failure> {
     let Some(text) = filter else { return Ok(Selection::default()) };
     let setup = Setup::default();

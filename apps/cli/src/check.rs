@@ -52,8 +52,8 @@ pub(crate) fn check(args: &CheckArgs) -> Status {
     if let Some((plan, configured)) = &built {
         loaded.problems.extend(plan.unknown_calls(configured));
     }
-    // The build ends early if a class is unknown. This analysis takes elements of unknown classes as opaque,
-    // so it may find errors of other elements.
+    // The build of the elements ends early if a class is unknown. The analysis of the declarations takes
+    // elements of unknown classes as opaque, so it may find errors of other elements.
     let mut reasoned = reasoning::of(loaded).map_err(Loaded::into_failure)?;
     // Findings from the text alone are shown now, because the check of packets takes time.
     reasoned.loaded.show();

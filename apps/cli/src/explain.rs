@@ -273,11 +273,12 @@ fn mechanisms(text: &mut String, chain: &Chain, findings: &Findings) {
 /// if the element parks or joins payloads itself.
 fn deep(chain: &Chain, findings: &Findings, node: usize) -> Option<String> {
     if chain.nodes[node].effects.support.sliced != Sliced::default() {
-        // Such an element parks or joins payloads itself.
+        // By its declaration, this element parks payloads or joins them with their packets.
         return None;
     }
     let known = findings.starts.get(&node).filter(|starts| !starts.is_empty());
-    // If the starts of the packets are not known, they are assumed to start with their IP header.
+    // If it is not known where packets start that come to the element, they are assumed to start with their
+    // IP header.
     let starts = known.cloned().unwrap_or_else(|| [0].into());
     starts.into_iter().find_map(|start| to_slicing(&chain.nodes[node].effects, start))
 }

@@ -29,8 +29,8 @@ pub(crate) fn listen(flag: &Arc<AtomicBool>) {
     let late = follow(flag).unwrap_or_else(|| Arc::clone(flag));
     for signal in SIGNALS {
         let default = register_conditional_default(signal, Arc::clone(&late));
-        // Without the handlers, an interrupt ends the run immediately, which is no reason not to start the
-        // run.
+        // If the signal handlers cannot be registered, an interrupt ends the run immediately, which is no
+        // reason not to start the run.
         let _ = default.and_then(|_| register(signal, Arc::clone(flag)));
     }
 }
@@ -43,7 +43,8 @@ pub(crate) fn requests() -> Requests {
     let requests = Requests { render: Some(Arc::new(render)), ..Requests::default() };
     let flags = [(SIGUSR1, &requests.report), (SIGHUP, &requests.reload), (SIGUSR2, &requests.nothing)];
     for (signal, flag) in flags {
-        // Without the handler, the signal ends the program, which is no reason not to start the run.
+        // If the signal handler cannot be registered, the signal ends the program, which is no reason not to
+        // start the run.
         let _ = register(signal, Arc::clone(flag));
     }
     requests

@@ -237,7 +237,7 @@ mod tests {
                     let Err(error) = Cli::try_parse_from(words) else {
                         panic!("{words:?} is taken");
                     };
-                    // This option takes any text for clap, and its value is parsed later.
+                    // For clap, the value of `multiply --length` is any text; it is parsed later.
                     let later = (command.get_name(), long) == ("multiply", "length");
                     let kind =
                         if later { ErrorKind::MissingRequiredArgument } else { ErrorKind::ValueValidation };

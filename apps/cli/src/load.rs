@@ -237,16 +237,20 @@ pub(crate) fn start_dpdk(arguments: Option<&[String]>) -> Result<Option<RunningD
     arguments.map(device::dpdk::start).transpose()
 }
 
-/// The text of a configuration that is to be parsed, and the places of its libraries.
+/// The text of a configuration that is to be parsed, and the places at which its libraries (files that it
+/// requires) are searched.
 pub(crate) struct Texts<'a> {
     /// The name of the configuration in messages.
     pub(crate) name: String,
     pub(crate) text: String,
-    /// The file of the configuration, if it has one. Libraries in its folder are found.
+    /// The file of the configuration, if it has one. Libraries that the configuration requires are searched
+    /// in the folder of this file, too.
     pub(crate) file: Option<&'a Path>,
-    /// The folders for libraries, separated by colons, instead of the folders in CLICKPATH.
+    /// The folders in which required libraries are searched, separated by colons, instead of the folders in
+    /// CLICKPATH.
     pub(crate) folders: Option<&'a str>,
-    /// True if libraries may require each other in a cycle, as in Click; otherwise a cycle is an error.
+    /// True if libraries (files that a configuration requires) may require each other in a cycle, as in
+    /// Click; otherwise a cycle is an error.
     pub(crate) allows_circles: bool,
 }
 
@@ -341,7 +345,8 @@ fn find_library(name: &str, required_by: &str, folders: &OsStr) -> Result<Librar
         })
     })?;
     let (_, text) = read_text(&file)?;
-    // Messages show the path relative to the current folder, because its start is the same for all files.
+    // Messages show the path of a library relative to the current folder, if the library is in this folder or
+    // below.
     let here = std::env::current_dir().unwrap_or_default();
     let shown = file.strip_prefix(here).unwrap_or(&file).display().to_string();
     Ok(LibraryText { name: shown, file: identity(&file), text })
@@ -497,7 +502,7 @@ impl Loaded {
         };
         let place = |span: Span| {
             let name = self.sources.name(span.source).to_string();
-            // Spans are byte offsets, as the report's configuration says below. An empty span is shown as
+            // Spans are byte offsets, as the index type of the report says below. An empty span is shown as
             // the byte after it.
             (name, span.start..span.end.max(span.start + 1).min(self.sources.text(span.source).len().max(1)))
         };

@@ -182,7 +182,8 @@ mod tests {
         put("a/b/memory.max", "4000000\n");
         assert_eq!(group("0::/a/b\n", root.path()), Some(4_000_000));
         assert_eq!(group("0::/\n", root.path()), None);
-        // Version 1 has a file system for each controller, so the limit is in another folder.
+        // Version 1 of control groups has a file system for each controller, so the limit is in another
+        // folder.
         put("memory/c/memory.limit_in_bytes", "3000000\n");
         assert_eq!(group("4:cpu:/a\n3:memory:/c\n", root.path()), Some(3_000_000));
         assert_eq!(group("4:cpu:/c\n", root.path()), None);

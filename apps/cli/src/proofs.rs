@@ -21,8 +21,8 @@ const FOLDER: &str = "TIDEGATE_PROOFS";
 /// The limits with which a proof was searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tried {
-    /// The seconds that the whole command had for its proofs. The share of one region is not stored,
-    /// because it depends on how fast the other proofs were.
+    /// The seconds that the whole command had for its proofs. The share of this time for one region is not
+    /// stored, because it depends on how fast the other proofs were.
     pub(crate) seconds: u64,
     /// The most bytes of decision diagrams.
     pub(crate) memory: usize,
@@ -41,8 +41,8 @@ impl Tried {
 pub(crate) enum Kept {
     /// The configurations are proven to do the same.
     Proven,
-    /// A packet has shown that the configurations differ, or that a whole chain with this proven region
-    /// differs from its configuration. This overrides any proof.
+    /// A packet has shown that the configurations differ, or that the whole chain with the proven program of
+    /// this region differs from its configuration. A refutation overrides any proof.
     Refuted,
     /// A search within these limits had no result, for this reason.
     Undecided(Tried, String),
@@ -145,9 +145,9 @@ impl Proofs {
         })
     }
 
-    /// Stores a result, with a line about its subject. A result that cannot be stored has to be found
-    /// again. An undecided search does not replace a proof or a refutation, which another command may have
-    /// stored in the meantime.
+    /// Stores a result, followed by the line `about`, which names the configuration, and the region if the
+    /// result is about one region. A result that cannot be stored has to be found again. An undecided search
+    /// does not replace a proof or a refutation, which another command may have stored in the meantime.
     pub(crate) fn keep(&self, key: &Key, kept: &Kept, about: &str) {
         let Some(folder) = &self.folder else { return };
         let is_undecided = matches!(kept, Kept::Undecided(..));

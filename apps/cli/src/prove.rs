@@ -42,7 +42,7 @@ impl Allowed {
 pub(crate) struct Unproven {
     /// The name of the element upstream of the region.
     pub(crate) from: String,
-    /// The output of that upstream element by which packets enter the region.
+    /// The output of the element upstream of the region by which packets enter the region.
     pub(crate) output: usize,
     /// The number of elements that the program would replace.
     pub(crate) elements: usize,
@@ -73,7 +73,7 @@ pub(crate) struct Split {
 
 impl Split {
     /// Stores refutations in place of the proofs of these regions, after a packet has shown that the whole
-    /// chain differs. `about` is the line about their subject.
+    /// chain differs. `about` is a line that names the configuration, for users who read the stored files.
     pub(crate) fn refute(&self, proofs: &Proofs, about: &str) {
         self.keys.iter().for_each(|key| proofs.keep(key, &Kept::Refuted, about));
     }
@@ -124,8 +124,8 @@ fn prove(
     let key = proofs.key("region", pair);
     match find(proofs, key.as_ref(), pair, (allowed, share), &about, verify::compare_programs) {
         Finding::Equivalent => Ok(key),
-        // The reason begins with the place of the region, which the message about the region also has, so
-        // it is removed.
+        // The reason begins with the place of the region, which is removed, because the message about the
+        // region has it, too.
         Finding::Undecided(why) => Err(why.replace(&format!("after {from}: "), "")),
         Finding::Different(why) => Err(why),
     }
@@ -162,8 +162,8 @@ pub(crate) enum Finding {
 }
 
 /// Finds a stored result, or else searches for a proof with `search` and stores the result, unless the
-/// configurations differ. An undecided search is not repeated within the same or lower limits. `about` is the
-/// stored line about the subject.
+/// configurations differ. An undecided search is not repeated within the same or lower limits. `about` is a
+/// line that names the configuration and the region, for users who read the stored files.
 fn find(
     proofs: &Proofs,
     key: Option<&Key>,

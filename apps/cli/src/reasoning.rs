@@ -71,8 +71,8 @@ pub(crate) fn read(input: &Input) -> Result<Reasoned, Failure> {
     of(input.load(false)?).map_err(Loaded::into_failure)
 }
 
-/// Converts a loaded configuration into its chain. Errors and warnings that this finds are added to the
-/// problems of the configuration, without repeating any.
+/// Converts a loaded configuration into its chain. Errors and warnings that the conversion finds are added to
+/// the problems of the configuration, without repeating any.
 ///
 /// # Errors
 /// If the configuration has errors other than unknown classes: the configuration, with its problems.

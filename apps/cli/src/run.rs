@@ -227,8 +227,8 @@ impl Recipe {
             if !self.quiet && !done.is_empty() {
                 crate::tell(format_args!("{}: {done}", loaded.name));
             }
-            // These lines are printed even with `--quiet`, because a region was not synthesized although the
-            // user has asked for it.
+            // The reasons why regions were not synthesized are printed even with `--quiet`, because the user
+            // has asked for synthesis.
             left.iter().for_each(|line| crate::tell(format_args!("{}: {line}", loaded.name)));
             recomposer = Some(synthesize::recomposer(plain, loaded.graph.clone(), which));
         }
@@ -376,7 +376,8 @@ pub(crate) fn run(args: &Args) -> Status {
         false => errors.extend(print(&values).err().map(|failure| failure.to_string())),
     }
     if let Some(path) = &args.json {
-        // The inputs of the result are the configuration, its libraries, files of rules, and captures.
+        // The inputs of the result are the configuration, the files that it requires, files of rules, and
+        // captures.
         let texts = loaded.sources.ids().map(|id| PathBuf::from(loaded.sources.name(id)));
         let inputs: Vec<PathBuf> = texts.chain(files).chain(captures(&mut workers)).collect();
         let origin = origin::made_of(&begun, &inputs);

@@ -9,7 +9,7 @@ use synthesizer::insert::insert;
 use synthesizer::openflow::behind::{number_ports, take_tags};
 use synthesizer::openflow::{Division, Options, RangeForm, Refusal};
 
-/// The arguments of `synthesize` about a switch.
+/// The arguments of `synthesize` about an OpenFlow switch.
 #[derive(clap::Args)]
 #[command(next_help_heading = "With an upstream switch")]
 pub(crate) struct Switch {
@@ -81,11 +81,11 @@ impl Switch {
         self.behind_switch
     }
 
-    /// Returns the switch's flows for each region as text, with a comment about each region that is not
-    /// divided.
+    /// Returns the flow entries of the OpenFlow switch for each region as text, with a comment about each
+    /// region that is not divided.
     ///
     /// # Errors
-    /// If no region has flows: the reasons.
+    /// If no region has flow entries: the reasons.
     pub(crate) fn flows(&self, chain: &Chain, synthesis: &Synthesis) -> Result<String, String> {
         let (mut text, mut refused) = (String::new(), String::new());
         for (region, division) in synthesis.regions.iter().zip(self.divide(chain, synthesis)) {
@@ -101,8 +101,9 @@ impl Switch {
         }
     }
 
-    /// Returns the configuration of the software downstream of the switch, in which each divided region
-    /// gets the switch's classes. A region that cannot be divided keeps its whole program.
+    /// Returns the configuration of the software downstream of the switch. The program of each divided region
+    /// continues from the class that the switch has found. A region that cannot be divided keeps its whole
+    /// program.
     pub(crate) fn behind(&self, graph: &Graph, chain: &Chain, synthesis: &Synthesis) -> Graph {
         let mut divided = synthesis.clone();
         let mut fronts = Vec::new();

@@ -196,7 +196,8 @@ pub(crate) fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Conclu
             let exits = exits(pair.map(|reasoned| &reasoned.chain));
             for ((reasoned, entry), exits) in pair.into_iter().zip(entry).zip(&exits) {
                 let _ = writeln!(text, "\n{}:", reasoned.loaded.name);
-                // The run takes a second at most, and is shown even if the time for the comparison is over.
+                // The run of the example packet takes a second at most, and is shown even if the time for the
+                // comparison is over.
                 let end = Instant::now() + Duration::from_secs(60);
                 match example::run(reasoned, *entry, example, exits, end) {
                     Some(ran) => show(text, &ran, &example.bytes, exits),

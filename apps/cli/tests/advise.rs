@@ -49,7 +49,7 @@ fn what_is_advised_runs_and_gives_what_was_promised() {
     let row = &reframer["delays"][2];
     let slf = row["slf"].as_f64().unwrap();
     assert!((2.5..5.0).contains(&slf), "{row}");
-    // The saved share is a share of the flow switches: with a lower SLF before, 1 - before / after.
+    // The saved share is a share of the flow switches: 1 - SLF before the Reframer / SLF after it.
     let saved = row["saved_switches"].as_f64().unwrap();
     assert!((saved - (1.0 - advice["slf"].as_f64().unwrap() / slf)).abs() < 0.01, "{row}");
     assert!(row["mean_delay_us"].as_f64().unwrap() < 64.0 && row["p99_delay_us"] == 64.0, "{row}");

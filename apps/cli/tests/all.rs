@@ -185,7 +185,7 @@ fn each_mechanism_can_be_left_out() {
     }
 }
 
-/// Orders of mechanisms: the chain, true if `check` accepts it, and a part of the message.
+/// Orders of mechanisms: the chain, true if `check` accepts it, and a part of the output of `check`.
 const ORDERS: [(&str, bool, &str); 8] = [
     (
         "Slice(t) -> Juggler -> Splice(t) -> Discard",

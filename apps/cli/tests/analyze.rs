@@ -54,7 +54,7 @@ fn what_was_generated_is_found() {
     }
     assert!(report["concurrent_flows_150us"]["p99"].is_u64() && report["tcp_reordered_ratio"] == 0.0);
     assert!(report["sliceable"]["bytes"].as_f64().unwrap() > 0.5);
-    // The text has the same figures.
+    // The report as text has the same figures as the JSON.
     let output = tidegate(folder.path(), &["analyze", "trace.pcap"]);
     assert!(
         text(&output.stdout).contains("5,000 in ") && text(&output.stdout).contains("2.500 packets per run")
@@ -179,7 +179,7 @@ fn filters_are_those_of_ipfilter() {
             .as_u64()
             .unwrap()
     };
-    // Terms are about IPv4 unless they name another version.
+    // The terms of a filter are about IPv4 unless they name another version.
     let counts = ["tcp", "udp", "ip6 tcp", "ip6 udp"].map(count);
     assert!(counts.iter().all(|count| *count > 0) && counts.iter().sum::<u64>() == 5000, "{counts:?}");
     assert_eq!(count("ip vers 6"), counts[2] + counts[3]);

@@ -77,7 +77,7 @@ fn forbidden(from: &Manifest, to: &str, kind: Kind, mechanisms: &BTreeSet<&str>)
     if kind == Kind::Test && TESTS.contains(&to) {
         return None;
     }
-    // Tests of the compiler run and prove the programs that it has made.
+    // Tests of the synthesizer run and prove the programs that it has made.
     if kind == Kind::Test
         && from.folder == "mechanisms/synthesizer"
         && ["runtime", "verify", "flow"].contains(&to)
@@ -191,8 +191,9 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
     assert!(permissions >= 3, "packet, flow and engine have unsafe code: are the files read rightly?");
 }
 
-/// The places that write configurations and so name elements: back ends, the linker, and the name of the
-/// element that runs programs. Hints and errors contain names only as parts of longer texts.
+/// The places of the synthesizer that write configurations and so name elements: the back ends for other
+/// engines and for switches, the code that joins the configurations of a chain, and the name of the element
+/// that runs programs. Hints and errors contain names only as parts of longer texts.
 const NAMING: &[&str] = &[
     "mechanisms/synthesizer/program/src/lib.rs",
     "mechanisms/synthesizer/src/standard/",

@@ -111,7 +111,8 @@ fn large_configurations_run_few_examples() {
     let told = text(&check_text(&with_outputs(20), &["--seconds", "300"]).stdout);
     assert!(!told.contains("were run"), "{told}");
     let told = text(&check_text(&with_outputs(1000), &["--seconds", "300"]).stdout);
-    // Each run sets up all 2,002 elements, and the limit for all runs is 200,000 elements.
+    // Each run of an example sets up all 2,002 elements, and the limit for the runs of all examples is
+    // 200,000 elements.
     assert!(
         told.contains("  100 of these 1000 examples were run: each run sets up all 2002 elements.\n"),
         "{told}"
@@ -298,7 +299,7 @@ fn what_hides_packets_is_refused_for_sliced_ones() {
         let output = check_text(&config(encap), &["--sliced"]);
         assert!(!output.status.success() && text(&output.stderr).contains(told), "{encap}: {output:?}");
     }
-    // The path of sliced packets downstream of the interface is unknown, so there is a warning but no
+    // It is not known what happens to sliced packets downstream of ToDump, so there is a warning but no
     // error.
     let config = "FromDump(in.pcap) -> out :: ToDump(out.pcap);\n";
     let output = check_text(config, &["--sliced"]);

@@ -334,7 +334,7 @@ fn memory_is_that_of_all_workers() {
     };
     let (status, said) = run("65M");
     assert!(status == Some(1) && said.contains("a packet pool of 68157440 bytes is too small"), "{said}");
-    // The size that the message names is sufficient.
+    // The pool size that the message names is sufficient.
     let least = said.split("at least ").nth(1).and_then(|text| text.split(' ').next()).unwrap();
     let (status, said) = run(least);
     assert_eq!(status, Some(0), "{said}");

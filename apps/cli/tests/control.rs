@@ -115,7 +115,7 @@ fn a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The old file refuses connections until the new socket listens.
+    // The file of the killed program's socket refuses connections until the new socket listens.
     let mut stream = connect(&path);
     let path = path.display().to_string();
     let expected = format!(
@@ -147,8 +147,8 @@ fn a_run_whose_socket_never_opens_has_failed() {
     assert!(path.exists(), "the file is the other one's");
 }
 
-/// A client can write files only below the folder, even through calls that an element stores and makes
-/// later.
+/// A client can write files only below the folder of the argument FILES, even through calls that an element
+/// stores and makes later.
 #[test]
 fn clients_write_files_below_a_folder() {
     let outer = tempfile::tempdir().unwrap();

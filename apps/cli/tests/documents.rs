@@ -189,7 +189,8 @@ fn every_command_in_a_document_works() {
             arguments.retain(|argument| *argument != "--full");
             match arguments[..] {
                 ["bench", "list"] => {}
-                // The command for all benchmarks is run; here, only the names are checked.
+                // `bench` with names is not run; only the names are checked, because the command for all
+                // benchmarks is run.
                 ["bench", ref names @ ..] if names.iter().all(|name| !name.starts_with('-')) => {
                     let unknown = names.iter().filter(|name| !benchmarks.contains(**name));
                     failures.extend(unknown.map(|name| format!("{file}: there is no benchmark {name}")));
@@ -207,7 +208,8 @@ fn every_command_in_a_document_works() {
             let is_file = root().join(program).is_file();
             is_file.then_some(()).ok_or_else(|| format!("there is no {program}"))
         } else if command.contains("--manifest-path") {
-            // The copy is built by bench/nightly, and another test checks that it can be built.
+            // The command builds a copy of the example. bench/nightly builds it, and another test checks that
+            // it can be built.
             Ok(())
         } else {
             script.contains(&command).then_some(()).ok_or_else(|| format!("ci.sh does not run '{command}'"))

@@ -15,8 +15,8 @@ fn large_segments_pass_where_nobody_minds() {
     line.check();
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
-    // 8 MB in ordinary frames would be 5,800 frames, and the other file adds as many ACKs. Fewer frames
-    // show that large frames passed.
+    // The file of 8 MB in one direction would be 5,800 ordinary frames, and the file in the other direction
+    // adds as many ACKs. Fewer frames show that large frames passed.
     assert!(value(&output, "left.count") < 5000, "{output}");
     assert!(value(&output, "right.count") < 5000, "{output}");
 }
@@ -134,8 +134,8 @@ fn a_full_send_queue() {
         );
         run_until(&line.between, &config, "d.count", 200, &["-H", "d.count", "-H", "d.drops"])
     };
-    // When the interface is full, a sender that pulls waits for space, and a sender that gets pushed
-    // packets drops them.
+    // When the interface is full, a ToDevice that pulls waits for space, and a ToDevice to which packets are
+    // pushed drops them.
     narrow("add", "4mbit");
     let mut pulling = send("Queue ->");
     pulling.wait_for("enough").unwrap();
@@ -170,7 +170,7 @@ fn the_kernel_gets_nothing_unless_it_shall() {
         assert!(sniffing.stop().0);
         let mut running = run(&line.between, &config.replace("SEEN", "false"), &options);
         assert!(gets_no_echo_reply(&line.left, own));
-        // Packets from other interfaces are not affected.
+        // The kernel still gets packets of other interfaces.
         assert_eq!(ping(&line.between, Ipv4Addr::LOCALHOST, 1), 1);
         running.signal("KILL");
         assert!(!running.end().0);
@@ -214,7 +214,7 @@ fn tags_are_beyond_the_mtu_of_a_tap() {
     let Some(line) = Line::new() else { return };
     let config = "tap :: KernelTap(10.88.0.3/24, DEVNAME tap7) -> Discard;
         FromDevice(left, PROMISC true, PROTOCOL 0x0800) -> VLANEncap(5) -> one :: Counter -> Queue -> tap;";
-    // With the tag, the frame has 1518 bytes, or one byte more.
+    // With its VLAN tag, the frame has 1518 bytes, which is the maximum, or one byte more.
     for (length, is_dropped) in [(1514, false), (1515, true)] {
         let mut running = run_until(&line.between, config, "one.count", 3, &["-H", "one.count"]);
         for (space, interface) in [(&line.left, "eth0"), (&line.between, "left")] {
@@ -274,7 +274,7 @@ fn the_machine_talks_over_a_tun() {
         r[1] -> EtherEncap(0x0800, 2:0:0:0:0:9, 2:0:0:0:0:8) -> Queue -> ToDevice(left);
         FromDevice(left, PROMISC true) -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader -> tun";
     let running = run(&line.between, config, &[]);
-    // The responder has every address except the machine's own.
+    // The ICMPPingResponder has every address of the network except the machine's own.
     assert_eq!(ping(&line.between, Ipv4Addr::new(10, 9, 0, 5), 3), 3);
     line.left.ip("link set eth0 address 2:0:0:0:0:8").unwrap();
     line.left.ip("addr add 10.9.0.8/24 dev eth0").unwrap();
@@ -297,7 +297,7 @@ fn host_interfaces_are_for_two_elements() {
         c[1] -> CheckIPHeader(14) -> ICMPPingResponder -> EtherMirror -> h; c[2] -> Discard";
     let mut running = run(&line.between, config, &["-H", "h.drops"]);
     assert_eq!(ping(&line.between, Ipv4Addr::new(10, 9, 0, 5), 3), 3);
-    // When the interface is removed, both elements continue with the interface that replaces it.
+    // When the interface is removed, FromHost and ToHost continue with the interface that replaces it.
     line.between.ip("link del fake").unwrap();
     running.wait_for("fake: is there again").unwrap();
     assert_eq!(ping(&line.between, Ipv4Addr::new(10, 9, 0, 5), 3), 3);
@@ -391,8 +391,8 @@ fn xdp_without_the_driver_and_frames_that_are_too_long() {
 #[test]
 fn what_is_not_in_the_pool_is_copied_for_xdp() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
-    // The packets of the other worker come from its own pool. Packet sockets and AF_XDP are used in one
-    // graph.
+    // ToXDP, on the second worker, gets packets of the first worker's pool and has to copy them. Packet
+    // sockets and AF_XDP are used in one graph.
     let config = "from :: FromDevice(left, PROMISC true) -> ThreadSafeQueue -> out :: ToXDP(right);
          StaticThreadSched(from 0, out 1);
          in :: FromXDP(right, PROMISC true) -> Queue -> ToDevice(left); StaticThreadSched(in 1)";

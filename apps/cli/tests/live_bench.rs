@@ -158,8 +158,8 @@ fn a_boundary_has_rows_for_whole_and_sliced_packets() {
         return;
     }
     let _alone = alone();
-    // On a busy machine the function may get so little processor time that all packets of a row pass whole.
-    // Such a row is measured again.
+    // On a busy machine the network function may get so little processor time that no packet of a row is
+    // sliced. Such a row is measured again.
     let mut tries = 3;
     loop {
         let (rows, said) = rows_of("boundary");

@@ -110,8 +110,8 @@ fn a_ring_that_is_full_holds_and_drops() {
 
 #[test]
 fn blocking_waits_for_a_port_once() {
-    // The port takes no packets, as in the test above. The element waits for the port once, for a second,
-    // not again for each packet.
+    // No program takes packets from the port, so its ring becomes full. The element waits for the port once,
+    // for a second, not again for each packet.
     let config = "InfiniteSource(LIMIT 5000, LENGTH 60, STOP true) -> out :: ToDPDKDevice(0, BLOCKING true, IQUEUE 64)";
     let names = handlers(&["out.count", "out.dropped"]);
     let arguments = arguments(&["--vdev=net_ring0"], config, &names);
@@ -250,7 +250,8 @@ fn taps_carry_tcp_both_ways_and_survive_being_unplugged() {
     assert!(!line.left.has("tgl") && !line.right.has("tgr"), "they are gone with the process");
 }
 
-/// DPDK creates a TAP again that another program has deleted, and both elements continue.
+/// DPDK creates a TAP again that another program has deleted, and FromDPDKDevice and ToDPDKDevice continue
+/// with it.
 #[test]
 fn taps_that_are_deleted_are_made_again() {
     let Some(line) = Line::without_cables() else { return };
@@ -285,7 +286,7 @@ fn packet_sockets_of_dpdk_wait_for_an_interface() {
     for _ in 0..2 {
         line.between.ip("link del right").unwrap();
         running.wait_for("DPDKDevice: 1: is gone; waiting for another one of its name").unwrap();
-        // Packets that are sent meanwhile are dropped.
+        // Packets that are sent while the interface is missing are dropped.
         line.left.ip("neigh replace 10.77.0.2 lladdr 2:0:0:0:0:2 dev eth0").unwrap();
         assert!(lab::gets_no_echo_reply(&line.left, RIGHT));
         line.left.ip("neigh del 10.77.0.2 dev eth0").unwrap();
@@ -339,7 +340,7 @@ fn two_workers_share_taps_of_several_queues() {
 #[test]
 fn packet_sockets_of_dpdk_carry_tcp_both_ways() {
     let Some(line) = Line::new() else { return };
-    // The driver takes frames, not large segments.
+    // DPDK's driver for packet sockets takes frames, not large segments.
     for space in [&line.left, &line.right] {
         let ethtool = space.command("ethtool").args(["-K", "eth0", "tso", "off", "gso", "off"]).output();
         if !ethtool.is_ok_and(|output| output.status.success()) {
@@ -348,7 +349,8 @@ fn packet_sockets_of_dpdk_carry_tcp_both_ways() {
         }
     }
     let running = forward(&line, &PACKET_SOCKETS, "Counter", &handlers(&["left.count", "left.completed"]));
-    // The driver makes the kernel reassemble fragments, so that these would be too long to be sent.
+    // DPDK's driver for packet sockets makes the kernel reassemble fragments, and the reassembled datagrams
+    // would be too long to be sent.
     line.check_with(&[0, 1, 100, 1472]);
     line.pull_while_sending(&line.between, "right", || sleep(CUT));
     line.check_with(&[100]);
@@ -385,7 +387,7 @@ fn packet_sockets_of_dpdk_keep_tags() {
 #[test]
 fn xdp_sockets_of_dpdk_carry_tcp_both_ways() {
     let Some(line) = Line::new() else { return };
-    // Each socket of the driver serves one queue.
+    // Each socket of DPDK's AF_XDP driver serves one queue.
     for interface in ["left", "right"] {
         let set = line.between.command("ethtool").args(["-L", interface, "rx", "1", "tx", "1"]).output();
         if set.is_err() {
@@ -534,7 +536,8 @@ fn ports_are_closed_and_opened_with_their_elements() {
                 run.must_refuse(&changed, "net_af_packet0: the port is open, and a reload cannot change");
             }
             assert_eq!(lab::ping(&line.left, FAR, 2), 2, "{workers}");
-            // One port stays with one of its elements, and then none.
+            // The first reload keeps one of the ports, with one of its two elements. The second reload closes
+            // all ports.
             run.must_reload("RatedSource(LENGTH 60, RATE 100) -> out :: ToDPDKDevice(0)");
             run.must_reload("Idle -> Discard");
             run.must_reload(&whole);

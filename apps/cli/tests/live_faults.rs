@@ -85,7 +85,8 @@ fn interfaces_that_are_away_for_a_moment() {
             assert_eq!(number.split(':').next(), now.split(':').next());
             let pause = || std::thread::sleep(std::time::Duration::from_millis(500));
             pause();
-            // An element that only sends notices the move with its first packet, which is lost.
+            // An element that only sends notices that its interface has moved with its first packet, which is
+            // lost.
             line.left.enter(|| {
                 let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
                 socket.send_to(b"first", (RIGHT, 9)).unwrap();
@@ -158,7 +159,7 @@ fn a_second_program_at_an_interface_is_refused() {
     let mut beside = beside;
     beside.wait_for("enough").unwrap();
     beside.stop();
-    // A claim ends with its process, however the process ends.
+    // A program's claim to receive alone from an interface ends with its process, however the process ends.
     first.signal("KILL");
     first.end();
     let after = line.forward("Null", &[]);
@@ -292,14 +293,15 @@ fn senders_hear_of_an_interface_without_sending() {
         let (good, [_, messages]) = running.end();
         assert!(!good && messages.contains("right: the interface was removed (GONE stop)"), "{messages}");
         line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
-        // A sender that watches its interface does not keep a run from ending.
+        // An element that only sends, and watches its interface, does not keep a run from ending.
         let config = format!("InfiniteSource(LENGTH 100, LIMIT 5) -> {device}(right)");
         let output = line.between.command(TIDEGATE).args(["run", "-e", &config]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
     }
 }
 
-/// A claim covers both kinds of receivers: elements of another program are refused, whatever their kind.
+/// If a program receives from an interface, receiving elements of another program are refused, whatever their
+/// kind (packet sockets or AF_XDP).
 #[test]
 fn a_claim_is_for_both_kinds_of_receivers() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
@@ -320,7 +322,8 @@ fn a_claim_is_for_both_kinds_of_receivers() {
     }
 }
 
-/// A user without rights creates the same socket names.
+/// A user without rights creates a socket with a name by which programs claim an interface: it has no effect,
+/// unlike a socket of root.
 #[test]
 fn claims_of_other_users_keep_nobody_from_an_interface() {
     let Some(line) = Line::new() else { return };
@@ -418,7 +421,8 @@ fn an_mtu_that_changes() {
         std::thread::sleep(Duration::from_millis(1100));
         line.check();
     }
-    // Only one end changes: frames that are too long are dropped, reported once, and counted.
+    // Only the outgoing interface of the machine in the middle gets a smaller MTU: frames that are too long
+    // for it are dropped, reported once, and counted.
     line.between.ip("link set right mtu 1000").unwrap();
     let source = "InfiniteSource(LENGTH 1400, LIMIT 5) -> EtherEncap(0x9000, 2:0:0:0:0:1, 2:0:0:0:0:2)";
     send(&line.left, "eth0", source, 5);
@@ -472,8 +476,8 @@ fn a_disk_that_is_full() {
         assert!(!said.contains("panicked"), "{said}");
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), said)
     };
-    // The count is the number of packets in the file, even if only a part of a combined write has reached
-    // it.
+    // The handler `count` of ToDump is the number of packets in the file, even if only a part of a write of
+    // several packets has reached it.
     for unbuffered in ["true", "false"] {
         let path = disk.file("out.pcap");
         let config = format!(

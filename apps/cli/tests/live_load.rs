@@ -121,7 +121,7 @@ fn segments_in_tunnels_are_named_and_small_packets_pass() {
             }
         }
     });
-    // As the message advises, the sender segments the data now.
+    // As the message about large segments in tunnels advises, the sender segments the data now.
     transfer(
         &line.left,
         &line.right,
@@ -226,7 +226,7 @@ fn captures_wait_beside_interfaces() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("flows.pcap");
     std::fs::write(&file, segments(20_000, 1000)).unwrap();
-    // The other worker takes longer to process a packet than the first one takes to read it.
+    // The second worker takes longer to process a packet than the first worker takes to read it.
     let work = "SetTCPChecksum -> ".repeat(40);
     let config = format!(
         "FromDump({}, STOP true) -> MarkIPHeader(14) -> f :: Counter -> {work} Discard; StaticThreadSched(f 1);
@@ -242,7 +242,7 @@ fn captures_wait_beside_interfaces() {
 #[test]
 fn groups_of_different_programs_are_different() {
     let Some(line) = Line::new() else { return };
-    // Each of the programs has the same process number.
+    // Each of the two programs runs in its own PID namespace, so that both have the same process number.
     let config = format!(
         "fl :: FromDevice(left, PROMISC true, SHARED true) -> Counter -> Discard; Script(print \"ready\"); {}",
         when("fl.count", 2000, "print \"enough\"")
@@ -394,7 +394,7 @@ fn a_configuration_that_minds_gets_no_unfinished_packets() {
     send();
     wait_for_five("s.count");
     let (_, [output, messages]) = running.stop();
-    // The counts are kept.
+    // The new graph continues with the counts of the Queue.
     assert!(value(&output, "q.highwater_length") >= 5, "{output}{messages}");
     let mut reader = capture::Reader::open(&file).unwrap();
     let (mut good, mut wrong) = (0, 0);
@@ -456,7 +456,7 @@ fn workers_share_a_tap_that_was_there() {
     assert!(line.between.ip("addr show dev tap7").unwrap().contains("10.9.0.1/24"));
     let (good, [_, messages]) = running.stop();
     assert!(good, "{messages}");
-    // Two elements would share the packets of the device.
+    // Two KernelTap elements with one device would share its packets, so the second element is an error.
     let two = "KernelTap(10.9.0.1/24, DEVNAME t) -> Discard; KernelTap(10.9.1.1/24, DEVNAME t) -> Discard";
     let output = line.between.command(TIDEGATE).args(["run", "--threads", "2", "-e", two]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

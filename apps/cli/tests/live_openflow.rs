@@ -1,6 +1,7 @@
-//! Open vSwitch with the flows of the access lists of three Internet service providers: it gives each
-//! packet the class that the program has for it, and a chain sends the same packets with the switch as
-//! without it. Skipped with a message if network namespaces, Open vSwitch or the lists are missing.
+//! Open vSwitch with flow entries made of the access lists of three Internet service providers: the switch
+//! gives each packet the class that the synthesized program has for it, and a chain sends the same packets
+//! with the switch as without it. Skipped with a message if network namespaces, Open vSwitch or the lists are
+//! missing.
 
 mod detour;
 #[path = "../../../mechanisms/synthesizer/tests/frames/mod.rs"]
@@ -33,7 +34,7 @@ const IN_TURN: usize = 5;
 /// the server.
 const OUT: [&str; 4] = ["out", "out2", "out3", "out4"];
 const BEHIND: [&str; 4] = ["nf0", "nf2", "nf3", "nf4"];
-/// The ports of these interfaces, one for each class.
+/// The ports of the interfaces `OUT` and `BEHIND`, one for each class, as a value of `--switch-ports`.
 const PORTS: &str = "1:2+3=nf2+4=nf3+5=nf4";
 
 /// Four machines in a row: `client` - `switch` - `software` - `server`. The client sends, the server
@@ -149,7 +150,7 @@ fn program(config: &str) -> Program {
     text::read(&lines, outputs).unwrap()
 }
 
-/// Open vSwitch with the flows of a chain.
+/// Open vSwitch with the OpenFlow entries of a chain.
 struct Switch {
     _running: [RunningProgram; 2],
     folder: tempfile::TempDir,
@@ -194,8 +195,8 @@ fn has_switch() -> bool {
     is_there
 }
 
-/// Loads the flows of a chain into Open vSwitch. Traces a frame for each rule that decides, and a damaged
-/// frame for every fourth of these, and checks their classes.
+/// Loads the OpenFlow entries of a chain into Open vSwitch. Traces a frame for each rule that decides, and a
+/// damaged frame for every fourth of these rules, and checks the classes of the frames.
 fn trace(rules: usize, deciding: usize) {
     let Some(chain) = Chain::new(rules, 1).filter(|_| has_switch()) else { return };
     let Some(place) = Place::new(1) else { return };
@@ -207,7 +208,8 @@ fn trace(rules: usize, deciding: usize) {
     let mut classes: BTreeMap<u32, u16> = BTreeMap::new();
     for ((frame, outcome), class) in frames.iter().zip(switch.trace(&frames)) {
         let is_new = class != REST && *classes.entry(*outcome).or_insert(class) == class;
-        // A frame whose ports are both zero goes to the software with the class for the rest.
+        // A frame whose ports are both zero goes to the software with the class of packets that the switch
+        // does not classify.
         assert!(is_new || class == REST && frame[34..38] == [0; 4], "{class} for {frame:02x?}: {classes:?}");
         assert_eq!(whole.run(frame, None), behind.run(frame, Some(class)), "{class} for {frame:02x?}");
     }
@@ -224,7 +226,7 @@ fn trace(rules: usize, deciding: usize) {
 
 #[test]
 fn the_switch_has_the_class_of_each_of_251_rules() {
-    // The other rules never decide, as `check` says.
+    // 43 of the rules never decide, as `check` says.
     trace(251, 208);
 }
 
@@ -260,7 +262,8 @@ fn are_in_order(frames: &[Vec<u8>]) -> bool {
     for frame in frames.iter().filter(|frame| frame.len() > 26) {
         let copy = u16::from_be_bytes([frame[18], frame[19]]);
         if copy < COPIES {
-            // The checksum depends on the number, too.
+            // The number of the copy is in the identification, so the header checksum differs between copies,
+            // too.
             let rest = [&frame[..18], &frame[20..24], &frame[26..]].concat();
             let next = seen.entry(rest).or_default();
             if copy != *next {

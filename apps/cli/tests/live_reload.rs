@@ -34,7 +34,7 @@ fn flows_pass_while_network_functions_are_replaced() {
     }
 }
 
-/// True if a program is attached to an interface of the machine in the middle.
+/// True if an XDP program is attached to an interface of the machine in the middle.
 fn has_program(line: &Line, interface: &str) -> bool {
     line.between.ip(&format!("-d link show dev {interface}")).unwrap().contains("prog/xdp")
 }
@@ -78,7 +78,7 @@ fn queues_are_kept_one_by_one() {
     for workers in ["1", "2"] {
         let run = Run::start(&line, Kind::Xdp, &(both.clone() + &source(512)), &["--threads", workers]);
         let before = reloads::identity(&line, Kind::Xdp);
-        // A sender alone keeps its queue as well.
+        // ToXDP keeps its queue, too, if it gets another name and its interface has no FromXDP.
         let other = source(512).replace("to512", "other");
         run.must_reload(&(both.clone() + &other));
         run.must_refuse(&(both.clone() + &source(256)), "right: the running configuration sends by queue 0");

@@ -22,10 +22,10 @@ use wire::{FromBytes, MacAddr, ip_protocol, ipv4, ipv6};
 /// The Classifier patterns of marks: the datagrams to or from port 9 that end each group of frames.
 const MARKS: &str = "12/0800 23/11 36/0009, 12/0800 23/11 34/0009";
 
-/// Carries frames to the server and replies back to the client, through the function that `start` starts.
-/// `own` are the addresses of the function's interfaces; `ends` are the Ethernet destinations of frames to
-/// the server and to the client. Returns the frames that arrived at the server, the frames that arrived at
-/// the client, and the host's counters.
+/// Carries frames to the server and replies back to the client, through the network function that `start`
+/// starts. `own` are the addresses of the function's interfaces; `ends` are the Ethernet destinations of
+/// frames to the server and to the client. Returns the frames that arrived at the server, the frames that
+/// arrived at the client, and the host's counters.
 fn both_ways(
     way: Way,
     own: [&str; 2],
@@ -44,7 +44,7 @@ fn both_ways(
     Some(([there, back], counts))
 }
 
-/// Checks that a function does the same to sliced packets as to whole packets, and that the expected
+/// Checks that a network function does the same to sliced packets as to whole packets, and that the expected
 /// numbers of packets arrive at the server and at the client.
 fn check(
     own: [&str; 2],
@@ -81,7 +81,7 @@ fn assert_same(whole: &[Vec<u8>], joined: &[Vec<u8>]) {
     }
 }
 
-/// Runs Tidegate as the function.
+/// Runs Tidegate as the network function.
 fn tidegate(config: &'static str) -> impl Fn(&Detour) -> Option<Vec<RunningProgram>> {
     move |detour| Some(vec![run(&detour.function, config, &[])])
 }
@@ -327,7 +327,7 @@ fn errors_quote_what_was_sent() {
             set(&detour.function, limit, "0");
         }
         let host = detour.run(way, "Null", &[]);
-        // These are the time-exceeded messages of both IP versions.
+        // Classifier patterns of the time-exceeded messages of both IP versions.
         let errors = "12/0800 23/01 34/0b, 12/86dd 20/3a 54/03";
         let mut arrived = carry([&detour.client, &detour.client], &frames, |_| true, errors).frames;
         let (good, [counts, messages]) = host.stop();

@@ -25,7 +25,7 @@ fn of_workers(report: &Path, name: &str) -> Vec<u64> {
     workers.iter().map(|worker| worker[name].as_u64().unwrap()).collect()
 }
 
-/// True if a program is attached to the interface `left`.
+/// True if an XDP program is attached to the interface `left`.
 fn has_program(line: &Line) -> bool {
     line.between.ip("-d link show dev left").unwrap().contains("xdp")
 }
@@ -158,7 +158,7 @@ const CONNECTIONS: &str =
 
 #[test]
 fn a_queue_of_all_workers_spreads_connections() {
-    // Packets that open or close a connection go to the worker that has its record.
+    // Packets that open or close a connection go to the worker that owns the connection's state.
     let config = |mode: &str| {
         format!(
             "left :: FromXDP(left, PROMISC true, MODE {mode}) -> MarkIPHeader(14)
@@ -217,8 +217,8 @@ fn slots_of_guests_come_home() {
     line.know_each_other();
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
-    // The memory is the minimum: about 28,000 slots for each worker. All packets arrive at the first
-    // worker.
+    // The memory for packets is the minimum: about 28,000 slots for each worker. All packets arrive at the
+    // first worker.
     let config = "left :: FromXDP(left, PROMISC true, RING 512) -> MarkIPHeader(14) -> FlowCounter -> to :: ToXDP(right)";
     let running = start(&line, 2, config, &["--memory", "136M", "-H", "to.count"], &report);
     let flood = "FastUDPFlows(0, 200000, 100, 2:0:0:0:0:1, 10.77.0.1, 2:0:0:0:0:2, 10.77.0.2, 64, 1000)";
@@ -264,7 +264,8 @@ fn guests_go_in_the_middle_of_it() {
         let folder = tempfile::tempdir().unwrap();
         let report = folder.path().join("report.json");
         let config = "left :: FromXDP(left, PROMISC true, GONE stop) -> MarkIPHeader(14) -> FlowCounter -> ToXDP(right)";
-        // The queue is free again after each of these ends. At last, the cable is removed.
+        // The queue is free again after each way in which a run ends. The last run ends because the cable is
+        // removed.
         for ends in ["stop", "kill", "stop", "unplug"] {
             let running = start(&line, workers, config, &[], &report);
             assert!(has_program(&line));

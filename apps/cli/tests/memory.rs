@@ -55,7 +55,8 @@ fn address_space_that_is_limited_counts() {
 
 #[test]
 fn tables_end_no_process_where_memory_ends() {
-    // With less memory, the tables cannot be allocated at the start, which is an error with its place.
+    // With too little memory, the tables cannot be allocated at the start. The run then ends with an error
+    // (status 1), and the process is not killed.
     let mut outcomes = Vec::new();
     for kib in [100_000, 150_000, 200_000, 300_000] {
         for element in

@@ -225,7 +225,7 @@ fn files_that_cannot_be_written_are_told_before_the_run() {
     }
     let here = folder.path().display().to_string();
     expect(&["run", "-e", config, "--json", &here], 2, &format!("{here}: this is a folder; name a file\n"));
-    // The check creates no file, and keeps an existing one.
+    // The check that the file of `--json` can be written creates no file, and keeps an existing one.
     let kept = name("kept.json");
     std::fs::write(&kept, "before").unwrap();
     says(&["run", "-e", "Idle -> Strip(x) -> Discard", "--json", &kept], 1, &["'x' is not a whole number"]);
@@ -262,7 +262,8 @@ fn handlers_that_scripts_call_in_vain_are_told() {
         let said = says(&["check", "-e", &text], 0, &["Warning", "no element named 'nosuch'"]);
         assert!(!said.contains("Error"), "{said}");
     }
-    // These handlers belong to the script or to the graph, or are not known before the run.
+    // No call in this script is an error: the handlers belong to the script or to the graph, or are not known
+    // before the run.
     let good = "Script(set e c, print $($e.count), print \"$(add 1 $(c.count))\", export v 3, print \"$(s.v)\", \
         print $(cat /dev/null), goto end $(readable nosuch.count), write stop); s :: Script(TYPE PASSIVE, export v 4)";
     assert_eq!(err(&tidegate(&["run", "-q", "-e", &format!("{counter}{good}")])), "");

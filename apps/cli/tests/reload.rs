@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clients::{ask, connect, data};
 
-/// A run with a control socket, whose file a test changes.
+/// A run with a control socket, and with a configuration file that a test changes.
 struct Run {
     child: Child,
     folder: tempfile::TempDir,
@@ -115,26 +115,26 @@ fn a_run_reads_its_file_again_and_keeps_its_state() {
             std::thread::sleep(Duration::from_millis(5));
         }
         let (count, mapping) = (run.read("c.count").parse::<u64>().unwrap(), run.outside());
-        // A new element by `tidegate reload`.
+        // `tidegate reload` installs the changed file, which has a new element.
         fs::write(file(&run), config("CheckLength(1500)")).unwrap();
         let output = run.reload(&[]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         run.wait_for("CheckLength");
         assert!(run.read("c.count").parse::<u64>().unwrap() >= count);
         assert_eq!(run.outside(), mapping);
-        // A wrong file changes nothing.
+        // A configuration file with an error changes nothing.
         fs::write(file(&run), config("CheckLength(long)")).unwrap();
         let output = run.reload(&[]);
         assert_eq!(output.status.code(), Some(1));
         let errors = text(&output.stderr);
         assert!(errors.contains("router.click:1:") && errors.contains("'long'"), "{errors}");
         run.wait_for("CheckLength");
-        // Another one by the signal.
+        // The signal HUP installs the file after another change.
         fs::write(file(&run), config("Strip(0)")).unwrap();
         run.signal("HUP");
         run.wait_for("Strip");
         assert_eq!(run.outside(), mapping);
-        // A text is not accepted.
+        // The text of another file is not accepted, because the run was started without `--allow-config`.
         let other = run.folder.path().join("other.click");
         fs::write(&other, config("Null")).unwrap();
         let output = run.reload(&[&other.display().to_string()]);
@@ -193,7 +193,8 @@ fn sockets_go_on_with_their_connections() {
                 assert!(comes, "{counter}: {}", run.read(counter));
             }
         }
-        // Other arguments need another socket, at an address that the running configuration has.
+        // With another SNAPLEN, the Socket element needs a new socket, at an address that the running
+        // configuration has.
         fs::write(file(&run), sockets("Null", 1024)).unwrap();
         let output = run.reload(&[]);
         assert!(text(&output.stderr).contains("bind"), "{}", text(&output.stderr));
@@ -236,8 +237,9 @@ fn a_reload_in_the_middle_of_another_one_is_refused() {
     run.end();
 }
 
-/// The first worker reads the second request when it has answered the first, before it changes over. So the
-/// result of the second comes to an element that has another number then.
+/// The first worker reads the second request when it has answered the first, before it changes over to the
+/// new graph. So the result of the second request comes to a control socket that has another element number
+/// in the new graph.
 #[test]
 fn requests_that_follow_each_other_at_once_are_answered() {
     for threads in ["1", "2"] {

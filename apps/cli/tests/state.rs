@@ -66,7 +66,7 @@ fn mapped((table, errors): &(String, String)) -> Vec<SocketAddr> {
     (0..HOSTS).map(|host| SocketAddr::from(([192, 0, 2, 1], port(host)))).collect()
 }
 
-/// A translator whose packets from inside are those of one capture, and from outside those of another.
+/// A translator that gets its packets from inside and its packets from outside from one capture each.
 struct Nat {
     folder: tempfile::TempDir,
 }
@@ -97,7 +97,7 @@ impl Nat {
         self.run_again(options)
     }
 
-    /// Runs the translator with the captures that exist.
+    /// Runs the translator with the captures that are in the folder already.
     fn run_again(&self, options: &[&str]) -> (String, String) {
         let (inside, outside) = (self.path("in.pcap"), self.path("out.pcap"));
         let config = format!(
@@ -130,7 +130,8 @@ fn mappings_survive_whatever_the_number_of_workers() {
     let outer = mapped(&first);
     assert!(!first.1.contains("state:"), "{}", first.1);
     let replies: Vec<_> = outer.iter().map(|&host| (outside(), host)).collect();
-    // Replies alone, requests alone, with other numbers of workers. Each mapping is kept.
+    // Each mapping is kept over runs with replies alone and with requests alone, on different numbers of
+    // workers.
     let mut start = START + 60;
     for threads in ["1", "2", "3", "4", "2", "1"] {
         let options = ["--threads", threads];
@@ -170,10 +171,10 @@ fn a_wrong_file_is_reported_and_ignored() {
             errors.contains("the run starts without saved state") && !output.contains("10.0.0.1"),
             "{errors}"
         );
-        // The run has written a file of its own.
+        // The run has replaced the damaged file by a state file, which the next run reads.
         assert!(!nat.run(START, [&[], &[]], &[]).1.contains("state: it "));
     }
-    // A run without packets has no time, and leaves the file.
+    // A run without packets has no time, and leaves the state file unchanged.
     nat.run(START, [&flows, &[]], &[]);
     let whole = fs::read(&state).unwrap();
     for name in ["in.pcap", "out.pcap"] {
@@ -181,7 +182,7 @@ fn a_wrong_file_is_reported_and_ignored() {
     }
     nat.run_again(&[]);
     assert!(fs::read(&state).unwrap() == whole);
-    // Something else is not overwritten.
+    // A file that is no state file is not overwritten.
     for text in ["my only copy of a long text", "short"] {
         fs::write(&state, text).unwrap();
         let (_, errors) = nat.run(START, [&flows, &[]], &[]);
@@ -227,13 +228,13 @@ fn a_file_that_cannot_be_written_stays_and_the_run_goes_on() {
         assert_eq!(text(&output.stdout).trim(), limit.to_string());
         (output.status.success(), text(&output.stderr))
     };
-    // There is no folder.
+    // The folder of the state file does not exist.
     let (good, errors) = run(&folder.path().join("none/state"), 300);
     assert!(!good && errors.contains("none/state: the state cannot be saved: No such file"), "{errors}");
     // The same failure is reported once while the run goes on, and once at the end.
     assert_eq!(errors.matches("cannot be saved").count(), 2, "{errors}");
     assert!(errors.contains("the run goes on"), "{errors}");
-    // The name of the new file is taken.
+    // A folder has the name under which the new state file is written first.
     let state = folder.path().join("state");
     assert_eq!(run(&state, 300), (true, String::new()));
     let old = fs::read(&state).unwrap();

@@ -117,7 +117,7 @@ fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said
         let reply_of_tcp = reply(&mut driver.tcp, &write);
         refused(&reply_of_tcp);
         assert!(!reply_of_tcp.contains("--allow-config"), "{reply_of_tcp}");
-        // The length is the length of the text.
+        // WRITEDATA has the length of the value in bytes; the value follows after the line.
         driver
             .tcp
             .get_mut()
@@ -174,7 +174,7 @@ fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said
         // The messages are from calls of scripts, and from the call that the counter has kept.
         assert_eq!(messages.matches("is not accepted here").count(), 7, "{args:?}: {messages}");
     }
-    // Without any of the options, there is no such handler.
+    // Without -R, --config-dir and --allow-config, there is no handler `hotconfig`.
     let mut driver = start(outer.path(), &[], &config);
     assert_eq!(reply(&mut driver.unix, "WRITE hotconfig x"), "511 No handler named 'hotconfig'");
     driver.stop();

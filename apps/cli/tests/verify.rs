@@ -70,7 +70,7 @@ fn names_of_exits_may_be_missing() {
     assert_eq!(output.status.code(), Some(3), "{output:?}");
 }
 
-/// A comparison that takes too long is undecided, and the element is named.
+/// A comparison that takes too long is undecided, and the message says at which element it ended.
 #[test]
 fn time_has_an_end() {
     let swapped = "FromDump(x) -> CheckIPHeader(14) -> mirror :: IPMirror -> check :: CheckIPHeader(14) -> out :: ToDump(y);";

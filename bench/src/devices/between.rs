@@ -13,7 +13,7 @@ use crate::serde_params::Param;
 pub(super) struct Device {
     /// The name of the element, driver or datapath.
     name: &'static str,
-    /// The name of the program that forwards with it.
+    /// The name of the program that forwards by this device.
     by: &'static str,
     /// The treatment of large segments and incomplete checksums, which senders leave to their interface.
     offloads: Offloads,
@@ -267,7 +267,7 @@ fn testpmd(mut command: Command, ports: &str) -> Result<RunningProgram> {
 fn null_by_testpmd(port: &str) -> Result<f64> {
     let mut running = testpmd(Command::new(TESTPMD_PROGRAM), port)?;
     let mut line = String::new();
-    // The first two lines are skipped; the first covers only a part of a second.
+    // The first two lines with a rate are skipped; the first line covers only a part of a second.
     for _ in 0..3 {
         line = running.wait_for(RATE)?;
     }

@@ -90,7 +90,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
                 samples.push(sample.ok());
             }
         }
-        // Ends the benchmark if another round of average length would exceed the time.
+        // Ends the benchmark if another round of average length would exceed the time limit.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }

@@ -32,7 +32,7 @@ impl Program {
         let works = |arguments: &[&str]| {
             Command::new(&path).args(arguments).output().is_ok_and(|output| output.status.success())
         };
-        // The program fails if it cannot open the socket.
+        // The program fails if it cannot open the AF_XDP socket.
         let has_xdp = works(&["run", "-q", "-e", "FromXDP(lo) -> Discard; Script(stop)"]);
         let dpdk = [&["run", "-q", "--dpdk"], &EAL[..], &["--", "-e", "Idle -> Discard"]].concat();
         let has_dpdk = works(&dpdk);

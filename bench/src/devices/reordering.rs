@@ -34,7 +34,8 @@ struct Variant {
     name: &'static str,
     merges: bool,
     hold: u64,
-    /// Returns the elements, for paths whose delays differ by a number of microseconds.
+    /// Returns the elements between the paths and the receiver, for paths whose delays differ by a number of
+    /// microseconds.
     elements: fn(u64) -> String,
 }
 
@@ -67,15 +68,17 @@ const QUEUE: u32 = 2000;
 pub struct Receiving {
     /// The gigabits of data per second.
     pub gbps: f64,
-    /// The segments that the interface delivered to the receiver's TCP. Merged segments count as one.
+    /// The segments that the interface delivered to the receiver's TCP, per thousand segments sent. Merged
+    /// segments count as one.
     pub delivered: f64,
-    /// The segments that arrived after a gap in the sequence numbers.
+    /// The segments that arrived after a gap in the sequence numbers, per thousand segments sent.
     pub behind_gap: f64,
-    /// The segments that the receiver sent back, nearly all of them ACKs.
+    /// The segments that the receiver sent back, nearly all of them ACKs, per thousand segments sent.
     pub acks: f64,
-    /// The retransmitted segments.
+    /// The retransmitted segments, per thousand segments sent.
     pub again: f64,
-    /// The ACKs that report a duplicate segment (RFC 2883), which had been retransmitted without need.
+    /// The ACKs that report a duplicate segment (RFC 2883), which had been retransmitted without need, per
+    /// thousand segments sent.
     #[serde(rename = "in_vain")]
     pub needless: f64,
     /// The processor seconds of the receiving threads per gigabyte of data.
@@ -160,7 +163,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
                 samples.push(sample.ok());
             }
         }
-        // Ends the benchmark if another round of average length would exceed the time.
+        // Ends the benchmark if another round of average length would exceed the time limit.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }

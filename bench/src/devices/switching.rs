@@ -1,5 +1,5 @@
-//! Open vSwitch between two interfaces of one machine, alone or with software after it (Reframer, Figure 3;
-//! SNF, Figure 11).
+//! Open vSwitch between two interfaces of one machine, alone or with software downstream of it (Reframer,
+//! Figure 3; SNF, Figure 11).
 
 use std::io::{Error, Result};
 use std::path::Path;

@@ -25,7 +25,7 @@ const FRAME: usize = 64;
 const LONG: Duration = Duration::from_micros(20);
 
 /// The observations of all links of a run, and the rate at which packets arrive. All generations of the graph
-/// share it.
+/// share the watch.
 pub(super) struct Watch {
     /// The number of flows, one packet of each.
     flows: usize,
@@ -50,7 +50,7 @@ pub(super) struct Seat {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Silence {
     pub(super) passed: Duration,
-    /// The part for which the thread waited for a processor.
+    /// The part of `passed` for which the thread waited for a processor.
     pub(super) waited: Duration,
 }
 
@@ -75,7 +75,7 @@ impl Seat {
     }
 }
 
-/// The watches of this process, by the number that the elements have as argument.
+/// The watches of this process, by the number that links have as argument.
 static WATCHES: LazyLock<Mutex<HashMap<u64, Arc<Watch>>>> = LazyLock::new(Mutex::default);
 
 fn watches() -> MutexGuard<'static, HashMap<u64, Arc<Watch>>> {
@@ -159,7 +159,7 @@ struct Line {
 }
 
 impl Line {
-    /// Makes the line of a worker, with a packet of each of its flows.
+    /// Makes the state of the link at a worker, with a packet of each flow that the worker owns.
     fn new(cx: &mut Cx<'_>, flows: usize) -> Line {
         let mut store = Box::new(cx.stores().store());
         let (me, workers) = cx.worker();

@@ -349,8 +349,8 @@ impl Simulation<'_> {
             || self.workers[me].arrived < CAPACITY / 2 && lanes().all(|len| len < CAPACITY / 2)
     }
 
-    /// Takes `count` packets from the source of worker `me`, spreads them as the policy decides, and ends
-    /// those that stay. Returns the time that it takes.
+    /// Takes `count` packets from the source of worker `me`, and spreads them as the policy decides. Packets
+    /// that stay at the worker go to the end of the chain. Returns the time that this takes.
     fn give(&mut self, me: usize, now: f64, count: usize) -> f64 {
         let (mut batch, mut packets) = (Batch::new(), Vec::with_capacity(count));
         let worker = &mut self.workers[me];

@@ -25,7 +25,8 @@ const FEW: usize = 300;
 /// The largest number of runs of each form. It is small, because each run needs a new worker.
 const MOST_RUNS: usize = 5;
 
-/// Measures each chain, as it is and synthesized, with each kind of traffic. Returns a row for each.
+/// Measures each chain, as it is and synthesized, with each kind of traffic. Returns a row for each form of a
+/// chain and kind of traffic.
 pub(crate) fn rows(settings: &Settings, cases: &[Case]) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for case in cases {
@@ -78,7 +79,7 @@ impl Traffic {
         self.packets() * (self.per_flow / self.in_memory())
     }
 
-    /// Returns the configurations of both forms of a chain with this traffic.
+    /// Returns the original and the synthesized configuration of a chain, with this traffic.
     pub(crate) fn forms(self, case: &Case) -> Result<Forms, String> {
         let (packets, at_a_time, in_memory) = (self.packets(), self.at_a_time, self.in_memory());
         case.with_patterns(|patterns| {

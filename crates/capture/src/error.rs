@@ -44,7 +44,8 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.name)?;
-        // These errors concern the whole file, so that no packet is named. Most of them use Click's words.
+        // Errors of these kinds concern the whole file, so that no packet is named. Most of them use Click's
+        // words.
         if matches!(
             self.kind,
             ErrorKind::Open(_) | ErrorKind::Folder | ErrorKind::Empty | ErrorKind::UnknownFormat { .. }
@@ -110,7 +111,7 @@ pub enum ErrorKind {
     Truncated {
         /// The number of bytes that the header, record or block needs.
         need: u64,
-        /// The number of bytes that are there, from its start to the end of the file.
+        /// The number of bytes from the start of the header, record or block to the end of the file.
         have: u64,
     },
     /// A pcap record or pcapng packet claims more captured bytes than the limit, [`MAX_CAPTURED`].

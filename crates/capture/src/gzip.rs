@@ -12,11 +12,11 @@ use crate::stream::{Stream, bytes_after_zeros};
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// A decoder of one member. Its input is the bytes by which the member was detected, which have been read
-/// already, followed by the source.
+/// A decoder of one member of a gzip file. Its input is the bytes by which the member was detected, which
+/// have been read already, followed by the unread bytes of the file.
 type Member<R> = GzDecoder<Chain<Cursor<Vec<u8>>, R>>;
 
-/// A reader that decompresses all members of a source, one after the other.
+/// A reader that decompresses all members of a gzip file, one after the other.
 pub(crate) struct GzipReader<R> {
     /// The member that is being decompressed; `None` after the last one.
     member: Option<Member<R>>,
@@ -144,7 +144,8 @@ mod tests {
                 writer.write_all(part)?;
                 writer.flush()
             });
-            // Without its drop the writer writes nothing more: only the result of `flush` counts.
+            // The writer is not dropped, because its drop would write more bytes. So the file has only the
+            // bytes that were written up to the last `flush`, whose result is checked.
             std::mem::forget(writer);
             (file, result)
         };

@@ -303,8 +303,8 @@ impl Interface {
             TimeUnit::Fraction(per_second) => u128::from(ticks) * 1_000_000_000 / per_second,
             TimeUnit::PowerOfTwo(bits) => (u128::from(ticks) * 1_000_000_000) >> bits,
         };
-        // `since_offset` is below 2^64 * 10^9, and the offset adds less than 2^63 * 10^9, so that the sum
-        // fits into 128 bits.
+        // `since_offset` is below 2^64 * 10^9, and the time offset adds less than 2^63 * 10^9, so that the
+        // sum fits into 128 bits.
         let time = since_offset as i128 + i128::from(self.time_offset) * 1_000_000_000;
         time.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }

@@ -1,4 +1,4 @@
-//! A record of a capture: as users see it, and as the formats find it.
+//! A record of a capture in two forms: as the reader returns it, and as the parser of a file format finds it.
 
 use wire::LinkType;
 
@@ -19,7 +19,8 @@ pub struct Record<'a> {
     pub link: LinkType,
 }
 
-/// A record that a format has found at the start of the buffer, with its header parsed.
+/// A record that the parser of a file format has found at the start of the read buffer, with its header
+/// parsed.
 pub(crate) struct Found {
     pub(crate) time: i64,
     pub(crate) wire_len: u32,

@@ -10,8 +10,8 @@ use crate::MAX_CAPTURED;
 use crate::classic::{MICROSECONDS, NANOSECONDS};
 use crate::gzip::GzipWriter;
 
-/// Creates the file of a capture. If its name ends with `.gz`, it is compressed, and can be unpacked
-/// completely after each flush and after it has been dropped.
+/// Creates the file of a capture. If its name ends with `.gz`, the file is compressed, and can be unpacked
+/// completely each time that the returned stream has been flushed, and after it has been dropped.
 ///
 /// # Errors
 ///
@@ -77,13 +77,14 @@ pub struct Writer<W: Write> {
     nanoseconds: bool,
     snap_length: usize,
     clamped: u64,
-    /// The number of packets in the buffer, without the packet whose last bytes the first `front` bytes may
-    /// be.
+    /// The number of packets that the buffer has from their first byte on. A packet of which the stream has
+    /// taken a part does not count: only its last bytes are in the buffer, at the start.
     gathered: u64,
-    /// The number of bytes before these packets in the buffer: the file header until it is written, or the
-    /// rest of a header or record that the stream has taken in part.
+    /// The number of bytes in the buffer ahead of the first whole record: the file header until it is
+    /// written, or the last bytes of a header or record that the stream has taken in part.
     front: usize,
-    /// 1 if the front completes a record, which counts as lost until then; 0 otherwise.
+    /// 1 if the first `front` bytes of the buffer are the end of a record, which counts as lost until they
+    /// are written; 0 otherwise.
     cut: u64,
     written: u64,
     /// The number of packets that had been written at the last successful flush.
@@ -239,7 +240,8 @@ impl<W: Write> Writer<W> {
         self.lost += self.gathered - whole;
         self.lost -= completed;
         self.gathered = 0;
-        // The end of the unit that the stream has taken in part: the front, or a record.
+        // The end, in the buffer, of the header or record that the stream has taken in part; if there is
+        // none, the end of the bytes that it has taken.
         let end = match taken.checked_sub(self.front) {
             None => self.front,
             Some(began) if began == length => taken,
@@ -332,7 +334,8 @@ mod tests {
         }
     }
 
-    /// The disk is full in the middle of the file, and has room again later: what was begun is completed.
+    /// The disk is full at any place of the file, and has room again later: a header or record that was begun
+    /// is completed.
     #[test]
     fn a_disk_that_has_room_again_gets_a_file_that_can_be_read() {
         let record = RECORD + 100;

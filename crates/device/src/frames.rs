@@ -45,7 +45,7 @@ fn may_be_partial(frame: &[u8]) -> bool {
     match field(12) {
         ether_type::IPV4 => {}
         ether_type::IPV6 => return is_transport(head[20]) || ipv6::Extension::is(head[20]),
-        // IP may follow these headers, so the frame has to be examined.
+        // IP may follow MPLS labels or a PPPoE header, so the frame has to be examined.
         ether_type::MPLS | ether_type::MPLS_UPSTREAM | ether_type::PPPOE_SESSION => return true,
         other => return vlan::is_tag(other),
     }

@@ -173,8 +173,8 @@ struct FromDump {
     next: Option<Packet>,
     /// True while a timer is set for the time at which the next packet is due.
     waiting: bool,
-    /// True if the end of the file or of the window has been reached and has been acted on (STOP,
-    /// END_CALL).
+    /// True if the end of the file or of the time window (END, END_AFTER, INTERVAL) has been reached and has
+    /// been acted on (STOP, END_CALL).
     ended: bool,
     fault: Option<String>,
     /// True if the element was active until it was drained. The element that replaces it stays active.
@@ -187,7 +187,7 @@ struct FromDump {
     count: u64,
 }
 
-/// FILENAME, START and START_AFTER, the ends of the window, and SAMPLE.
+/// FILENAME, START and START_AFTER, the ends of the time window (END, END_AFTER and INTERVAL), and SAMPLE.
 type Settings = (String, [Option<Timestamp>; 2], [Option<Timestamp>; 3], f64);
 
 /// The state that an element passes to the element that replaces it: the position in the capture, and the
@@ -203,14 +203,14 @@ struct Position {
     fault: Option<String>,
 }
 
-/// The times between which packets of the capture are emitted.
+/// The time window in which packets of the capture are emitted (START, END and related arguments).
 struct Window {
     start: Option<Timestamp>,
     start_after: Option<Timestamp>,
     /// The values of END, END_AFTER and INTERVAL; the first that is given determines the end.
     ends: [Option<Timestamp>; 3],
-    /// The first time of the window, and the first time after it (`None` for no end). Both are known once
-    /// the first record has been read.
+    /// The first time of the time window, and the first time after it (`None` for no end). Both are known
+    /// once the first record has been read.
     fixed: Option<(Timestamp, Option<Timestamp>)>,
 }
 
@@ -264,9 +264,9 @@ impl FromDump {
         Ok(())
     }
 
-    /// Reads records until `next` holds a packet of the window, at most `MOST_SKIPPED`; none if `next` holds
-    /// a packet already. Returns `End` at the end of the file or window, or at a fault in the file, which is
-    /// reported. At the end of the window, `next` may hold the first packet after it (END_CALL).
+    /// Reads records until `next` holds a packet of the time window, at most `MOST_SKIPPED`; none if `next`
+    /// holds a packet already. Returns `End` at the end of the file or window, or at a fault in the file,
+    /// which is reported. At the end of the window, `next` may hold the first packet after it (END_CALL).
     fn read_ahead(&mut self, cx: &mut Cx<'_>) -> Ahead {
         if let Some(packet) = &self.next {
             return if self.window.is_over(packet.time()) { Ahead::End } else { Ahead::Ready };
@@ -292,7 +292,8 @@ impl FromDump {
             let time = Timestamp(record.time);
             let (from, to) = self.window.bounds(time);
             let over = to.is_some_and(|to| time >= to);
-            // The handler that END_CALL calls may move the end, so that this packet is still needed.
+            // The handler that END_CALL calls may move the end of the time window, so that the first packet
+            // after the window is still needed.
             if over && self.end_call.is_none() {
                 return Ahead::End;
             }
@@ -323,8 +324,8 @@ impl FromDump {
         due
     }
 
-    /// Acts on the end of the file or window, once: reports a warning about the file, stops the driver
-    /// (STOP), or calls END_CALL.
+    /// Acts on the end of the file or of the time window, once: reports a warning about the file, stops the
+    /// driver (STOP), or calls END_CALL.
     fn end(&mut self, cx: &mut Cx<'_>) {
         if std::mem::replace(&mut self.ended, true) {
             return;

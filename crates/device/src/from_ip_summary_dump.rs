@@ -404,8 +404,9 @@ impl FromIpSummaryDump {
 
 impl Copies {
     /// Returns the packets to make of a record: a single packet, or with `multipacket` as many as the record
-    /// describes. If the record describes several and has a first time stamp, its time is set to one step
-    /// before that: `next` adds a step for each packet.
+    /// describes. If the record describes several and has a first time stamp, their times are evenly spaced.
+    /// The record's time is then set to one interval before the first packet, because `next` adds an interval
+    /// for each packet.
     fn of(record: &mut BuiltPacket, multipacket: bool) -> Copies {
         let info = &mut record.info;
         if !multipacket || info.extra_packets == 0 {

@@ -147,8 +147,8 @@ struct InMemoryNic {
     count: u64,
     missed: u64,
     /// The state of the arrivals, if there is a rate: the time until which they have been computed, the
-    /// number of packets that wait, and the part of the next packet that has arrived. A whole packet is the
-    /// number of nanoseconds per second times the number of workers.
+    /// number of packets that wait, and the part of the next packet that has arrived. The part grows by
+    /// `rate` in each nanosecond; 10^9 times the number of workers is a whole packet.
     filled: Timestamp,
     waiting: u64,
     part: u128,

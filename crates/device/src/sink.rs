@@ -1,9 +1,10 @@
-//! The common parts of ToDump and ToIPSummaryDump, which write packets to a file and then end them or pass
-//! them on.
+//! The common parts of ToDump and ToIPSummaryDump, which write packets to a file, and then pass them on or,
+//! without an output, count them as sent.
 
 use element::{Batch, Cx};
 
-/// An element that writes packets to a file. An element implements two of the methods and gets the others.
+/// An element that writes packets to a file. An element implements `write_batch` and `has_failed`, and gets
+/// the other methods.
 pub(crate) trait Sink {
     /// Writes the packets of a batch. Packets that are not written are removed from the batch and dropped,
     /// except that a ToDump with an output leaves packets of another link type in the batch.

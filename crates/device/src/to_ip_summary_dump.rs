@@ -378,7 +378,8 @@ impl Element for ToIpSummaryDump {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        // The buffer is written now, because the next element may have no timer that writes it later.
+        // The buffer is written now, because the element that replaces this one may have no timer that writes
+        // it later.
         let flushed = self.flush();
         let fault = self.fault.take().or(flushed.err());
         Some(Box::new((self.settings(), self.file.take(), fault)))

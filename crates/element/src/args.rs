@@ -485,8 +485,8 @@ fn without_value(parameter: &str) -> String {
     format!("the parameter ${parameter} has no value")
 }
 
-/// The place of an element in the configuration: the compounds around it. It determines which declarations
-/// of names are visible in the element's arguments and handlers.
+/// The place of an element in the configuration: the compound elements around it. It determines which
+/// declarations of names are visible in the element's arguments and handlers.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
     setup: &'a Setup,

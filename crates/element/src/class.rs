@@ -51,7 +51,8 @@ pub struct Class {
 }
 
 impl Class {
-    /// The class from which other classes are written: they take the fields that they do not give from it.
+    /// The class whose fields are the defaults for all other classes, which are written as `Class { ...,
+    /// ..Class::DEFAULT }`.
     pub const DEFAULT: Class = Class {
         name: "",
         aliases: &[],
@@ -222,7 +223,7 @@ pub enum ArgKind {
 /// The value that an argument has if it is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultValue {
-    /// The argument then has no value.
+    /// No default: an argument that is not given has no value.
     None,
     /// The value of this text, which is parsed like a text that the user writes.
     Text(&'static str),
@@ -248,9 +249,9 @@ pub struct ArgInfo {
     pub name: &'static str,
     /// The way in which the argument is given.
     pub kind: ArgKind,
-    /// The type of its value, in words for the manual, such as "string".
+    /// The type of the argument's value, in words for the manual, such as "string".
     pub ty: &'static str,
-    /// The value that it has if it is not given.
+    /// The value that the argument has if it is not given.
     pub default: DefaultValue,
 }
 
@@ -298,7 +299,7 @@ impl ArgInfo {
 }
 
 /// Joins the arguments of one class with arguments that several classes have in common. `ALL` must be `OWN +
-/// COMMON`; otherwise it panics (in a constant, compilation fails).
+/// COMMON`; otherwise the function panics (in a constant, compilation fails).
 pub const fn join<const OWN: usize, const COMMON: usize, const ALL: usize>(
     own: [ArgInfo; OWN],
     common: [ArgInfo; COMMON],

@@ -472,8 +472,8 @@ impl Cx<'_> {
         self.host.set_timer(self.id, token, Some((at, Precision::Coarse)));
     }
 
-    /// Sets a timer like [`set_coarse_timer`](Self::set_coarse_timer) for work that is done at the end of the
-    /// run, too: a run that ends when nothing is left to do does not go on for the timer.
+    /// Sets a timer like [`set_coarse_timer`](Self::set_coarse_timer), for work that is done at the end of
+    /// the run in any case. A run that ends when nothing is left to do does not go on for this timer.
     pub fn set_background_timer(&mut self, token: u32, at: Timestamp) {
         self.host.set_timer(self.id, token, Some((at, Precision::Background)));
     }

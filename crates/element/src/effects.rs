@@ -26,8 +26,8 @@ pub use filter::{Filter, Predicate};
 /// packet's start, which may be negative.
 pub type Number = classify::linear::Linear<Field>;
 
-/// Adds to `number` the number that four annotation bytes from `offset` on hold, in the machine's byte
-/// order.
+/// Returns the sum of `number` and the number that is stored in four annotation bytes, from `offset` on, in
+/// the machine's byte order.
 #[must_use]
 pub fn plus_annotation(number: Number, offset: u8) -> Number {
     (0..4).fold(number, |number, place| {
@@ -54,11 +54,11 @@ pub enum Value {
     Bits {
         /// The bits that are written.
         mask: Vec<u8>,
-        /// The values of these bits.
+        /// The values of the bits in `mask`.
         value: Vec<u8>,
     },
-    /// The result of a function that depends on the fields in `reads` alone; the declaration does not say
-    /// how.
+    /// The result of a function that depends on the fields in `reads` alone. The declaration does not say how
+    /// the function computes the result.
     Pure {
         /// The name of the function. Elements of the same class and arguments use the same function under
         /// this name.
@@ -186,8 +186,8 @@ pub struct Case {
     pub to: Target,
     /// The drop reason of the packets if `to` is an output that the graph does not connect.
     pub otherwise: DropReason,
-    /// The position in the configuration at which the user wrote this case. `None` if the user wrote no rule
-    /// of its own for it.
+    /// The position in the configuration at which the user wrote this case. `None` if the case does not come
+    /// from a rule that the user wrote.
     pub written: Option<Written>,
     /// True if packets of this case must come to the element itself and must not bypass it: it reports each
     /// of them to the user or to another element.
@@ -267,7 +267,7 @@ pub enum Hold {
     Delay,
     /// Packets wait in a queue per flow.
     PerFlow,
-    /// Packets are stored once, before the run proper, and each of them is emitted many times.
+    /// Packets are stored before the first of them is emitted, and each of them is emitted many times.
     Replay,
 }
 
@@ -302,7 +302,7 @@ pub struct Sliced {
     /// The input at which packets get their payload back, and the element that owns the table of parked
     /// payloads. `None` if this element joins no payloads.
     pub joins: Option<(usize, ElementId)>,
-    /// True if sliced packets have another DSCP, which marks them as sliced.
+    /// True if sliced packets get another DSCP, which marks them as sliced.
     pub marks: bool,
 }
 
@@ -398,7 +398,7 @@ pub struct Emit {
     pub reads: Vec<Field>,
     /// The output by which the new packets leave; `None` for every output.
     pub output: Option<usize>,
-    /// The header with which the new packets start. `None` for copies and for packets of other kinds.
+    /// The header with which the new packets start. `None` for copies, and if the header is not declared.
     pub starts: Option<HeaderKind>,
     /// The condition on the incoming packets for which new packets are made.
     pub when: Filter,
@@ -428,8 +428,8 @@ pub enum Leaves {
     /// ([`crate::context::PacketOwners::is_home`]). In a source with queues, the queue of each worker has the
     /// flows that belong to the worker.
     AtHome,
-    /// Packets of one flow leave at several workers: a source with queues, over which an interface spreads
-    /// them.
+    /// Packets of one flow leave at several workers. A source with queues declares it if an interface spreads
+    /// the packets of one flow over the queues.
     Spread,
 }
 
@@ -473,9 +473,9 @@ pub struct Effects {
     pub cases: Vec<Case>,
     /// The way in which packets wait.
     pub hold: Hold,
-    /// The packets that the element makes from others.
+    /// The kinds of packets that the element makes, from incoming packets or as a source.
     pub emits: Vec<Emit>,
-    /// The other things that the outcome depends on.
+    /// Everything other than the packet on which the outcome for a packet depends.
     pub depends: Vec<Depends>,
     /// The state that the element keeps.
     pub state: Vec<State>,

@@ -158,7 +158,8 @@ mod tests {
     #[test]
     fn extension_headers_have_one_bound_for_flows_and_for_workers() {
         let mut pool = Pool::new(64 << 20).unwrap();
-        // For a number of extension headers of a length: true if the ports after them are found.
+        // For a packet with `number` extension headers of `length` bytes each: true if the ports after them
+        // are found.
         for (number, length, is_seen) in [
             (1, 8, true),
             (12, 8, true),

@@ -52,7 +52,7 @@ pub trait Lessor: Send + Sync {
 pub struct Terms {
     /// The identifier of the flow in the element that leases it.
     pub handle: u64,
-    /// The output by which packets leave.
+    /// The output by which packets of the leased flow leave.
     pub output: usize,
     /// The values that packets get: the bytes of the value of each
     /// [`Value::Choose`](crate::effects::Value::Choose) in the case for packets of known flows, one after

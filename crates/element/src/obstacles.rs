@@ -35,8 +35,8 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
     if effects.support.sliced != Sliced::default() {
         return Some("parks payloads".into());
     }
-    // The cases describe ordinary packets. The element makes something else of a large segment than its
-    // cases say; and if a program replaces the element, segments are no longer merged upstream of it.
+    // The cases describe ordinary packets, and not what the element does to a large segment. Also, if a
+    // program replaced the element, segments would no longer be merged upstream of it.
     if effects.support.offloads.is_some()
         && effects.cases.iter().any(|case| matches!(case.to, Target::Output(_)))
     {
@@ -321,7 +321,7 @@ impl Place {
                 } else if reads(2, 0xff) || reads(3, 0xff) {
                     (!self.knows_length).then_some("length")
                 } else if network > 0 && end > 24 && !is_address {
-                    // These bytes come after the ports of UDP over IPv4.
+                    // These bytes are after the ports of UDP over IPv4, so they count as payload.
                     Some("payload")
                 } else {
                     None
@@ -426,11 +426,12 @@ impl Place {
                 _ => u128::MAX,
             };
             match (field, value) {
-                // The element sets the length to the length that the headers give, or adds or removes bytes
-                // at the front.
+                // No obstacle: the element sets the length to the length that the headers give, or adds or
+                // removes bytes at the front.
                 (Field::Length, Value::Number(_) | Value::Plus(Field::Length, _)) => continue,
                 (Field::Length, _) => return Some("changes the length".into()),
-                // The element writes the new length of the packet into headers that it adds at the front.
+                // No obstacle: the element writes the new length of the packet into headers that it adds at
+                // the front.
                 (Field::Bytes { .. }, Value::Number(number))
                     if number.variables().any(|f| *f == Field::Length) =>
                 {

@@ -151,7 +151,7 @@ pub struct SavedState<'a> {
     /// The time of the run that reads the state.
     now: Timestamp,
     /// The number of nanoseconds that is subtracted from each saved time, because the clock was put back
-    /// since.
+    /// since the state was saved.
     back: i64,
 }
 

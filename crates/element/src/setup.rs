@@ -112,10 +112,10 @@ impl Setup {
         self.workers > 1 && self.spreading.is_some()
     }
 
-    /// Returns this worker's part of the flow states of an element, in which it finds the states at all
-    /// workers, and the hash function of the keys. Each worker has room for the states of `capacity` flows.
+    /// Returns this worker's handle on the flow states that an element has at all workers, and the hash
+    /// function of the keys. Each worker has room for the states of `capacity` flows.
     ///
-    /// If the copy of an element is replaced, the new copy gets a new part, and so do the copies at other
+    /// If the copy of an element is replaced, the new copy gets a new handle, and so do the copies at other
     /// workers when they are replaced. Until all are replaced, old and new copies do not find each other's
     /// flows.
     pub fn flow_states<K, V>(
@@ -127,7 +127,8 @@ impl Setup {
         K: Key + Any + Send + Sync,
         V: Plain + Any + Send + Sync,
     {
-        /// The parts that no worker has taken yet, by the worker's number, and the hash function.
+        /// The handles on the flow states of one element that no worker has taken yet, by the worker's
+        /// number, and the hash function of the keys.
         type Ends<K, V> = (Mutex<Vec<Option<CoreStates<K, V>>>>, KeyHasher);
         // The seed of the hash function is secret, so that an attacker cannot choose keys that collide.
         let make = || (Mutex::default(), KeyHasher::new(secret()));
@@ -179,7 +180,8 @@ impl Setup {
                 let rest = element.strip_prefix(scope)?.strip_prefix(name.as_str())?;
                 (rest.is_empty() || rest.starts_with('/')).then_some((rest.len(), *tickets))
             });
-            // If several names in one compound match, the longest counts; of equal names, the last.
+            // If several settings in one compound apply to the element, the setting with the longest name
+            // counts; of settings with equal names, the last.
             match of_element.rev().min_by_key(|&(behind, _)| behind) {
                 Some((0, own)) => tickets = own.into(),
                 Some((_, factor)) => tickets = tickets * u64::from(factor) / u64::from(TICKETS_OF_ONE),

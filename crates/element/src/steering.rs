@@ -70,10 +70,11 @@ pub trait Spreading: Send + Sync {
 /// yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outstanding {
-    /// The time at which the oldest of these packets was spread. `None` if there is no such packet.
+    /// The time at which the oldest packet that the other worker has not processed yet was spread to it.
+    /// `None` if there is no such packet.
     pub since: Option<Timestamp>,
-    /// True if the ring to the worker is so full that it gets only packets that belong to the worker. The
-    /// engine sends packets that any worker may process to the next worker whose ring has room.
+    /// True if the ring to the other worker is so full that it gets only packets that belong to that worker.
+    /// The engine sends packets that any worker may process to the next worker whose ring has room.
     pub is_full: bool,
 }
 
@@ -122,7 +123,8 @@ pub struct WorkerLoad {
 pub struct Work {
     /// The time that the worker has spent on tasks and packets so far, in nanoseconds.
     pub busy: u64,
-    /// The number of packets that the worker has processed in this time.
+    /// The number of packets that workers have spread to this worker, itself included, and that it has taken
+    /// to process so far.
     pub packets: u64,
     /// The number of packets that other workers have handed over to this worker and that it has not taken
     /// yet.

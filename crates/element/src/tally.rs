@@ -9,8 +9,8 @@
 
 use crate::Timestamp;
 
-/// The packets since the last tally that would have come to a replaced element by one input and matched one
-/// case of its declaration.
+/// The counts of the packets since the last tally that would have come to a replaced element by one input and
+/// matched one case of its declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// The input by which the packets would have come in.

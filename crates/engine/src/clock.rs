@@ -16,7 +16,7 @@ pub enum ClockKind {
     /// A clock that starts at `start`, and advances by `tick` each time the driver reads it. When no work is
     /// left, it jumps to the next timer. (This is Click's `--simtime`.)
     Simulated {
-        /// The start time.
+        /// The time at which the clock starts.
         start: Timestamp,
         /// The time by which each reading advances the clock.
         tick: Timestamp,
@@ -73,8 +73,8 @@ impl RealClock {
         let elapsed = self.start.elapsed();
         let real = self.wall + elapsed.as_nanos() as i64;
         let counted = counter.saturating_sub(self.anchor.0);
-        // Until the counter's rate is measured, every reading comes here. On a machine without a counter, the
-        // rate is never measured.
+        // Until the counter's rate is measured, every reading is a comparison with the system's clock. On a
+        // machine without a counter, the rate is never measured.
         let waited = real - self.anchor.1;
         if counter < self.anchor.0 {
             (self.anchor, self.compare_at) = ((counter, real), 0);

@@ -106,8 +106,8 @@ impl Plan {
         }
         let mut facts = graph_facts::gather(&effects, &self.forward);
         if setup.spreading.as_ref().is_some_and(|spreading| spreading.keeps_order()) {
-            // Tickets are stored in the field of flow marks (see `exchange/order.rs`), so no element may
-            // rely on flow marks.
+            // Where the order of spread packets is kept, each of them carries its number in the field of flow
+            // marks (see `exchange/order.rs`), so no element may rely on flow marks.
             facts.flow_marks.clear();
         }
         Ok(Configured { elements, effects, facts, setup, warnings })

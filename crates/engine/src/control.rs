@@ -14,8 +14,9 @@ use crate::streams::Sink;
 pub(crate) struct Control {
     /// Click's run count: the driver runs while it is positive.
     pub(crate) runcount: i64,
-    /// True if a request to stop has ended the run count, until the run has ended. If another graph replaces
-    /// this one before the driver has looked at the run count, the request holds for the other graph.
+    /// True if a request to stop has brought the run count to zero or less, until the run has ended. If
+    /// another graph replaces this one before the driver has looked at the run count, the request holds for
+    /// the other graph.
     pub(crate) is_asked_to_stop: bool,
     pub(crate) sink: Box<dyn Sink>,
     /// The text of the configuration, for the handler `config`. Empty if the text is not known.

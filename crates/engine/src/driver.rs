@@ -135,7 +135,8 @@ impl Worker {
         self.drain_all();
     }
 
-    /// Like [`drain`](Self::drain), but keeps the memory that is released at the end of the run.
+    /// Like [`drain`](Self::drain), but does not release the memory that is kept for the end of the run
+    /// (`Worker::reserve`).
     pub(crate) fn drain_all(&mut self) {
         let mut order = self.graph.plan.order();
         order.retain(|&id| self.graph.placement.is_at(id, self.graph.worker()));
@@ -158,8 +159,9 @@ impl Worker {
         }
     }
 
-    /// Runs timers at the end of a run, as long as an element holds packets, which a timer may release. Runs
-    /// at most `most` timers, and subtracts the number of timers that ran from `most`.
+    /// Runs timers at the end of a run, as long as an element that held packets at the call still holds some,
+    /// which a timer may release. Runs at most `most` timers, and subtracts the number of timers that ran
+    /// from `most`.
     fn run_timers_while_held(&mut self, most: &mut usize) {
         let graph = &self.graph;
         let mut holders: Vec<ElementId> = (0..graph.plan.len()).filter(|&id| graph.held(id) > 0).collect();
@@ -335,8 +337,8 @@ impl Worker {
         self.settle();
     }
 
-    /// Handles what the team asks of this worker: handler calls, its part in a reload, its report, requests
-    /// to stop. True if the run is over for this worker.
+    /// Handles what other workers ask of this worker: handler calls, its part in a reload, its report,
+    /// requests to stop. True if the run is over for this worker.
     fn attend(&mut self) -> bool {
         let me = self.graph.worker();
         if self.team.as_ref().is_some_and(|team| team.is_asked(me)) {
@@ -363,8 +365,8 @@ impl Worker {
     }
 
     fn run_timers(&mut self, by: Timestamp) {
-        // A timer that another timer sets for a time after `by` runs in a later round, after a check of stop
-        // requests.
+        // Runs timers that are due by the time `by`. A timer that another timer sets for a later time runs in
+        // a later round, after a check of stop requests.
         for _ in 0..TIMERS_PER_ROUND {
             if !self.control.goes_on() {
                 return;

@@ -27,13 +27,14 @@ pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
         let mut seen = BTreeSet::new();
         let mut open = forward[id].get(output).cloned().unwrap_or_default();
         while let Some((to, input)) = open.pop() {
-            // A path ends at the element that joins these payloads. An element that joins payloads of another
-            // table does not end it.
+            // A path ends at the element that joins the payloads which the element `id` has parked. An
+            // element that joins payloads of another table does not end it.
             if effects[to].support.sliced.joins == Some((input, table)) || !seen.insert((to, input)) {
                 continue;
             }
-            // A stand-in may test fields in another order than the elements that it acts for, but it
-            // decides by the same fields. So those elements are examined in its place.
+            // An element that acts for other elements (a stand-in) may test fields in another order than
+            // these elements, but it decides by the same fields. So the elements that it acts for are
+            // examined in its place.
             let stood_for = &effects[to].replaces;
             let asked = if stood_for.is_empty() { std::slice::from_ref(&to) } else { stood_for };
             let why = |&id: &ElementId| {

@@ -32,7 +32,7 @@ pub fn new() -> Result<(Giver, Taker), String> {
 }
 
 impl Giver {
-    /// True if the ring is less than half full, with the packets that wait next to it.
+    /// True if the ring is less than half full, counting the packets that wait next to it.
     #[inline]
     pub fn has_room(&self) -> bool {
         self.0.is_clear()

@@ -2,9 +2,9 @@
 //!
 //! An element that has looked up a packet's flow marks the packet, so that elements downstream need not look
 //! the flow up again. A mark is reliable if it comes from one element only, and no element between makes it
-//! invalid. Elements do so that change fields which distinguish flows, make packets of their own, or are
-//! opaque. Elements that hold packets do so, too, because the number of a flow may be given to another flow
-//! meanwhile.
+//! invalid. Elements do so that change fields which distinguish flows, strip or resize packets, make packets
+//! of their own, or are opaque. Elements that hold packets do so, too, because the number of a flow may be
+//! given to another flow meanwhile.
 
 use element::effects::{Action, Effects, Field, FlowMarks, Hold, Target};
 use element::{Base, ElementId};
@@ -46,8 +46,8 @@ pub(crate) fn used(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]
         };
         for &(to, _) in forward[id].iter().flatten() {
             let now = coming[to].or(leaving);
-            // The origin of the marks at an element changes at most twice (to one giver, then to unreliable),
-            // so the loop ends.
+            // The origin of the marks at an element changes at most twice (to one element, then to
+            // unreliable), so the loop ends.
             if std::mem::replace(&mut coming[to], now) != now {
                 open.push(to);
             }
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(used(&all, &[to(2), to(2), to(3), Vec::new()]), []);
         // In a chain, the second element that gives marks replaces the marks of the first.
         assert_eq!(used(&all, &[to(1), to(2), to(3), Vec::new()]), [false, true, false, true]);
-        // In a circle, which packets without marks also enter from elsewhere.
+        // In a circle of two elements, all marks come from the one element that leads into it.
         assert_eq!(used(&all, &[to(2), Vec::new(), to(3), to(2)]), [true, false, false, true]);
     }
 }

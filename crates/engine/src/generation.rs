@@ -27,7 +27,7 @@ pub(crate) struct Generation {
     pub(crate) graph: GraphCopy,
     wakeups: Wakeups,
     pub(crate) control: Control,
-    /// The generation's part of the worker's hot state.
+    /// The part of the worker's [`Core`] that belongs to this generation.
     pub(crate) hot: PerGraph,
     /// The exchange with the same generation at other workers. `None` with a single worker.
     pub(crate) exchange: Option<Exchange>,
@@ -65,7 +65,7 @@ impl Generation {
         }
     }
 
-    /// Calls `work` while this generation's part of the hot state is in `core`, with the sink of the
+    /// Calls `work` while this generation's part of the worker's [`Core`] is in `core`, with the sink of the
     /// generation that is current. Handlers of other workers cannot be called meanwhile, and no reload can
     /// begin.
     pub(crate) fn in_use<T>(

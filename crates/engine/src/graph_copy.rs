@@ -13,8 +13,8 @@ use crate::plan::Plan;
 use crate::recompose::Declarations;
 use crate::stand_ins::{Elements, StandIns};
 
-/// The copy of a graph that one worker has. An element can be called while the rest of the copy is in use: it
-/// is out of its slot for the time of the call.
+/// The copy of a graph that one worker has. An element can be called while the rest of the copy is in use:
+/// for the time of the call it is taken out of `elements`.
 pub(crate) struct GraphCopy {
     // The work list uses the first three fields for each batch, so they come first.
     /// The elements, indexed by element number. An element is `None` while it is being called.
@@ -77,8 +77,8 @@ fn targets(plan: &Plan, placement: &Placement) -> (Box<[u32]>, Box<[Target]>) {
 }
 
 impl GraphCopy {
-    /// Makes the copy of a graph whose elements are not initialised yet, and the part of the worker's hot
-    /// state that belongs to this copy.
+    /// Makes the copy of a graph whose elements are not initialised yet, and the part of the worker's
+    /// [`Core`] that belongs to this copy.
     pub(crate) fn new(plan: Arc<Plan>, configured: Configured) -> (GraphCopy, PerGraph) {
         let Configured { elements, effects, facts, setup, .. } = configured;
         let outputs = plan.outputs.iter().map(|side| side.len() as u32).collect();
@@ -140,17 +140,19 @@ impl GraphCopy {
         (to.input < inputs).then_some(Target { element, way: Way::Heir, ..to })
     }
 
-    /// Returns the input that packets from other workers go into, which were handed over for the input `to`.
+    /// Returns the input for packets that other workers have handed over for the input `to`: the input of the
+    /// heir, if this worker has changed over and the element has an heir, otherwise `to` itself.
     #[inline]
     pub(crate) fn arrival(&self, to: Target) -> Target {
         let here = Target { way: Way::Here, ..to };
         if self.crossings.is_empty() { here } else { self.crossing(to).unwrap_or(here) }
     }
 
-    /// Puts an element back into the slot that it was taken from.
+    /// Puts an element back into `elements`, from where it was taken for a call.
     #[inline]
     pub(crate) fn put_back(&mut self, id: ElementId, element: Box<dyn Element>) {
-        // The slot is `None`. `forget` saves the check whether there is an old element to be dropped.
+        // The element's entry is `None`. `forget` saves the check whether there is an old element to be
+        // dropped.
         std::mem::forget(self.elements[id].replace(element));
     }
 

@@ -321,7 +321,8 @@ fn grows_in_front(effects: &[Effects], forward: &Forward) -> bool {
         if start < 0 {
             return true;
         }
-        // Where paths meet, and in circles, only smaller numbers than before have to be followed.
+        // Where paths meet, and in circles, a path goes on only if it strips fewer bytes than the paths
+        // before.
         let mut next: Vec<ElementId> = forward[id].iter().flatten().map(|&(to, _)| to).collect();
         next.retain(|&to| starts[to].is_none_or(|seen| start < seen));
         for to in next {
@@ -407,7 +408,7 @@ fn written_bytes(effects: &[Effects], forward: &Forward) -> usize {
 /// The largest offsets, in bytes from the start of a packet at its source, at which the packet and its
 /// headers may start.
 struct Starts {
-    /// The start of the packet, by element.
+    /// The offset of the packet's start, by element.
     packet: Vec<i64>,
     mac: i64,
     network: i64,
@@ -475,10 +476,10 @@ fn farthest_starts(effects: &[Effects], forward: &Forward) -> Vec<i64> {
 /// The ranges of bytes that elements may write.
 #[derive(Default)]
 struct Written {
-    /// The number of bytes from the start of a packet at its source, without writes relative to the
-    /// transport header.
+    /// The number of bytes, from the start of a packet at its source, that elements may write, without writes
+    /// relative to the transport header.
     bytes: usize,
-    /// The number of bytes from the start of the transport header.
+    /// The number of bytes, from the start of the transport header, that elements may write relative to it.
     behind_transport: usize,
 }
 

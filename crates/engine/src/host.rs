@@ -40,8 +40,8 @@ pub(crate) struct WorkerHost<'a> {
 }
 
 impl WorkerHost<'_> {
-    /// Calls an element: takes it out of its slot, passes it to `call`, and puts it back. Returns `None`,
-    /// without a call, if the element is being called already.
+    /// Calls an element: takes it out of the list of elements, passes it to `call`, and puts it back. Returns
+    /// `None`, without a call, if the element is being called already.
     #[inline]
     pub(crate) fn call<R>(
         &mut self,
@@ -66,7 +66,7 @@ impl WorkerHost<'_> {
         input: usize,
         batch: Batch,
     ) -> Option<Batch> {
-        // The slot is never empty here. Only an element that is being called is out of its slot, and the
+        // The element is always in the list here. Only an element that is being called is not in it, and the
         // engine pushes into one element at a time.
         let mut element = self.graph.elements[id].take()?;
         let rest = element.push(&mut Cx::new(core, self, id), input, batch);
@@ -157,7 +157,8 @@ impl Host for WorkerHost<'_> {
         call: &Call,
         token: u32,
     ) -> Option<Result<(), String>> {
-        // Where runs are repeatable, the caller waits, because a thread is ready at another time in each run.
+        // If the run is to be repeatable, the caller waits for the result: a graph that a thread makes in the
+        // background would be ready at another moment in each run.
         if core.is_repeatable {
             return Some(self.write(core, caller, call));
         }

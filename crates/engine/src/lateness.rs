@@ -21,9 +21,10 @@ impl Lateness {
         self.0
     }
 
-    /// Notes that a sleep has ended `late` nanoseconds late. The estimate rises by a quarter of the
-    /// difference and falls by a sixteenth. So it settles near the largest measured values (an expectile). If
-    /// the differences are equally large in both directions, one sleep of five is later.
+    /// Notes that a sleep has ended `late` nanoseconds late. If `late` is above the estimate, the estimate
+    /// rises by a quarter of the difference, otherwise it falls by a sixteenth. So it settles near the
+    /// largest measured values (an expectile). If the values above and below the estimate differ from it by
+    /// the same amount, one sleep of five is later.
     pub(crate) fn note(&mut self, late: i64) {
         let more = late.clamp(0, Self::MOST) - self.0;
         self.0 += if more > 0 { more / 4 } else { more / 16 };

@@ -30,10 +30,12 @@ pub enum ElementWorkers {
     One(usize),
 }
 
-/// The places of all elements of a graph, and the facts that decide the ways between places.
+/// The places of all elements of a graph (the workers that do their work), and the facts that decide the ways
+/// of packets between elements.
 #[derive(Clone, Debug)]
 pub struct Placement {
-    /// The place of each element, indexed by element number.
+    /// The place of each element, which is the worker or the workers that do its work, indexed by element
+    /// number.
     pub places: Vec<ElementWorkers>,
     /// For each element that works on one worker only, the reason.
     pub reasons: Vec<Option<String>>,
@@ -120,7 +122,8 @@ impl Placement {
             };
             (placement.places[id], placement.reasons[id]) = (place, reason);
         }
-        // An element that uses the state of other elements, or acts for them, works where they work.
+        // An element that uses the state of other elements, or acts for them, works at one worker if one of
+        // them does.
         let beside =
             effects.iter().enumerate().map(|(id, effects)| (id, &effects.beside, "uses the state of"));
         let standing = effects.iter().enumerate().map(|(id, effects)| (id, &effects.replaces, "stands for"));

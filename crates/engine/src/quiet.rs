@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The notes of all workers about their rest.
+/// The notes of all workers about the times at which they are idle, and the packets that they have exchanged.
 pub(crate) struct Quiet {
     seats: Vec<Seat>,
 }

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The composition reads the declarations ([`Effects`]) that the elements have after the change, so each
-//! handler that changes what an element does is covered: `config`, `switch`, `add` for a route. It starts
+//! handler that changes what an element does is covered: `config`, `active`, `add` for a route. It starts
 //! when no change has come for as long as the composition before took, and for [`PAUSE`] at least, so that a
 //! stream of changes costs little. If an element changes during a composition, the result is dropped, and the
 //! composition starts again.

@@ -11,8 +11,8 @@ use crate::host::WorkerHost;
 use crate::recompose::Composed;
 
 impl WorkerHost<'_> {
-    /// Makes a new element from other arguments, and puts it into the slot of the old element, whose state
-    /// it gets. On an error, the old element continues unchanged.
+    /// Makes a new element from other arguments, and puts it in the place of the old element, whose state it
+    /// gets. On an error, the old element continues unchanged.
     ///
     /// # Errors
     /// If the element is being called, the arguments are wrong, or the new element cannot be initialised: a
@@ -53,7 +53,8 @@ impl WorkerHost<'_> {
         let effects = new.effects();
         let same = std::mem::replace(&mut self.graph.effects[id], effects) == self.graph.effects[id];
         self.graph.elements[id] = Some(new);
-        // Elements that lease flows have got them from the old element.
+        // No stand-in may act for the element any more if its effects have changed. The same holds if it
+        // leases flows, because the stand-ins have leases of the old element.
         let is_outdated = !same || self.graph.effects[id].support.leases.is_some();
         if is_stand_in {
             self.graph.renew(id);

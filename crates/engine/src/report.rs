@@ -35,8 +35,9 @@ pub struct WorkerReport {
     pub taken: u64,
     /// The largest number of packets that this worker has found in the rings from other workers at once.
     pub waited: u64,
-    /// The number of packets that did not leave a window in order. They came after the window had passed
-    /// their number, or too far ahead of it. 0 if order is not kept.
+    /// The number of packets that were passed on without keeping their order, although order is kept: packets
+    /// with larger numbers no longer waited for them, or their number was too far ahead of the others. 0 if
+    /// order is not kept.
     pub late: u64,
     /// The largest number of packets by which a packet that this worker has processed was overtaken. `None`
     /// if packets of a flow are not spread, or their order is kept.

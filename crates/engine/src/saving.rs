@@ -22,13 +22,14 @@ use element::{Damaged, Loaded, Timestamp};
 
 use crate::plan::Plan;
 
-/// The number of pieces of all workers that wait for the owner's thread.
+/// The largest number of pieces, of all workers together, that wait for the owner's thread.
 const WAITING: usize = 64;
 
 /// The time after which a collecting thread checks that the run goes on.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The elements whose state belongs together: name, class, and the version of the form of their state.
+/// The identity of an element whose state is saved, the same for its copies at all workers: name, class, and
+/// the version of the form of its state.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SavedElement {
     /// The name of the element.
@@ -64,14 +65,14 @@ pub(crate) enum Content {
     Again,
 }
 
-/// The end of [`saving`] that workers have, as a part of their options.
+/// The workers' end of the connection that [`saving`] makes, as a part of their options.
 #[derive(Clone)]
 pub struct Saving {
     pub(crate) wanted: Arc<AtomicU64>,
     pub(crate) messages: SyncSender<Message>,
 }
 
-/// The end of [`saving`] that the owner's thread has.
+/// The end of the connection that [`saving`] makes for the thread that saves state.
 pub struct Saver {
     wanted: Arc<AtomicU64>,
     messages: Receiver<Message>,
@@ -85,7 +86,7 @@ pub fn saving(workers: usize) -> (Saving, Saver) {
     (Saving { wanted: Arc::clone(&wanted), messages }, Saver { wanted, messages: receiver, workers })
 }
 
-/// The end of a collection of pieces.
+/// The outcome of a collection of pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collected {
     /// All workers have sent all of their pieces.
@@ -115,7 +116,7 @@ impl Saver {
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Collected::Broken,
             };
-            // Messages of a collection that was given up are still on the way.
+            // Messages of an earlier collection that was given up may still come. They are ignored.
             match message.content {
                 _ if message.number != number => {}
                 Content::Piece(piece) => {
@@ -136,11 +137,11 @@ impl Saver {
 pub(crate) struct SaveProgress {
     /// The number of the collection that the worker has begun last.
     pub(crate) number: u64,
-    /// True until all messages of this collection are sent.
+    /// True until all messages of the collection `number` are sent.
     pub(crate) is_busy: bool,
     /// The generation of the graph in which the collection began.
     pub(crate) generation: u64,
-    /// The next element, and its position.
+    /// The element that writes the next piece, and the position in its state at which the piece begins.
     pub(crate) next: (usize, u64),
     /// The message that has found no room in the channel.
     pub(crate) pending: Option<Content>,
@@ -162,7 +163,8 @@ pub enum Continued {
     Loaded(Loaded),
     /// The state is damaged, and was ignored.
     Damaged(Damaged),
-    /// The class has another form of state in this version of the program: the number.
+    /// In this version of the program, the class has state of another form, with this number, or saves no
+    /// state (`None`).
     OtherForm(Option<u16>),
     /// There is no element with this name and class.
     NoElement,

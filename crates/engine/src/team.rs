@@ -55,7 +55,8 @@ struct Member {
     /// True while the worker's thread answers handler calls.
     answers: AtomicBool,
     has_requests: AtomicBool,
-    /// True while the worker has not seen a copy, a decision or state of a reload.
+    /// True while there is news of a reload that the worker has not seen: a copy of the new graph, a
+    /// decision, or the state of elements.
     has_word_of_reload: AtomicBool,
     /// True from the time when the worker's report is asked for until the worker has given it.
     wants_report: AtomicBool,

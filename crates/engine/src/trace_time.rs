@@ -228,7 +228,8 @@ pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
                 // elements with inputs, which may hold packets, and for driver scripts.
                 !graph.plan.inputs[id].is_empty() || graph.plan.classes[id].notes.manages_driver
             }),
-            // The rounds at this time are used up, but tasks still have work.
+            // The rounds at this time are used up, but tasks still have work: the loop goes on at the same
+            // time.
             (None, _) if busy => {}
             // The captures have ended, or the graph has none, and nothing else is due.
             (None, timer) => {

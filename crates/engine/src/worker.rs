@@ -182,12 +182,14 @@ impl Worker {
         &self.graph.effects
     }
 
-    /// Returns the worker's hot state, for tests and benchmarks.
+    /// Returns the worker's [`Core`], the state that is used for every packet or batch, for tests and
+    /// benchmarks.
     pub fn core(&self) -> &Core {
         &self.core
     }
 
-    /// Returns the hot state, and the other parts of the worker that are in use while an element is called.
+    /// Returns the worker's [`Core`], and the other parts of the worker that are in use while an element is
+    /// called.
     #[inline]
     pub(crate) fn host(&mut self) -> (&mut Core, WorkerHost<'_>) {
         let Worker { core, graph, wakeups, control, team, reloads, .. } = self;
@@ -264,8 +266,8 @@ impl Worker {
     }
 
     /// Delivers a batch that an element has emitted at an output. Returns the number of elements that were
-    /// called. If `endless`, the batch is dropped at the next element. Without a connection, it is dropped
-    /// at the emitting element.
+    /// called. If `endless`, packets go in circles, and the batch is dropped at the next element. Without a
+    /// connection, it is dropped at the emitting element.
     #[inline]
     fn deliver(&mut self, element: u32, output: u32, batch: Batch, endless: bool) -> u64 {
         let Some(at) = self.graph.target(element, output) else {
@@ -340,7 +342,7 @@ impl Worker {
 
     /// Processes packets that other workers have handed over. True if there were any, or if packets still
     /// wait. If `ends`, the run is at its end and packets still go in circles between workers. Then no packet
-    /// waits in a window, and packets from the rings are dropped at the element that they come to.
+    /// waits for its order, and packets from the rings are dropped at the element that they come to.
     #[inline]
     pub(crate) fn receive(&mut self, ends: bool) -> bool {
         if self.retiring.is_some() {

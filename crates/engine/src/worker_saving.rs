@@ -34,7 +34,8 @@ impl Worker {
             self.saved =
                 SaveProgress { number: wanted, is_busy: true, generation, ..SaveProgress::default() };
             self.graph.settle_stand_ins(&mut self.core);
-            // The other workers may sleep, and only this worker looks at the number often enough.
+            // The other workers may sleep. Only this worker checks often enough if a collection of state is
+            // asked for, so it wakes the others.
             if let Some(team) = self.team.as_ref().filter(|_| self.graph.worker() == 0) {
                 team.ring_all();
             }

@@ -242,8 +242,9 @@ impl Key for FragmentKey {
 pub struct Ipv4FlowKey([u64; 2]);
 
 impl Ipv4FlowKey {
-    /// A placeholder for packets without a key. All bits are set, so its space is `u32::MAX`. Keys of flows
-    /// must not have this space.
+    /// A placeholder for packets without a key. All bits are set, so its space, the part that
+    /// [`new`](Self::new) takes besides addresses and ports, is `u32::MAX`. Keys of flows must not have this
+    /// space.
     pub const NONE: Ipv4FlowKey = Ipv4FlowKey([u64::MAX; 2]);
 
     /// Makes a key from source and destination, each an address and a port in host order, and from `space`.
@@ -299,7 +300,7 @@ impl MappedKey {
         MappedKey { ends, value }
     }
 
-    /// Returns the addresses, ports and space, by which keys are compared.
+    /// Returns the key without its value: the addresses, the ports and the space, by which keys are compared.
     #[inline]
     pub fn ends(&self) -> Ipv4FlowKey {
         self.ends

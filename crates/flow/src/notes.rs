@@ -37,7 +37,7 @@ impl<T: Copy + Default> FlowNotes<T> {
     pub fn set(&mut self, mark: NonZeroU64, note: T) {
         let place = mark.get() as u32 as usize;
         if place >= self.notes.len() {
-            // New elements get the upper half 0, which no mark has, so they belong to no flow.
+            // New entries of the array get the generation 0, which no mark has, so they belong to no flow.
             let length = (place + 1).next_power_of_two().max(64);
             if self.notes.try_reserve_exact(length - self.notes.len()).is_err() {
                 return;

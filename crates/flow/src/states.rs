@@ -88,9 +88,10 @@ pub struct CoreStates<K: Key, V: Plain> {
     entries: usize,
     /// The closed connections, in the order in which they were closed.
     closed: ClosedList,
-    /// The index of the next entry whose time-out is checked; the hand goes round over all entries.
+    /// The index of the next entry whose time-out is checked. This hand goes round over all entries, like the
+    /// hand of a clock.
     hand: u32,
-    /// The time at which the hand last began at index 0; `None` before the first time.
+    /// The time at which `hand` last began at index 0; `None` before the first time.
     began: Option<Timestamp>,
     /// The approximate set of the flows of all cores, to which this core adds its flows; `None` if there is
     /// no such set.
@@ -410,9 +411,9 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         count
     }
 
-    /// Begins a turn of the hand over all entries, and returns true. If the last turn began less than
-    /// `timeout / SLACK` before `now`, no turn begins, and the function returns false. If the clock was set
-    /// back, a turn begins.
+    /// Begins a turn of [`hand`](Self::hand) over all entries, and returns true. If the last turn began less
+    /// than `timeout / SLACK` before `now`, no turn begins, and the function returns false. If the clock was
+    /// set back, a turn begins.
     fn begin_turn(&mut self, now: Timestamp, timeout: Timestamp) -> bool {
         let pause = Timestamp(timeout.0 / SLACK);
         let too_soon = self.began.is_some_and(|began| (began..began + pause).contains(&now));

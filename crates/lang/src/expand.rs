@@ -1,5 +1,6 @@
 //! Expands compound elements: makes an instance of a template for each use of its compound element. This
-//! gives a flat list of elements, and connections that still pass through tunnels.
+//! gives a flat list of elements, and connections that still pass through *tunnels*, the pseudoelements
+//! `input` and `output` of groups and compound elements.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -22,8 +23,9 @@ pub(crate) const MAX_ELEMENTS: usize = 1_000_000;
 /// together.
 const MAX_BYTES: usize = 1 << 28;
 
-/// Expands a program to a graph, and removes the tunnels. `defines` are parameters from the command line as
-/// name and value; they have priority over the definitions of the file.
+/// Expands a parsed configuration to a graph, in which no connection passes through tunnels (the
+/// pseudoelements `input` and `output`). `defines` are parameters from the command line as name and value;
+/// they have priority over the definitions of the file.
 pub(crate) fn expand(
     program: &Program,
     sources: &Sources,
@@ -104,8 +106,9 @@ impl<'p> Expander<'p> {
             return;
         }
         let mut inner = Vec::new();
-        // For each slot, the node at which connections arrive and the node from which they leave. The two
-        // differ for compound elements only.
+        // For each slot of the template (an element, one side of a group, or a pseudoelement), the node of
+        // the expanded graph at which connections arrive, and the node from which they leave. The two differ
+        // for compound elements only.
         let mut places = Vec::with_capacity(template.slots.len());
         for (id, slot) in template.slots.iter().enumerate() {
             let place = match (id, slot.kind) {
@@ -137,8 +140,8 @@ impl<'p> Expander<'p> {
     }
 
     /// Adds an element, and returns the nodes at which its connections arrive and leave. A compound element
-    /// becomes two tunnels, and its instance is added to `inner`, to be expanded after all elements of this
-    /// template.
+    /// becomes two tunnels (its pseudoelements `input` and `output`), and its instance is added to `inner`,
+    /// to be expanded after all elements of this template.
     fn element(
         &mut self,
         instance: &Instance<'p>,
@@ -293,7 +296,8 @@ fn ports_text(inputs: usize, outputs: usize) -> String {
 }
 
 /// Makes the names of elements unique. A declared name with slashes may be equal to the name of an element
-/// inside a compound element. The later of the two elements is an error, and gets a free name.
+/// inside a compound element. The later of the two elements is an error, and gets a name that no earlier
+/// element has.
 fn make_names_unique(elements: &mut [GraphElement], diagnostics: &mut Vec<Diagnostic>) {
     let mut seen: HashMap<String, Span> = HashMap::with_capacity(elements.len());
     for (index, element) in elements.iter_mut().enumerate() {

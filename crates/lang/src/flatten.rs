@@ -75,8 +75,8 @@ fn chains(graph: &Graph) -> Vec<Vec<Link>> {
     let mut used = vec![false; links.len()];
     let mut follows = vec![false; links.len()];
     followers.iter().flatten().for_each(|&i| follows[i] = true);
-    // Chains start at connections that follow no other connection. After them only circles are left, which
-    // start at any connection.
+    // Chains start at connections that follow no other connection. The connections that are in none of these
+    // chains form circles, and a chain starts at any connection of a circle.
     let starts = (0..links.len()).filter(|&i| !follows[i]).chain(0..links.len());
     let mut chains = Vec::new();
     for start in starts {

@@ -15,8 +15,8 @@ pub struct Graph {
     pub elements: Vec<GraphElement>,
     /// The connections, each once. Their order has no meaning.
     pub connections: Vec<Connection>,
-    /// The arguments of `require(...)` as kind and value, for example `("package", "fastclassifier")`.
-    /// Libraries are not among them, because their text has been read.
+    /// The arguments of `require(...)` as kind and value, for example `("package", "fastclassifier")`, except
+    /// for libraries: the text of a library is parsed as a part of the configuration.
     pub requirements: Vec<(String, String)>,
     /// The arguments of `provide(...)`: the features that the configuration provides.
     pub provisions: Vec<String>,

@@ -25,7 +25,8 @@ pub(crate) enum TokenKind {
     Colons,
     /// `||`, between the alternatives of a compound element.
     Bars,
-    /// `...`, for the alternatives of an earlier class.
+    /// `...`, which in a compound element stands for the alternatives of the earlier class with the same
+    /// name.
     Ellipsis,
     /// Any other character, such as `;`, `,` or a bracket.
     Char(char),
@@ -36,8 +37,8 @@ pub(crate) enum TokenKind {
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
     pub(crate) span: Span,
-    /// True if no other token is ahead of it in its line. After an error, such an identifier probably
-    /// starts a statement, so the parser continues there.
+    /// True if the token is the first in its line. After an error, an identifier at the start of a line
+    /// probably starts a statement, so the parser continues there.
     pub(crate) starts_line: bool,
 }
 

@@ -15,15 +15,17 @@ use crate::source::{Sources, Span};
 /// The largest number of definitions of which each uses the next; longer chains are reported as circles.
 const MAX_DEPTH: usize = 100;
 
-/// The largest length in bytes of a text after substitution, unless the text is longer before it.
+/// The largest length in bytes of a text after its parameters are replaced by their values. For a text that
+/// is longer already, its own length is the limit.
 const MAX_TEXT: usize = 16 << 20;
 
-/// The values of the parameters that can be used inside one instance of a template.
+/// The values of the parameters that can be used inside one instance of a template (the file, or one
+/// alternative of a compound element).
 #[derive(Debug)]
 pub(crate) struct Environment {
     pub(crate) template: TemplateId,
     values: HashMap<String, Rc<str>>,
-    /// The parameters of the scope in which the template is defined; `None` for the file.
+    /// The parameters of the scope in which the template is defined; `None` if the template is the file.
     parent: Option<Rc<Environment>>,
 }
 
@@ -59,7 +61,7 @@ impl Environment {
     }
 
     /// Returns the environment of the template `template`: this environment, or an environment around it;
-    /// `None` if it belongs to neither.
+    /// `None` if neither this environment nor any around it is of that template.
     pub(crate) fn of_template(self: &Rc<Self>, template: Option<TemplateId>) -> Option<Rc<Environment>> {
         let mut environment = Some(self);
         while let Some(found) = environment {
@@ -171,7 +173,8 @@ impl<'a> Substitution<'a> {
     /// inside double quotes.
     fn run(&mut self, mut at: usize, end: usize, quoted: bool) -> Result<(), TooLong> {
         let text: &'a str = self.text;
-        // The default of a reference ahead of this piece may extend into it.
+        // The default of a reference that starts ahead of `at` can extend beyond `at`. Such bytes have been
+        // replaced already.
         at = at.max(self.copied);
         while at < end {
             match text.as_bytes().get(at) {

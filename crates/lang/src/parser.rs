@@ -73,8 +73,9 @@ struct Libraries<'a> {
 }
 
 impl Libraries<'_> {
-    /// Returns the names of the texts that require each other in a circle, if one of the open texts has
-    /// this file. The flag is true if the circle includes the main text.
+    /// Returns the names of the texts that would require each other in a circle (`a -> b -> a`) if the
+    /// library in `file` were read now, and true if the circle includes the main text. Returns `None` if
+    /// `file` is not being read already.
     fn circle(&self, file: &str) -> Option<(String, bool)> {
         let start = self.open.iter().position(|(_, open)| !open.is_empty() && open == file)?;
         let names = self.open.iter().skip(start).map(|(id, _)| self.sources.name(*id));
@@ -416,8 +417,8 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         }
         let error = self.chain_error(&chain, place);
         if error.is_some() && chain.lists.last().is_some_and(|list| list.elements.is_empty()) {
-            // An empty list after the last arrow means `output`, but after an error the element is missing
-            // by mistake.
+            // An empty element list after the last arrow means `output`, but after an error the element is
+            // missing by mistake.
             chain.lists.pop();
             chain.arrows.pop();
         }

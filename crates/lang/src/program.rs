@@ -9,7 +9,8 @@ use crate::source::Span;
 pub(crate) type TemplateId = usize;
 /// The index of a class in [`Program::classes`].
 pub(crate) type ClassId = usize;
-/// The index of a slot in [`Template::slots`].
+/// The index of a slot in [`Template::slots`]. A slot is an element of a template, or the input or output
+/// side of a group or of the template itself.
 pub(crate) type SlotId = usize;
 
 /// The slot of the pseudoelement `input`, which each template has.
@@ -90,11 +91,11 @@ pub(crate) struct Slot {
     pub(crate) name: String,
     pub(crate) kind: SlotKind,
     pub(crate) span: Span,
-    /// The number of the slot's input ports: one more than the slot's highest port to which a link of the
-    /// template leads, or 0.
+    /// The number of the slot's input ports: one more than the slot's highest port to which a link (a
+    /// connection in the template) leads, or 0.
     pub(crate) inputs: usize,
-    /// The number of the slot's output ports: one more than the slot's highest port from which a link of the
-    /// template comes, or 0.
+    /// The number of the slot's output ports: one more than the slot's highest port from which a link (a
+    /// connection in the template) comes, or 0.
     pub(crate) outputs: usize,
 }
 

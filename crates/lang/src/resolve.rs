@@ -68,7 +68,7 @@ struct Resolver<'s, 'd> {
     /// The names of the compound elements inside whose definitions the resolver is, outermost first, with
     /// the places of these names.
     open: Vec<(&'s str, Span)>,
-    /// The number of links in all templates so far, limited to [`MAX_CONNECTIONS`].
+    /// The number of links (connections) in all templates so far, limited to [`MAX_CONNECTIONS`].
     link_count: usize,
     suggestions: usize,
 }

@@ -9,11 +9,11 @@ use crate::graph::Connection;
 use crate::program::MAX_CONNECTIONS;
 use crate::source::Span;
 
-/// The largest number of ports that the search through tunnels visits in a whole configuration; more are an
-/// error, because hostile configurations can make the number grow exponentially.
+/// The largest number of ports that the search through tunnels (pseudoelements) visits in a whole
+/// configuration; more are an error, because hostile configurations can make the number grow exponentially.
 const MAX_STEPS: usize = 20_000_000;
 
-/// A node of the expanded graph, before tunnels are removed.
+/// A node of the expanded graph, before tunnels (the pseudoelements `input` and `output`) are removed.
 #[derive(Clone, Debug)]
 pub(crate) enum NodeKind {
     /// An element, by its index in the list of elements.
@@ -27,7 +27,8 @@ pub(crate) enum NodeKind {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Tunnel {
-    /// The group or compound element to which the tunnel belongs, as errors name it: `group`, or `'name'`.
+    /// The group or compound element to which the pseudoelement belongs, as errors name it: `group`, or
+    /// `'name'`.
     pub(crate) owner: String,
     /// True for the pseudoelement `output`, false for `input`.
     pub(crate) is_output: bool,
@@ -42,9 +43,9 @@ pub(crate) struct Edge {
     pub(crate) span: Span,
 }
 
-/// Returns the connections between elements that result when all tunnels are removed. Each occurs once, in
-/// the order of `edges`. Ports that are connected on one side of a tunnel only, and too many connections,
-/// are errors.
+/// Returns the connections between elements that result when all tunnels (pseudoelements) are removed. Each
+/// occurs once, in the order of `edges`. Ports that are connected on one side of a tunnel only, and too many
+/// connections, are errors.
 pub(crate) fn remove(
     nodes: &[NodeKind],
     edges: &[Edge],
@@ -79,8 +80,8 @@ pub(crate) fn remove(
 struct Walk<'a> {
     nodes: &'a [NodeKind],
     onward: HashMap<(usize, usize), Vec<(usize, usize)>>,
-    /// For each input port that was searched, the input ports of elements to which it leads through
-    /// tunnels.
+    /// For each input port that was searched, the input ports of elements to which it leads through tunnels
+    /// (pseudoelements).
     targets: HashMap<(usize, usize), Vec<(usize, usize)>>,
     steps: usize,
 }
@@ -94,8 +95,8 @@ impl Walk<'_> {
         self.targets.get(&port).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the input ports of elements to which an input port leads through tunnels. The search goes
-    /// depth first, in the order of the connections. A circle of tunnels leads to no element.
+    /// Returns the input ports of elements to which an input port leads through tunnels (pseudoelements). The
+    /// search goes depth first, in the order of the connections. A circle of tunnels leads to no element.
     fn search(&mut self, port: (usize, usize)) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         let mut seen = HashSet::from([port]);
@@ -117,11 +118,11 @@ impl Walk<'_> {
     }
 }
 
-/// Reports an error for each port of a tunnel that has connections on the outside only or on the inside
-/// only.
+/// Reports an error for each port of a tunnel (a pseudoelement) that has connections on the outside only or
+/// on the inside only.
 fn check_ends(nodes: &[NodeKind], edges: &[Edge], diagnostics: &mut Vec<Diagnostic>) {
-    /// For each port of a tunnel, the place of the first connection that arrives at it, and of the first
-    /// that leaves it.
+    /// For each port of a tunnel (a pseudoelement), the place of the first connection that arrives at it, and
+    /// of the first that leaves it.
     type Uses = HashMap<(usize, usize), (Option<Span>, Option<Span>)>;
     let mut uses: Uses = HashMap::new();
     let mut order = Vec::new();

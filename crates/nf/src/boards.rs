@@ -62,7 +62,8 @@ impl<K: Key, V: Plain> Board<K, V> {
         self.states.get_batch(owners, keys, &hashes, seen);
     }
 
-    /// Records on the board of another worker that a packet of its flow `id` has arrived here at `now`.
+    /// Records on the board of another worker that a packet of its flow `id` has arrived at this worker at
+    /// the time `now`.
     #[inline]
     pub(crate) fn note(&self, id: StateId, now: Timestamp) {
         self.states.see(id, now);

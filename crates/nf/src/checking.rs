@@ -56,7 +56,8 @@ struct Outcome {
 }
 
 impl<C: HeaderCheck> Checker<C> {
-    /// Returns the element. The arguments VERBOSE and DETAILS are false if the class does not have them.
+    /// Makes the element that checks headers with `check`. The arguments VERBOSE and DETAILS are false if the
+    /// class does not have them.
     pub(crate) fn boxed(
         args: &mut Args<'_>,
         class: &'static element::Class,

@@ -148,7 +148,7 @@ pub(crate) fn ipv4_of_protocol(protocol: u8) -> Filter {
 
 /// Returns a filter that holds if a header annotation is set.
 pub(crate) fn is_marked(base: Base) -> Filter {
-    // The number is always 0, but it exists only if the annotation is set; without it, the comparison
+    // `marked` is always 0, but it has a value only if the annotation is set; without a value, the comparison
     // fails.
     let marked = Number::constant(0).plus(0, Field::HeaderOffset(base), u128::MAX);
     Predicate::at_most(marked, Number::constant(0))

@@ -98,8 +98,8 @@ mod tests {
         assert_eq!(chosen.len(), 512);
         for seed in [0, 2, 0x1234_5678_9abc_def0] {
             let places: BTreeSet<u64> = chosen.iter().map(|&key| place(seed, key)).collect();
-            // A random function would give about 400. Keys this close to each other keep some regularity
-            // under any seed.
+            // A random function would give about 400 indexes. Keys this close to each other keep some
+            // regularity under any seed.
             assert!(places.len() > 200, "{seed}: {}", places.len());
         }
     }

@@ -3,10 +3,11 @@
 use element::Cx;
 use wire::{FiveTuple, ip_protocol};
 
-/// The largest number of places of a table that are examined for one piece of saved state.
+/// The largest number of entries of a flow table that are examined, used or not, for one piece of the saved
+/// state.
 pub(crate) const LOOKS: usize = 4096;
 
-/// The workers to which the packets of a flow come.
+/// The worker to which the packets of a flow come, as seen from the worker that loads the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Home {
     /// This worker.
@@ -25,7 +26,7 @@ impl Home {
             .workers()
             .between((tuple.source(), tuple.source_port()), (tuple.destination(), tuple.destination_port()));
         match between == cx.worker().0 {
-            // An element with a single place has all flows.
+            // An element that has only one copy keeps all flows in this copy.
             _ if cx.workers().copies(cx.id()) == 1 => Home::Here,
             _ if [ip_protocol::ICMP, ip_protocol::ICMPV6].contains(&tuple.protocol()) => Home::Anywhere,
             true => Home::Here,

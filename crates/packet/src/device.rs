@@ -18,7 +18,7 @@ use crate::slot::{SLOT_CAPACITY, SLOT_STRIDE, owner};
 
 /// The smallest owner mark of a shared device. All smaller marks of devices are of devices that are not
 /// shared. A slot of a shared device must be claimed in one atomic operation, because several threads may
-/// claim it; a slot of another device is claimed without.
+/// claim it; a slot of another device is claimed by a load and a store.
 const SHARED: u8 = 128;
 /// The number of free slots that [`Pool::find`] examines in search of a slot that devices can access, if
 /// the top of the free list is not one.

@@ -129,10 +129,10 @@ pub struct Store {
     used: Used,
 }
 
-/// The ways in which the borrowers used the last packets that were lent a second time. Declarations allow
-/// more than elements usually do. The store prefetches the line of an added header, or of written
-/// annotations, only if the last borrowers wrote it. A useless prefetch costs as much as waiting for a
-/// line.
+/// The parts of packets that borrowers have used: of the packets that were lent again most recently, in their
+/// loan before that. Declarations allow more than elements usually use. The store prefetches the cache line
+/// of an added header, or of written annotations, only if these borrowers wrote it. A useless prefetch costs
+/// as much as waiting for a cache line.
 #[derive(Clone, Copy)]
 struct Used {
     /// True if the annotations of a packet were written.
@@ -274,15 +274,15 @@ impl Store {
     }
 
     /// Lends slots from packet `start` on. Ends at packet `end`, when the batch is full, or at the first
-    /// packet that is large or whose slot is still on loan. Returns the number of packets lent, and the
-    /// ways in which their previous borrowers used them.
+    /// packet that is large or whose slot is still on loan. Returns the number of packets lent, and the parts
+    /// of them that their previous borrowers have used.
     #[inline]
     fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> (usize, Used) {
         let range = (start, end, batch);
         let Restore { headers_added, annotations_read, annotations, .. } = self.restore;
         let is_alone = !(headers_added || annotations_read || annotations);
-        // The number of pieces to restore is the same for all packets, so the loop is compiled once for
-        // each number.
+        // The number of pieces to restore is the same for all packets, so the loop over the packets is
+        // compiled once for each number of pieces.
         match (self.farthest.div_ceil(PIECE), is_alone) {
             _ if self.is_far() => self.lend_slots_with(
                 range,

@@ -89,7 +89,7 @@ fn transport(protocol: u8, addresses: u64, bytes: &[u8]) -> ChecksumResult {
 }
 
 /// Returns the parts of a transport packet that translators do not change: everything but ports, ICMP
-/// identifiers and the checksum. Of ICMP errors, only type, code and length.
+/// identifiers and the checksum. Of ICMP errors, only type, code and the low byte of the length.
 fn rest(protocol: u8, bytes: &[u8]) -> Vec<u8> {
     let keep: &[(usize, usize)] = match protocol {
         6 => &[(4, 16), (18, usize::MAX)],
@@ -248,8 +248,9 @@ impl KnownWrong {
     }
 
     /// Returns the name of a wrong checksum of an output packet. `None` if there is none, or if a packet of
-    /// the capture with the same mark had it before. A wrong transport checksum is also excused if the
-    /// fragments of such a datagram were unclear.
+    /// the capture with the same mark had it before. A wrong transport checksum of an IPv4 packet is also
+    /// excused if fragments of a datagram with the same protocol and identification overlap or are incomplete
+    /// in the capture.
     pub fn fault(&self, checked: &Checked) -> Option<&'static str> {
         let unclear = self.unclear.contains(&(checked.mark.1, checked.mark.2)) && checked.mark.0 == 4;
         if checked.header == ChecksumResult::Wrong && !self.headers.contains(&checked.mark) {

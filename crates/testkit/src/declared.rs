@@ -19,8 +19,8 @@ use crate::elements::{Seen, TestPacket};
 use crate::samples::ClassSample;
 use crate::{TestRun, corpus};
 
-/// The maximum length in bytes of packets in this check. Longer packets have several slots, and the model
-/// does not cover effects after the first slot.
+/// The maximum length in bytes of packets in this check. Longer packets have several slots, and the
+/// verifier's model of packets does not cover the effects that this has on elements.
 const ONE_SLOT: usize = 2000;
 
 fn value(d: &Diagrams, bits: &[Bit]) -> Option<u64> {
@@ -45,14 +45,16 @@ fn difference(d: &Diagrams, packet: &PacketModel, seen: &Seen) -> Option<String>
     }
     for (offset, &real) in seen.bytes.iter().enumerate() {
         let declared = byte(d, &packet.byte(d, start + offset as i32));
-        // For a checksum the model knows no bytes, only that it is correct, so it is not compared here.
+        // Of a checksum, the verifier's model knows no bytes, only that it is correct, so it is not compared
+        // here.
         if declared.is_some_and(|declared| declared != real) {
             return Some(format!("byte {offset} is {real:#x}, not {declared:x?}"));
         }
     }
     for (base, real) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(seen.headers) {
         let declared = packet.place(base).map(|place| (place - start) as isize);
-        // The model has no number for an offset that only the element knows, so any offset is accepted.
+        // If only the element knows where it sets a header offset, the verifier's model has no number for it,
+        // and any offset is accepted.
         let is_known = packet.place(base).is_none_or(|place| !in_byte_region(place));
         if is_known && declared != real {
             return Some(format!("{base:?} header at {real:?}, not {declared:?}"));

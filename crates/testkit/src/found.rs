@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-/// Returns the path of a folder (`traces`, `rules/snf`) or file of this data. It is searched below
-/// `TIDEGATE_DATA` if that variable is set, otherwise in `shared/data` next to the repository. `None` if it
-/// does not exist; this is printed.
+/// Returns the path of a folder (`traces`, `rules/snf`) or file with data from other sources. It is searched
+/// below `TIDEGATE_DATA` if that variable is set, otherwise in `shared/data` next to the repository. If it
+/// does not exist, prints this and returns `None`.
 pub fn path(name: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let path = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from).join(name);

@@ -230,13 +230,14 @@ fn keeps_order(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
     Ok(())
 }
 
-/// The position of a packet and its headers in its slot, by which fields become positions of bytes.
+/// The positions of a packet and its headers in a slot, from which the bytes that a field covers follow.
 struct View {
     start: usize,
     length: usize,
     headers: [Option<isize>; 3],
     /// The offset from the packet's first byte to the end of the IPv4 header by its length field. `None` if
-    /// the element does not keep to the header, or the packet has no network header.
+    /// the packet has no network header, or if the element does not declare that it uses nothing after the
+    /// IPv4 header (`keeps_to_header`).
     header_ends: Option<isize>,
 }
 

@@ -25,7 +25,8 @@ struct Saved {
     time: Timestamp,
     /// The names of the handlers that show saved parts.
     names: Vec<String>,
-    /// The values of these handlers, of an element without packets and of the element when it was saved.
+    /// The values of the handlers in `names`, of an element without packets and of the element when it was
+    /// saved.
     values: [Vec<String>; 2],
 }
 

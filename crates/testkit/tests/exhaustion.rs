@@ -23,7 +23,8 @@ const PACKETS: u64 = 12 * 1500;
 /// The numbers of bytes that can still be allocated when the first packet comes; each sample runs with all
 /// of them.
 const ROOM: [usize; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
-/// The maximum number of allocations by which the test uses up the other memory.
+/// The maximum number of allocations by which the test uses up all memory except the bytes of an entry of
+/// [`ROOM`].
 const PIECES: usize = 1 << 20;
 /// The environment variable with the index of the first sample that a child process runs. It then runs
 /// every second one.

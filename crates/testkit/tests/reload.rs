@@ -42,7 +42,8 @@ fn a_reload_keeps_what_is_declared() {
     assert!(found.is_empty(), "{}:\n{}", found.len(), found.join("\n"));
 }
 
-/// A class that loses what it declares to keep, and a class that declares nothing about its count.
+/// Differences are found for a class that loses what it declares to keep, and for a class that declares
+/// nothing about its count.
 #[test]
 fn wrong_declarations_are_noticed() {
     let found = differences(testkit::liars::CLASSES, &[], &[], &[]).unwrap().join("\n");

@@ -22,8 +22,8 @@ use verify::model::functions::Functions;
 use verify::model::packet::PacketModel as Symbolic;
 use verify::model::step::Unit;
 
-/// The maximum length of packets in this test, in bytes. Longer packets have several slots, which the model
-/// does not cover.
+/// The maximum length of packets in this test, in bytes. Longer packets have several slots, which the
+/// verifier's model of packets does not cover.
 const ONE_SLOT: usize = 2000;
 
 /// The class `Teller(TWIN, INPUT, OUTPUTS)`: it passes packets to the element under test, and notifies the
@@ -58,7 +58,8 @@ thread_local! {
     static KNOWN: Known = Known { diagrams: Diagrams::new(1 << 16), packets: RefCell::default() };
 }
 
-/// The identity of a packet for the model: its bytes, the offsets of its headers, and its metadata.
+/// The parts of a packet from which the verifier's model makes a symbolic packet: its bytes, the offsets of
+/// its headers, and its metadata.
 type Parts = (Vec<u8>, [Option<i32>; 3], Vec<u8>);
 
 /// Symbolic packets with the diagrams that they belong to.

@@ -117,8 +117,8 @@ impl Analyzer {
             self.settle()?;
             self.restart();
         }
-        // Numbers of flows are looked up for all waiting packets together; until then, the packet has the
-        // number 0.
+        // The numbers of flows are looked up for all waiting packets together; until then, each packet has
+        // the flow number 0.
         let tuple = dissected.tuple();
         self.waiting.push(dissected.packet(tuple.map(|_| dissected.member(0, 0))));
         self.tuples.extend(tuple);

@@ -29,7 +29,7 @@ pub struct FixedPart {
 }
 
 impl FixedPart {
-    /// The length of these fields in bytes.
+    /// The length of this first part of an ARP packet in bytes.
     pub const LEN: usize = size_of::<FixedPart>();
 
     /// Returns the first 8 bytes of the ARP packet at the start of `bytes`; `None` if `bytes` is shorter.
@@ -37,8 +37,8 @@ impl FixedPart {
         FixedPart::ref_from_prefix(bytes).ok().map(|(lengths, _)| lengths)
     }
 
-    /// Returns the length of the whole ARP packet in bytes: these fields, and the hardware and protocol
-    /// addresses of sender and target, with the lengths that the fields say.
+    /// Returns the length of the whole ARP packet in bytes: the first 8 bytes, and the hardware and protocol
+    /// addresses of sender and target, with the lengths that the first 8 bytes give.
     pub fn total(&self) -> usize {
         FixedPart::LEN + 2 * usize::from(self.hardware_length) + 2 * usize::from(self.protocol_length)
     }

@@ -352,8 +352,8 @@ impl Builder {
                 Ok(())
             }
         };
-        // Filling in fails only if the header is truncated or its length field is wrong, but both were
-        // written just above.
+        // Filling in the checksum fails only if the header is truncated or its length field is wrong, but
+        // header and length were written just above.
         let _ = filled;
         Ok(bytes)
     }

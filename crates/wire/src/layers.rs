@@ -464,7 +464,8 @@ mod tests {
         )
     }
 
-    /// Compares the result with etherparse's, as far as both parse the frame.
+    /// Compares the result of [`Layers::locate`] with the result of etherparse, as far as both parse the
+    /// frame.
     fn assert_agrees(frame: &[u8]) -> Result<(), TestCaseError> {
         let own = locate(frame);
         let Ok(oracle) = LaxSlicedPacket::from_ethernet(frame) else {

@@ -17,8 +17,8 @@ use crate::{FromBytes, IntoBytes, ip_protocol, ipv4, ipv6, offload, tcp, udp};
 const PLAIN: u8 = tcp::flags::ACK | tcp::flags::ECE | ON_LAST | tcp::flags::CWR;
 /// The TCP flags among [`PLAIN`] that cutting leaves on the last segment only.
 const ON_LAST: u8 = tcp::flags::PSH | tcp::flags::FIN;
-/// The checksum 0xffff, a zero in one's complement. It is as valid as 0, but cutting writes a
-/// computed zero as 0 for IPv4 and TCP, so that 0xffff would not be restored. For UDP, it is written as
+/// The checksum 0xffff, a zero in one's complement. It is as valid as 0, but cutting writes a computed zero
+/// as 0 for IPv4 and TCP, so that 0xffff would not be restored. For UDP, cutting writes a computed zero as
 /// 0xffff.
 const NEGATIVE_ZERO: u16 = 0xffff;
 
@@ -393,8 +393,8 @@ impl WholeSegment {
             (_, true) => same(own, other, &const { joined::<10, 5, 15>(IPV6, TCP) }),
             (_, false) => same(own, other, &const { joined::<10, 1, 11>(IPV6, PORTS) }),
         };
-        // The masks cover the fixed headers. A plain IPv4 header has no options, so that TCP options are
-        // all that remains to be compared.
+        // The masks compare the fixed headers. IPv4 packets with options are not merged, so that only TCP
+        // options are compared in addition.
         let options = network + tcp::Header::LEN;
         is_same
             && equal(own_link, other_link)
@@ -577,7 +577,8 @@ mod tests {
     }
 
     /// Merges all frames into one large frame; `None` if one of them cannot be merged with those before it.
-    /// With `trusts`, sums of data are computed from the headers only.
+    /// With `trusts`, sums of data are computed from the headers only. With `constant`, all frames must have
+    /// the same IPv4 identification.
     fn merged(frames: &[Vec<u8>], trusts: bool, constant: bool) -> Option<Vec<u8>> {
         let segments: Option<Vec<WholeSegment>> =
             frames.iter().map(|frame| WholeSegment::of(frame, L3, frame.len())).collect();
@@ -655,8 +656,8 @@ mod tests {
             let at = at % frame.len();
             frame[at] ^= flip;
             if rights && let Some(segment) = WholeSegment::of(&frame.clone(), L3, frame.len()) {
-                // The checksums of the changed frame are corrected, so that merging must notice the change
-                // itself.
+                // The checksums of the changed frame are corrected, so that merging cannot detect the change
+                // by a wrong checksum.
                 let end = frame.len();
                 let copy = Segments::of(frame, LinkType::Ethernet, end, usize::MAX);
                 if let Ok(copy) = copy && copy.count() == 1 && segment.length > 0 {

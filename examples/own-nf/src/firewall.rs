@@ -1,5 +1,5 @@
 //! # ConnectionLimit
-//! Limits the number of TCP connections that a side may open.
+//! Limits the number of TCP connections that may be open at a time.
 //!
 //! A SYN from input 0 opens a connection, as long as fewer than LIMIT are open. Packets of open connections
 //! leave, from either input, by the output with the same number. All other packets are dropped. A connection
@@ -62,7 +62,7 @@ impl Function for Firewall {
     type State = u64;
 
     fn init(args: &mut Args<'_>, needs: &mut Needs) -> Firewall {
-        // This function does not change packets, so its declaration is complete.
+        // The firewall does not change packets, so its declaration is complete.
         needs.effects.opaque = None;
         let open = args.setup.common.get_or_make(args.id(), AtomicU64::default);
         Firewall { limit: args.required("LIMIT"), open, refused: 0 }

@@ -23,7 +23,8 @@ fn segments(make: fn(u32, u32, u8, Timestamp) -> TestPacket, first: u8) -> Vec<T
     rounds.flat_map(|(number, flags)| (0..CONNECTIONS).map(move |n| make(n, number, flags, time))).collect()
 }
 
-/// Returns a configuration with the firewall, in which the outside replies to each packet that passes.
+/// Returns a configuration with the firewall between the test sources and sinks of `exchange`. Each packet
+/// that passes from input 0 is answered by a reply to input 1.
 fn text(exchange: u64) -> String {
     format!(
         "TestSource({exchange}, 0) -> CheckIPHeader -> limit :: ConnectionLimit({LIMIT});

@@ -1,5 +1,5 @@
-//! Tests of the paper's translator: each connection is translated to one five-tuple, replies find their
-//! connection, and no port is given to two connections.
+//! Tests of SprayedNAT, the translator of the paper on Sprayer: each connection is translated to one
+//! five-tuple, replies find their connection, and no port is given to two connections.
 
 mod common;
 

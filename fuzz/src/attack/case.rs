@@ -208,14 +208,15 @@ impl Case {
             .collect();
         let habits: Vec<Habits> = read.effects.iter().map(Habits::of).collect();
         let reorders = habits.iter().any(|habits| habits.reorders);
-        // For packets that a program hands over, elements that are otherwise bypassed still divide batches.
+        // Elements that a program replaces still divide batches of the packets that the program hands over to
+        // them.
         let parts = divides(&read.chain, &BTreeSet::new());
         let divides = divides(&read.chain, &synthesized.passed);
         // If elements hold packets and stamp them as they leave, the time stamp of a packet depends on its
         // position among waiting packets, and so on batches.
         let stamps = habits.iter().any(|habits| habits.stamps) && habits.iter().any(|habits| habits.holds);
         // True if the state of elements depends on the order in which packets of all flows arrive. Such
-        // elements number packets, or have room for the state of only some flows.
+        // elements give packets numbers, or have room for the state of only some flows.
         let numbers = habits.iter().filter(|habits| habits.keeps_state).count() > 1
             || read.effects.iter().any(|effects| effects.depends.contains(&Depends::Counter));
         let is_at_once = |element: &lang::GraphElement| AT_ONCE.contains(&element.class.as_str());

@@ -89,8 +89,8 @@ impl Catalogue {
                 if inputs == 0 || outputs == 0 || sample.config.contains('$') || class.name == "Synthesized" {
                     continue;
                 }
-                // The time range of this sample would move to the time of the packets in too many small
-                // steps.
+                // This sample of TimeFilter moves the end of its time range by two seconds at a time, which
+                // would take too many steps to reach the times of the packets.
                 if sample.config.contains("extend_interval") {
                     continue;
                 }
@@ -309,7 +309,7 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
             _ => encapsulate(r),
         };
     }
-    // Without a marked IP header, the next element usually marks one, or restores it.
+    // Without a marked IP header, the next element usually marks one, or restores a header that was stripped.
     if !c.marked && r.u8(..4) > 0 {
         return match (c.at, c.six) {
             (-256..0, _) => one("Unstrip", (-c.at).to_string()),

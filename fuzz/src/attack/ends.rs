@@ -34,7 +34,8 @@ pub(super) struct Came {
     /// The time stamp of the packet.
     pub(super) time: Timestamp,
     pub(super) bytes: Vec<u8>,
-    /// The annotation bytes that the sink observes: all of them, or only the bytes of the extra length.
+    /// The annotation bytes that the sink observes: all of them, or only the bytes of the extra length
+    /// annotation.
     pub(super) annotations: Vec<u8>,
 }
 
@@ -112,7 +113,7 @@ struct Source {
 }
 
 impl Source {
-    /// Takes packets of one burst.
+    /// Takes the next packets to send, at most `most`, all of one burst (with the same `due`).
     fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> Batch {
         let mut batch = cx.batch();
         let due = self.given.front().map(|given| given.due);
@@ -192,7 +193,7 @@ struct Sink {
 }
 
 impl Element for Sink {
-    /// Declares the effects of ToDump, and the annotations if it stores them.
+    /// Declares the effects of ToDump and, if the sink stores all annotations, that it observes these.
     fn effects(&self) -> Effects {
         let mut seen = vec![Field::Length, Field::Payload, Field::TimeStamp, EXTRA_LENGTH];
         if self.annotations {

@@ -105,7 +105,7 @@ impl Outcome {
         self.failures.is_empty() && self.verdicts.failures.is_empty()
     }
 
-    /// Returns the share of packets of an odd kind, from 0 to 1.
+    /// Returns the share of packets that are odd (of any kind but `Kind::Plain`), from 0 to 1.
     pub fn odd(&self) -> f64 {
         let all: u64 = self.packets.values().sum();
         let odd: u64 = packets::ODD.iter().filter_map(|kind| self.packets.get(kind)).sum();

@@ -30,16 +30,17 @@ pub(super) struct Node {
 /// A random configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Network {
-    /// The elements. Each output leads to an element with a higher index or to an end.
+    /// The elements. Each output leads to an element with a higher index, to a sink or to a Discard.
     pub(super) nodes: Vec<Node>,
     /// For each source: the index of the element that it leads to, and the number of the input.
     pub(super) entries: Vec<(usize, usize)>,
-    /// True if sinks observe all annotations, so that programs have to keep them; false if only the extra
-    /// length.
+    /// True if sinks observe all annotations, so that programs have to keep them; false if they observe only
+    /// the extra length annotation.
     pub(super) annotations: bool,
 }
 
-/// The texts of a source and of a sink, with class and arguments; `#` is replaced by the number of the end.
+/// The texts of a source and of a sink, with class and arguments; `#` is replaced by the number of the source
+/// or sink.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
     source: String,
@@ -56,7 +57,7 @@ impl Ends {
         }
     }
 
-    /// Returns ends that read and write capture files, for the description of a failure.
+    /// Returns a source and a sink that read and write capture files, for the description of a failure.
     pub(super) fn files() -> Ends {
         Ends { source: "FromDump(in#.pcap, STOP true)".into(), sink: "ToDump(out#.pcap)".into() }
     }
@@ -70,8 +71,8 @@ fn end(r: &mut Rng) -> Next {
 }
 
 impl Network {
-    /// Creates a random configuration. `seed` decides which class is used in turn. If `keeps_state` is
-    /// true, there is an element that keeps state of flows.
+    /// Creates a random configuration. `seed` selects the class of one element, so that consecutive seeds use
+    /// every class. If `keeps_state` is true, there is an element that keeps state of flows.
     pub(super) fn random(r: &mut Rng, catalogue: &Catalogue, seed: u64, keeps_state: bool) -> Network {
         let length = r.usize(3..14);
         let turn_at = r.usize(2..=length);
@@ -106,7 +107,8 @@ impl Network {
         for (number, element) in elements.iter().enumerate() {
             let trunk = r.usize(..element.outputs.max(1));
             let to = (0..element.outputs).map(|output| {
-                // The first output of most elements leads on, because most packets leave by it.
+                // The first output of most elements leads to the next element of the chain, because most
+                // packets leave by it.
                 let straight = if r.u8(..6) > 0 { 0 } else { trunk };
                 let on = match number < last {
                     true if output == straight => number + 1,
@@ -213,7 +215,7 @@ impl Network {
         self.nodes.insert(behind, Node { element, to });
     }
 
-    /// Returns the text of the configuration with these ends.
+    /// Returns the text of the configuration with the sources and sinks that `ends` gives.
     pub(super) fn text(&self, catalogue: &Catalogue, ends: &Ends) -> String {
         let reached = self.reached();
         let way = |element: &Element, is_output: bool, port: usize| {

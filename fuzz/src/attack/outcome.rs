@@ -133,7 +133,7 @@ pub(super) enum Aspect {
     FlowOrder,
     /// The order of packets of different flows at one sink.
     Order,
-    /// The elements that drop packets, the reasons, or the numbers.
+    /// The elements that drop packets, the drop reasons, or the numbers of dropped packets.
     Drops,
     /// The packets in, out and held that an element has counted.
     Counts,

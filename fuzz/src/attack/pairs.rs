@@ -100,7 +100,7 @@ impl Verdicts {
         Some(failure)
     }
 
-    /// Calls `row` with name and value of each row of the table.
+    /// Calls `row` with name and value of each row of the table of counts.
     pub(super) fn table(&self, row: &mut dyn FnMut(&str, String)) {
         row("pairs", self.pairs.to_string());
         for ((derivation, differs, said), times) in &self.counts {
@@ -227,8 +227,8 @@ impl Pair {
                 }
             }
             Conclusion::Different(Difference::Entry(_, entry)) => {
-                // Adding elements without effect adds no entry. Other changes may add or remove an element
-                // that makes packets by itself.
+                // An entry is a place at which packets enter a chain. Added elements without effect are no
+                // entries; other changes may add or remove an element that makes packets by itself.
                 judged.said = Said::Different;
                 judged.what = format!("an entry {entry}");
                 judged.failure = (self.derivation == Derivation::Padded).then_some(FALSE);
@@ -236,8 +236,8 @@ impl Pair {
             Conclusion::Different(Difference::Packet { entry, example, what }) => {
                 judged.said = Said::Different;
                 judged.what = format!("{what}: {example:?}");
-                // The example can only be run if its entry is a source of the test, not an element that
-                // makes packets.
+                // The example packet can only be sent if it enters the chain at a source of the test, not at
+                // an element that makes packets.
                 let source =
                     a.chain.nodes[entry[0]].name.strip_prefix("in").and_then(|name| name.parse().ok());
                 let one = source.map(|source| self.alone(&example, source));
@@ -259,8 +259,8 @@ impl Pair {
         judged
     }
 
-    /// Returns the packets of all sources if the example is the only packet, at the source with number
-    /// `source`.
+    /// Returns the packets of all sources for a run in which the verifier's example is the only packet. The
+    /// source with number `source` sends it.
     fn alone(&self, example: &Example, source: usize) -> Vec<Arc<Vec<Given>>> {
         let packet = Given {
             due: Timestamp(START),

@@ -198,7 +198,8 @@ pub(super) fn compare(pair: [&Read; 2], reasons: bool, effort: Effort) -> Compar
     verify(pair.map(|read| &read.chain), options, effort.nodes, &mut Examples { pair })
 }
 
-/// The verifier's callbacks: runs examples through both configurations.
+/// The verifier's callbacks: runs the packets that it gives as examples of a difference through both
+/// configurations.
 struct Examples<'e> {
     pair: [&'e Read; 2],
 }
@@ -212,7 +213,7 @@ impl Companion for Examples<'_> {
     }
 }
 
-/// The packets that arrived, by name of the exit, and the drop reasons.
+/// The packets that left a configuration, by name of the exit, and the reasons of dropped packets.
 type Through = (BTreeMap<String, Vec<String>>, BTreeSet<String>);
 
 fn through(

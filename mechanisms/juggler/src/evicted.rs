@@ -13,7 +13,8 @@ const WAYS: usize = 4;
 const FEWEST: usize = 1 << 6;
 const MOST: usize = 1 << 14;
 
-/// A flow that was evicted: its key, its next expected numbers and the time of eviction.
+/// A flow that was evicted: its key, its next expected sequence numbers (of arriving and of leaving segments)
+/// and the time of eviction.
 #[derive(Clone, Copy)]
 struct EvictedFlow {
     key: SegmentFlow,
@@ -45,7 +46,7 @@ impl Evicted {
         self.places.get_mut(place)
     }
 
-    /// Saves the next expected numbers of a flow that is evicted at `now`.
+    /// Saves the next expected sequence numbers of a flow that is evicted at `now`.
     pub(crate) fn add(&mut self, key: SegmentFlow, expected: Expected, now: Timestamp) {
         let Some(place) = self.place(&key) else { return };
         if let Some(oldest) = place.iter_mut().min_by_key(|former| former.evicted_at) {
@@ -53,10 +54,10 @@ impl Evicted {
         }
     }
 
-    /// Removes and returns the saved numbers of a flow that is opened again with a segment of sequence
-    /// number `start`. All are `None` if the flow has no entry or was evicted `REPAIR_TIME` ago or longer. A
-    /// number that is more than `RETRANSMISSION_WINDOW` from `start` belongs to another connection and is
-    /// `None`, too.
+    /// Removes and returns the saved sequence numbers of a flow that is opened again with a segment of
+    /// sequence number `start`. Both are `None` if the flow has no entry or was evicted `REPAIR_TIME` ago or
+    /// longer. A saved number that is more than `RETRANSMISSION_WINDOW` from `start` belongs to another
+    /// connection and is `None`, too.
     pub(crate) fn take(&mut self, key: &SegmentFlow, start: u32, now: Timestamp) -> Expected {
         let former =
             self.place(key).and_then(|place| place.iter_mut().find(|former| former.key.is_same(key)));

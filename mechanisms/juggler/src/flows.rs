@@ -66,10 +66,12 @@ pub struct Limits {
 const NONE: u32 = u32::MAX;
 /// A distance in sequence numbers that no window reaches (RFC 7323, section 2.3).
 const WINDOW: u32 = 1 << 30;
-/// The number of consecutive segments unrelated to `next` after which `next` is learned again.
+/// The number of consecutive segments unrelated to the next expected sequence number after which this number
+/// is learned again.
 const MAX_UNRELATED: u8 = 64;
 
-/// After build-up, a SYN that ends less than this many bytes before `next` counts as a retransmission.
+/// After build-up, a SYN that ends less than this many bytes before the next expected sequence number counts
+/// as a retransmission.
 const AGAIN: u32 = 1 << 16;
 
 /// The state of a flow: its phase, its place in a list, and its waiting segments.
@@ -92,9 +94,10 @@ struct Flow {
     slots: u32,
     /// True if the segments of the flow are merged; false for flows that NO_MERGE selects.
     merges: bool,
-    /// The number of consecutive segments that were unrelated to `next`.
+    /// The number of consecutive segments that were unrelated to the next expected sequence number.
     unrelated: u8,
-    /// True if the flow is in `ready`; for each [`Wait`], true if `due` has an entry for the flow.
+    /// True if the flow is in `ready`, the list of flows that are checked at the end of the batch; for each
+    /// [`Wait`], true if the heap `due` has that time-out of the flow.
     is_ready: bool,
     is_armed: [bool; 2],
     expected: Expected,
@@ -129,9 +132,10 @@ pub struct Flows {
     due: BinaryHeap<Reverse<(Timestamp, Wait, u32)>>,
     ready: Vec<u32>,
     held: usize,
-    /// The runs that have been flushed, with reasons, in order of leaving. The owner empties this list.
+    /// The runs that have been flushed, with reasons, in the order in which they leave. The element empties
+    /// this list.
     pub released: Vec<(SegmentRun, FlushReason)>,
-    /// The counts, which the owner may reset.
+    /// The counts, which the element may reset.
     pub counts: Counts,
 }
 
@@ -229,7 +233,8 @@ impl Flows {
         Some(index)
     }
 
-    /// Reserves memory for another flow, and for `due` and `ready` entries of all flows; true on success.
+    /// Reserves memory for another flow, and for the entries of all flows in the heap of time-outs (`due`)
+    /// and in the list of flows to check (`ready`); true on success.
     fn has_memory_for_another(&mut self) -> bool {
         let most = self.flows.len() + 1;
         self.flows.try_reserve(1).is_ok()
@@ -262,8 +267,8 @@ impl Flows {
             .or_else(|| lists.iter().find(has_flows).copied())
     }
 
-    /// Evicts a flow: flushes its segments and, for TCP, saves the numbers by which its reordering is
-    /// measured.
+    /// Evicts a flow: flushes its segments and, for TCP, saves the sequence numbers by which its reordering
+    /// is measured.
     fn evict(&mut self, index: u32, now: Timestamp) {
         let key = self.close(index, FlushReason::Evicted);
         let flow = &self.flows[index as usize];
@@ -345,7 +350,7 @@ impl Flows {
         let has = |flag: u8| run.last_flags & flag != 0;
         if run.start == run.end && !has(flags::RST) {
             // A segment without data leaves at once, even after a gap. It leaves after the waiting segments
-            // in sequence, unless it starts before `next`.
+            // in sequence, unless it starts before the next expected sequence number.
             if !is_before(run.start, flow.next) {
                 self.give_way(index, now);
             }
@@ -379,7 +384,8 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// Accounts for a segment that was forwarded: if it was the next segment, `next` moves to its end.
+    /// Accounts for a segment that was forwarded: if it was the next segment, the next expected sequence
+    /// number (`next`) moves to its end.
     pub fn pass_by(&mut self, index: u32, segment: &WholeSegment, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         if segment.is_tcp && segment.sequence == flow.next {
@@ -424,11 +430,11 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// Takes a segment that starts before `next`, and releases it at once. Retransmissions, however many, do
-    /// not restart the flow: otherwise later segments would be held as if data were missing. In loss
-    /// recovery, the segment with the first missing byte ends the recovery. Segments more than
-    /// `RETRANSMISSION_WINDOW` before `next` are unrelated: after `MAX_UNRELATED` of them in a row, `next` is
-    /// learned again.
+    /// Takes a segment that starts before the next expected sequence number (`next`), and releases it at
+    /// once. Retransmissions, however many, do not restart the flow: otherwise later segments would be held
+    /// as if data were missing. In loss recovery, the segment with the first missing byte ends the recovery.
+    /// Segments more than `RETRANSMISSION_WINDOW` before `next` are unrelated: after `MAX_UNRELATED` of them
+    /// in a row, `next` is learned again.
     #[cold]
     fn take_retransmission(&mut self, index: u32, run: SegmentRun, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -440,7 +446,7 @@ impl Flows {
             flow.unrelated += 1;
         }
         if is_before(flow.next, run.end) {
-            // The end of the segment is new data.
+            // The last bytes of the segment have not been flushed before.
             flow.next = run.end;
         }
         let fills = flow.phase == FlowPhase::LossRecovery
@@ -453,8 +459,8 @@ impl Flows {
     }
 
     /// Takes a segment that is unrelated to the flushed data: it is forged, or of a connection whose opening
-    /// was not seen. Releases the segment at once; after `MAX_UNRELATED` such segments in a row, `next` is
-    /// learned again.
+    /// was not seen. Releases the segment at once; after `MAX_UNRELATED` such segments in a row, the next
+    /// expected sequence number is learned again.
     #[cold]
     fn take_unrelated(&mut self, index: u32, run: SegmentRun, reason: FlushReason, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -543,7 +549,8 @@ impl Flows {
         }
     }
 
-    /// Flushes the first run of the queue, and moves `next` to its end. Build-up ends with the first flush.
+    /// Flushes the first run of the queue, and moves the next expected sequence number (`next`) to its end.
+    /// Build-up ends with the first flush.
     #[inline]
     fn release_front(&mut self, index: u32, reason: FlushReason, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -662,7 +669,8 @@ impl Flows {
         self.release_in_sequence(index, FlushReason::InSequenceTimeout, now);
     }
 
-    /// Handles an entry of `due` whose time has come, if its condition still holds.
+    /// Handles a time-out of a flow whose time in `due` has come: flushes segments if they have really waited
+    /// for that long, and schedules the next time-outs of the flow.
     fn look(&mut self, index: u32, wait: Wait, now: Timestamp) {
         let limits = self.limits;
         let flow = &mut self.flows[index as usize];
@@ -707,7 +715,7 @@ impl Flows {
         self.table.remove(flow.id.take()?)
     }
 
-    /// Returns a flow's phase, next expected number and first missing byte (valid in loss recovery).
+    /// Returns a flow's phase, next expected sequence number and first missing byte (valid in loss recovery).
     pub fn state(&self, index: u32) -> (FlowPhase, u32, u32) {
         let flow = &self.flows[index as usize];
         (flow.phase, flow.next, flow.lost)

@@ -380,9 +380,9 @@ impl Juggler {
             flow.into_iter().for_each(|flow| self.flows.give_way(flow, now));
             self.pass(cx, out, packet, FlushReason::Damaged);
             // The packet passes. Its sequence number may be damaged like the data, so it moves the flow's
-            // next number only if it is the next segment. Captures contain undamaged segments with wrong
-            // checksums: a capturing host has merged them, or their sender has left the checksum to a
-            // device.
+            // next expected sequence number only if it equals that number. Captures contain undamaged
+            // segments with wrong checksums: a capturing host has merged them, or their sender has left the
+            // checksum to a device.
             return flow.into_iter().for_each(|flow| self.flows.pass_by(flow, segment, now));
         };
         // If a device computes the checksum of the large segment, the checksum of the data is not needed.

@@ -176,7 +176,8 @@ mod tests {
             let (segment, key) = locate(&packet).unwrap();
             assert_eq!(locate_any(&packet), Some((segment, key)));
             assert_eq!(segment.length, 4);
-            // With the annotation set, the result is the same before and after the link header is stripped.
+            // With the network header annotation set, the result is the same before and after the link header
+            // is stripped.
             packet.set_offset(Base::Mac, Some(0));
             packet.set_offset(Base::Network, Some(segment.l3 as isize));
             for strip in [0, segment.l3 as usize] {

@@ -1,7 +1,7 @@
 //! The phases of a flow, the lists that flows are in, and the reasons for which segments are flushed.
 
-/// The reason for which segments leave: the conditions of the paper's table 2, and conditions of limited
-/// memory.
+/// The reason for which segments leave: the conditions of table 2 of the Juggler paper, and conditions of
+/// limited memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FlushReason {
@@ -79,7 +79,8 @@ impl FlushReason {
     }
 }
 
-/// The phase of a flow, as in the paper. The initial phase is missing, because the flow then has no entry.
+/// The phase of a flow, as in the Juggler paper. The initial phase is missing, because the flow then has no
+/// entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowPhase {
     /// Nothing was flushed since the next sequence number was learned. The number is an estimate, which

@@ -198,7 +198,7 @@ impl Connections {
         let before = &mut self.acknowledged[inserted.id().index() as usize];
         let passed = tcp.acknowledgment.wrapping_sub(*before);
         let is_new = matches!(inserted, Inserted::New(_)) || tcp.flags & flags::SYN != 0;
-        // An ACK that a later ACK has overtaken must not lower the number.
+        // An ACK that a later ACK has overtaken must not lower the highest acknowledgment number.
         let is_late = !is_new && passed.wrapping_neg() <= LARGEST_WINDOW;
         if !is_late {
             *before = tcp.acknowledgment;
@@ -335,7 +335,7 @@ mod tests {
             // A repeated ACK and an ACK that was overtaken acknowledge no new bytes.
             hear(1, ack, near_the_end + 500, 1),
             hear(1, ack, near_the_end + 100, 1),
-            // The number wraps at 2^32.
+            // The acknowledgment number wraps at 2^32.
             hear(1, ack, 200, 1),
             hear(1, ack, near_the_end, 1),
             hear(1, flags::PSH, 900, 1),

@@ -27,7 +27,7 @@ const MOST_DATAGRAMS: u32 = 64;
 
 /// A segment that has just arrived, with what is known for merging it.
 pub struct Piece<'a> {
-    /// The packet, which is owned.
+    /// The packet of the segment.
     pub packet: Packet,
     /// The header fields of the packet.
     pub segment: &'a WholeSegment,

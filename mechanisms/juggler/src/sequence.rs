@@ -2,8 +2,8 @@
 
 use element::Timestamp;
 
-/// The maximum number of bytes before the next expected number at which a segment counts as a retransmission:
-/// the largest window that Linux receivers open without configuration (`tcp_rmem`).
+/// The maximum number of bytes before the next expected sequence number at which a segment counts as a
+/// retransmission: the largest window that Linux receivers open without configuration (`tcp_rmem`).
 pub(crate) const RETRANSMISSION_WINDOW: u32 = 32 << 20;
 
 /// The time after which a gap is taken to stay. One second is TCP's first retransmission time-out, and the

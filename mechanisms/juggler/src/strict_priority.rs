@@ -260,7 +260,7 @@ const HANDLERS: &[Handler<StrictPriority>] = &[
         |e, cx, value| {
             let rate = Bandwidth::parse(value, &cx.place())?;
             check(rate)?;
-            // The remainder was computed with the old rate.
+            // The remainder belongs to the old rate, so it is discarded.
             (e.rate, e.carry) = (rate.0, 0);
             Ok(())
         },

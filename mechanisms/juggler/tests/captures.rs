@@ -10,8 +10,8 @@ use testkit::{TestRun, found};
 use wire::layers::Network;
 use wire::{FiveTuple, Layers, LinkType, ip_protocol, tcp};
 
-/// Returns the packets of a capture after `elements`, and the values of handlers; `None` if the capture
-/// cannot be read.
+/// Returns the packets of a capture that leave the chain `elements`, and the values of handlers; `None` if
+/// the capture cannot be read.
 fn run(capture: &Path, elements: &str, handlers: &[&str]) -> Option<(Vec<Vec<u8>>, Vec<String>)> {
     let number = offer(Vec::new());
     let text = format!("FromDump(\"{}\") {elements} -> TestSink({number}, 0)", capture.display());

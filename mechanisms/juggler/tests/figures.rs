@@ -1,4 +1,4 @@
-//! Tests of the flow table: the examples of the paper (figures 6, 7 and 8), evictions and time-outs.
+//! Tests of the flow table: the examples of the Juggler paper (figures 6, 7 and 8), evictions and time-outs.
 
 use element::Timestamp;
 use juggler::flows::{EvictionList, FlowPhase, Flows, FlushReason, Limits, Taken};
@@ -10,10 +10,11 @@ use wire::tcp::flags::ACK;
 
 const INSEQ: Timestamp = Timestamp(50_000);
 const OFO: Timestamp = Timestamp(100_000);
-/// The number of data bytes in a segment; the paper numbers segments instead of bytes.
+/// The number of data bytes in a segment; the Juggler paper numbers segments instead of bytes.
 const SIZE: u32 = 100;
 
-/// A flow table for segments that are named by number, as in the paper, with a clock that the test sets.
+/// A flow table for segments that are named by number, as in the Juggler paper, with a clock that the test
+/// sets.
 struct Table {
     pool: Pool,
     flows: Flows,
@@ -122,8 +123,8 @@ fn figure_6_what_went_before_is_not_waited_for() {
     table.wait(INSEQ);
     assert_eq!(table.left(), [(2, 3, FlushReason::InSequenceTimeout)]);
     assert_eq!(table.state(flow), (FlowPhase::ActiveMerging, 4, 0));
-    // A segment before the next one passes at once. The estimate does not decrease any more, because
-    // build-up is over.
+    // A segment before the next expected segment passes at once. The estimate of the next sequence number
+    // does not decrease any more, because build-up is over.
     table.take(1, 1);
     assert_eq!(table.left(), [(1, 1, FlushReason::Before)]);
     assert_eq!(table.state(flow), (FlowPhase::ActiveMerging, 4, 0));
@@ -157,7 +158,7 @@ fn figure_7_a_flow_recovers_when_its_first_hole_is_filled() {
     table.take(1, 6);
     table.take(1, 1);
     assert_eq!(table.left(), [(1, 1, FlushReason::Before)]);
-    // Segment 4 is still missing, but only the first missing segment counts.
+    // Segment 4 is still missing, but loss recovery ends with the first missing segment.
     assert_eq!(table.state(flow).0, FlowPhase::ActiveMerging);
     assert_eq!(
         (table.flows.length(EvictionList::LossRecovery), table.flows.length(EvictionList::Active)),
@@ -296,7 +297,7 @@ fn reordering_is_measured_across_evictions() {
     table.take(1, 19_999_999);
     table.take(2, 9);
     assert_eq!(table.flows.counts.reordered, [2, 2]);
-    // Clearing the table also removes the saved numbers.
+    // Clearing the table also removes the sequence numbers that are saved for evicted flows.
     table.take(1, 10);
     table.take(2, 10);
     table.flows.clear(FlushReason::Drain);
@@ -311,7 +312,7 @@ fn a_connection_opened_out_of_sight_is_learnt_again() {
     table.wait(INSEQ);
     table.left();
     // The sequence numbers of the next connection are far lower. A run of 200 segments is no retransmission,
-    // and the flow learns the number again.
+    // and the flow learns the next sequence number again.
     for number in 0..200 {
         table.take(1, number);
     }
@@ -337,7 +338,7 @@ fn segments_that_are_sent_again_do_not_start_a_flow_anew() {
         assert_eq!(table.left(), [(number, number, FlushReason::Before)]);
     }
     assert_eq!(table.state(flow), (FlowPhase::PostMerging, 200, 0));
-    // Afterwards a new segment waits only to be merged: nothing is missing.
+    // After the retransmissions, a new segment waits only to be merged: nothing is missing.
     table.take(1, 200);
     table.wait(INSEQ);
     assert_eq!(table.left(), [(200, 200, FlushReason::InSequenceTimeout)]);

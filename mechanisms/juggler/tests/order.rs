@@ -162,7 +162,8 @@ fn known() -> Vec<Plan> {
 
 #[test]
 fn every_order_becomes_the_sent_one() {
-    // With the second value, sequence numbers pass 2^32 among the segments, in the middle of a segment.
+    // With the second initial sequence number, the numbers pass 2^32 among the segments, in the middle of a
+    // segment.
     for isn in [7, u32::MAX - 34] {
         for merge in ["MERGE true", "MERGE false"] {
             let ran = run(merge, &known(), &seven(), STEP, isn, &["e.merged", "e.flushes"]);

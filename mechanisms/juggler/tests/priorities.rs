@@ -51,8 +51,8 @@ fn what_is_urgent_goes_first_and_the_link_is_exact() {
     // The transmission of packet 0 is not interrupted; then both urgent packets leave. The link is idle
     // before the last packet.
     assert_eq!(seen, [(8000, 0), (16_000, 3), (24_000, 4), (32_000, 1), (40_000, 2), (58_000, 5)]);
-    // With three queues, paint 9 selects the most urgent queue, above paint 1. With the default of queues,
-    // both are in the same queue.
+    // With three queues, paint 9 selects the most urgent queue, above paint 1. With the default number of
+    // queues, two, both paints select the same queue.
     let arrivals = [packet(0, 1, 0), packet(1, 1, 1), packet(2, 2, 2), packet(3, 3, 3)];
     let (_, seen) = leaves("StrictPriority(1Gbps, QUEUES 3)", &arrivals, &[]);
     assert_eq!(seen.iter().map(|seen| seen.1).collect::<Vec<_>>(), [0, 3, 2, 1]);
@@ -220,8 +220,8 @@ impl Element for Receiver {
 
 static CLASSES: &[&Class] = &[&SENDER, &RECEIVER];
 
-/// Runs one flow with the guarantee `target` and seven flows without a guarantee on a link of 40 Gb/s
-/// (figure 17 of the paper). Returns the acknowledged payload of the first flow in Gb/s over 40 ms, and the
+/// Runs one flow with the guarantee `target` and seven flows without a guarantee on a link of 40 Gb/s (figure
+/// 17 of the Juggler paper). Returns the acknowledged payload of the first flow in Gb/s over 40 ms, and the
 /// probability p at the end.
 fn guaranteed(target: &str) -> (f64, f64) {
     let antagonists: String =

@@ -22,10 +22,10 @@ use element::Timestamp;
 pub const DELAY_CLASSES: usize = 3;
 
 /// The delay class of the flows that stand for all packets from one host to another (see
-/// [`crate::key::FlowKind::Pair`]). Their values are not released early because of the number of values of
-/// the flow or the length of the ring. Of all flows that leave together, flows of this class leave last. So
-/// a value that arrived before a value of this class does not leave after it, provided that no other class
-/// has a longer delay.
+/// [`crate::key::FlowKind::Pair`]). Neither a large number of values of such a flow nor the length of the
+/// ring releases its values early. Of all flows that leave together, flows of this class leave last. So a
+/// value that arrived before a value of this class does not leave after it, provided that no other class has
+/// a longer delay.
 pub const UNKNOWN_FLOWS: usize = 2;
 
 /// The rule that orders the flows which leave in the same round.
@@ -103,7 +103,8 @@ struct Flow {
     sent: u32,
     /// The number of flows that were opened before this flow, for [`Priority::OldestFlow`].
     seen: u32,
-    /// The owner's note. It includes the delay class, and so the ring that holds the flow's values.
+    /// The data that the element keeps for the flow. They include the delay class, and so the ring that holds
+    /// the flow's values.
     note: Note,
 }
 
@@ -330,13 +331,13 @@ impl<T> Lists<T> {
         self.delay_classes[UNKNOWN_FLOWS].length() > 0
     }
 
-    /// Returns the owner's note of a flow. Panics if the flow was never opened.
+    /// Returns the data that the element keeps for a flow. Panics if the flow was never opened.
     #[inline]
     pub fn note(&mut self, flow: u32) -> &mut Note {
         &mut self.flows[flow as usize].note
     }
 
-    /// Returns the owner's notes of all flows.
+    /// Returns the data that the element keeps for each flow.
     pub fn notes_mut(&mut self) -> impl Iterator<Item = &mut Note> {
         self.flows.iter_mut().map(|flow| &mut flow.note)
     }

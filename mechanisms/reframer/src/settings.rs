@@ -69,7 +69,7 @@ impl ArgType for Elephants {
 }
 
 impl Elephants {
-    /// Returns the value as a user writes it.
+    /// Returns the number of packets as a user writes it, or `off`.
     pub fn show(self) -> String {
         if self.0 == 0 { "off".into() } else { self.0.to_string() }
     }
@@ -94,7 +94,7 @@ impl ArgType for Slo {
 }
 
 impl Slo {
-    /// Returns the value as a user writes it.
+    /// Returns the time span as a user writes it, or `off`.
     pub fn show(self) -> String {
         if self.0 == Timestamp::ZERO { "off".into() } else { self.0.as_interval() }
     }

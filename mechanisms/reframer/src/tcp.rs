@@ -211,8 +211,8 @@ pub fn coalesce(packets: &mut Vec<Packet>, acknowledged: &mut Option<u32>, drop:
             acknowledged.is_some_and(|last| is_after(number, last)) && replaces(&a, &b)
         });
         if !superfluous {
-            // A kept packet raises the highest number so far, but never lowers it: after a late ACK with a
-            // lower number, the following ACKs must not look new.
+            // A kept packet raises the highest acknowledgment number so far, but never lowers it: after a
+            // late ACK with a lower number, the following ACKs must not look new.
             if opens(&packets[place]) {
                 *acknowledged = None;
             }

@@ -24,7 +24,7 @@ fn figure_10() {
         (4, udp(BROWN, 1)),
         (5, udp(BLUE, 3)),
         (7, udp(BLUE, 4)),
-        // Late enough for brown to have left by its delay.
+        // When this packet arrives, the first packet of flow BROWN has left, because its delay has passed.
         (20, udp(BROWN, 2)),
     ];
     let leaves = [
@@ -46,7 +46,7 @@ fn figure_10() {
         // Eight packets arrive in five runs; seven packets have left in three runs so far.
         let releases = "full 1\ntimeout 2\nbypass 0\ncapacity 0\ndrain 0\n";
         assert_eq!(values[..2], ["1.600", "2.333"], "{values:?}");
-        // Green waited 5 us after its second packet had arrived, brown 6 us.
+        // Flow GREEN waited 5 us after its second packet had arrived, flow BROWN 6 us after its only packet.
         assert_eq!(values[2..], [releases, "2.333", "3667ns"]);
     }
 }
@@ -124,7 +124,7 @@ fn packets_that_bypass() {
 #[test]
 fn runs_stay_whole_where_packets_without_an_entry_pass() {
     // Each flow consists of a SYN and a data packet; a packet that bypasses opens no entry. With a delay of 0
-    // the order does not change, so the SLF must be the same on both sides.
+    // the order does not change, so the SLF must be the same for arriving and for leaving packets.
     let arrivals: Vec<_> = (0..100u16)
         .flat_map(|n| {
             let syn = frame(tcp(1 + n, 2, 1, 0), &[]);
@@ -138,7 +138,7 @@ fn runs_stay_whole_where_packets_without_an_entry_pass() {
         assert_eq!(outcome.values, ["2.000", "2.000"].map(|v| Ok(v.to_string())), "{bypass}");
     }
     // The first packets of a flow pass, later packets are held for 0 us and leave before the next packet
-    // arrives. So the SLF must again be the same on both sides.
+    // arrives. So the SLF must again be the same for arriving and for leaving packets.
     let arrivals: Vec<_> = (0..40).map(|n| (100 * n, udp(1 + n as u16 / 4, 0))).collect();
     let (outcome, _) = through("Reframer(0, ELEPHANTS 3)", &us(&arrivals), &["e.slf_in", "e.slf_out"]);
     assert_eq!(outcome.values, ["4.000", "4.000"].map(|v| Ok(v.to_string())));
@@ -226,8 +226,8 @@ fn an_slo_is_kept_and_waits_pay() {
     for delay in [8, 16, 32, 64, 100, 128, 175] {
         let (fixed, fixed_wait, _) = gain_and_wait(&format!("Reframer({delay})"), &arrivals);
         println!("{delay} us: {fixed}, {fixed_wait} ns");
-        // The SLO must gain at least 95 % of each fixed delay that is within the SLO. Fixed delays that
-        // gain as much must wait longer.
+        // The gain with the SLO must be at least 95 % of the gain with each fixed delay, all of which are
+        // within the SLO. With a fixed delay of equal gain, packets must wait longer.
         assert!(gain >= 0.95 * fixed, "{delay}: {gain} and {fixed}");
         assert!(fixed < 0.99 * gain || wait < 0.8 * fixed_wait, "{delay}: {wait} and {fixed_wait}");
     }

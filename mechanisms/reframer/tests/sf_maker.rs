@@ -31,7 +31,7 @@ fn end() -> (i64, Vec<u8>) {
 #[test]
 fn units_defaults_and_models() {
     let one = [(0, udp(1, 0)), (1, udp(1, 1)), (2, udp(1, 2)), end()];
-    // The default is 100 microseconds, and the first packet of a flow passes.
+    // The default of DELAY is 100 microseconds, and the first packet of a flow passes.
     assert_eq!(times("SFMaker", &one)[..3], [0, 101, 101]);
     assert_eq!(times("SFMaker(50)", &one)[..3], [0, 51, 51]);
     assert_eq!(times("SFMaker(DELAY 50, MODEL NONE)", &one)[..3], [50, 50, 50]);

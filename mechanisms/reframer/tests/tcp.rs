@@ -91,7 +91,8 @@ struct Sender {
     echo: u32,
     /// The number of duplicate ACKs, for each acknowledgment number that was repeated.
     duplicates: Vec<(u32, usize)>,
-    /// Window updates, ACKs that repeat the number with another window, as (number, window).
+    /// Window updates (ACKs that repeat the acknowledgment number with another window), as (acknowledgment
+    /// number, window).
     updates: Vec<(u32, u16)>,
     sacked: Vec<(u32, u32)>,
     congestion: Vec<u8>,
@@ -268,8 +269,8 @@ fn plain_acks_are_merged_and_others_are_not() {
 #[test]
 fn merging_can_be_switched_off_and_on() {
     let ack = |number: u32| frame(tcp(1, 16, 9, number).window(500), &[]);
-    // Each burst leaves well before the next millisecond. The second ACK passes while merging is off, so
-    // the element does not know that the third ACK repeats its number, and must keep it.
+    // Each burst leaves well before the next millisecond. The second ACK passes while COMPRESS is off, so the
+    // element does not know that the third ACK repeats its number, and must keep it.
     let arrivals: Vec<_> = [(0, 1), (1000, 2), (2000, 2), (2000, 3), (2000, 4)]
         .map(|(time, number)| (time * 1000, ack(number)))
         .to_vec();

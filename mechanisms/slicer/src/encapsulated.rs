@@ -17,8 +17,8 @@ use crate::table::Parked;
 use crate::token::{MARKER, PayloadPlace, TOKEN};
 use crate::tunnel::{Outer, Walk, may_be_fragmented};
 
-/// The minimum number of payload bytes of a datagram that contains a packet with the mark: an IPv4 and a
-/// UDP header.
+/// The minimum number of payload bytes of a datagram that contains a packet with the mark of sliced packets:
+/// an IPv4 and a UDP header.
 pub(crate) const LEAST: usize = 20 + 8;
 /// The maximum length in bytes of a packet whose last bytes are tried as a token, although its contents are
 /// not known. Sliced packets with headers around them are not longer, unless they keep a part of their
@@ -31,7 +31,7 @@ const MARKS: usize = 8;
 pub(crate) enum Inside {
     /// No sliced packet was found.
     Nothing,
-    /// A packet with the mark was found, but no valid token.
+    /// A packet with the mark of sliced packets was found, but no valid token.
     Marked,
     /// A sliced packet was found: its headers, the place of its payload, and the headers around it.
     Sliced(Headers, PayloadPlace, Outer),
@@ -49,8 +49,8 @@ fn walk(packet: &Packet, l3: Option<usize>) -> Option<Walk<'_>> {
     }
 }
 
-/// Searches a packet, from the outside to the inside, for a packet with a valid token or with the mark (if
-/// `marks`). The packet at `l3` itself, if known, is known to have no valid token.
+/// Searches a packet, from the outside to the inside, for a packet with a valid token or, if `marks`, with
+/// the mark of sliced packets. The packet at `l3` itself, if known, is known to have no valid token.
 #[cold]
 pub(crate) fn look(state: &State, marks: bool, packet: &Packet, l3: Option<usize>) -> Inside {
     let data = packet.data();
@@ -73,8 +73,9 @@ pub(crate) fn look(state: &State, marks: bool, packet: &Packet, l3: Option<usize
     if is_marked { Inside::Marked } else { Inside::Nothing }
 }
 
-/// Removes the mark from a packet and from its inner packets, and corrects the checksums around them. At
-/// most [`MARKS`] marks are removed, and marks beyond the bytes that slicing declares to write stay.
+/// Removes the mark of sliced packets from a packet and from its inner packets, and corrects the checksums
+/// around them. At most [`MARKS`] marks are removed, and marks beyond the bytes that slicing declares to
+/// write stay.
 #[cold]
 pub(crate) fn clear_marks(packet: &mut Packet, l3: Option<usize>) {
     let (mut places, mut found) = ([0; MARKS], 0);
@@ -94,9 +95,9 @@ pub(crate) fn clear_marks(packet: &mut Packet, l3: Option<usize>) {
     outer.resum(packet, &before);
 }
 
-/// Returns the fate of a packet from the network function that has no valid token of its own. ICMP errors
-/// are restored, and packets in tunnels are joined. Packets in which a token or mark is found where it
-/// cannot be joined are dropped.
+/// Returns the fate of a packet from the network function that has no valid token of its own. ICMP errors are
+/// restored, and packets in tunnels are joined. Packets in which a token or the mark of sliced packets is
+/// found where it cannot be joined are dropped.
 #[cold]
 pub(crate) fn splice(
     pool: &mut Pool,

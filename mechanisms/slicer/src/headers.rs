@@ -119,10 +119,10 @@ impl Headers {
         })
     }
 
-    /// True if a packet for which [`find`](Self::find) returns `None` has the mark and may be a sliced
-    /// packet or contain one. This concerns TCP and UDP packets that are fragments or claim to be longer
-    /// than they are. It also concerns protocols that carry other packets ([`carries_others`]) and packets
-    /// whose contents cannot be seen.
+    /// True if a packet for which [`find`](Self::find) returns `None` has the mark of sliced packets and may
+    /// be a sliced packet or contain one. This concerns TCP and UDP packets that are fragments or claim to be
+    /// longer than they are. It also concerns protocols that carry other packets ([`carries_others`]) and
+    /// packets whose contents cannot be seen.
     #[cold]
     pub fn is_doubtful(data: &[u8], l3: usize, length: usize) -> bool {
         let ip = data.get(l3..).unwrap_or_default();
@@ -145,7 +145,7 @@ impl Headers {
         }
     }
 
-    /// True if the IP header at offset `l3` has the mark as its DSCP.
+    /// True if the IP header at offset `l3` has the mark of sliced packets as its DSCP.
     pub fn bears_mark(data: &[u8], l3: usize) -> bool {
         match data.get(l3..).and_then(|ip| ip.first_chunk::<2>()) {
             Some([first, second]) if first >> 4 == 4 => second >> 2 == MARKER,
@@ -237,8 +237,8 @@ impl Headers {
         let came = self.checksum(segment);
         let checksum = match came == written {
             true => old,
-            // The network function has changed the checksum: keeps its change, and exchanges the token's
-            // part for the payload's. A checksum that the sender left out stays absent.
+            // The network function has changed the checksum. Its change is kept, and the token's part of the
+            // checksum is exchanged for the payload's. A checksum that the sender left out stays absent.
             false if self.is_tcp => Delta::u16(!written, !old).apply(came),
             false if old == 0 => 0,
             false => Delta::u16(!written, !old).apply_udp(came),

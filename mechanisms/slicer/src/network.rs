@@ -14,7 +14,8 @@ pub(crate) fn network_start(packet: &Packet) -> Option<usize> {
     match packet.offset(Base::Network) {
         Some(0) => return Some(0),
         Some(stripped) if stripped < 0 => return None,
-        // The annotation is not relied on, because elements that do not parse all tags set it, too.
+        // Other values of the network header annotation are not relied on, because elements that do not parse
+        // all VLAN tags set it, too.
         _ => {}
     }
     let ether_type = packet.data().get(12..).and_then(|bytes| bytes.first_chunk());
@@ -28,8 +29,8 @@ pub(crate) fn network_start(packet: &Packet) -> Option<usize> {
 fn walk(packet: &Packet) -> Option<usize> {
     let layers = Layers::locate(packet.data(), LinkType::from_number(packet.link()));
     let is_ip = matches!(layers.ether_type, Some(ether_type::IPV4 | ether_type::IPV6));
-    // The link header may have been stripped by an element that sets no annotation: the packet then is as
-    // long as its IP header says.
+    // The link header may have been stripped by an element that does not set the network header annotation:
+    // the packet then is as long as its IP header says.
     let is_bare = || ip_length(packet.data()) == Some(packet.len());
     layers.l3.filter(|_| is_ip).or_else(|| is_bare().then_some(0))
 }

@@ -167,10 +167,10 @@ pub(crate) const ARGS: [ArgInfo; 6] = [
 /// An element whose handlers show a table of payloads: PayloadTable, and Slicer with a table of its own or of
 /// another element.
 pub(crate) trait HasTable: Element + Sized {
-    /// Returns the table.
+    /// Returns the table of payloads that the handlers show.
     fn payloads(&self) -> &Payloads;
 
-    /// The handlers of the table.
+    /// The handlers of the table of payloads.
     const TABLE_HANDLERS: &'static [Handler<Self>] = &[
         Handler::get("entries", |e| e.payloads().open().table.capacity().to_string()),
         Handler::get("ttl", |e| e.payloads().settings.turns.to_string()),
@@ -306,8 +306,8 @@ mod tests {
 
     #[test]
     fn entries_follow_from_rate_and_service_time() {
-        // The example of the paper (section III-C): packets of 500 bytes at 100 Gb/s, 10 us in the network
-        // function each.
+        // The example of the NFSlicer paper (section III-C): packets of 500 bytes at 100 Gb/s, 10 us in the
+        // network function each.
         let settings = Settings {
             entries: None,
             turns: 10,

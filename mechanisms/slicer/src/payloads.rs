@@ -86,8 +86,8 @@ pub(crate) struct State {
     pub(crate) counts: Counts,
     /// The cipher of tokens; `None` until the run begins.
     pub(crate) cipher: Option<TokenCipher>,
-    /// True if a slicing element leaves a part of payloads in packets, so that packets with a token may be
-    /// longer than a token.
+    /// True if a slicing element leaves a part of payloads in packets, so that the payload of a sliced packet
+    /// may be longer than its token.
     pub(crate) leaves_rest: bool,
     /// The time of the current batch, in the units of [`Settings::stamp`].
     pub(crate) stamp: u32,

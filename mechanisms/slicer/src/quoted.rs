@@ -168,8 +168,8 @@ pub(crate) fn restore(
     Fate::Out(packet)
 }
 
-/// Corrects the length and the checksums of the error itself after its quotation has changed. If its DSCP
-/// was copied from the mark, replaces it by `dscp`.
+/// Corrects the length and the checksums of the error itself after its quotation has changed. If its DSCP was
+/// copied from the mark of the sliced packet, replaces it by `dscp`.
 fn finish(data: &mut [u8], error: &Error, dscp: Option<u8>) {
     let length = data.len() - error.l3;
     let (front, message) = data.split_at_mut(error.message);

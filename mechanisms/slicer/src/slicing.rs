@@ -91,8 +91,8 @@ impl Slicing {
         let is_long = headers.end - u32::from(headers.l3) > self.longest;
         let removed = if is_short || is_long { 0 } else { self.part(payload) };
         let is_worth = removed > TOKEN;
-        // A packet that arrives with the mark, or with a token that an attacker has seen, could later not
-        // be distinguished from a sliced packet. So it is sliced at any size.
+        // A packet that arrives with the mark of sliced packets, or with a token that an attacker has seen,
+        // could later not be distinguished from a sliced packet. So it is sliced at any size.
         if !is_worth && !must_be_sliced(state, marks, &headers, &packet) {
             let count = if is_long { &mut state.counts.long } else { &mut state.counts.small };
             *count += 1;
@@ -207,8 +207,8 @@ impl Slicing {
     }
 }
 
-/// True if a packet must be sliced at any size: it has the mark or a valid token, or it is a UDP datagram
-/// that contains a packet with one of them.
+/// True if a packet must be sliced at any size: it has the mark of sliced packets or a valid token, or it is
+/// a UDP datagram that contains a packet with one of them.
 #[inline]
 fn must_be_sliced(state: &State, marks: bool, headers: &Headers, packet: &Packet) -> bool {
     let data = packet.data();
@@ -219,8 +219,8 @@ fn must_be_sliced(state: &State, marks: bool, headers: &Headers, packet: &Packet
             && !matches!(encapsulated::look(state, marks, packet, Some(headers.l3.into())), Inside::Nothing)
 }
 
-/// Forwards a packet whole that has no token of its own. Removes marks from it and from inner packets:
-/// marks are for use between Slice and Splice only.
+/// Forwards a packet whole that has no token of its own. Removes the mark of sliced packets from it and from
+/// inner packets, because the mark is for use between Slice and Splice only.
 ///
 /// # Errors
 /// Returns the packet if it must be dropped, because it quotes or contains a packet with a valid token.

@@ -1,10 +1,10 @@
 //! Tokens, and the mark of sliced packets. A token replaces the payload in a sliced packet, and says where
 //! the payload is parked.
 //!
-//! A token is an AES block. It encrypts the worker that has the payload, the index of the entry in its
-//! table, the number of the payload in that entry (its *generation*), and 48 zero bits. The paper's token
-//! has 64 bits, of which the lower log2(N) bits are the index and the others the generation; here 128 bits
-//! leave room for an authenticator, the zeros.
+//! A token is an AES block. It encrypts the worker that has the payload, the index of the entry in its table,
+//! the number of the payload in that entry (its *generation*), and 48 zero bits. The token of the NFSlicer
+//! paper has 64 bits, of which the lower log2(N) bits are the index and the others the generation; here 128
+//! bits leave room for an authenticator, the zeros.
 //!
 //! The key is generated at each start, except in repeatable runs, which have a fixed key. An attacker
 //! without the key produces a block that decrypts to 48 zeros once in 2^48 attempts, and learns nothing from

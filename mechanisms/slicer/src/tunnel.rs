@@ -160,9 +160,9 @@ impl Outer {
         sums
     }
 
-    /// Sets all lengths so that the packet ends at offset `end`. Replaces the mark in IP headers that have
-    /// it by `dscp`, if given. Checksums over the inner data are not changed, except those of IPv4 headers;
-    /// [`Outer::resum`] does that.
+    /// Sets all lengths so that the packet ends at offset `end`. Replaces the mark of sliced packets in IP
+    /// headers that have it by `dscp`, if given. Checksums over the inner data are not changed, except those
+    /// of IPv4 headers; [`Outer::resum`] does that.
     pub fn set_end(&mut self, data: &mut [u8], end: usize, dscp: Option<u8>) {
         for layer in &mut self.layers[..self.count.into()] {
             layer.end = end as u32;
@@ -218,8 +218,8 @@ impl Layer {
 
 impl Kind {
     /// Writes `total`, the number of bytes from the start of the header to the end of its data, in the form
-    /// that the header's length field needs. Replaces the mark of an IP header by `dscp`, if given.
-    /// Corrects the checksum of an IPv4 header.
+    /// that the header's length field needs. Replaces the mark of sliced packets in an IP header by `dscp`,
+    /// if given. Corrects the checksum of an IPv4 header.
     fn set_length(self, header: &mut [u8], total: usize, dscp: Option<u8>) {
         let (at, length) = match self {
             Kind::Ipv4 => {
@@ -364,8 +364,8 @@ impl<'a> Walk<'a> {
             Next::Protocol(protocol) => self.protocol(protocol)?,
             Next::Mpls => self.mpls()?,
             Next::Ppp => {
-                // The address and control fields, and the first byte of the protocol field, may be left out
-                // (RFC 1661, sections 6.5 and 6.6).
+                // The address and control fields of PPP, and the first byte of its protocol field, may be
+                // left out (RFC 1661, sections 6.5 and 6.6).
                 self.at += if self.word(0)? == 0xff03 { 2 } else { 0 };
                 let first = *self.data.get(self.at)?;
                 let (protocol, length) = if first & 1 == 1 { (first.into(), 1) } else { (self.word(0)?, 2) };

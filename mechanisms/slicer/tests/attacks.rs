@@ -359,7 +359,7 @@ fn a_checksum_that_the_function_fills_in_is_that_of_the_whole_datagram() {
             assert!(values[0] > 3);
         }
     }
-    // If the function leaves the checksum absent, it stays absent.
+    // If the network function leaves the checksum of a datagram absent, it stays absent.
     let (seen, ..) = through("", "", "Null", &short, &[]);
     assert!(seen == short);
 }

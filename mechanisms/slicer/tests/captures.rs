@@ -1,6 +1,6 @@
-//! Tests on real captures: packets after slice, network function and splice equal the packets that the
-//! network function makes of whole packets, and the network function sees valid packets. The captures lie
-//! next to the repository (or in the folder `TIDEGATE_DATA`), and are skipped if absent.
+//! Tests on real captures: packets that have passed Slice, a network function and Splice equal the packets
+//! that the network function makes of whole packets, and the network function sees valid packets. The
+//! captures lie next to the repository (or in the folder `TIDEGATE_DATA`), and are skipped if absent.
 
 use std::path::Path;
 

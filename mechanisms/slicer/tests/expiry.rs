@@ -8,8 +8,8 @@ use frames::datagram;
 use testkit::TestRun;
 use testkit::elements::{collect, offer};
 
-/// Sends packets, as (time in milliseconds, payload bytes), through Slice, a function and Splice. Returns
-/// the values of the table's handlers, and the number of packets that left.
+/// Sends packets, as (time in milliseconds, payload bytes), through Slice, a network function and Splice.
+/// Returns the values of the table's handlers, and the number of packets that left.
 fn after(table: &str, function: &str, packets: &[(i64, usize)], handlers: [&str; 4]) -> (Vec<u64>, usize) {
     let frame = |(number, &(time, length)): (usize, &(i64, usize))| {
         (1_000_000_000 + time * 1_000_000, datagram(number, length, 0))
@@ -34,7 +34,8 @@ const HANDLERS: [&str; 4] = ["waiting", "expired", "missing", "late"];
 
 #[test]
 fn payloads_go_after_their_time() {
-    // The function drops all packets. The last packet is too short to be sliced; it only moves the time.
+    // The network function drops all packets. The last packet is too short to be sliced; it only advances the
+    // trace clock.
     let drops = "Trick(drop, 1)";
     for (table, last, expected) in [
         ("TIMEOUT 100ms", 90, [3, 0, 0, 0]),
@@ -50,7 +51,7 @@ fn payloads_go_after_their_time() {
 
 #[test]
 fn what_comes_back_after_its_time_is_dropped_and_no_longer_missing() {
-    // The function returns all packets, in reverse order, when the fourth has arrived.
+    // The network function returns all packets, in reverse order, when the fourth has arrived.
     let packets = |last| [(0, 900), (1, 901), (2, 902), (last, 903)];
     let (values, left) = after("TIMEOUT 100ms", "Trick(reverse, 4)", &packets(200), HANDLERS);
     assert_eq!((values, left), (vec![0, 3, 0, 3], 1));

@@ -173,7 +173,8 @@ fn what_is_encrypted_is_known_by_its_mark_or_missed() {
     let handlers = ["t.sliced", "t.no_token", "t.spliced", "t.waiting"];
     let (seen, values, _) = through("", "", "Trick(esp)", &frames, &handlers);
     assert_eq!((seen.len(), values[0], values[2]), (0, values[1], 0));
-    // Without the mark nothing identifies the packets: they leave encrypted, and their payloads still wait.
+    // Without the mark of sliced packets nothing identifies these packets: they leave encrypted, and their
+    // payloads still wait.
     let (seen, values, _) = through("MARKER none", "", "Trick(esp)", &frames, &handlers);
     assert_eq!((seen.len() as u64, values[3], values[1]), (values[0], values[0], 0));
 }
@@ -201,8 +202,8 @@ fn a_mark_inside_of_a_tunnel_from_outside_is_lost_or_comes_back() {
             let (seen, values, _) =
                 through(table, "", "Null", &marked, &["t.no_token", "t.remarked", "t.sliced"]);
             assert_eq!((seen.len(), values[0]), (4, 0), "{name}");
-            // Each packet with the mark is sliced or loses the mark. An exception is the first packet,
-            // which in some tunnels (GTP-U) is too short for a token.
+            // Each packet with the mark of sliced packets is sliced or loses the mark. An exception is the
+            // first packet, which in some tunnels (GTP-U) is too short for a token.
             assert!(values[1] + values[2] >= 3, "{name}: {values:?}");
             for ((seen, marked), plain) in seen.iter().zip(&marked).zip(&plain) {
                 assert!(seen == marked || seen == plain, "{name}\n{seen:02x?}\n{plain:02x?}");
@@ -291,8 +292,8 @@ proptest! {
         let function = wraps.join(" -> ") + &changed.concat();
         // `through` asserts that all packets are accounted for; nothing may panic.
         let (seen, ..) = through("", "", &function, &frames, &[]);
-        // Only without changes no token may leave: a changed byte may be in the token, or in a header by
-        // which the walk finds it.
+        // If no byte was changed, no token may leave. A changed byte may be in the token, or in a header by
+        // which the token would be found.
         prop_assert!(!changes.is_empty() || !seen.iter().any(|frame| has_token(frame)));
     }
 
@@ -325,8 +326,8 @@ proptest! {
         for (table, slice) in [("", ""), ("MARKER none", "BYTES 50"), ("", "THRESHOLD 0, FRACTION 0.1")] {
             let table = format!("{table}, ENTRIES {entries}, TTL 3").trim_start_matches(", ").to_string();
             let (seen, values, _) = through(&table, slice, "Trick(reverse, 3)", &frames, &["t.remarked"]);
-            // Only packets that have lost the mark may differ from the packets that arrived; all others are
-            // equal byte for byte.
+            // Only packets that have lost the mark of sliced packets may differ from the packets that
+            // arrived; all others are equal byte for byte.
             let changed = seen.iter().filter(|frame| !frames.contains(frame)).count();
             prop_assert!(changed as u64 <= values[0], "{} {}", changed, values[0]);
         }

@@ -1,4 +1,5 @@
-//! User-defined network functions: the paper's programming model (sections 3.2 to 3.4, Table 2, Figure 5).
+//! User-defined network functions: the programming model of the Sprayer paper (sections 3.2 to 3.4, Table 2,
+//! Figure 5).
 //!
 //! A [`Function`] has a handler for connection packets, which come to the worker that owns the connection
 //! and may change its state, and a handler for regular packets, which are handled on any worker and only

@@ -28,7 +28,8 @@ impl Spray {
     /// over `workers_per_flow` of them, at least one.
     pub fn new(worker: usize, workers: usize, workers_per_flow: usize, classes: Classes) -> Spray {
         let workers = workers.max(1);
-        // Instances start at different workers, so that they do not all send to the same worker at once.
+        // The instances of the policy start at different workers, so that they do not all send to the same
+        // worker at once.
         let turn = (((worker as u64) << 32) / workers as u64) as u32;
         Spray { workers, workers_per_flow: workers_per_flow.clamp(1, workers), classes, turn }
     }

@@ -11,7 +11,7 @@ use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, PSH, SYN};
 
 fn segment(connection: u16, flags: u8, time: Timestamp) -> TestPacket {
-    // The start is a time in 2025, as in real captures.
+    // Times count from a time in 2025, as in real captures.
     let time = Timestamp::from_secs(1_763_800_000) + time;
     let from = ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection);
     let builder = Builder::tcp(from.into(), ([10, 9, 0, 1], 80).into(), flags);

@@ -63,7 +63,8 @@ struct Pace {
     is_open: AtomicBool,
     /// The number of packets that have arrived at `Last`.
     ended: AtomicU64,
-    /// The number of packets that were dropped after gates, by element id and worker.
+    /// The number of packets that were dropped after they had left a gate, by element id of the gate and by
+    /// worker.
     lost: [[AtomicU64; 4]; 8],
     /// True if the overload is over and the later packets are sent.
     is_later: AtomicBool,
@@ -116,7 +117,7 @@ impl Element for Flood {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // Finds a connection that worker 1 owns, which stalls in the gate.
+        // Finds a connection of worker 1, because worker 1 stalls in the gate.
         let owner = |connection| cx.workers().worker_of(&segment(connection, 0, ACK), LinkType::RawIp);
         self.connection = (0..).find(|&connection| owner(connection) == 1).ok_or("no such connection")?;
         cx.schedule();
@@ -154,8 +155,8 @@ impl Element for Flood {
     }
 }
 
-/// An element in which workers other than the first stall while it is shut (if `shuts`). Records the number
-/// of packets that were dropped after it.
+/// An element in which workers other than the first stall while the gate is shut (if `shuts`). Records the
+/// number of packets that were dropped after they had left the gate.
 struct Gate {
     pace: Arc<Pace>,
     shuts: bool,
@@ -182,7 +183,7 @@ impl Element for Gate {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        // By now, the packets that it passed on have been handed over or dropped.
+        // By now, the packets that the gate passed on have been handed over or dropped.
         self.pace.lost[cx.id()][cx.worker().0].store(cx.counters().dropped(), Ordering::Release);
     }
 }
@@ -390,7 +391,8 @@ fn rings_that_are_full_in_a_circle() {
         collect(exchange);
         let expected = PACKETS as usize * COPIES * sources;
         assert_eq!((&outcome.values[0], drops(&outcome)), (&Ok(expected.to_string()), 0), "{how:?}");
-        // The number depends on which connections each worker owns, and so on the key of the run.
+        // The number of packets taken from rings depends on which connections each worker owns, and so on the
+        // key of the run.
         let taken: u64 = outcome.report.workers.iter().map(|worker| worker.taken).sum();
         assert!(taken > 4096 * sources as u64, "the rings were never full: {how:?}");
     }

@@ -26,10 +26,10 @@ fn client(connection: usize) -> ([u8; 4], u16) {
     ([10, 1, (connection / 250) as u8, (1 + connection % 250) as u8], 1024 + (connection * 7 % 60_000) as u16)
 }
 
-/// Returns a segment of a connection at a time after the start; its payload is the number of the connection
-/// and the number of the segment.
+/// Returns a segment of a connection at `time` after the start of the test; its payload is the number of the
+/// connection and the number of the segment.
 fn segment(connection: usize, number: u32, flags: u8, time: Timestamp) -> TestPacket {
-    // The start is a time in 2025, as in real captures.
+    // Times count from a time in 2025, as in real captures.
     let time = Timestamp::from_secs(1_763_800_000) + time;
     let builder = Builder::tcp(client(connection).into(), ([198, 51, 100, 7], 80).into(), flags);
     let bytes = builder.build(&[(connection as u32).to_be_bytes(), number.to_be_bytes()].concat()).unwrap();

@@ -39,7 +39,7 @@ pub(crate) struct Step {
 pub(crate) struct Asked<'a> {
     /// The node with the question; its ranges have the successors of all answers.
     pub(crate) node: &'a Node,
-    /// The successor for packets on the path.
+    /// The node or class that follows the question for packets on the path.
     pub(crate) next: Next,
 }
 
@@ -69,7 +69,8 @@ impl<'a> LongestPath<'a> {
                 passed.push((node, on.start, cases));
             }
         }
-        // The first mark counts: later marks belong to headers that elements prepend.
+        // Only the first mark of a network header on the path counts: later marks belong to headers that
+        // elements prepend.
         let mut marks = passed.iter().filter_map(|&(_, start, cases)| mark(cases.last()?, start));
         let network = program.layout[1].or_else(|| marks.next()).unwrap_or_default();
         let step = |&(node, start, cases): &(usize, i32, &[Case])| {

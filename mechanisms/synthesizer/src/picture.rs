@@ -217,10 +217,10 @@ impl Sheet {
     }
 }
 
-/// Returns the text of the answers to a question that lead to the successor `on`, and all other successors.
-/// `field` is the name of the question's field, or empty.
+/// Returns the answers to a question that lead to the successor `on`, as text, and all other successors of
+/// the question. `field` is the name of the question's field, or empty.
 fn answers(node: &Node, on: Next, field: &str) -> (String, Vec<Next>) {
-    /// The maximum number of ranges of answers in the text.
+    /// The maximum number of ranges of answers that the text names.
     const MOST: usize = 2;
     let (mut ranges, mut others, mut low) = (Vec::new(), Vec::new(), 0);
     for &(last, next) in &node.parts {

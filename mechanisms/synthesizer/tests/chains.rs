@@ -186,8 +186,8 @@ fn chains_of_the_snf_paper_are_joined() {
             ends.iter().map(|(_, interface)| interface.clone()).collect()
         };
         assert_eq!(interfaces(&entries), [interface(1, 0)], "{name}");
-        // The functions of the napt and router chains also send answers back. No link leads back, so these
-        // leave the chain at the function.
+        // The functions of the napt and router chains also send answers back. No link leads back, so the
+        // answers leave the chain at the function that sends them.
         let answers = if name.starts_with("napt") || name.starts_with("router") { functions } else { 0 };
         let mut expected: Vec<String> = (1..=answers).map(|number| interface(number, 0)).collect();
         expected.push(interface(functions, 1));
@@ -317,7 +317,8 @@ fn chains_of_the_snf_paper_are_composed() {
 }
 
 /// Compiles a chain to elements of Click and FastClick, and expects that it sends the same packets. Returns
-/// the configuration, and the number of packet arrivals at elements before and after.
+/// the configuration, and the number of packet arrivals at elements in the original and in the compiled
+/// chain.
 fn in_standard_elements(name: &str, graph: &Graph, packets: &Packets, only_gains: bool) -> (Graph, [u64; 2]) {
     let read = testkit::chains::read(&flatten(graph));
     let is_pushed = |(node, output): (usize, usize)| read.pushed[node][output];

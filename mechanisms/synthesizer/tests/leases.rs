@@ -1,5 +1,5 @@
-//! Tests programs that lease flows from translators in a row: one mapping, found by one look-up. Packets,
-//! the ends of mappings and the values of handlers must be as if all packets had gone through the
+//! Tests programs that lease flows from translators in a row: one mapping, found by one look-up. Packets, the
+//! times at which mappings end, and the values of handlers must be as if all packets had gone through the
 //! translators.
 
 use std::collections::BTreeMap;
@@ -220,7 +220,8 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
         for there in class.writes.iter_mut().filter(|write| write.place == ByteLocation::Byte(15)) {
             *there = byte.clone();
         }
-        // The element has other cases in the other chain, so it is removed from the paths.
+        // In the chain with which the program is compared, the element `s` has another declaration, so it is
+        // removed from the paths.
         class.path.retain(|passed| Some(passed.element as usize) != changed);
     };
     for step in &mut program.steps {
@@ -229,8 +230,8 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
     }
     for class in &mut program.classes {
         write(class);
-        // In these classes, nothing else is written: the packets go to the translator itself, and their
-        // checksum stays.
+        // If a class updates the checksum only for the word that `s` writes, its packets go to the translator
+        // itself, and must then have an unchanged checksum.
         if matches!(&class.checksum, Some(ChecksumOperation::Updated { words, .. }) if words[..] == [14]) {
             class.checksum = None;
         }

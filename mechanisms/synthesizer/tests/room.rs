@@ -104,7 +104,8 @@ fn packets_that_a_rule_of_a_list_drops_are_dropped_once() {
                 is_the_same(&format!("{encap} -> f :: IPFilter({rules}, {rest}) -> {then}"));
                 is_the_same(&format!("{encap} -> Null -> f :: IPFilter({rules}, {rest}) -> {then}"));
             }
-            // Two lists, of which the second drops.
+            // Two lists of rules in one program: packets that the first list accepts may be dropped by the
+            // second.
             is_the_same(&format!(
                 "{encap} -> f :: IPFilter({rules}, {rest}) -> g :: IPFilter({rules}, deny all) -> DecIPTTL -> Discard"
             ));

@@ -279,7 +279,8 @@ fn a_wrong_checksum_is_caught() {
     caught(ROUTER, "not updated", |program| usual(program).checksum.take().is_some());
     caught(ROUTER, "for another word", |program| match &mut usual(program).checksum {
         Some(ChecksumOperation::Updated { words, .. }) => {
-            // The declaration of the program lists the words, but only a run shows the difference.
+            // The update of the checksum accounts for another word than the class writes. The program is then
+            // declared to write an unknown checksum, and only a run shows that it is wrong.
             words[0] -= 2;
             true
         }
@@ -297,8 +298,8 @@ fn the_printed_algorithm_would_be_caught() {
         low[0] -> near :: ToDump(near.pcap); low[1] -> far :: ToDump(far.pcap);",
         "partial overlap",
         |program| {
-            // The written value, TTL - 1, is below nine for some packets only. By the printed rule, no
-            // packet matches.
+            // The written value, TTL - 1, is below nine for some packets only. By the rule in the printed
+            // algorithm, no packet matches the filter.
             let ttl = Question::Bytes { offset: 22, length: 1 };
             let class = program.classes.len() as u32;
             let mut dropped = program.classes[0].clone();

@@ -261,7 +261,7 @@ fn circles_of_functions_are_found() {
         PAIR.replace("[e0]NF_2;", "[e0]NF_2; NF_2[e1] -> [e0]NF_1").replace("= [e0]NF_1\n", "= [e1]NF_1\n");
     let said = errors(&[("chain.prop", &prop), ("a", TWO_WAYS), ("b", TWO_WAYS)]);
     assert_eq!(said, ["chain.prop:5:28: error: links lead in a circle: NF_1 -> NF_2 -> NF_1"]);
-    // Ways back between three functions form no loop. But if the three form a ring, packets could circulate
+    // Links back between three functions form no loop. But if the three form a ring, packets could circulate
     // in both directions.
     let ring = "FromDevice(l) -> Queue -> ToDevice(r); FromDevice(r) -> Queue -> ToDevice(l); \
         FromDevice(in) -> Queue -> ToDevice(out)";

@@ -13,11 +13,12 @@ pub(super) const DELAYS: [u32; 6] = [16, 32, 64, 128, 256, 512];
 /// heavy.
 pub(super) const ELEPHANTS: [u32; 3] = [16, 64, 256];
 
-/// The share of the saved flow switches that a shorter delay, ELEPHANTS or SLO must keep to be advised,
-/// because less waiting is worth a small loss. ELEPHANTS must also lower the held packets to this share, and
-/// SLO the mean delay.
+/// The share of the saved flow switches that must remain if packets wait less: with a delay shorter than the
+/// best one, with ELEPHANTS, or with SLO. In return, ELEPHANTS must lower the number of held packets at least
+/// to this share of the number without it, and SLO the mean delay.
 const GOOD_ENOUGH: f64 = 0.9;
-/// The gain of holding packets, as a share of a core's time, from which on it pays; a lower gain pays little.
+/// The gain of holding packets, as a share of a core's time, from which on holding pays; a lower gain pays
+/// little.
 const CORE: f64 = 0.01;
 /// Two bounds for a share that a mechanism gains. From the first bound on the mechanism pays, from the
 /// second bound on it pays little. `ACKS` is for the share of packets that COMPRESS drops, `SLICED` for the
@@ -128,10 +129,11 @@ pub(super) struct Row {
     pub(super) held: f64,
     /// The number of packets for which the Reframer had no room.
     pub(super) overflows: u64,
-    /// The number of ACKs that were dropped, and of segments that were put ahead of later segments.
+    /// The number of ACKs that were dropped, and of segments that arrived after a segment that was sent
+    /// later, and left ahead of it.
     pub(super) coalesced: u64,
     pub(super) mended: u64,
-    /// The gain in nanoseconds per packet, after the cost of holding.
+    /// The gain in nanoseconds per packet, less the cost of holding.
     pub(super) gain_ns: f64,
 }
 
@@ -435,7 +437,7 @@ pub(super) fn elephants(
         Some(reference) if all.verdict.is_worth_a_try() => reference,
         _ => return all.nothing_to_choose_from(rows),
     };
-    // Of all bounds that keep most of the gain, the highest holds the fewest packets.
+    // Of all tried values of ELEPHANTS that keep most of the gain, the highest holds the fewest packets.
     let good = |row: &&Row| row.saved_switches >= reference.saved_switches * GOOD_ENOUGH;
     let chosen = rows.iter().rfind(good).filter(|row| row.held <= reference.held * GOOD_ENOUGH);
     match chosen {

@@ -14,14 +14,14 @@ use crate::load;
 /// The results of one tried Reframer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Outcome {
-    /// The SLF (packets per run of one flow) after the Reframer, and before it.
+    /// The SLF (packets per run of one flow) downstream of the Reframer, and upstream of it.
     pub(super) slf: f64,
     pub(super) slf_before: f64,
     /// The mean number of packets in a burst that the Reframer releases.
     pub(super) mean_burst: f64,
     /// The mean time in microseconds that packets waited, over all packets.
     pub(super) mean_delay_us: f64,
-    /// The 99th percentile of the waiting time in microseconds. It is as exact as the element's histogram,
+    /// The 99th percentile of the waiting time in microseconds. It is as exact as the Reframer's histogram,
     /// whose bounds are powers of two.
     pub(super) p99_delay_us: f64,
     /// The mean time in microseconds that a burst waited after its last packet, in which no further packet
@@ -29,19 +29,19 @@ pub(super) struct Outcome {
     pub(super) in_vain_us: f64,
     /// The number of packets that waited at all.
     pub(super) held: u64,
-    /// The number of packets for which there was no room.
+    /// The number of packets for which the Reframer had no room.
     pub(super) overflows: u64,
     /// The number of ACKs that were dropped because later ACKs acknowledge the same bytes.
     pub(super) coalesced: u64,
-    /// The number of segments that were put ahead of later segments.
+    /// The number of segments that arrived after a segment that was sent later, and left ahead of it.
     pub(super) mended: u64,
 }
 
 /// A Reframer that is to be tried.
 pub(super) struct Trial {
-    /// The arguments of the element, in Click's syntax.
+    /// The arguments of the Reframer, in Click's syntax.
     pub(super) arguments: String,
-    /// The longest time in microseconds for which the element holds packets.
+    /// The longest time in microseconds for which the Reframer holds packets.
     pub(super) longest_us: f64,
 }
 
@@ -87,8 +87,8 @@ pub(super) fn run(
     outcomes
 }
 
-/// A sink that drops all text: elements report errors of the capture, which the analysis has already
-/// reported.
+/// A destination for the run's messages that drops them: the only messages are errors of the capture, which
+/// the analysis has already reported.
 struct Silence;
 
 impl Sink for Silence {
@@ -110,8 +110,8 @@ fn outcome(worker: &mut Worker, number: usize, longest_us: f64) -> Result<Outcom
         value.trim().parse::<f64>().map_err(|_| format!("{element}.{handler} is '{value}', not a number"))
     };
     let packets = value("before", "count")?;
-    // The mean lateness of packets ahead of the Reframer: the trace clock does not go back, so a packet
-    // with an earlier time stamp than the packet before is late already.
+    // The mean time by which packets are late before they reach the Reframer: the trace clock does not go
+    // back, so a packet with an earlier time stamp than the preceding packet is late already.
     let late = value("before", "average_time")?;
     let classes = classes(&hold_times);
     let p99_ns = percentile(&classes, packets as u64, 99);
@@ -140,14 +140,14 @@ fn classes(text: &str) -> Vec<(u64, u64)> {
     text.lines().filter_map(class).collect()
 }
 
-/// Returns the upper bound, in nanoseconds, of the waiting times of `percent` % of all packets. Packets
-/// that are in no class did not wait.
+/// Returns the upper bound, in nanoseconds, of the waiting times of `percent` % of all packets, from the
+/// classes of a histogram ([`classes`]). Packets that are in no class did not wait.
 fn percentile(classes: &[(u64, u64)], packets: u64, percent: u64) -> u64 {
     // The number of packets that may wait longer than the result.
     let mut above = packets * (100 - percent) / 100;
     for &(bound, count) in classes.iter().rev() {
         if count > above {
-            // The class below 1 ns has the packets that did not wait.
+            // The histogram's class below 1 ns has the packets that did not wait.
             return if bound > 1 { bound } else { 0 };
         }
         above -= count;
@@ -163,7 +163,7 @@ mod tests {
     fn percentiles_of_classes() {
         let classes = classes("<1ns 50\n<2048ns 30\n<65536ns 15\nnonsense\n");
         assert_eq!(classes, [(1, 50), (2048, 30), (65536, 15)]);
-        // 95 of 100 packets are in the classes; the other 5 did not wait.
+        // 95 of 100 packets are in the classes of the histogram; the other 5 did not wait.
         assert_eq!(
             [99, 85, 84, 56, 55, 54, 1].map(|p| percentile(&classes, 100, p)),
             [65536, 2048, 2048, 2048, 0, 0, 0]

@@ -81,7 +81,8 @@ struct Asked {
     memory: Option<usize>,
     ports: Vec<String>,
     sockets: Vec<String>,
-    /// The folders of libraries, separated by colons, instead of the folders in CLICKPATH.
+    /// The folders for files that the configuration requires, separated by colons, instead of the folders in
+    /// CLICKPATH.
     folders: Option<String>,
     /// File descriptors of open connections that the program was started with, to be used as control
     /// connections.
@@ -452,10 +453,10 @@ fn time_line(elapsed: std::time::Duration) -> String {
 /// Returns the user time and the system time of this process, in seconds, as the kernel counts them.
 fn processor_time() -> Option<(f64, f64)> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // Fields 14 and 15 are the times. Field 2, in parentheses, may contain any characters, so fields are
-    // counted from its end.
+    // Fields 14 and 15 of `/proc/self/stat` are the user and the system time. Field 2, in parentheses, may
+    // contain any characters, so fields are counted from the end of field 2.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<f64>().ok());
-    // The kernel shows every program these times in hundredths of a second.
+    // The kernel shows processor times in hundredths of a second to every program.
     Some((ticks(11)? / 100.0, ticks(12)? / 100.0))
 }

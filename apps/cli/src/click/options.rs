@@ -59,7 +59,7 @@ pub(super) const OPTIONS: &[Spec] = &[
     spec("unix-socket", Some('u'), Takes::Text),
     spec("version", Some('v'), Takes::Nothing),
     Spec { negatable: true, ..spec("warnings", None, Takes::Nothing) },
-    // The table of Click's driver has this option without a long name, too.
+    // The table of Click's driver has the option `-w` without a long name, too.
     spec("", Some('w'), Takes::Nothing),
 ];
 
@@ -163,7 +163,8 @@ fn read_shorts(
         }
         let attached = rest.strip_prefix('=').unwrap_or(rest).to_string();
         if is_optional(spec.takes) {
-            // A text that is no number consists of further short options.
+            // The text that is attached to an option with an optional number is this number, or else further
+            // short options.
             let value = check(spec.takes, &attached, &shown).is_ok().then_some(attached);
             let done = value.is_some();
             items.push(item(spec, false, value));

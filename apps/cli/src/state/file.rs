@@ -31,7 +31,7 @@ const MAGIC: &[u8; 16] = b"\x89tidegate-state\n";
 /// The version of the form of files.
 const VERSION: u32 = 1;
 
-/// The tags at the start of a section and of the end.
+/// The tag with which a section begins, and the tag with which the end of a state file begins.
 const SECTION: u8 = 1;
 const END: u8 = 0;
 
@@ -50,12 +50,12 @@ pub(crate) struct Contents {
     pub(crate) pieces: Vec<SavedPiece>,
 }
 
-/// The reason why a file is not read.
+/// The reason why a state file cannot be read.
 #[derive(Debug)]
 pub(crate) enum Unread {
     /// The system does not let the file be read.
     System(io::Error),
-    /// The file is something else.
+    /// The file is no state file.
     Foreign,
     /// The file has a version of the form that this program does not know.
     Version(u32),
@@ -87,7 +87,7 @@ impl From<io::Error> for Unread {
 /// # Errors
 /// If the file cannot be read as a whole: the reason.
 pub(crate) fn read(path: &Path) -> Result<Option<Contents>, Unread> {
-    // Other kinds of files are refused before they are opened, because opening a pipe may block.
+    // Folders, pipes and devices are refused before they are opened, because opening a pipe may block.
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -145,8 +145,8 @@ fn parse(file: impl Read) -> Result<Contents, Unread> {
     }
 }
 
-/// The reader of the parts of a file, with the offset that it has reached, and the checksum of the current
-/// part.
+/// The reader of the parts of a state file (header, sections and end), with the offset that it has reached,
+/// and the checksum of the current part.
 struct Parser<R> {
     file: io::Take<R>,
     offset: u64,
@@ -197,7 +197,8 @@ impl<R: Read> Parser<R> {
         let (name, class) = (self.length()?, self.length()?);
         let form = u16::from_le_bytes(self.array()?);
         let length = u32::from_le_bytes(self.array()?) as usize;
-        // The length is not yet known to be right, and memory is allocated for it.
+        // The length is checked here, because memory is allocated for it before the checksum of the section
+        // can be verified.
         if length > MOST_BYTES {
             return Err(Unread::Damaged(start, "a section is too long"));
         }
@@ -208,7 +209,8 @@ impl<R: Read> Parser<R> {
         Ok(SavedPiece { element, bytes })
     }
 
-    /// Reads the checksum of the part that begins at the offset `start`, and begins another part.
+    /// Reads and verifies the checksum of the header, section or end that begins at the offset `start`. The
+    /// next bytes begin another part of the file.
     fn check(&mut self, start: u64) -> Result<(), Unread> {
         let expected = self.crc;
         let found = u32::from_le_bytes(self.array()?);
@@ -224,11 +226,11 @@ pub(crate) struct NewFile {
     paths: [PathBuf; 2],
     sections: u64,
     length: u64,
-    /// The bytes of the part that is written next.
+    /// The bytes of the header, section or end that is written next.
     part: Vec<u8>,
 }
 
-/// Returns the path with another ending.
+/// Returns the path with `ending` appended to its name.
 pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(ending);
@@ -247,7 +249,8 @@ impl NewFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // The file has addresses of users and a secret. A file that exists is not followed or overwritten.
+        // The file has addresses of users and a secret, so only its owner may read it. A file or symbolic
+        // link that already has the name is an error.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         let file = Some(BufWriter::with_capacity(1 << 18, file));
         let (paths, part) = ([new, path.to_path_buf()], Vec::new());
@@ -285,7 +288,7 @@ impl NewFile {
         self.end_part()
     }
 
-    /// Writes the part that has been collected, and its checksum.
+    /// Writes the header, section or end whose bytes have been collected, and its checksum.
     fn end_part(&mut self) -> io::Result<()> {
         let checksum = crc32c::crc32c(&self.part);
         self.part.extend(checksum.to_le_bytes());
@@ -317,7 +320,7 @@ impl NewFile {
             let _ = fs::remove_file(new);
         }
         renamed?;
-        // The name is on the disk only when the folder is.
+        // The new name of the file is on the disk only after the folder has been written to the disk, too.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     }
@@ -352,7 +355,8 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written() {
         let folder = tempfile::tempdir().unwrap();
-        // An unfinished file of an earlier run, and a file that is given up.
+        // No unfinished file is left over, neither of an earlier run nor a file that is dropped before it is
+        // finished.
         fs::write(folder.path().join("state.new"), "half").unwrap();
         written(folder.path());
         let path = folder.path().join("state");
@@ -381,7 +385,7 @@ mod tests {
                 assert!(parse(&bytes[..]).is_err(), "bit {bit} of byte {at}");
             }
         }
-        // A section is missing, or twice.
+        // A file in which a section is missing, or occurs twice, is damaged.
         let section = MAGIC.len() + 24..MAGIC.len() + 24 + 11 + 2 + 10 + size_of::<u32>();
         let rest = &whole[section.end..];
         assert!(parse(&[&whole[..section.start], rest].concat()[..]).is_err());

@@ -51,13 +51,13 @@ pub(crate) struct StateFile {
     thread: Option<Ticking>,
 }
 
-/// The part of a state file that is written.
+/// The writer of the state file: its path, its lock, and its last failure.
 struct Writer {
     path: PathBuf,
     secret: u64,
-    /// The lock that keeps other runs from using the file; `None` while it cannot be had.
+    /// The lock that keeps other runs from using the file; `None` until the lock could be taken.
     lock: Option<File>,
-    /// True if the file is something else, which must not be overwritten.
+    /// True if there is a file at the path that is no state file, and that must not be overwritten.
     is_foreign: bool,
     /// The last failure, which is not reported again.
     failure: Option<String>,
@@ -104,7 +104,7 @@ impl StateOptions {
                 let text = "another run uses this state file; give each run a file of its own";
                 return Err(format!("{}: {text}", path.display()).into());
             }
-            // The message follows when the state cannot be written.
+            // If the lock file cannot be opened or locked, the error is reported when the state is written.
             Err(_) => None,
         };
         let (mut is_foreign, mut contents) = (false, None);
@@ -183,7 +183,7 @@ impl StateFile {
             let _ = thread.join();
         }
         let mut writer = locked(&self.writer);
-        // A run on the times of packets that has seen no packet has no time by which its state could be read.
+        // A run on the trace clock that has seen no packet has no time with which its state could be stored.
         if writer.is_foreign || time.is_some_and(|time| time.0 == 0) {
             return Ok(());
         }
@@ -202,7 +202,8 @@ fn tick(writer: &Mutex<Writer>, mut saver: Saver, interval: Duration, ends: &(Mu
         if *waited.unwrap_or_else(PoisonError::into_inner).0 {
             return;
         }
-        // After a reload, the pieces of the old graph are of no use.
+        // If a reload came in between, the pieces of state of the old graph are of no use, and pieces of the
+        // new graph are collected.
         while locked(writer).save(&mut saver, &|| !*locked(&ends.0)) == Collected::Again {}
     }
 }
@@ -224,8 +225,8 @@ impl Writer {
         format!("{path}: the state cannot be saved: {}; the file stays as it was", reason(error))
     }
 
-    /// Writes a file with the pieces that `collect` gives to its argument, which returns false after an
-    /// error. The old file stays unless the collection is whole.
+    /// Writes a file with pieces of state. `collect` passes each piece to the function that it gets, which
+    /// returns false after an error. The old file stays unless all pieces have been collected.
     fn write(
         &mut self,
         time: Timestamp,

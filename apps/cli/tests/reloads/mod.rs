@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// A running instance whose file changes.
+/// A running instance whose configuration file a test changes.
 pub(crate) struct Run {
     pub(crate) running: RunningProgram,
     folder: tempfile::TempDir,
@@ -86,7 +86,8 @@ impl Run {
         assert!(output.status.code() == Some(1) && said.contains(error), "{said}\n{text}");
     }
 
-    /// Returns the number of file descriptors of the process, and of its mappings of sockets' rings.
+    /// Returns the number of file descriptors of the process, and the number of its memory mappings of
+    /// sockets' rings.
     pub(crate) fn open(&self) -> (usize, usize) {
         let id = self.running.id();
         let files = fs::read_dir(format!("/proc/{id}/fd")).unwrap().count();
@@ -94,8 +95,8 @@ impl Run {
         (files, maps.lines().filter(|line| line.contains("socket:")).count())
     }
 
-    /// Waits until the process has no more files and mappings open than before: a generation of the graph is
-    /// freed in the background.
+    /// Waits until the process has no more file descriptors and memory mappings of rings than before: a
+    /// generation of the graph is freed in the background.
     pub(crate) fn wait_until_closed(&self, before: (usize, usize)) {
         let is_so = (0..2000).any(|_| {
             sleep(Duration::from_millis(5));

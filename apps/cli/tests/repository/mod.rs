@@ -56,9 +56,9 @@ pub(crate) fn read(file: &str) -> String {
 /// The use of a dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The crate itself, or its build script.
+    /// A dependency of the crate itself, or of its build script.
     Build,
-    /// Tests, examples and benchmarks.
+    /// A dependency of tests, examples and benchmarks only.
     Test,
 }
 

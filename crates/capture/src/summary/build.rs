@@ -124,8 +124,8 @@ impl BuiltPacket {
             length = self.meant.saturating_sub(at);
         }
         if self.bytes.len() < at + length {
-            // Ports are written even if only a part of them fits; the bytes beyond the length are cut off
-            // afterwards.
+            // Ports are written even if only a part of them fits into the packet; the bytes beyond its length
+            // are cut off afterwards.
             self.bytes.resize(at + length.max(4), 0);
             if protocol == 6 && length >= 13 {
                 self.bytes[at + 12] = 0x50;
@@ -337,7 +337,7 @@ impl BuiltPacket {
     }
 
     /// Adds the headers that the packet still lacks, and returns the offset of the payload. A packet that is
-    /// not IP is all payload, from its Ethernet header on, as in summaries that are written.
+    /// not IP is all payload, from its Ethernet header on, as it is when a packet is described in a summary.
     fn payload(&mut self) -> usize {
         let Some(ip) = self.make_ip() else { return 0 };
         self.make_transport(&[]);
@@ -353,8 +353,8 @@ impl BuiltPacket {
     }
 
     /// Sets the length of the packet so that `payload` bytes follow at offset `at`, unless the summary gave a
-    /// length. If that length is longer, the difference must be options: zeros are inserted into the TCP and
-    /// IP headers, unless these have options.
+    /// length. If the length in the summary is larger than `at + payload`, the difference must be options:
+    /// zeros are inserted into the TCP and IP headers, unless these have options.
     fn account(&mut self, at: usize, payload: usize) {
         let Some(ip) = self.network.filter(|_| !self.not_ip && self.meant > 0) else {
             self.meant = at + payload;
@@ -377,8 +377,8 @@ impl BuiltPacket {
     }
 
     /// Fills in the IP length field, and the UDP length field if it is zero. If `checksums` is true, also
-    /// extends the packet to its whole length and writes its checksums; fragments get that of the IP header
-    /// only. Sets `extra_length` to the number of bytes that are missing.
+    /// extends the packet to its whole length and writes its checksums; in fragments, only the checksum of
+    /// the IP header. Sets `extra_length` to the number of bytes that are missing.
     pub(super) fn finish(&mut self, checksums: bool) {
         if self.flow.is_some() {
             self.make_ip();

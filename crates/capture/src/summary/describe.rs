@@ -50,7 +50,8 @@ struct Facts<'p> {
     behind: usize,
     tailpad: usize,
     extra: u32,
-    /// The first error found, for the caller; the line is written in any case.
+    /// The first error found in the packet, which the caller gets. The line of the summary is written even if
+    /// there is an error.
     fault: Option<Fault>,
 }
 
@@ -166,8 +167,8 @@ impl<'p> View<'p> {
             facts.fault = Some(Fault("truncated IP missing ", Some(total - there - facts.extra)));
         }
         facts.ip = &ip[..ip.len() - facts.tailpad];
-        // `extra` is only kept if the packet is longer than the IP length field can say (0xffff); otherwise
-        // the header says the length.
+        // `extra` becomes 0 unless the IP length field has its largest value (0xffff), so that the packet may
+        // be longer than the field can say. Otherwise the field gives the whole length.
         let full = (facts.ip.len() as u32).saturating_add(facts.extra);
         facts.extra = if facts.extra > 0 && total == 0xffff { full.saturating_sub(0xffff) } else { 0 };
         facts.first = number(ip, 6, 2).is_none_or(|f| f & 0x1fff == 0);

@@ -45,7 +45,8 @@ pub struct PacketInfo {
     pub extra_packets: u32,
     /// The number of bytes that were on the wire but are not in the packet's bytes.
     pub extra_length: u32,
-    /// The paint annotation; also the number of the link, or the direction.
+    /// The paint annotation, which the fields `link` (the number of a link) and `direction` also show and
+    /// set.
     pub paint: u8,
     /// The number of the aggregate (flow or other group) to which the packet belongs.
     pub aggregate: u32,

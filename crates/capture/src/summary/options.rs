@@ -289,8 +289,8 @@ fn parse_plain(out: &mut Vec<u8>, word: &str) -> bool {
     true
 }
 
-/// True if the options fit into a header, which has room for 40 bytes. Padding at the start is removed if
-/// it does not fit.
+/// True if the options fit into a header, which has room for 40 bytes. Padding at the start is removed if the
+/// options do not fit with it.
 fn fits(out: &mut Vec<u8>) -> bool {
     while out.len() > 40 && out[0] == 1 {
         out.remove(0);
@@ -412,7 +412,7 @@ mod tests {
             describe_ip(&mut text, bytes);
             text
         };
-        // The examples of the documentation, as bytes in the format of RFC 791.
+        // Options as in the examples of Click's manual, as bytes in the format of RFC 791.
         let mut times = vec![68, 24, 17, 0x30, 0, 0, 0, 1, 0, 0, 0x27, 0x10, 0x80, 0, 0, 45];
         times.resize(24, 0);
         assert_eq!(describe(&times), "ts{1,10000,!45}+2++3");

@@ -398,7 +398,7 @@ fn binary_value(field: SummaryField, value: &[u8]) -> Input<'_> {
     Input::Number(match field {
         SummaryField::Timestamp | SummaryField::FirstTimestamp => seconds * 1_000_000_000 + parts * 1_000,
         SummaryField::NanoTimestamp | SummaryField::FirstNanoTimestamp => seconds * 1_000_000_000 + parts,
-        // The letters have the same meaning as in text, see [`Parser::fragment`].
+        // A binary record has one of the letters of the text form, see [`Parser::fragment`].
         SummaryField::IpFragment => match number as u8 {
             b'F' => 0x2000,
             b'f' => 100,

@@ -17,7 +17,7 @@ pub(super) struct Block<const D: usize> {
     /// The rule of each box; [`NONE`] in unused lanes and in one more lane, which is read if no box
     /// contains the point.
     rules: [u32; LANES + 1],
-    /// A mask in which bit N is set if box N is exact or unused.
+    /// A mask in which bit N is set if box N is exact (its rule holds for every point in it) or unused.
     exact: u16,
     is_last: bool,
 }
@@ -69,7 +69,7 @@ impl<const D: usize> Block<D> {
         self.is_last
     }
 
-    /// True if all boxes of the block are exact.
+    /// True if all boxes of the block are exact: the rule of each holds for every point in the box.
     #[inline(always)]
     pub(super) fn is_exact(&self) -> bool {
         self.exact == u16::MAX
@@ -81,7 +81,7 @@ impl<const D: usize> Block<D> {
         self.rules[(boxes | 1 << LANES).trailing_zeros() as usize]
     }
 
-    /// True if the lowest box in the mask `boxes` is exact.
+    /// True if the lowest box in the mask `boxes` is exact: its rule holds for every point in the box.
     #[inline(always)]
     pub(super) fn first_is_exact(&self, boxes: u32) -> bool {
         u32::from(self.exact) & boxes & boxes.wrapping_neg() != 0
@@ -114,8 +114,8 @@ impl<const D: usize> Block<D> {
         let mut inside = _mm256_set1_epi32(-1);
         for ((values, low), span) in points.iter().zip(&self.low).zip(&self.span) {
             let behind = _mm256_sub_epi32(_mm256_set1_epi32(values[point].cast_signed()), load(low));
-            // AVX2 has no unsigned comparison: `behind <= span` is computed as `min(behind, span) ==
-            // behind`.
+            // AVX2 has no unsigned comparison. A value is in a box's range if its distance `behind` from the
+            // lowest value is at most `span`, which is computed as `min(behind, span) == behind`.
             let within = _mm256_cmpeq_epi32(_mm256_min_epu32(behind, load(span)), behind);
             inside = _mm256_and_si256(inside, within);
         }

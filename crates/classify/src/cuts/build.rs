@@ -21,9 +21,9 @@ const WIDE: u32 = 1 << 27;
 
 // The value of a branch is its gain divided by its cost. The gain is the number of times that it halves the
 // boxes with which a point has to be compared. Up to `LEAST_GAIN`, a branch is rejected. The cost is 1 for
-// the step. It rises by `COST_OF_BIT` for each bit, because more children take more memory. It rises by
-// `COST_OF_DOUBLING` for each doubling of the boxes by copies in several children. (Measured on the
-// ClassBench rule sets of 1,000 and 10,000 rules.)
+// the step that a look-up takes at the branch. It rises by `COST_OF_BIT` for each bit, because more children
+// take more memory. It rises by `COST_OF_DOUBLING` for each doubling of the boxes by copies in several
+// children. (Measured on the ClassBench rule sets of 1,000 and 10,000 rules.)
 const COST_OF_BIT: f64 = 0.05;
 const COST_OF_DOUBLING: f64 = 1.0;
 const LEAST_GAIN: f64 = 0.1;
@@ -103,7 +103,7 @@ impl<const D: usize> Builder<'_, D> {
     /// contains all points that come to this node. `spare` is the number of boxes that its leaves may have
     /// in total, and `depth` is the number of branches above the node.
     fn divide(&mut self, mut entries: Vec<u32>, region: [Range; D], spare: usize, depth: u32) -> Node {
-        // An exact box that contains the whole region hides all boxes after it.
+        // A box that contains the whole region hides all boxes after it if its rule holds everywhere in it.
         let covers = |entry: &u32| {
             let area = self.area(*entry);
             area.exact && area.ranges.iter().zip(region).all(|(a, r)| a.0 <= r.0 && r.1 <= a.1)
@@ -131,9 +131,9 @@ impl<const D: usize> Builder<'_, D> {
         let mut last: Option<(Vec<u32>, Node)> = None;
         for (child, part) in parts.into_iter().enumerate() {
             let node = match last {
-                // A child with the same boxes as the child before it shares that child's node if `last` has
-                // it. A leaf compares a point with all ranges of its boxes, so sharing gives no wrong
-                // results.
+                // `last` may have the boxes and the node of the child before this one. A child with the same
+                // boxes shares that node. A leaf compares a point with all ranges of its boxes, so sharing
+                // gives no wrong results.
                 Some((ref entries, node)) if *entries == part => node,
                 _ => {
                     let inner = cut_region(region, cut, child);
@@ -222,7 +222,7 @@ impl<const D: usize> Builder<'_, D> {
             squares += (here * here) as f64;
         }
         let (total, count) = (total as f64, entries.len() as f64);
-        // The mean number of boxes in the same child as a box.
+        // The mean, over all boxes in the children, of the number of boxes in the same child.
         let company = (squares / total).max(1.0);
         let gain = (count / company).log2();
         let cost = 1.0 + f64::from(cut.bits) * COST_OF_BIT + (total / count).log2() * COST_OF_DOUBLING;

@@ -91,8 +91,8 @@ fn without_boxes_nothing_is_found() {
     all_agree::<2>(&[], &[[0, 0], [u32::MAX, 7]]);
 }
 
-/// Makes 1000 equal boxes, which no cut separates: they must be stored once, and rules that are not exact
-/// must still be tried in order.
+/// Makes 1000 equal boxes, which no cut separates: they must be stored once, and rules that need not hold
+/// everywhere in their box must still be tried in order.
 #[test]
 fn equal_boxes_do_not_take_room() {
     let areas: Vec<Area<2>> =

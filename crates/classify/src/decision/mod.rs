@@ -131,7 +131,7 @@ impl<T: Test> Graph<T> {
         moved(other.start)
     }
 
-    /// Returns the graph in which each test is replaced by another form of it.
+    /// Returns the graph in which each test is replaced by the form of it that `form` returns.
     pub(crate) fn map<U>(self, form: impl Fn(T) -> U) -> Graph<U> {
         let steps = self.steps.into_iter().map(|s| Step { test: form(s.test), yes: s.yes, no: s.no });
         Graph { steps: steps.collect(), start: self.start }

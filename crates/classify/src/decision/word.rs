@@ -7,8 +7,9 @@ use super::{Graph, Next, Test};
 /// A test of one word of a packet: the word under `mask` equals `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WordTest {
-    /// The offset of the word in bytes, a multiple of four: from the start of the packet or, in the listing
-    /// of a filter, in the listing's numbering of bytes.
+    /// The offset of the word in bytes, a multiple of four. It counts from the start of the packet; in the
+    /// listing of a filter, the link-layer header has offset 2, the IP header 256 and the transport header
+    /// 512.
     pub(crate) offset: u32,
     pub(crate) mask: u32,
     pub(crate) value: u32,
@@ -17,7 +18,7 @@ pub(crate) struct WordTest {
     pub(crate) short: bool,
 }
 
-/// The form of a [`WordTest`] that is evaluated.
+/// A [`WordTest`] that is prepared for evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word {
     pub(crate) test: WordTest,

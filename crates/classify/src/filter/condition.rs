@@ -196,13 +196,14 @@ impl Primitive {
 }
 
 /// Returns the test as a condition. A test with mask 0 compares nothing and becomes a constant, so packets
-/// need not have the bytes.
+/// need not have the bytes that it names.
 fn unless_empty(test: Test) -> Condition {
     if test.mask == 0 { Tree::Constant(!test.outside) } else { Tree::Leaf(test) }
 }
 
-/// Combines the tests of source and destination, as `ends` requires. One end fits if all of its tests hold.
-/// `opposite` negates the question, so that for example `host != A` requires both ends to differ.
+/// Combines the tests of the source and the destination, as `ends` requires. The source or destination fits
+/// if all of its tests hold. `opposite` negates the combination: for example, `host != A` requires that both
+/// the source and the destination differ from A.
 fn at_ends(ends: Sides, opposite: bool, source: Vec<Test>, destination: Vec<Test>) -> Condition {
     let one = |tests: Vec<Test>| {
         let telling: Vec<Test> = tests.iter().filter(|t| t.mask != 0).copied().collect();
@@ -210,8 +211,8 @@ fn at_ends(ends: Sides, opposite: bool, source: Vec<Test>, destination: Vec<Test
         match (telling.is_empty(), opposite) {
             (true, opposite) => Tree::Constant(!opposite),
             (false, false) if last.mask != 0 => Tree::all(telling.into_iter().map(Tree::Leaf)),
-            // An address of several words fits or differs only if all of its words are in the packet. A
-            // test without mask bits of the last word ensures that.
+            // An address of several words fits or differs only if the packet has all of its words. A test of
+            // the last word with mask 0 compares no bits, but fails if the packet does not have the word.
             (false, opposite) => {
                 let there = Tree::Leaf(Test { mask: 0, low: 0, high: 0, ..last });
                 let unequal = || telling.iter().map(|t| Tree::Leaf(t.opposite()));

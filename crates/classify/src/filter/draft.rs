@@ -1,5 +1,6 @@
-//! A question while it is parsed: the qualifiers, sign and value that its words have set so far. Here are
-//! also the rules by which they become a [`Primitive`].
+//! A question of a filter (a test of one property, such as `src port 80`) while it is parsed: the qualifiers,
+//! sign and value that its words have set so far. Here are also the rules by which these become a
+//! [`Primitive`].
 
 use std::fmt;
 
@@ -47,8 +48,8 @@ impl Kind {
         })
     }
 
-    /// True if the word names a kind of question, an end or a header, or is `not`. Such a word is never a
-    /// value.
+    /// True if the word names a kind of question, a header, or the source or destination, or is `not`. Such a
+    /// word is never a value.
     pub(super) fn is_word(word: &str) -> bool {
         let syntax = ["src", "dst", "dest", "ip", "ip6", "ether", "not"];
         Kind::named(word).is_some() || syntax.contains(&word)
@@ -271,7 +272,8 @@ impl Draft {
         self.ends.unwrap_or(Sides::Either)
     }
 
-    /// Returns kind and ends of the question as text for messages, such as `src ip host`.
+    /// Returns the words `src` and `dst` of the question and its kind as text for messages, such as `src ip
+    /// host`.
     fn described(&self) -> String {
         let ends = match self.ends {
             None => "",

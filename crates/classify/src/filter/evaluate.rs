@@ -13,7 +13,8 @@ impl Primitive {
                 let (at, length) = if version == Version::V4 { (12, 4) } else { (8, 16) };
                 let read = |at: usize| headers.network.get(at..at + length).map(big_endian);
                 let equal = |found: u128| found & mask == address & mask;
-                // With mask 0 no byte is read, so a packet that lacks the address fits, too.
+                // With mask 0 no byte is compared, so the comparison also holds for a packet that lacks the
+                // address.
                 let found = [at, at + length].map(|at| if mask == 0 { Some(0) } else { read(at) });
                 version_fits(version, headers) && both_ends(ends, opposite, found, equal)
             }
@@ -39,8 +40,8 @@ impl Primitive {
                     Relation::Always(_) => [Some(0); 2],
                     Relation::Compare { .. } => [read(0), read(2)],
                 };
-                // Where the plain question holds if either end fits, its opposite (`!=`, `<`, `<=`) holds
-                // only if both ends differ.
+                // Where the question without negation holds if the source or the destination port fits, its
+                // negation (`!=`, `<`, `<=`) holds only if neither fits.
                 let plain = |port: u128| relation.holds(port as u32) != relation.is_opposite();
                 starts_with(protocol, version, headers)
                     && both_ends(ends, relation.is_opposite(), found, plain)
@@ -108,7 +109,8 @@ fn is(protocol: Protocol, version: Version, headers: &HeaderSlices<'_>) -> bool 
 }
 
 /// True if the packet has the protocol and is not a later fragment. In an IPv6 fragment, the protocol field
-/// has the number of the fragment header, so it is not TCP, UDP or ICMP; it fits `transp`.
+/// has the number of the fragment header. So the protocol of such a fragment is not TCP, UDP or ICMP, but it
+/// is in the set `transp` of all protocols.
 fn starts_with(protocol: Protocol, version: Version, headers: &HeaderSlices<'_>) -> bool {
     let first = match version {
         Version::V4 => headers.network.get(6..8).is_some_and(|f| big_endian(f) & 0x1fff == 0),

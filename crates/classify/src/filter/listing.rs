@@ -118,9 +118,9 @@ fn largest_within(mask: u32, limit: u32) -> u32 {
     }
 }
 
-/// Returns an expression that is true if the number under the mask is greater than `limit` or, if
-/// `opposite`, is not. The bits are tested in runs, from the highest: each run covers leading bits that are
-/// all zero in `limit`, or all one in `limit + 1`, so that one test for equality decides about it.
+/// Returns an expression that is true if the number under the mask is greater than `limit` or, if `opposite`,
+/// is not. The bits are tested in groups, from the highest: each group covers leading bits that are all zero
+/// in `limit`, or all one in `limit + 1`, so that one test for equality decides about the group.
 fn greater(
     mask: u32,
     limit: u32,
@@ -155,8 +155,9 @@ fn greater(
 
 #[cfg(test)]
 impl Listing {
-    /// Returns the output to which the listing leads for a packet that has all words completely; for other
-    /// packets, a word is missing if its last byte under the mask is.
+    /// Returns the output to which the listing leads for a packet. A word counts as missing if the packet
+    /// lacks its last byte under the mask. The result is right only if the packet has all tested words
+    /// completely.
     pub(super) fn walk(&self, headers: &super::HeaderSlices<'_>) -> Option<usize> {
         let mut next = self.graph.start;
         while let Some(step) = next.as_step().map(|n| &self.graph.steps[n]) {

@@ -201,7 +201,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
             chosen.push((last, then));
             last = self.alternatives(depth);
         }
-        // The choices of a long chain are nested in each other, so its length counts as depth.
+        // The expressions `?:` of a chain `a ? b : c ? d : e` are nested in each other, so the length of the
+        // chain counts as depth.
         if depth + chosen.len() > DEEPEST {
             self.too_deep("expression", DEEPEST);
             return last;
@@ -327,8 +328,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
         self.at + 1 < self.words.len()
     }
 
-    /// Parses the qualifiers of a question (ends, protocols, kinds, `not`) in any order. Returns true if
-    /// there was an odd number of `not` among them, so that the question is negated.
+    /// Parses the qualifiers of a question (`src` and `dst`, protocols, kinds, `not`) in any order. Returns
+    /// true if there was an odd number of `not` among them, so that the question is negated.
     fn qualifiers(&mut self, draft: &mut Draft) -> bool {
         let mut negated = false;
         while self.at < self.words.len() {

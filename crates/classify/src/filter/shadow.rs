@@ -32,8 +32,9 @@ pub fn shadows(conditions: &[Condition]) -> Shadows {
         true => hidden::<V6, 11>(conditions, &mut left),
         false => vec![Some(Vec::new()); four.len()],
     };
-    // A condition is hidden if earlier conditions hide it for IPv4 and for IPv6. Only conditions in the
-    // shorter list were compared for both.
+    // A condition is hidden if earlier conditions hide it for IPv4 and for IPv6. Each of the two lists ends
+    // with the last condition that was compared, so the conditions in the shorter list were compared for both
+    // versions.
     let compared = four.len().min(six.len());
     let both = four.into_iter().zip(six).enumerate();
     let hidden = both.filter_map(|(number, (four, six))| {
@@ -97,7 +98,8 @@ mod tests {
         assert_eq!(found(&["tcp dst port 80", "udp dst port 80", "dst port 80"]), [(2, vec![0, 1])]);
         assert_eq!(found(&["tcp dst port < 100", "tcp", "dst tcp port 7 or dst tcp port 8"]), [(2, vec![0])]);
         assert_eq!(found(&["tcp", "udp", "src port 5 and (tcp or udp)"]), [(2, vec![0, 1])]);
-        // Tests of other fields make boxes that are not exact, and these hide nothing.
+        // A condition that tests other fields need not hold everywhere in its box, so it hides no other
+        // condition.
         assert_eq!(found(&["ip ttl > 5", "ip ttl > 6"]), []);
         assert_eq!(found(&["tcp", "ip ttl > 6 and tcp", "-", "icmp"]), [(1, vec![0]), (3, vec![2])]);
         // A condition must be hidden for both IP versions.

@@ -11,8 +11,8 @@ use super::{Condition, HeaderLayer, HeaderSlices, Test};
 /// no range of ports contains it.
 const MISSING: u32 = 1 << 16;
 
-/// The largest number of boxes of one condition. If there would be more, a single box that contains them
-/// all replaces them, and is not exact.
+/// The largest number of boxes of one condition. If there would be more, a single box that contains them all
+/// replaces them; the condition then need not hold everywhere in it.
 const MOST_BOXES: usize = 16;
 
 /// The fields by which conditions on packets of one IP version become boxes; `D` is their number.
@@ -43,7 +43,7 @@ pub(super) struct V4;
 /// destination, both ports, and the next header.
 pub(super) struct V6;
 
-/// True if the test is for IP version 6, as each question about IPv6 contains it.
+/// True if the test is for IP version 6. The condition of each question about IPv6 contains this test.
 fn is_version(test: &Test) -> bool {
     (test.header, test.offset, test.length, test.mask) == (HeaderLayer::Network, 0, 1, 0xf0)
         && (test.low, test.high, test.outside) == (0x60, 0x60, false)

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use super::{ASK_FOR_RULE, Addresses, FIELDS, INNER, NO_RULE, PORTS, Pairs, Ports, Products};
 use crate::cuts::{ALL, Area, Range};
 
-/// The largest number of classes of a field, or of several fields together. Class numbers have 15 bits,
-/// because the highest bit marks an inner table ([`INNER`]).
+/// The largest number of classes into which the values of a field, or of several fields together, are
+/// divided. Class numbers have 15 bits, because the highest bit marks an inner table ([`INNER`]).
 const MOST_CLASSES: usize = INNER as usize;
 /// The largest number of entries of a table of pairs of classes, of two bytes each.
 const MOST_PAIRS: usize = 1 << 23;
@@ -22,9 +22,9 @@ const MOST_WORDS: usize = 1 << 20;
 const MOST_RULES: u32 = ASK_FOR_RULE as u32;
 
 impl Products {
-    /// Makes the tables for a list of boxes in any order. Returns `None` if the tables, or the time or
-    /// memory to make them, would be too large, or if a rule number is too large;
-    /// [`Cuts`](crate::cuts::Cuts) then serves.
+    /// Makes the tables for a list of boxes in any order. Returns `None` if the tables, or the time or memory
+    /// to make them, would be too large, or if a rule number is too large; then [`Cuts`](crate::cuts::Cuts)
+    /// is used instead.
     pub fn new(areas: &[Area<FIELDS>]) -> Option<Products> {
         let mut areas = areas.to_vec();
         areas.sort_by_key(|area| area.rule);
@@ -54,8 +54,8 @@ impl Products {
         }
         let (protocols, of_protocols) = protocols(&areas, budget)?;
         let [sources, destinations, source_ports, destination_ports]: [Sets; 4] = sets.try_into().ok()?;
-        // In the table of addresses, an exact box for all ports and protocols hides all boxes after it:
-        // they can never be first.
+        // In the table of addresses, a box for all ports and protocols hides all boxes after it if its rule
+        // holds everywhere in it: for addresses in the box, they can never be first.
         let is_last = |number: u32| {
             let area = &areas[number as usize];
             area.exact && area.ranges[2..].iter().all(|&range| range == ALL)
@@ -245,7 +245,8 @@ fn filled<const N: usize>() -> Box<[u16; N]> {
 }
 
 impl Addresses {
-    /// Makes the table from the starts of a field's intervals; `None` if it needs too many inner tables.
+    /// Makes the table that maps an address to its class, from the starts of the intervals of addresses with
+    /// one class; `None` if it needs too many inner tables.
     fn new(of: &[Start]) -> Option<Addresses> {
         let mut addresses = Addresses { outer: filled(), inner: Vec::new() };
         let mut of = of;
@@ -297,8 +298,9 @@ impl Ports {
 }
 
 impl Pairs {
-    /// Makes a table without entries, and the sets of the right classes as dense bit sets for `count`
-    /// boxes; `None` if the table or the work to fill it would be too large.
+    /// Makes a table without entries for pairs of a left class and a right class. Returns it with the sets of
+    /// the right classes as dense bit sets for `count` boxes; `None` if the table or the work to fill it
+    /// would be too large.
     fn new(
         left: &[Rc<Set>],
         right: &[Rc<Set>],
@@ -326,7 +328,8 @@ impl Pairs {
         budget: &mut Budget,
     ) -> Option<(Pairs, Sets)> {
         let (mut pairs, right) = Pairs::new(left, right, count, budget)?;
-        // Looking up each intersection among those found so far takes as much work again.
+        // The look-up of each intersection among the intersections found so far takes as much work as its
+        // computation.
         budget.look(left.iter().map(|set| set.0.len()).sum::<usize>() * right.len())?;
         let last = Set::of((0..count as u32).filter(|&number| is_last(number))).words(count);
         let mut classes = Classes::default();
@@ -349,9 +352,10 @@ impl Pairs {
         Some((pairs, classes.sets))
     }
 
-    /// Makes the last table, which maps a left class and a right class to the first rule in the intersection
-    /// of their sets. It stores [`ASK_FOR_RULE`] if the box of that rule is not exact. Returns `None` if the
-    /// table would be too large or the budget is exceeded.
+    /// Makes the table of the last step of a look-up ([`Products::rules`]), which maps a left class and a
+    /// right class to the first rule in the intersection of their sets. It stores [`ASK_FOR_RULE`] if that
+    /// rule need not hold everywhere in its box. Returns `None` if the table would be too large or the budget
+    /// is exceeded.
     fn of_rules(
         left: &[Rc<Set>],
         right: &[Rc<Set>],

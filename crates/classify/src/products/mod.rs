@@ -22,8 +22,8 @@ use crate::cuts::{GROUP, NONE, Points};
 /// destination port, protocol, and a field that is 1 for later fragments and 0 for other packets.
 pub const FIELDS: usize = 6;
 
-/// The result of [`Products::first`] for a point whose first box is not exact. The caller has to find out if
-/// the rule holds, and which rule holds otherwise.
+/// The result of [`Products::first`] for a point if the rule of the first box that contains it need not hold
+/// everywhere in the box. The caller has to find out if the rule holds, and which rule holds otherwise.
 pub const ASK: u32 = u32::MAX - 1;
 
 /// The tables for one list of boxes.
@@ -39,8 +39,9 @@ pub struct Products {
     pairs: Pairs,
     both_ports: Pairs,
     services: Pairs,
-    /// The first rule for each class of addresses and each class of services; [`NO_RULE`] for points that are
-    /// in no box, [`ASK_FOR_RULE`] if the first box is not exact.
+    /// The first rule for each class of addresses and each class of services (ports and protocol);
+    /// [`NO_RULE`] for points that are in no box, [`ASK_FOR_RULE`] if the rule need not hold everywhere in
+    /// its box.
     rules: Pairs,
 }
 
@@ -48,7 +49,8 @@ pub struct Products {
 const NO_RULE: u16 = u16::MAX;
 const ASK_FOR_RULE: u16 = u16::MAX - 1;
 
-/// A table with one value for each pair of a left class and a right class.
+/// A table with one value for each pair of a left class and a right class, such as a class of source
+/// addresses and a class of destination addresses.
 #[derive(Clone, Debug, Default)]
 struct Pairs {
     /// The number of right classes: the length of a row of `of`.
@@ -112,8 +114,8 @@ impl Ports {
 
 impl Products {
     /// Returns the first rule for each of the first `count` points, by the point's index. The result is
-    /// [`NONE`] for points in no box, and [`ASK`] if the first box that contains the point is not exact.
-    /// `count` is at most [`GROUP`].
+    /// [`NONE`] for points in no box, and [`ASK`] if the rule of the first box that contains the point need
+    /// not hold everywhere in the box. `count` is at most [`GROUP`].
     #[inline]
     pub fn first(&self, points: &Points<FIELDS>, count: usize) -> [u32; GROUP] {
         let [sources, destinations, source_ports, destination_ports, protocols, fragments] = points.fields();

@@ -43,7 +43,7 @@ fn corner(areas: &[Area<FIELDS>], choice: u32) -> [u32; FIELDS] {
 }
 
 /// Checks that [`Products`] and [`Cuts`] find the same rules. [`Products`] may return [`ASK`] only where the
-/// first rule is of a box that is not exact.
+/// first rule need not hold everywhere in its box.
 fn agree(areas: &[Area<FIELDS>], all: &[[u32; FIELDS]]) {
     let products = Products::new(areas).unwrap();
     let cuts = Cuts::new(areas);

@@ -201,8 +201,8 @@ const LISTEN_AGAIN: u32 = 1;
 /// The largest number of connections. If there are as many, a new connection makes the element close the
 /// connection that has been silent for longest.
 const MOST_CONNECTIONS: usize = 256;
-/// The largest number of bytes that are read from a connection per turn, so that a busy client does not
-/// delay packets.
+/// The largest number of bytes that are read from a connection each time that it is served, so that a busy
+/// client does not delay packets.
 const MOST_READ: usize = 64 << 10;
 
 #[derive(Clone, PartialEq, Eq)]
@@ -259,7 +259,7 @@ struct ControlSocket {
     port: Option<u16>,
     connections: Vec<Connection>,
     next_token: u32,
-    /// A counter that increases with each new connection and with each turn of a connection.
+    /// A counter that increases with each new connection, and each time that a connection is served.
     heard: u64,
     /// The error for which this element stopped the driver. [`close`](Element::close) returns it, so that
     /// the run counts as failed.
@@ -336,8 +336,8 @@ struct Connection {
     session: Session,
     /// The events of the connection for which the engine calls the element.
     interest: Interest,
-    /// The value of the element's `heard` at this connection's last turn. The connection with the smallest
-    /// value has been silent for longest.
+    /// The value of the element's `heard` when this connection was last served. The connection with the
+    /// smallest value has been silent for longest.
     heard: u64,
 }
 
@@ -545,7 +545,7 @@ impl ControlSocket {
     fn accept(&mut self, cx: &mut Cx<'_>) {
         while let Some(listener) = &self.listener {
             // A client needs two file descriptors, one of them for the engine to watch. If the second cannot
-            // be opened, the client is not accepted and stays in the queue.
+            // be opened, the client is not accepted and stays in the kernel's queue of connections.
             let second = listener.file().try_clone_to_owned();
             match second.and_then(|second| listener.accept().map(|accepted| (accepted, second))) {
                 Ok(((stream, from), second)) => {
@@ -557,8 +557,8 @@ impl ControlSocket {
                 Err(error) => {
                     let why = reason(&error);
                     cx.warn(format_args!("accept: {why}"));
-                    // The client stays in the queue, and would be reported again at once. The listening
-                    // socket is watched again after a second.
+                    // The client stays in the kernel's queue of connections, and would be reported again at
+                    // once. The listening socket is watched again after a second.
                     cx.files().unwatch(LISTENER);
                     cx.set_timer(LISTEN_AGAIN, cx.now() + Timestamp::from_secs(1));
                     return;
@@ -626,8 +626,9 @@ impl ControlSocket {
         }
         let waits = !connection.session.output.is_empty();
         if open && !waits && connection.session.is_awaiting() {
-            // Until the result of its command is known, nothing is read from the client. The next call
-            // computes an interest that differs from `Both`, and therefore watches the connection again.
+            // Until the result of its command is known, nothing is read from the client. The next time that
+            // the connection is served, the interest computed below differs from `Both`, so that the
+            // connection is watched again.
             cx.files().unwatch(connection.token);
             connection.interest = Interest::Both;
             return;

@@ -9,7 +9,7 @@ use element::{Call, ElementId};
 pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
 /// The numbers of bytes without a line end, and of data for a command, above which the client gets an error
-/// and is disconnected: the commands after the excess could not be recognized.
+/// and is disconnected, because it is unknown where its next command begins.
 const MOST_LINE: usize = 1 << 20;
 const MOST_DATA: usize = 16 << 20;
 /// The number of unsent bytes at which no further command is executed until the client has taken its
@@ -43,7 +43,7 @@ enum Verb {
     Llrpc,
 }
 
-/// The end of the data that follow a command.
+/// The way in which the data of a command end: after a number of bytes, or before a given line.
 enum Rest {
     Bytes(usize),
     /// The data are the lines before a line with this text.
@@ -57,17 +57,17 @@ pub(super) struct Session {
     /// The offset in `input` of the first byte that has not been used. Used bytes are removed later.
     start: usize,
     /// The number of bytes after `start` that have been searched without success: for the end of a line, or
-    /// for the last line of data.
+    /// for the line that ends the data.
     searched: usize,
     /// True if the last line ended with a CR. If an LF follows, it belongs to that line.
     after_return: bool,
     /// The bytes that have not been sent to the client.
     pub(super) output: Vec<u8>,
-    /// A command whose data have not all arrived: its operation, the name of its handler, and the end of
-    /// its data.
+    /// A command whose data have not all arrived: its operation, the name of its handler, and the way in
+    /// which its data end.
     waiting: Option<(Verb, String, Rest)>,
-    /// The name of the handler that has been written and whose result comes later. No command is executed
-    /// before.
+    /// The name of the handler that has been written and whose result comes later. No further command is
+    /// executed until the result has come.
     awaited: Option<String>,
     /// True if the client has closed its side of the connection, so that no more input arrives.
     ended: bool,
@@ -177,7 +177,8 @@ impl Session {
             if self.ended {
                 self.reply(500, "Not enough data");
             } else {
-                // After the first byte of the data, it is known that no LF follows the CR.
+                // An LF can belong to the CR that ended the command's line only if it is the first byte after
+                // the CR. If data have arrived, none follows.
                 self.after_return &= self.rest().is_empty() && self.searched == 0;
                 self.waiting = Some((verb, handler, Rest::Bytes(n)));
             }
@@ -201,7 +202,7 @@ impl Session {
                 None => self.after_return = true,
             }
         }
-        // The lines before `searched` have been compared with the last line already.
+        // The lines before `searched` have been compared with the line that ends the data already.
         while let Some(n) = self.rest()[self.searched..].iter().position(|&b| b == b'\n' || b == b'\r') {
             let at = self.searched;
             // If a CR is the last byte so far, it is not known yet if an LF belongs to the line.
@@ -250,8 +251,8 @@ impl Session {
         };
         match (name.as_str(), words.as_slice()) {
             ("READ" | "GET" | "WRITE" | "SET", [_, handler, ..]) => {
-                // The lengths differ if bytes that are not UTF-8 were replaced. Then the original bytes are
-                // used, which `call` refuses.
+                // The text and the bytes of the line differ in length if bytes that are not UTF-8 were
+                // replaced. Then the value is the original bytes, which `call` refuses.
                 let value =
                     if line.len() == bytes.len() { value_behind(line, handler).as_bytes() } else { bytes };
                 self.call(handlers, verb, handler, value);
@@ -341,8 +342,8 @@ impl Session {
             return;
         };
         if text.is_err() {
-            // The value is refused, because the handler would otherwise get other bytes than the client has
-            // sent.
+            // A value that is not UTF-8 is refused, because the handler would otherwise get other bytes than
+            // the client has sent.
             let (code, what) = if verb == Verb::Read { (590, "Read") } else { (520, "Write") };
             return self.reply(code, &format!("{what} handler '{name}' error:\nvalue is not UTF-8 text"));
         }

@@ -46,7 +46,7 @@ impl Ports {
     }
 }
 
-/// A copy's share of a removed port, which cannot exist without DPDK.
+/// The state of a copy of an element whose port was removed, which cannot exist without DPDK.
 pub(super) struct Away(Infallible);
 
 /// The result of an attempt to open a removed port again.

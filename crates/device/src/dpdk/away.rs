@@ -15,7 +15,7 @@ use super::sys::memory::Memory;
 use super::sys::{port, start};
 use super::{Refused, Wanted};
 
-/// A copy's share of a removed port: the copy has left the port and looks for it.
+/// The state of a copy of an element whose port was removed: the copy has left the port and looks for it.
 pub(super) struct Away {
     ports: Arc<Ports>,
     port: Arc<Port>,
@@ -101,7 +101,8 @@ impl Away {
     pub(super) fn close(self, cx: &mut Cx<'_>) {
         let Away { ports, port, memory } = self;
         if !ports.is_removed(&port) {
-            // Some copy has not left the port, so its driver may still have slots: it is stopped first.
+            // A copy of an element has not left the port, so the port's driver may still have slots of this
+            // memory: the port is stopped first.
             port.stop(cx.pool(), &memory);
         }
         Memory::close(memory, cx.pool());
@@ -122,7 +123,8 @@ impl Port {
         is_gone
     }
 
-    /// Marks the port as removed, and rings the bells of its elements, so that all copies leave it.
+    /// Marks the port as removed, and wakes the elements that send to it by their eventfds (bells), so that
+    /// all copies of elements leave the port.
     pub(super) fn lose(&self) {
         self.is_lost.store(true, Ordering::Release);
         for bell in self.bells() {

@@ -272,8 +272,8 @@ struct FromDpdkDevice {
     ports: Arc<Ports>,
     receiver: Option<Receiver>,
     gone: Gone,
-    /// True from the time when the port was found to be removed until it is open again. `away` holds this
-    /// copy's share of the removed port meanwhile.
+    /// True from the time when the port was found to be removed until it is open again. In the meantime,
+    /// `away` has the state by which this copy of the element looks for the port.
     is_gone: bool,
     away: Option<Away>,
     /// The last reported reason why the port could not be opened again. The same reason is not reported

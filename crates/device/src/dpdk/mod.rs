@@ -106,8 +106,8 @@ fn read_wanted(args: &mut Args<'_>, sends: bool) -> Wanted {
     let (queue, queues) = (number(args, "QUEUE"), number(args, "N_QUEUES"));
     let descriptors = args.value::<u16>("NDESC");
     for name in ["MAXTHREADS", "VERBOSE"] {
-        // Accepted without effect: `--threads` and StaticThreadSched determine the threads, and nothing is
-        // written.
+        // Accepted without effect: `--threads` and StaticThreadSched determine the threads, and there are no
+        // messages that VERBOSE could request.
         args.value::<i64>(name);
     }
     if port.is_empty() {

@@ -95,7 +95,8 @@ pub(super) struct Port {
     told: [AtomicBool; 2],
     /// The network interface of this machine that the port uses, by which its removal is noticed.
     pub(super) end: End,
-    /// The bells of ToDPDKDevice elements, which ring when the port is found to be removed.
+    /// The eventfds (bells) of ToDPDKDevice elements, which are written to when the port is found to be
+    /// removed, so that the elements wake up.
     bells: Mutex<Vec<Weak<EventFd>>>,
     runs: AtomicBool,
     /// True if a secret key has been set, by which the port spreads packets over its queues.
@@ -572,7 +573,8 @@ impl Port {
         self.runs.load(Ordering::Acquire) && !self.told[0].swap(true, Ordering::Relaxed)
     }
 
-    /// Registers a bell that rings when a copy of any element finds that the port was removed.
+    /// Registers the eventfd of an element, by which the element wakes up when a copy of any element finds
+    /// that the port was removed.
     pub(super) fn ring(&self, bell: &Arc<EventFd>) {
         let mut bells = lock(&self.bells);
         bells.retain(|bell| bell.strong_count() > 0);
@@ -605,9 +607,10 @@ impl Port {
         }
     }
 
-    /// Stops the port if all copies that use it are drained: at the end of a run, or with the last graph that
-    /// has the port. First takes the packets out of all receive queues, because ports that connect workers
-    /// (`net_ring`) may hold packets. Only the first such call does something.
+    /// Stops the port if all copies of elements that use it neither receive nor send any more: at the end of
+    /// a run, or with the last graph that has the port. First takes the packets out of all receive queues,
+    /// because ports that connect workers (`net_ring`) may hold packets. Only the first call that stops the
+    /// port does something.
     pub(super) fn stop(&self, pool: &mut Pool, memory: &Arc<Memory>) {
         let are_drained = lock(&self.users).iter().all(|user| user.is_drained.load(Ordering::Acquire));
         if !are_drained || !self.runs.swap(false, Ordering::AcqRel) {
@@ -643,7 +646,8 @@ impl Port {
         self.runs.store(runs, Ordering::Release);
     }
 
-    /// Releases the memories of all workers, of which the port has no packets any more.
+    /// Releases the memories of the workers that have opened queues of the port; the port has no packets in
+    /// them any more.
     fn part(&self, pool: &mut Pool) {
         for memory in std::mem::take(&mut *lock(&self.memories)) {
             Memory::close(memory, pool);

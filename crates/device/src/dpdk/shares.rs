@@ -128,7 +128,7 @@ impl Shares {
     }
 
     /// Checks that the elements of a new graph, with these shares, can continue with a port that was opened
-    /// for `opened` with `senders` send queues.
+    /// for the elements in `opened`, with `senders` send queues.
     ///
     /// # Errors
     /// If they receive in another way, or send to more queues or with other descriptors: the arguments that

@@ -34,8 +34,8 @@ fn complete(given: &[String]) -> Vec<String> {
         add("--no-telemetry");
     }
     if !SHARING.iter().any(|name| says(name)) {
-        // DPDK then leaves no files, even if the process is killed. Without huge pages there are no files
-        // for them, so that `--no-shconf` is enough.
+        // With the option that is added here, DPDK leaves no files, even if the process is killed. Without
+        // huge pages there are no files for them, so that `--no-shconf` is enough.
         add(if says("--no-huge") || says("--legacy-mem") { "--no-shconf" } else { "--in-memory" });
     } else if says("--huge-dir") && !says("--huge-unlink") && !says("--in-memory") && !says("--no-huge") {
         add("--huge-unlink");

@@ -152,8 +152,8 @@ const PAUSE: Timestamp = Timestamp(20_000);
 /// The number of attempts to send with BLOCKING before packets are dropped: they take about a second if the
 /// port takes nothing.
 const TRIES: u32 = 1 << 20;
-/// The number of successive attempts to send of which the port takes no packet, after which the packets that
-/// are left at the end of the element are dropped.
+/// The number of successive attempts to send at which the port takes no packet, after which an element that
+/// ends drops its waiting packets.
 const TRIES_AT_END: u32 = 1 << 13;
 /// The tokens of the timers. `SEND` sends waiting packets or pulls; `AGAIN` looks for a port that was
 /// removed.
@@ -177,8 +177,8 @@ struct ToDpdkDevice {
     is_stuck: bool,
     losses: Losses,
     gone: Gone,
-    /// True from the time when the port was found to be removed until it is open again. `away` holds this
-    /// copy's share of the removed port meanwhile.
+    /// True from the time when the port was found to be removed until it is open again. In the meantime,
+    /// `away` has the state by which this copy of the element looks for the port.
     is_gone: bool,
     away: Option<Away>,
     /// The last reported reason why the port could not be opened again. The same reason is not reported
@@ -186,7 +186,8 @@ struct ToDpdkDevice {
     told: Option<String>,
     /// The time at which the element last checked whether the port was removed.
     looked: Timestamp,
-    /// A bell that rings when a copy of any element has found that the port was removed.
+    /// The eventfd by which this element wakes up when a copy of any element has found that the port was
+    /// removed.
     bell: Option<Arc<EventFd>>,
     count: u64,
     dropped: u64,
@@ -282,7 +283,8 @@ impl ToDpdkDevice {
         }
     }
 
-    /// Registers this element's bell with the port of the transmitter.
+    /// Registers this element's eventfd with the port of the transmitter, so that the element wakes up when
+    /// the port is removed.
     fn hear(&self, transmitter: &Transmitter) {
         if let Some(bell) = &self.bell {
             transmitter.port().ring(bell);

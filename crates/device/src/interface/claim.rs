@@ -78,8 +78,8 @@ impl Claim {
 /// The reason why an interface could not be claimed.
 #[derive(Debug)]
 enum Refused {
-    /// A claim of another process prevents it. The number is the number of that process, if this process
-    /// may see it.
+    /// Another process has a claim on the interface. The number is the number of that process, if this
+    /// process may see it.
     Other(Option<u32>),
     System,
 }

@@ -109,9 +109,10 @@ enum Target {
     At(usize),
     /// The label with this number of the program of steps.
     Label(usize),
-    /// The end of the choice, with worker 0: the packet is shorter than a load requires, or is not IP.
+    /// The end of the instructions that choose a worker, with worker 0 as the result: the packet is shorter
+    /// than a load requires, or is not IP.
     Short,
-    /// The end of the choice, with the worker in `A`.
+    /// The end of the instructions that choose a worker, with the worker in the register `A`.
     End,
 }
 

@@ -236,8 +236,8 @@ struct FromDevice {
     /// The claim that keeps other Tidegate processes from receiving from the interface; `None` with SHARED,
     /// or if the kernel did not allow a claim.
     claim: Option<Arc<Claim>>,
-    /// The last reported reason why another interface of the name could not be opened. The same reason is
-    /// not reported twice.
+    /// The last reported reason why another interface with the removed interface's name could not be opened.
+    /// The same reason is not reported twice.
     told: Option<String>,
     promiscuous: bool,
     /// The only protocol (Ethernet type) to receive; 0 for all.
@@ -255,18 +255,19 @@ struct FromDevice {
     budget: Budget,
     /// The objects that the elements of this configuration share.
     common: Arc<Common>,
-    /// The place at the interface. A running element and the element that will replace it have the same
-    /// seat.
+    /// The seat of this copy at the interface, by which a running element passes its ring to the element that
+    /// replaces it: both have the same seat.
     seat: Option<Arc<Seat>>,
-    /// True if this element has taken the seat of a running element, and has not taken over its ring yet.
+    /// True if this element has the seat of a running element, and has not taken over that element's ring
+    /// yet.
     waits: bool,
     ring: Option<Ring>,
     /// The interface's index in the kernel. If the interface is removed, another interface of the same name
     /// gets another index.
     index: c_int,
     state: Presence,
-    /// The registration that this element waits for another interface of the name; `None` while there is an
-    /// interface.
+    /// The registration that this element waits for another interface with the removed interface's name;
+    /// `None` while there is an interface.
     awaited: Option<Awaited>,
     /// The number of packets that were lost in rings that are closed now.
     earlier_drops: u64,
@@ -282,9 +283,9 @@ struct FromDevice {
 #[derive(Default)]
 struct Joint {
     group: Group,
-    /// The sockets that are blocked until all workers run, each with the index of its interface. If they
-    /// were not blocked, no worker would empty their rings yet, and a socket that has not joined the group
-    /// would get all packets.
+    /// The sockets that are blocked until all workers run, each with the index of its interface. Without the
+    /// block, packets would fill rings that no worker empties yet, and a socket that has not joined the
+    /// fanout group would get all packets of the interface.
     shut: Mutex<Vec<(c_int, OwnedFd)>>,
     /// The barrier that keeps packets from the kernel's network stack (SNIFFER false), with the index of
     /// its interface.
@@ -316,8 +317,8 @@ impl FromDevice {
         Settings { index, offloads, promiscuous, outbound, steering, copies }
     }
 
-    /// True if another element has the same seat: the successor of this element, or, while this element waits
-    /// to take over, the element that it replaces.
+    /// True if another element has the same seat: the element that will replace this one, or, while this
+    /// element waits to take over, the element that it replaces.
     fn shares_seat(&self) -> bool {
         self.seat.as_ref().is_some_and(|seat| Arc::strong_count(seat) > 1)
     }
@@ -380,7 +381,7 @@ impl FromDevice {
         Ok(())
     }
 
-    /// Opens this copy's ring. The socket joins the group of all copies' sockets, and is blocked until
+    /// Opens this copy's ring. The socket joins the fanout group of all copies' sockets, and is blocked until
     /// [`unshut`](Self::unshut).
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
@@ -545,7 +546,7 @@ impl FromDevice {
     }
 
     /// Checks the interface: follows a new name, reports a change between up and down, and detects its
-    /// removal. After a removal, looks for another interface of the name.
+    /// removal. After a removal, looks for another interface of the same name.
     fn look(&mut self, cx: &mut Cx<'_>) {
         if self.state == Presence::Gone {
             return self.find_again(cx);
@@ -585,8 +586,8 @@ impl FromDevice {
         }
     }
 
-    /// Registers that this element waits for another interface of the name, and sets a timer to look for
-    /// it.
+    /// Registers that this element waits for another interface with the removed interface's name, and sets a
+    /// timer to look for it.
     fn wait(&mut self, cx: &mut Cx<'_>) {
         self.awaited = Some(Awaited::new(&self.wanted));
         cx.set_coarse_timer(LOOK, cx.now() + LOOK_AGAIN);
@@ -682,15 +683,15 @@ impl Element for FromDevice {
     fn drain(&mut self, cx: &mut Cx<'_>) {
         cx.unschedule();
         if self.shares_seat() || std::mem::replace(&mut self.is_drained, true) {
-            // The successor gets the packets in the ring.
+            // The element that replaces this one gets the packets in the ring.
             return;
         }
         if self.waits {
             self.take_over(cx);
         }
         let Some(Ok(())) = self.ring.as_ref().map(|ring| fanout::shut(ring.socket())) else { return };
-        // The packets that arrived before are in the ring, but the kernel may not have handed over the last
-        // block yet.
+        // The packets that arrived before the socket was blocked are in the ring, but the kernel may not have
+        // handed over the last block yet.
         for _ in 0..PATIENCE {
             while self.receive(cx, usize::MAX) > 0 {}
             if !self.ring.as_mut().is_some_and(Ring::has_rest) {

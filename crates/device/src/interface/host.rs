@@ -303,7 +303,8 @@ impl Transmitter {
         } else {
             bare(packet).err()
         };
-        // If no upstream element leaves work to an interface, the annotation has no meaning.
+        // The annotation `virtio` describes work that is left to an interface. If no upstream element leaves
+        // such work, the annotation has no meaning.
         let virtio = match self.offloads {
             true => {
                 leave_checksum(packet, if tap { LinkType::Ethernet } else { LinkType::RawIp });

@@ -182,7 +182,8 @@ pub(super) struct KernelTun {
     receiver: Receiver,
     transmitter: Transmitter,
     tun: Option<Arc<Tun>>,
-    /// The queue of `tun`, as the element finds it that replaces this one.
+    /// The queue of `tun` as an entry in the registry of queues, by which the element that replaces this one
+    /// finds it.
     queue: Option<Arc<Queue>>,
     /// The interface's index in the kernel, and the socket with the kernel's messages about interfaces.
     index: c_int,
@@ -268,8 +269,8 @@ impl KernelTun {
         self.is_away |= news.take(self.index).was_removed;
         let name = self.wanted.name.clone();
         let Some(index) = link::index(&name).ok().filter(|_| self.is_away && !self.is_gone) else { return };
-        // The file shows that this is the element's interface. Another interface may have its name if it
-        // was deleted.
+        // The file shows that this is the element's own interface. If that interface was deleted, another
+        // interface may have its name.
         let is_ours = self.tun.as_ref().is_some_and(|tun| tun.is_attached());
         let is_first = self.wanted.alone || cx.worker().0 == 0;
         if !is_ours {
@@ -404,7 +405,8 @@ impl Element for KernelTun {
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.transmitter.end(cx, &self.wanted.name);
         self.receiver.incoming.end(cx, &self.wanted.name);
-        // Closing the last file removes the interface with its addresses and routes.
+        // When the last file of the interface is closed, the kernel removes the interface with its addresses
+        // and routes.
         cx.files().unwatch(RECEIVE);
         cx.files().unwatch(NEWS);
         self.tun = None;

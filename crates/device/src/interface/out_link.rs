@@ -38,10 +38,10 @@ pub(crate) struct OutLink {
     /// True from the time when the interface was found to be removed until another interface of its name
     /// has been found.
     is_gone: bool,
-    /// The time of the last search for another interface of the name.
+    /// The time of the last search for another interface with the removed interface's name.
     looked_again: Timestamp,
-    /// The registration that this element waits for another interface of the name; `None` while there is an
-    /// interface.
+    /// The registration that this element waits for another interface with the removed interface's name;
+    /// `None` while there is an interface.
     awaited: Option<Awaited>,
     /// The socket with the kernel's messages about interfaces. Without it, a removal is only noticed when
     /// sending fails.
@@ -152,7 +152,7 @@ impl OutLink {
         }
     }
 
-    /// Looks for another interface of the name after a removal, and returns its index. Returns `None` if
+    /// Looks for another interface of the same name after a removal, and returns its index. Returns `None` if
     /// there is none, if the last search was less than [`LOOK_AGAIN`] ago, or with GONE stop. Reports the
     /// removal and the return once each; with GONE stop, stops the run.
     #[cold]
@@ -163,7 +163,7 @@ impl OutLink {
         self.looked_again = cx.now();
         let before = self.index;
         let found = self.find().ok();
-        // With GONE stop, the run ends even if there is another interface of the name already.
+        // With GONE stop, the run ends even if there is another interface of the same name already.
         if self.gone == Gone::Stop && before != self.index {
             self.is_gone = true;
             self.say(cx, format_args!("{}", self.gone.text()));

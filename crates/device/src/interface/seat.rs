@@ -31,7 +31,8 @@ pub(super) struct Settings {
     pub(super) copies: usize,
 }
 
-/// The place of a copy of FromDevice at its interface.
+/// The object by which a copy of FromDevice passes its ring to the element that replaces it, which has the
+/// same seat.
 pub(super) struct Seat {
     pub(super) settings: Settings,
     left: Mutex<Option<Open>>,

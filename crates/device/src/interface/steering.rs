@@ -117,8 +117,8 @@ impl Steering {
         writer.program.place(has_ports);
         let [sorted, swapped, done] = [(); 3].map(|()| writer.program.label());
         for word in (0..16).step_by(4) {
-            // The comparison ends at the first word in which the addresses differ: to `swapped` or to
-            // `sorted`.
+            // The comparison ends at the first word in which the addresses differ, with a jump to `swapped`
+            // or to `sorted`.
             let same = writer.program.label();
             writer.program.add([
                 Step::Word(24 + word),
@@ -208,8 +208,8 @@ impl Writer<'_> {
         self.joined.iter().position(|&joined| joined == worker).unwrap_or(0) as u32
     }
 
-    /// Writes the steps that compute the Toeplitz hash of these memory cells into the cell `HASH`. Each bit
-    /// of the hash is the parity of the input's bits that a mask selects.
+    /// Writes the steps that compute the Toeplitz hash of the memory cells `words` into the cell `HASH`. Each
+    /// bit of the hash is the parity of the input's bits that a mask selects.
     fn hash(&mut self, words: &[u32]) {
         // If the number of workers is a power of two, the worker depends on fewer bits of the hash.
         let bits = match self.workers.is_power_of_two() {

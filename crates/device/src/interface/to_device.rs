@@ -414,7 +414,8 @@ impl Element for ToDevice {
     }
 
     fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        // The messages are taken before the check: a change after the check then causes a further message.
+        // The kernel's messages are read before the interface is checked: a change after the check then
+        // causes a further message.
         if !self.link.hears_news() {
             return;
         }

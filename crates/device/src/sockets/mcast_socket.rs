@@ -300,8 +300,8 @@ impl Element for McastSocket {
         let Legacy { opened, source, sockets, outgoing } = *legacy;
         self.outgoing = outgoing;
         if opened == self.settings() {
-            // The new sockets have received the datagrams that the running element has received as well, so
-            // that they are closed.
+            // This element continues with the sockets of the element that it replaces. The sockets that it
+            // has opened itself are closed; they have received the same datagrams.
             if self.receives {
                 let receiver = sockets.receiver.as_fd();
                 cx.files().watch(RECEIVER, receiver, Interest::Read).map_err(failed("poll"))?;

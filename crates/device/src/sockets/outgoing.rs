@@ -14,8 +14,8 @@ use crate::losses::Losses;
 
 /// The number of packets that may wait. If more packets have been pushed, the push waits for the socket.
 const MOST_WAITING: usize = 4096;
-/// The longest time that a push waits without a byte being sent. Then packets beyond the limit are dropped,
-/// without waiting, until a byte is sent again.
+/// The longest time that a push waits without a byte being sent. Then packets beyond [`MOST_WAITING`] are
+/// dropped, without waiting, until a byte is sent again.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The largest number of memory areas (`IoSlice`) per system call. A datagram is sent by one call, and the
 /// largest packet consists of at most this number of slots.
@@ -51,7 +51,8 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     pub(super) fn new() -> Outgoing {
-        // Room for a whole batch beyond the limit, so that the queue does not grow while packets flow.
+        // Room for a whole batch beyond the limit of waiting packets, so that the queue does not grow while
+        // packets flow.
         let waiting = VecDeque::with_capacity(MOST_WAITING + packet::BATCH_CAPACITY);
         Outgoing { waiting, gone: 0, stuck: false, losses: Losses::default() }
     }

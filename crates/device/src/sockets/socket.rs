@@ -455,7 +455,7 @@ impl Socket {
     }
 
     /// Returns true if a running element with the same settings will hand its socket over to this element.
-    /// Otherwise lists the settings.
+    /// Otherwise lists the settings in [`OPENED`].
     fn may_wait(&mut self, cx: &mut Cx<'_>) -> bool {
         let by = Claimant::new(cx, &self.configuration);
         let running = OPENED.claim(&by, |settings| *settings == self.settings).filter(|_| cx.is_heir());
@@ -488,8 +488,8 @@ impl Socket {
                 if !matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted) {
                     let why = reason(&error);
                     cx.warn(format_args!("accept: {why}"));
-                    // The connection stays in the queue, and would be reported again at once. The listening
-                    // socket is watched again after a second.
+                    // The connection stays in the kernel's queue, and would be reported again at once. The
+                    // listening socket is watched again after a second.
                     cx.files().unwatch(LISTENER);
                     cx.set_timer(LISTENER, cx.now() + Timestamp::from_secs(PAUSE));
                 }
@@ -732,7 +732,8 @@ impl Element for Socket {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        // Otherwise the successor has other settings and a socket of its own.
+        // The state is handed over only if the element that replaces this one waits for the socket. An
+        // element with other settings has opened a socket of its own.
         let is_awaited = self.seat.as_ref().is_some_and(|seat| Arc::strong_count(seat) > 1);
         is_awaited.then(|| {
             Box::new(Legacy {

@@ -197,8 +197,8 @@ const LOOK: u32 = 0;
 const REFILL: u32 = 1;
 const LOOK_PAUSE: Timestamp = Timestamp(100_000_000);
 const REFILL_PAUSE: Timestamp = Timestamp(1_000_000);
-/// The token of the bell among the watched files. The token of a receiver's socket is the receiver's index
-/// in `receivers`.
+/// The token, among the watched files, of the eventfd that wakes this copy. The token of a receiver's socket
+/// is the receiver's index in `receivers`.
 const BELL: u32 = u32::MAX;
 /// The length in bytes of the longest link header that is expected: an Ethernet header with a VLAN tag. The
 /// MTU does not include the link header.
@@ -214,22 +214,23 @@ struct FromXdp {
     active: bool,
     /// The objects that the elements of this configuration share.
     common: Arc<Common>,
-    /// The place at the interface, from the first opening on. A running element and the element that will
-    /// replace it have the same seat.
+    /// The seat of this copy, from the first opening of the interface on. By the seat, a running element
+    /// passes everything that it has open to the element that replaces it: both have the same seat.
     seat: Option<Arc<Seat>>,
     /// The sending halves of this copy's queues, for the ToXDP elements of this worker.
     outlets: Vec<Arc<Outlet>>,
     /// The rule by which the XDP program chooses the worker that gets a frame, if workers share a queue.
     steering: Steering,
-    /// The sockets of the queues that this copy owns, followed by its guest sockets at queues that other
-    /// copies own.
+    /// The sockets of the queues that this copy owns, followed by its guest sockets, by which it receives
+    /// from queues that other copies own.
     receivers: Vec<Receiver>,
     /// The index of the receiver that is read first in the next turn. The index advances by one each turn, so
     /// that no receiver starves.
     first: usize,
     interface: Arc<Interface>,
-    /// A bell that wakes this copy; `None` unless copies share their queues. The bell rings when guest
-    /// sockets for this copy have been opened, and when guests have taken many slots of this copy's queues.
+    /// The eventfd that wakes this copy; `None` unless copies share their queues. It is written to when the
+    /// guest sockets have been opened by which this copy receives from queues of other copies, and when other
+    /// copies have taken many slots of this copy's queues.
     bell: Option<Arc<EventFd>>,
     /// True for the copy that reports events of the interface to the user. All copies notice the same
     /// events, and the other copies do not report them.
@@ -245,16 +246,16 @@ struct FromXdp {
     /// while the interface is closed, or if the kernel did not allow a claim.
     claim: Option<Arc<Claim>>,
     state: Presence,
-    /// The registration that this element waits for another interface of the name; set from the removal of
-    /// the interface until another one has been opened.
+    /// The registration that this element waits for another interface with the removed interface's name; set
+    /// from the removal of the interface until another one has been opened.
     awaited: Option<Awaited>,
     gone: Gone,
     stage: Stage,
-    /// The last reported reason why another interface of the name could not be opened. The same reason is
-    /// not reported twice.
+    /// The last reported reason why another interface with the removed interface's name could not be opened.
+    /// The same reason is not reported twice.
     told: Option<String>,
-    /// True if this element has taken the seat of a running element, and has not taken over yet what that
-    /// element has open.
+    /// True if this element has the seat of a running element, and has not taken over yet what that element
+    /// has open.
     waits: bool,
     /// True from the first call of `run` on; earlier, no packets may be emitted.
     has_begun: bool,
@@ -346,8 +347,10 @@ impl FromXdp {
     }
 
     /// Checks the interface and sets the timer for the next check, unless GONE is `stop` and the interface
-    /// was removed. After a removal, takes the next stage as soon as all copies have finished the present
-    /// one. A timer is needed because sockets do not become readable when their interface is removed.
+    /// was removed. After a removal, the copies close their guest sockets at each other's queues, then their
+    /// own queues, and then open another interface. This copy takes the next of these stages as soon as all
+    /// copies have finished the present one. A timer is needed because sockets do not become readable when
+    /// their interface is removed.
     fn look(&mut self, cx: &mut Cx<'_>) {
         match self.stage {
             Stage::Open => self.look_after(cx),
@@ -365,7 +368,7 @@ impl FromXdp {
     }
 
     /// Reacts to the removal of the interface: stops the run (GONE stop), or emits the packets that have
-    /// arrived and closes the guest sockets (GONE wait).
+    /// arrived and closes this copy's guest sockets at the queues of other copies (GONE wait).
     #[cold]
     fn abandon(&mut self, cx: &mut Cx<'_>) {
         if self.speaks {
@@ -383,14 +386,15 @@ impl FromXdp {
     }
 
     /// Looks for another interface that has the configured or the last name of the removed interface, and
-    /// opens it. If opening fails, this copy and all others go through the stages again.
+    /// opens it. If opening fails, all copies close their queues before the next attempt.
     #[cold]
     fn find_again(&mut self, cx: &mut Cx<'_>) {
         let names = [self.name.clone(), self.wanted.device.clone()];
         let Some(name) = names.into_iter().find(|name| link::index(name).is_ok()) else {
             if self.interface.is_being_left() {
                 // Other copies have found an interface, and have left it again before this copy saw it. This
-                // copy has nothing open, and can finish both stages at once.
+                // copy has nothing open, so it registers at once that its guest sockets and its queues are
+                // closed.
                 self.stage = Stage::Closed(self.interface.leave());
                 self.interface.close();
             }
@@ -428,7 +432,8 @@ impl FromXdp {
     }
 
     /// Takes the seat of the running element that receives from the interface as this element would, if there
-    /// is one. Returns false if this element has to open the interface itself.
+    /// is one, so that this element continues with everything that the running element has open. Returns
+    /// false if this element has to open the interface itself.
     fn take_seat(&mut self, cx: &mut Cx<'_>) -> bool {
         let index = link::index(&self.name).ok();
         let layout = Layout::new(&self.wanted, self.steering, copy_of(cx));
@@ -473,13 +478,13 @@ impl FromXdp {
         Ok(())
     }
 
-    /// True if another element has the same seat: the successor of this element, or, while this element waits
-    /// to take over, the element that it replaces.
+    /// True if another element has the same seat: the element that will replace this one, or, while this
+    /// element waits to take over, the element that it replaces.
     fn shares_seat(&self) -> bool {
         self.seat.as_ref().is_some_and(|seat| Arc::strong_count(seat) > 1)
     }
 
-    /// Leaves everything that this element has open at its seat, for its successor.
+    /// Stores everything that this element has open in its seat, for the element that replaces it.
     fn hand_over(&mut self, cx: &mut Cx<'_>) {
         self.unwatch(cx);
         let Some(seat) = self.seat.take() else { return };
@@ -615,8 +620,8 @@ impl FromXdp {
         }
     }
 
-    /// Closes this copy's guest sockets at the queues of other copies, and keeps their counts. Owners must
-    /// close their queues only after all guests have left.
+    /// Closes this copy's guest sockets at the queues of other copies, and keeps their counts. A copy must
+    /// close its own queues only after all copies have done this.
     fn leave(&mut self, cx: &mut Cx<'_>) {
         let guests = self.receivers.iter().filter(|receiver| receiver.owned().is_none());
         self.counts = guests.map(Receiver::counts).fold(self.counts, Counts::add);
@@ -685,7 +690,7 @@ impl Element for FromXdp {
     fn drain(&mut self, cx: &mut Cx<'_>) {
         cx.unschedule();
         if self.shares_seat() {
-            // The successor gets the packets in the receive rings.
+            // The element that replaces this one gets the packets in the receive rings.
             return;
         }
         if self.waits
@@ -709,7 +714,7 @@ impl Element for FromXdp {
         self.losses.end(cx, &self.wanted.device);
         if self.shares_seat() {
             match self.waits {
-                // The running element keeps the seat.
+                // The running element keeps the seat; this element has not taken anything over.
                 true => self.seat = None,
                 false => self.hand_over(cx),
             }

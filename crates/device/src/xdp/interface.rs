@@ -53,22 +53,22 @@ struct State {
     receivers: Vec<Reception>,
     /// The interface's index in the kernel when a copy last opened it.
     index: c_int,
-    /// The number of copies of these elements that have opened and registered their queues.
+    /// The number of copies of the elements in `receivers` that have opened and registered their queues.
     ready: usize,
     /// The registered queues, and the copies that share their queues, until the last copy has registered;
     /// then the lists are emptied.
     queues: Vec<Queue>,
     members: Vec<Member>,
-    /// Opened guest sockets that have not been fetched, with the element and the worker that will fetch
-    /// them.
+    /// The open guest sockets, by which copies receive from queues of other copies, until they are fetched;
+    /// each with the element and the worker that will fetch it.
     guests: Vec<(usize, usize, Receiver)>,
     program: Option<Program>,
     key: Option<SecretKey>,
     runner: Option<Runner>,
     /// The number of times that all copies have closed their queues, after a removal or a failed opening.
     round: u32,
-    /// The number of copies that have closed their guest sockets in this round, and the number of copies
-    /// that have closed their own queues.
+    /// The number of copies that have closed their guest sockets at the queues of other copies in this round,
+    /// and the number of copies that have closed their own queues.
     left: usize,
     closed: usize,
 }
@@ -96,7 +96,7 @@ struct Queue {
     shared: Option<Arc<Shared>>,
 }
 
-/// A copy of an element that can be a guest at the queues of the element's other copies.
+/// A copy of an element that also receives from the queues of the element's other copies, as their guest.
 struct Member {
     element: usize,
     worker: usize,
@@ -206,9 +206,9 @@ impl Interface {
     }
 
     /// Registers the queues of an element's copy. The last copy of all elements loads and attaches the
-    /// program, opens the guests' sockets, and sets a secret key. Copies that share their queues pass
-    /// `shares`: the steering by which the program chooses the worker of a frame, and a bell, which rings
-    /// when the copy's guest sockets are open.
+    /// program, opens the guest sockets by which copies receive from each other's queues, and sets a secret
+    /// key. Copies that share their queues pass `shares`: the steering by which the program chooses the
+    /// worker of a frame, and a bell, which rings when the copy's guest sockets are open.
     ///
     /// # Errors
     /// If the kernel refuses one of the last copy's steps.
@@ -222,7 +222,8 @@ impl Interface {
     ) -> Result<(), String> {
         let mut state = lock(&self.state);
         if state.receivers.iter().all(|reception| reception.copies == 0) {
-            // The first copy of the graph that opens the interface: the numbers are those of its graph.
+            // This is the first copy of the graph that opens the interface, so the numbers of elements in
+            // `receivers` are numbers in its graph.
             for reception in &mut state.receivers {
                 reception.copies = cx.workers().copies(reception.element);
             }
@@ -253,8 +254,8 @@ impl Interface {
         Ok(())
     }
 
-    /// Returns the guest sockets that were opened for a copy of an element. A second call returns none,
-    /// because the caller owns them.
+    /// Returns the guest sockets that were opened for a copy of an element, by which it receives from queues
+    /// of other copies. A second call returns none, because the caller owns them.
     pub(super) fn guests_of(&self, element: usize, worker: usize) -> Vec<Receiver> {
         let is_its = |guest: &mut (usize, usize, Receiver)| (guest.0, guest.1) == (element, worker);
         lock(&self.state).guests.extract_if(.., is_its).map(|(.., guest)| guest).collect()
@@ -276,8 +277,8 @@ impl Interface {
     }
 
     /// Registers that the interface was removed or could not be opened, and that a copy of an element has
-    /// closed its guest sockets. Detaches the program. Returns the number of the round, for
-    /// [`is_over`](Self::is_over).
+    /// closed its guest sockets at the queues of other copies. Detaches the program. Returns the number of
+    /// the round, for [`is_over`](Self::is_over).
     pub(super) fn leave(&self) -> u32 {
         let mut state = lock(&self.state);
         state.detach();
@@ -293,7 +294,8 @@ impl Interface {
         lock(&self.state).left > 0
     }
 
-    /// True if all copies have closed their guest sockets, so that each copy can close its own queues.
+    /// True if all copies have closed their guest sockets at the queues of other copies, so that each copy
+    /// can close its own queues.
     pub(super) fn have_left(&self) -> bool {
         let state = lock(&self.state);
         state.left >= state.copies()
@@ -346,19 +348,19 @@ impl State {
     }
 
     /// Detaches the program from the interface, restores the interface's own key, and drops the registered
-    /// queues and the guest sockets that no copy has fetched.
+    /// queues, and the guest sockets (for receiving from queues of other copies) that no copy has fetched.
     fn detach(&mut self) {
         self.program = None;
         self.key = None;
-        // Only the last holder of a port closes its socket. Ports must not stay here after their owners
-        // have closed them.
+        // The socket of a queue (its port) is closed when the last reference to it is dropped. So no
+        // reference may stay in `queues` after the owners have closed their queues.
         self.queues.clear();
         self.guests.clear();
     }
 
-    /// Loads the program, opens the guests' sockets, enters all sockets into the program's map, attaches
-    /// the program, and rings the members' bells. On an error, returns the name of the step that failed and
-    /// the reason.
+    /// Loads the program, opens the guest sockets by which copies receive from each other's queues, enters
+    /// all sockets into the program's map, attaches the program, and wakes the copies that have guest
+    /// sockets. On an error, returns the name of the step that failed and the reason.
     fn attach(&mut self, index: c_int, workers: usize, mode: Mode) -> Result<(), (&'static str, io::Error)> {
         let in_map = |error| ("BPF_MAP_UPDATE_ELEM", error);
         // All elements that share queues have the same steering, because the engine sets it.

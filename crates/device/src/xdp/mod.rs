@@ -51,7 +51,8 @@ struct Wanted {
     keeps_key: bool,
 }
 
-/// The service by which every FromXDP shows that it shares the pool with others of its worker.
+/// The service that every FromXDP publishes, so that the FromXDP elements of a graph can be counted: the
+/// elements of a worker share its pool.
 struct Receives;
 
 /// Returns the index of this copy of an element, and the number of copies. An element with a copy at each

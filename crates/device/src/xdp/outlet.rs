@@ -15,21 +15,21 @@ use crate::handover::Registry;
 /// The sending halves of all open queues in this process.
 pub(super) static OUTLETS: Registry<Outlet> = Registry::new();
 
-/// A sending half. All elements that have it are at the same worker.
+/// The sending half of a queue. All elements that have it are at the same worker.
 pub(super) struct Outlet {
     /// The interface's index in the kernel, and the number of the queue.
     pub(super) index: c_int,
     pub(super) queue: u32,
     /// The MODE and RING with which a ToXDP has opened the queue; `None` if a FromXDP has opened it.
     opened: Option<(Mode, u32)>,
-    /// The number of ToXDP elements that send by it.
+    /// The number of ToXDP elements that send by the queue.
     senders: AtomicUsize,
     half: Mutex<Transmitter>,
 }
 
 impl Outlet {
     /// Makes the outlet of a queue of the interface with this index. `alone` has the arguments of the ToXDP
-    /// that has opened the queue, if it was no FromXDP.
+    /// that has opened the queue for sending only; `None` if a FromXDP has opened it.
     pub(super) fn new(index: c_int, half: Transmitter, alone: Option<&Wanted>) -> Arc<Outlet> {
         let opened = alone.map(|wanted| (wanted.mode, wanted.ring));
         let senders = AtomicUsize::new(0);
@@ -62,7 +62,7 @@ impl Outlet {
         self.senders.load(Ordering::Relaxed) > 1
     }
 
-    /// Releases an element's share of an outlet. The last element closes the sending half.
+    /// Drops an element's reference to an outlet. With the last reference, the sending half is closed.
     pub(super) fn release(outlet: Arc<Outlet>, pool: &mut Pool) {
         if let Some(Outlet { half, .. }) = Arc::into_inner(outlet) {
             half.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).close(pool);

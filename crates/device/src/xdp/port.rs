@@ -21,8 +21,9 @@ use super::{Mode, Receives, Wanted};
 use crate::interface::cannot;
 use crate::interface::sys::link;
 
-/// The socket of a queue, which its two halves and the guests of the queue share. When the last of them
-/// closes it, the pool takes back the slots that the kernel still has.
+/// The socket of a queue, to which the queue's two halves and its guests (other workers that receive from the
+/// queue) have references. When the last of them is closed, the socket is closed as well, and the pool takes
+/// back the slots that the kernel still has.
 pub(super) struct Port {
     /// The interface's index in the kernel, and the number of the queue.
     place: (c_int, u32),
@@ -30,19 +31,21 @@ pub(super) struct Port {
     pub(super) device: DeviceId,
     /// True if the kernel copies received packets into slots, because the driver cannot write there.
     pub(super) is_copied: bool,
-    /// True if other workers can be guests at the queue.
+    /// True if other workers can receive from the queue as well, as guests.
     has_guests: bool,
 }
 
-/// The ports with guests of which a half was closed, each with the address of its owner's pool. In a reload,
-/// guests at other workers may still receive. [`sweep`] closes a port when no half and no guest has it.
+/// The ports of queues with guests (other workers that receive from the queue), of which a half was closed,
+/// each with the address of its owner's pool. In a reload, guests may still receive. [`sweep`] closes a port
+/// when no half and no guest has it.
 static LEFT: Mutex<Vec<(usize, Arc<Port>)>> = Mutex::new(Vec::new());
 
-/// Closes a half's share of the port; the last one closes the socket. The half's rings must have been
-/// dropped before.
+/// Drops a half's reference to the port; with the last reference, the socket is closed. The half's rings must
+/// have been dropped before.
 pub(super) fn close(port: Arc<Port>, pool: &mut Pool) {
     if port.has_guests {
-        // At the end of a run, guests have left by now, because all elements drain before any element closes.
+        // At the end of a run, all guests (other workers that receive from the queue) have closed their
+        // sockets by now, because all elements drain before any element closes.
         left().push((pool.device_area().0 as usize, port));
         return sweep(pool);
     }
@@ -51,7 +54,8 @@ pub(super) fn close(port: Arc<Port>, pool: &mut Pool) {
     }
 }
 
-/// Closes the ports of this pool that neither a half nor a guest has any more.
+/// Closes the ports of this pool that are used neither by a half of the queue nor by another worker (a guest)
+/// any more.
 fn sweep(pool: &mut Pool) {
     let start = pool.device_area().0 as usize;
     let mut left = left();
@@ -223,7 +227,8 @@ const TOO_MANY: &str = "queues";
 /// socket asynchronously, so that it may still be in use for a moment.
 const RELEASE: Duration = Duration::from_secs(1);
 /// The number of free slots per queue below which the user is warned that bursts may use them up, unless the
-/// queue's ring is smaller. Each guest at the queue adds [`LEAST_RING`] slots to this number.
+/// queue's ring is smaller. Each guest (another worker that receives from the queue) adds [`LEAST_RING`]
+/// slots to this number.
 const FEW: u32 = 512;
 
 /// Returns the number of the pool's slots that the kernel may have for each queue. This worker has `elements`
@@ -234,9 +239,9 @@ fn share(pool: &Pool, elements: usize, queues: usize) -> u32 {
     (slots / 4 * 3 / (elements * queues).max(1)) as u32
 }
 
-/// Opens a queue of the interface with the index `index`, without giving the kernel slots yet. With
-/// `shares`, other workers can be guests at the queue, and the third result is the handle by which they
-/// take slots. On an error, returns the name of the step that failed and the reason.
+/// Opens a queue of the interface with the index `index`, without giving the kernel slots yet. With `shares`,
+/// other workers can receive from the queue as guests, and the third result is the handle by which they take
+/// packets out of this worker's slots. On an error, returns the name of the step that failed and the reason.
 fn open(
     cx: &mut Cx<'_>,
     wanted: &Wanted,
@@ -247,8 +252,8 @@ fn open(
     let opened = socket::open(cx.pool(), wanted.ring)?;
     let is_copied = wanted.mode == Mode::Kernel;
     let place = (index, queue);
-    // In a reload, packets wait in the rings of other queues meanwhile. So a reload waits only for a queue
-    // that this process has closed.
+    // While this function waits for a queue in a reload, packets wait in the rings of queues that are in use.
+    // So a reload waits only for a queue that this process has closed.
     let waits = !cx.is_of_reload() || released().contains(&place);
     let until = Instant::now() + if waits { RELEASE } else { Duration::ZERO };
     loop {
@@ -315,9 +320,9 @@ pub(super) fn explain(wanted: &Wanted, step: &str, error: &io::Error) -> String 
 }
 
 /// Opens the queues of an interface that belong to this copy of an element, and gives the kernel free slots
-/// for them. A queue belongs to the copy whose index is the queue's number modulo the number of copies.
-/// Each queue has a receiving half; it has a sending half unless the interface has fewer send queues. With
-/// `bell`, which wakes this copy, all other copies can be guests at the queues. Warns if there are few
+/// for them. A queue belongs to the copy whose index is the queue's number modulo the number of copies. Each
+/// queue has a receiving half; it has a sending half unless the interface has fewer send queues. With `bell`,
+/// which wakes this copy, all other copies can receive from the queues as guests. Warns if there are few
 /// slots for each queue.
 ///
 /// # Errors
@@ -382,7 +387,8 @@ fn is_invalid(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }
 
-/// Closes both halves of all these queues. The kernel's slots return to the pool unless guests are left.
+/// Closes both halves of all these queues. The kernel's slots return to the pool, unless other workers
+/// (guests) still have sockets at the queues.
 pub(super) fn close_all(pool: &mut Pool, receivers: Vec<Receiver>, transmitters: Vec<Option<Transmitter>>) {
     receivers.into_iter().for_each(|receiver| receiver.close(pool));
     transmitters.into_iter().flatten().for_each(|transmitter| transmitter.close(pool));

@@ -14,7 +14,8 @@ use super::shared::Shared;
 use super::sys::ring::{Consumer, Producer};
 use super::sys::socket;
 
-/// A socket that receives from a queue, as its owner or as a guest.
+/// A socket by which a worker receives from a queue: as the queue's owner, into whose pool the kernel
+/// receives, or as a guest at the queue of another worker.
 pub(super) struct Receiver {
     pub(super) queue: u32,
     received: Consumer<xdp_desc>,
@@ -35,13 +36,14 @@ struct Owner {
     /// limit leaves slots of the pool for other queues and for packets that are being processed.
     share: u32,
     given: u32,
-    /// The state shared with guests, `None` if there can be none; and the number of slots that guests had
-    /// taken when the owner last looked.
+    /// The state that the owner shares with guests (other workers that receive from the queue), `None` if
+    /// there can be none; and the number of slots that guests had taken when the owner last looked.
     shared: Option<Arc<Shared>>,
     seen: u32,
 }
 
-/// A guest at a queue. The packets that it receives lie in slots of the owner's pool.
+/// A worker's access, as a guest, to a queue of another worker. The packets that the guest receives lie in
+/// slots of the owner's pool.
 struct Guest {
     socket: OwnedFd,
     shared: Arc<Shared>,
@@ -106,8 +108,9 @@ impl Receiver {
         Ok(Receiver { queue, received, role: Role::Guest(Guest { socket, shared, taken: 0, _port: port }) })
     }
 
-    /// Sets the largest number of slots that the kernel may have, and the state that is shared with guests.
-    /// Does nothing for a guest.
+    /// Sets the largest number of slots that the kernel may have for the queue, and the state that the owner
+    /// shares with guests (other workers that receive from the queue). Does nothing for a receiver that is a
+    /// guest itself.
     pub(super) fn settle(&mut self, share: u32, shared: Option<Shared>) {
         if let Role::Owner(owner) = &mut self.role {
             (owner.share, owner.shared) = (share, shared.map(Arc::new));
@@ -121,8 +124,8 @@ impl Receiver {
         }
     }
 
-    /// Returns the port of a queue's owner, and the state that it shares with guests if there can be any.
-    /// Returns `None` for a guest.
+    /// Returns the port of the queue, and the state that its owner shares with guests (other workers that
+    /// receive from the queue) if there can be any. Returns `None` if this receiver is itself a guest.
     pub(super) fn owned(&self) -> Option<(&Arc<Port>, Option<&Arc<Shared>>)> {
         match &self.role {
             Role::Owner(owner) => Some((&owner.port, owner.shared.as_ref())),
@@ -130,8 +133,8 @@ impl Receiver {
         }
     }
 
-    /// True if the receiver has to be called: packets have arrived, or guests have taken slots that the
-    /// owner has to replace.
+    /// True if the receiver has to be called: packets have arrived, or other workers that receive from the
+    /// queue have taken slots that the owner has to replace.
     pub(super) fn is_ready(&mut self) -> bool {
         let lacks_slots = match &self.role {
             Role::Owner(Owner { shared: Some(shared), seen, .. }) => shared.taken.has_grown(*seen),
@@ -171,8 +174,9 @@ impl Receiver {
         None
     }
 
-    /// Gives the kernel a free slot for each slot that it has used, within the limit. A guest notifies the
-    /// owner of the slots that it has taken instead. Returns false if the pool had too few free slots.
+    /// Gives the kernel a free slot for each slot that it has used, up to the queue's largest number of
+    /// slots. A guest at the queue of another worker instead notifies the owner of the slots that it has
+    /// taken. Returns false if the pool had too few free slots.
     pub(super) fn refill(&mut self, pool: &mut Pool) -> bool {
         self.received.release();
         match &mut self.role {
@@ -233,7 +237,7 @@ impl Owner {
             let now = shared.taken.look();
             self.given = self.given.saturating_sub(now.wrapping_sub(self.seen));
             self.seen = now;
-            // Moves the slots that guests have returned to the pool's free list: they are more likely to be
+            // Slots that guests have returned are moved to the pool's free list: they are more likely to be
             // in the CPU's cache than slots that have been free for long.
             pool.collect();
         }

@@ -46,7 +46,8 @@ impl Layout {
     }
 }
 
-/// The place of a copy of FromXDP at its interface. The elements that share a seat are at one worker.
+/// The object by which a copy of FromXDP passes everything that it has open at its interface to the element
+/// that replaces it. Both elements have the same seat, and are at one worker.
 pub(super) struct Seat {
     pub(super) interface: Arc<Interface>,
     /// The index by which the interface knows the element.
@@ -55,7 +56,7 @@ pub(super) struct Seat {
     left: Mutex<Option<Open>>,
 }
 
-/// Everything that a copy of FromXDP has open at its interface. The fields have the meaning of those of
+/// Everything that a copy of FromXDP has open at its interface. The fields have the same meaning as in
 /// `FromXdp`.
 pub(super) struct Open {
     pub(super) device: String,

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use nix::sys::eventfd::EventFd;
 use packet::Recipient;
 
-/// The state that the owner and the guests of one queue share.
+/// The state that the owner of a queue and its guests (other workers that receive from the queue) share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// The handle by which guests take packets out of slots of the owner's pool.
+    /// The handle by which guests (workers other than the queue's owner) take packets out of slots of the
+    /// owner's pool.
     pub(super) recipient: Recipient,
-    /// The number of entries of each guest's receive ring, a power of two.
+    /// The number of entries of the receive ring of each guest socket, a power of two.
     pub(super) ring: u32,
     pub(super) taken: Taken,
 }
@@ -44,7 +45,8 @@ impl Shared {
     }
 }
 
-/// The smallest number of entries of a guest's ring.
+/// The smallest number of entries of a guest's receive ring. A guest is a worker that receives from the queue
+/// of another worker.
 pub(super) const LEAST_RING: u32 = 64;
 
 /// Returns the largest power of two that is not larger than `number`; 1 for 0.
@@ -52,13 +54,14 @@ fn round_down(number: u32) -> u32 {
     1 << number.max(1).ilog2()
 }
 
-/// A counter of the slots that guests have taken. The counter wakes the owner when many slots have been
-/// taken, because only the owner gives the kernel other slots.
+/// A counter of the slots that guests (workers other than the queue's owner) have taken. The counter wakes
+/// the owner when many slots have been taken, because only the owner gives the kernel other slots.
 #[derive(Debug)]
 pub(super) struct Taken {
     /// The number of slots that guests have taken so far, modulo 2^32.
     count: AtomicU32,
-    /// True if the bell has rung since the owner last looked. The bell is then not rung again.
+    /// True if the eventfd `bell` has been written to since the owner last looked. It is then not written to
+    /// again.
     has_rung: AtomicBool,
     /// The bell rings each time `count` passes a multiple of this number, which is a power of two.
     step: u32,

@@ -366,9 +366,9 @@ impl ToXdp {
         cx.accounts().count_dropped(packets, DropReason::InterfaceDown);
     }
 
-    /// Checks an interface that was down or removed. If it is up and has a carrier, the ring is sent; if it
-    /// was removed, the queue is closed and another interface of its name is sought; otherwise another check
-    /// is scheduled.
+    /// Checks an interface that was down or removed. If it is up and has a carrier, the packets in the send
+    /// ring are sent; if it was removed, the queue is closed and another interface of its name is sought;
+    /// otherwise another check is scheduled.
     fn look(&mut self, cx: &mut Cx<'_>) {
         if self.is_closed {
             return self.open_again(cx);

@@ -40,7 +40,7 @@ fn lines_and_records_have_a_bound() {
 }
 
 /// A binary record that the end of the file cuts off, and a binary record without fields, are reported. The
-/// packets before such a record count.
+/// packets of the line and the record before it are still emitted.
 #[test]
 fn cut_and_empty_records_are_told() {
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -36,8 +36,8 @@ impl<'a> Handlers<'_, 'a> {
     /// Writes a handler. Handlers that replace the graph, such as `hotconfig`, run in the background, while
     /// the caller continues and packets flow: the function returns `None`, and the result comes later by
     /// [`Element::answered`](crate::Element::answered), with `token`. All other handlers are written at once,
-    /// and the result is returned. If the run is to be repeatable, as under the trace clock, this holds for
-    /// all handlers.
+    /// and the result is returned. If the run is to be repeatable, as under the trace clock, handlers that
+    /// replace the graph are written at once, too.
     pub fn write_later(&mut self, call: &Call, token: u32) -> Option<Result<(), String>> {
         self.cx.host.write_later(self.cx.core, self.cx.id, call, token)
     }

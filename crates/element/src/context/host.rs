@@ -35,10 +35,10 @@ impl Call {
         Call { element, handler: handler.into(), value: value.into(), rights: Rights::default() }
     }
 
-    /// Parses `element.handler value`, as the element of the context or its caller wrote it. A bare
-    /// `handler` belongs to the element that `own` returns for the name, or to the graph if `own` returns
-    /// `None`; `.handler` belongs to the graph. If a client wrote the text, the call has the client's
-    /// rights.
+    /// Parses `element.handler value` for the element of the context `cx`. A bare `handler` belongs to the
+    /// element that `own` returns for the handler's name, or to the graph if `own` returns `None`; `.handler`
+    /// belongs to the graph. The call has the rights of the caller of the write handler that is being
+    /// executed ([`Cx::rights`]), such as a client.
     ///
     /// # Errors
     /// Click's text for the error.
@@ -135,9 +135,9 @@ pub enum Precision {
     /// Late by the delay with which a sleep of the worker ends. It is meant for timers that poll a device,
     /// which does not signal when it is ready, many times a millisecond.
     Coarse,
-    /// Late like [`Coarse`](Self::Coarse), and no reason to go on: a run that ends when nothing is left to
-    /// do ends although the timer is set. It is meant for work that the end of a run does, too, such as
-    /// writing a buffer to a file.
+    /// Late like [`Coarse`](Self::Coarse), and no reason to go on: a run that ends when nothing is left to do
+    /// ends although the timer is set. It is meant for work that is done at the end of a run in any case,
+    /// such as writing a buffer to a file.
     Background,
 }
 
@@ -165,8 +165,8 @@ pub trait Host {
     fn on_os_signal(&mut self, element: ElementId, number: i32, on: bool) -> io::Result<()>;
     /// Switches a signal that the element gives on or off.
     fn set_signal(&mut self, element: ElementId, signal: Signal, on: bool);
-    /// True if an element from which the signal can come over the port gives the signal now, or gives no such
-    /// signals at all.
+    /// True if an element whose signal reaches the port has switched the signal on, or if an element on the
+    /// way gives no such signal, so that it counts as always on.
     fn signal(&self, element: ElementId, signal: Signal, port: usize) -> bool;
     /// Reads a handler for the element `caller`.
     ///

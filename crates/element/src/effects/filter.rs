@@ -22,7 +22,7 @@ pub enum Predicate {
     /// True if the field, as a big-endian number and under the mask, lies in the set. False if the packet
     /// is too short to have the field.
     In {
-        /// The field.
+        /// The field that is compared.
         field: Field,
         /// The bits of the field that are compared; all bits set for the whole field.
         mask: u128,
@@ -36,7 +36,7 @@ pub enum Predicate {
     /// Other predicates of the case have to check this length: for an invalid length the result is
     /// undefined.
     RightChecksum {
-        /// The kind of header.
+        /// The kind of header whose checksum is checked.
         header: HeaderKind,
         /// The packet's start or the header annotation from which the offset of the header counts.
         base: Base,
@@ -55,7 +55,7 @@ pub enum Predicate {
         hit: bool,
     },
     /// A decision that only the element itself can take. It depends on the fields in `reads`, but the
-    /// declaration does not say how.
+    /// declaration does not say how the element decides.
     Opaque {
         /// The subject of the decision, as a phrase for the user. All decisions of one element with the same
         /// subject are one decision: the result for a packet is the same in all cases.

@@ -33,7 +33,7 @@ impl Bell {
         // worker sees that the bell has rung.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) {
-            // A write fails if the counter is full. Then the event has woken the worker already.
+            // A write fails if the counter of the event is full. The event has then woken the worker already.
             let _ = self.event.write(1);
         }
     }

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use element::Timestamp;
 use element::steering::Outstanding;
 
-/// The number of regions (ranges of packet numbers) that a giver remembers for each worker. If there are
-/// more, the last region is extended. Its packets then count as given at the time of its first packet. So
-/// they may be taken for older than they are, never for newer.
+/// The number of regions (ranges of packet numbers) that a worker remembers of the packets that it has spread
+/// to one other worker. If there are more, the last region is extended. Its packets then count as given at
+/// the time of its first packet. So they may be taken for older than they are, never for newer.
 const REGIONS: usize = 64;
 
 /// A number on a cache line of its own.
@@ -30,12 +30,13 @@ pub(crate) struct Board {
     /// For each giver and taker, the number of the last packet of the giver that the taker has processed. A
     /// giver spreads packets, and a taker processes them.
     done: Vec<Line>,
-    /// For each giver, the largest number of a packet of the giver that any worker has processed.
+    /// For each giver (a worker that spreads packets), the largest number of its packets that any worker has
+    /// processed.
     reached: Vec<Line>,
     /// For each worker, the largest number of packets by which a packet that it has processed was
     /// overtaken.
     largest: Vec<Line>,
-    /// The number of givers that have spread too many packets since their oldest unprocessed packet. While
+    /// The number of workers that have spread too many packets since their oldest unprocessed packet. While
     /// it is not 0, all sources that can wait do so.
     stuck: Line,
 }
@@ -63,11 +64,11 @@ impl Board {
 }
 
 /// A range of packet numbers that holds all packets which a worker was given in one call, or in several calls
-/// if [`REGIONS`] were exceeded. Packets between them may have gone to other workers.
+/// if [`REGIONS`] were exceeded. Other packets with numbers in the range may have gone to other workers.
 struct Region {
     first: u64,
     last: u64,
-    /// The time at which the packets were given.
+    /// The time at which the worker was given the first of the packets.
     at: Timestamp,
 }
 
@@ -80,13 +81,14 @@ pub(crate) struct Displacement {
     given: u64,
     /// The number of the last spread packet that this worker has kept for itself.
     stayed: u64,
-    /// For each worker, the packets given to it that it has not processed yet, as far as this giver knows.
+    /// For each worker, the packets that this worker has given to it and that it has not processed yet, as
+    /// far as this worker knows.
     under_way: Vec<VecDeque<Region>>,
-    /// True if any worker had packets of this giver that it had not processed at the last look, or was given
-    /// packets since.
+    /// True if, at the last look, any worker had not processed all packets that this worker has given to it,
+    /// or if packets were given since.
     has_some: bool,
-    /// The number of packets spread since the oldest unprocessed packet, including it. With it, the limit
-    /// from which on sources have to wait, and true if the limit is reached.
+    /// The number of packets that this worker has spread since its oldest unprocessed packet, including it;
+    /// the limit of this number, from which on sources have to wait; and true if the limit is reached.
     span: u64,
     limit: u64,
     is_stuck: bool,
@@ -115,7 +117,7 @@ impl Displacement {
         }
     }
 
-    /// Makes the states of `workers` workers. Sources wait while a giver has spread `limit` or more packets
+    /// Makes the states of `workers` workers. Sources wait while a worker has spread `limit` or more packets
     /// since its oldest unprocessed packet.
     pub(crate) fn of_all(workers: usize, limit: u64) -> Vec<Displacement> {
         let board = Arc::new(Board::new(workers));
@@ -159,24 +161,25 @@ impl Displacement {
         self.is_stuck
     }
 
-    /// True if sources have to wait, because any giver is stuck. The sources of all workers wait, because
-    /// their packets may come to that giver and be spread.
+    /// True if sources have to wait, because any worker has spread too many packets since its oldest
+    /// unprocessed packet. The sources of all workers wait, because their packets may come to that worker and
+    /// be spread.
     #[inline]
     pub(crate) fn holds_sources(&self) -> bool {
         self.board.stuck.0.load(Ordering::Relaxed) > 0
     }
 
-    /// True if other workers had not processed all packets of this giver at the last look, or were given
-    /// packets since.
+    /// True if, at the last look, other workers had not processed all packets that this worker has spread, or
+    /// if packets were given since.
     #[inline]
     pub(crate) fn has_some(&self) -> bool {
         self.has_some
     }
 
-    /// Reads which packets of this giver the other workers have processed, updates `span`, and publishes
-    /// the largest processed number.
+    /// Reads which of the packets that this worker has spread the other workers have processed, updates
+    /// `span`, and publishes the largest number of a processed packet.
     pub(crate) fn look(&mut self) {
-        // Packets that stay at this worker are processed before it looks again.
+        // Packets that stay at this worker are processed before the next call of this function.
         let (mut reached, mut oldest) = (self.stayed, self.given + 1);
         for (worker, regions) in self.under_way.iter_mut().enumerate() {
             let done = self.board.done(self.me, worker).map_or(0, |done| done.load(Ordering::Acquire));
@@ -197,8 +200,8 @@ impl Displacement {
         }
     }
 
-    /// Writes, for each worker, the time at which its oldest unprocessed packet of this giver was given to
-    /// it. `None` if it has no such packet.
+    /// Writes, for each worker, the time at which this worker has given it the oldest packet that it has not
+    /// processed yet. `None` if there is no such packet.
     pub(crate) fn show(&self, waiting: &mut [Outstanding]) {
         for (waiting, regions) in waiting.iter_mut().zip(&self.under_way) {
             waiting.since = regions.front().map(|region| region.at);

@@ -17,7 +17,8 @@ pub(super) struct Home {
     /// The batches that have come since `older` was last filled.
     newer: Vec<SentHome>,
     /// The batches that wait until no packet that was handed over before them is still outside of the rings.
-    /// They are ready when, for each other worker, the period of its counter in `numbers` has ended.
+    /// They are ready when each other worker has had all its packets in the rings at some time since
+    /// `numbers` was read.
     older: Vec<SentHome>,
     /// The counter of each worker ([`Unfinished`]), read after the last batch of `older` had come.
     numbers: Vec<u64>,

@@ -8,7 +8,7 @@
 //!   └───────────┘ stay └──────────────────┘                  └───────────────────┘         └───────────┘
 //! ```
 //!
-//! The work list (`worker.rs`) knows these verbs:
+//! The work list (`worker.rs`) uses these functions:
 //!
 //! - [`Exchange::send`] takes a batch that goes to an input, by the [`Way`] that was decided when the graph
 //!   was built ([`Placement`](crate::Placement)). It puts packets for other workers into the rings to them
@@ -61,7 +61,8 @@ pub(crate) struct Exchange {
     rings: Rings,
     /// The spreading of the packets of one flow over workers, if the run asks for it.
     spreader: Option<Spreader>,
-    /// The order protocol for packets that are spread, if their order is to be kept.
+    /// The part of this worker in keeping the order of packets that are spread (`order.rs`). `None` if their
+    /// order is not kept.
     order: Option<Order>,
     home: Home,
     round: Round,
@@ -80,17 +81,18 @@ struct Round {
     /// packets in the rings.
     takes_all: bool,
     /// True if the rings, and the packets that were sent home, have no packet left for this round. Then only
-    /// packets whose wait in a window has ended are returned.
+    /// packets are returned that have waited for earlier packets in the window of `order.rs`, and need not
+    /// wait any more.
     is_over: bool,
 }
 
 /// A batch that goes into the input `to` at this worker: packets from other workers, or packets that have
-/// waited in a window.
+/// waited at this worker for earlier packets of their order.
 pub(crate) struct Arrival {
     /// The input that the packets go to.
     pub(crate) to: Target,
     pub(crate) batch: Batch,
-    /// True if the packets have waited in a window for packets with smaller numbers (see `order.rs`).
+    /// True if the packets have waited for packets with smaller numbers in the window of `order.rs`.
     pub(crate) has_waited: bool,
 }
 
@@ -259,17 +261,17 @@ impl Exchange {
             order.look();
         }
         self.home.look(self.me, &self.rings.unfinished);
-        // Packets that were sent home, or that wait in windows, depend on packets that are still in the
-        // rings.
+        // Packets that were sent home, or that wait in the window for their order, depend on packets that are
+        // still in the rings.
         let takes_all = self.home.has_ready() || self.order.is_some();
         self.round = Round { begun: 0, left: 0, takes_all, is_over: false };
         true
     }
 
-    /// Returns the next batch from other workers or from a window, or `None` at the end of the round. The
-    /// batch that was returned before must have been processed. If `hurries`, a timer is due, and at most one
-    /// more batch is taken from each worker, unless the round takes all packets. If the run `ends`, packets
-    /// in windows no longer wait for earlier packets.
+    /// Returns the next batch from other workers or from the window where packets wait for their order, or
+    /// `None` at the end of the round. The batch that was returned before must have been processed. If
+    /// `hurries`, a timer is due, and at most one more batch is taken from each worker, unless the round
+    /// takes all packets. If the run `ends`, packets in the window no longer wait for earlier packets.
     pub(crate) fn receive(&mut self, core: &mut Core, hurries: bool, ends: bool) -> Option<Arrival> {
         if hurries && !self.round.takes_all {
             self.round.left = 0;
@@ -354,13 +356,14 @@ impl Exchange {
             || order.is_some_and(|order| order.has_waiting() || !ends && order.has_to_tell())
     }
 
-    /// Takes nothing out of the rings until [`open`](Self::open) allows it: packets of the old generation of
-    /// the graph from the same worker come first.
+    /// Takes nothing out of the rings until [`open`](Self::open) allows it. Before packets for this
+    /// generation of the graph are taken from a worker, all packets that the worker has handed over to the
+    /// old generation have to be processed.
     pub(crate) fn await_others(&mut self) {
         self.rings.shut_all();
     }
 
-    /// Takes packets of these workers from now on, or of all workers.
+    /// Takes packets out of the rings from these workers from now on, or, if `all` is true, from all workers.
     pub(crate) fn open(&mut self, workers: &[usize], all: bool) {
         self.rings.open(workers, all);
     }
@@ -371,13 +374,13 @@ impl Exchange {
     }
 
     /// True if packets have come, or wait to be handed over or to be processed. Also true if this worker has
-    /// counts to publish, or is stuck as a giver.
+    /// counts to publish, or has spread too many packets since its oldest unprocessed packet.
     pub(crate) fn has_work(&self) -> bool {
         self.has_waiting(false)
             || self.rings.have_arrivals()
             || self.rings.have_waiting()
-            // A giver that is stuck has to look again by itself, because the other workers ring no bell
-            // when they have processed its packets.
+            // A worker that has spread too many packets since its oldest unprocessed packet has to look again
+            // by itself, because the other workers ring no bell when they have processed its packets.
             || self.displacement().is_some_and(Displacement::is_stuck)
     }
 
@@ -599,7 +602,8 @@ mod tests {
                 overtake += give(&mut sides[0], &mut pool, b"packet");
             }
             assert!(overtake <= SPAN * workers + 32, "{workers}: {overtake}");
-            // The taken packet still counts as unprocessed until the second worker's next call.
+            // The taken packet still counts as unprocessed until the second worker uses its side of the
+            // exchange again.
             let mut batch = Batch::new();
             sides[1].take(0, 32, &mut batch).unwrap();
             sides[0].poll();

@@ -38,8 +38,9 @@ use crate::placement::Way;
 pub(crate) const LONGEST: Timestamp = Timestamp(10_000_000);
 const LONGEST_OF_CAPTURES: Timestamp = Timestamp(10_000_000_000);
 
-/// The largest span of packet numbers in a lane of a window if packets come from interfaces. A packet beyond
-/// it does not wait. If all sources can wait, there is no limit.
+/// The number of consecutive packet numbers of one giver (a worker that spreads packets) for which a window
+/// has room if packets come from interfaces. A packet with a larger number does not wait. If all sources can
+/// wait, there is no limit.
 const WIDEST: usize = 1 << 15;
 
 /// The number of low bits of a ticket that hold the packet's number. The bits above them hold the giver.
@@ -47,7 +48,8 @@ const WIDEST: usize = 1 << 15;
 const NUMBER_BITS: u32 = 56;
 const IS_TICKET: u64 = 1 << 63;
 
-/// The counts that one worker publishes for all workers. No other worker writes them.
+/// The counts of packets that one worker publishes, so that all workers can keep order. No other worker
+/// writes them.
 #[derive(Default)]
 #[repr(align(64))]
 struct Row {
@@ -58,8 +60,9 @@ struct Row {
     /// For each giver (the worker that has spread a packet), the last of its numbers that this worker has
     /// processed.
     done: Vec<AtomicU64>,
-    /// For each level and worker, the number of packets sent home by that worker, at the element of that
-    /// level, that this worker has processed.
+    /// For each level (an element at which packets can be sent home, see [`Tickets::levels`]) and each
+    /// worker, the number of packets that the worker has sent home at this element and that the worker of
+    /// this row has processed.
     taken_aside: Vec<AtomicU64>,
 }
 
@@ -69,7 +72,7 @@ pub(crate) struct Tickets {
     /// For each element at which packets can be sent home, its level, indexed by element number. Elements
     /// further downstream have larger levels.
     levels: Vec<usize>,
-    /// The number of levels.
+    /// The number of levels, which is the number of elements at which packets can be sent home.
     count: usize,
     longest: Timestamp,
     widest: usize,
@@ -98,8 +101,9 @@ impl Tickets {
         self.levels.get(to.element as usize).copied().unwrap_or(0)
     }
 
-    /// Returns a number up to which no packet of a giver is under way any more. Each packet up to it has come
-    /// to the window or into a ring to its worker, was dropped, or is held by an element.
+    /// Returns a number up to which no packet that the worker `giver` has spread is under way any more. Each
+    /// packet up to it has come to the window where packets wait or into a ring to the window's worker, was
+    /// dropped, or is held by an element.
     fn passed(&self, giver: usize) -> u64 {
         let Some(row) = self.rows.get(giver) else { return u64::MAX };
         // This load is first, so that all numbers up to `given` are visible in the loads of `given_to`
@@ -113,52 +117,57 @@ impl Tickets {
     }
 }
 
-/// The state of one worker for keeping order: its numbers as a giver, its counts as a taker, and its
-/// window.
+/// The state of one worker for keeping order: the numbers of the packets that it spreads, the counts of the
+/// packets that it processes, and the window in which packets wait.
 pub(crate) struct Order {
     me: usize,
     tickets: Arc<Tickets>,
-    /// The last number that this worker has given, and for each worker, the last number given to it.
+    /// The number of the last packet that this worker has spread, and for each worker, the number of the last
+    /// packet spread to it.
     given: u64,
     given_to: Vec<u64>,
-    /// For each worker, the last number given to it whose packet was not lost for lack of room in the ring.
+    /// For each other worker, the number of the last packet spread to it that was not lost for lack of room
+    /// in the ring.
     arrived: Vec<u64>,
-    /// For each level and worker, the number of packets that this worker has sent home to that worker at
-    /// the element of that level.
+    /// For each level (an element at which packets can be sent home) and each worker, the number of packets
+    /// that this worker has sent home to that worker at this element.
     handed_aside: Vec<u64>,
-    /// The counts that other workers wait for. For each level, they are the numbers of packets that each
-    /// worker has sent home to this worker and that this worker has taken. The last entry has, for each
-    /// giver, its last number that this worker has processed.
+    /// The counts that other workers wait for. For each level (an element at which packets can be sent home),
+    /// they are the numbers of packets that each worker has sent home to this worker and that this worker has
+    /// taken. The last entry has, for each worker that spreads packets, the number of its last packet that
+    /// this worker has taken.
     accounts: Vec<Account>,
     window: Window,
-    /// The number of packets that came to the window after it had passed their number, or too far ahead of
-    /// it.
+    /// The number of packets that came to the window too late, or with a number too far ahead, and so left
+    /// out of order ([`Comes::Late`]).
     late: u64,
-    /// For each giver, the number up to which packets may leave; see [`Order::release`].
+    /// For each giver (a worker that spreads packets), the number up to which its packets may leave the
+    /// window; see [`Order::release`].
     passed: Vec<u64>,
 }
 
 /// Counts that may be published once other workers have processed the packets that were handed over to
 /// them.
 struct Account {
-    /// By worker: the current counts, the counts to be published next, and the counts published last.
+    /// For each worker that packets come from, the current count, the count to be published next, and the
+    /// count published last.
     now: Vec<u64>,
     next: Vec<u64>,
     told: Vec<u64>,
-    /// The value of `handed_aside` when `next` was set: the packets that other workers must have processed
-    /// before `next` is published.
+    /// The value of [`Order::handed_aside`] when `next` was set. Before `next` is published, other workers
+    /// must have processed all packets that had been sent home to them at that time.
     handed: Vec<u64>,
 }
 
 /// The packets that wait at a worker, upstream of the elements that work on this worker only. All these
 /// elements share one window, because packets of one flow may come to several of them.
 struct Window {
-    /// The waiting packets, by giver.
+    /// The waiting packets, for each giver (the worker that has spread the packets).
     lanes: Vec<Lane>,
-    /// The inputs that packets go to, each with the last ticket that has come from each worker. A packet
-    /// that an element made takes this ticket.
+    /// The inputs that packets go to, each with the last ticket (giver and number of a packet) that has come
+    /// from each worker. A packet that an element made takes this ticket.
     ends: Vec<(Target, Vec<Option<NonZeroU64>>)>,
-    /// The largest span of packet numbers in a lane.
+    /// The number of consecutive packet numbers of one giver for which the window has room; see [`WIDEST`].
     widest: usize,
 }
 
@@ -168,16 +177,16 @@ struct Held {
     packet: Packet,
 }
 
-/// The waiting packets of one giver.
+/// The packets in a window that one worker (their giver) has spread.
 struct Lane {
     /// The packet number of the first slot in `waiting`.
     next: u64,
     /// A slot for each number from `next` on; `None` while its packet has not come.
     waiting: VecDeque<Option<Held>>,
-    /// Further packets with numbers of other packets, in order of their numbers: copies of packets, and
-    /// packets that elements made after them.
+    /// Further packets, in order of their numbers: copies of packets, which have the numbers of these
+    /// packets, and packets that elements made, which have the number of the packet that came before them.
     copies: VecDeque<(u64, Held)>,
-    /// The time since which the first packet of the lane has waited.
+    /// The time since which the first of these packets has waited.
     since: Timestamp,
 }
 
@@ -187,7 +196,8 @@ impl Lane {
     }
 }
 
-/// The result of putting a packet into a window. A packet that does not wait is returned.
+/// The result of putting a packet into a window, where it waits for packets with smaller numbers. A packet
+/// that does not wait is returned.
 enum Comes {
     /// The packet waits.
     InTime,
@@ -227,7 +237,8 @@ impl Order {
 
     // Operations at the worker that spreads packets.
 
-    /// Gives the next number to a packet that is going to `worker`, and stores the ticket in the packet.
+    /// Gives the next number to a packet that is going to `worker`, and stores the ticket (this worker and
+    /// the number) in the packet.
     pub(crate) fn give(&mut self, packet: &mut Packet, worker: usize) {
         self.given += 1;
         if let Some(given_to) = self.given_to.get_mut(worker) {
@@ -236,8 +247,8 @@ impl Order {
         packet.set_flow_mark(NonZeroU64::new(IS_TICKET | (self.me as u64) << NUMBER_BITS | self.given));
     }
 
-    /// Publishes the numbers given so far. Must be called before a packet with one of these numbers is
-    /// handed over.
+    /// Publishes the numbers that this worker has given to packets so far. Must be called before a packet
+    /// with one of these numbers is handed over.
     pub(crate) fn show(&self) {
         let Some(row) = self.tickets.rows.get(self.me) else { return };
         for (shown, &given_to) in row.given_to.iter().zip(&self.given_to) {
@@ -302,22 +313,24 @@ impl Order {
     }
 
     /// Publishes that the packets taken so far, and the packets that this worker has kept for itself, have
-    /// been processed and handed on, once other workers have processed the packets that it has sent home.
-    /// With `has_waiting`, some packets still wait for room in a ring. Then only counts in `next` are
-    /// published, and no new counts become `next`.
+    /// been processed and handed on. The counts of these packets become [`Account::next`], and are published
+    /// once other workers have processed the packets that this worker has sent home. If `has_waiting`, some
+    /// packets still wait for room in a ring: then the counts in `next` may be published, but no new counts
+    /// become `next`.
     pub(crate) fn tell(&mut self, has_waiting: bool) {
         let Order { me, tickets, given_to, handed_aside, accounts, .. } = self;
         let (me, count, workers) = (*me, tickets.count, given_to.len());
         let Some(row) = tickets.rows.get(me) else { return };
         accounts[count].now[me] = given_to[me];
-        // The most downstream level comes first, because the counts of each level depend on the levels
-        // downstream of it.
+        // The level of the most downstream element comes first, because the counts of each level depend on
+        // the levels downstream of it.
         for level in (0..count).rev().chain([count]) {
-            // Packets that were taken at a level can have been handed on only to levels further downstream.
+            // Packets that were taken at the element of a level can have been sent home again only at
+            // elements of levels further downstream.
             let first = if level == count { 0 } else { (level + 1) * workers };
             let account = &mut accounts[level];
-            // The first pass publishes the counts in `next`; the second pass publishes the counts added
-            // since.
+            // The first pass publishes the counts that an earlier call has put into `next`; the second pass
+            // publishes the counts added since.
             for _ in 0..2 {
                 if account.next == account.told {
                     if account.now == account.told || has_waiting {
@@ -382,17 +395,18 @@ impl Order {
         self.window.lanes.iter().any(|lane| !lane.is_empty())
     }
 
-    /// Reads up to which number the packets of each giver may leave. Must be called before packets are taken
-    /// out of the rings. Then all packets up to that number are among the taken packets, or will never come.
+    /// Reads up to which number the packets of each giver (a worker that spreads packets) may leave the
+    /// window. Must be called before packets are taken out of the rings. Then all packets up to that number
+    /// are among the taken packets, or will never come.
     pub(crate) fn look(&mut self) {
         for (giver, passed) in self.passed.iter_mut().enumerate() {
             *passed = self.tickets.passed(giver);
         }
     }
 
-    /// Takes packets that may leave out of the window, into an empty batch: as many as fit, all of one giver
-    /// and for one input. Returns this input, or `None` if no packet may leave. If `at_end`, all packets may
-    /// leave; so do the packets of a giver that have waited too long.
+    /// Takes packets that may leave out of the window, into an empty batch: as many as fit, all spread by one
+    /// worker and going to one input. Returns this input, or `None` if no packet may leave. If `at_end`, all
+    /// packets may leave; so do the packets of a worker if its first packet has waited too long.
     pub(crate) fn release(&mut self, now: Timestamp, at_end: bool, batch: &mut Batch) -> Option<Target> {
         let longest = self.tickets.longest;
         let Window { lanes, ends, .. } = &mut self.window;
@@ -420,9 +434,9 @@ impl Window {
         }) as u32
     }
 
-    /// Puts a packet that came from the worker `from` into the lane of its giver. A packet without a ticket
-    /// gets the last ticket from that worker, so that it leaves after the packet that it follows. `end` is
-    /// the index in `ends` of the input that the packet goes to.
+    /// Puts a packet that came from the worker `from` into the lane of its giver (the worker that has spread
+    /// it). A packet without a ticket gets the last ticket from the worker `from`, so that it leaves after
+    /// the packet that it follows. `end` is the index in `ends` of the input that the packet goes to.
     fn put(&mut self, from: usize, end: u32, mut packet: Packet, now: Timestamp) -> Comes {
         let Window { lanes, ends, widest } = self;
         let is_made = packet.flow_mark().is_none();
@@ -653,7 +667,8 @@ mod tests {
         let mut aside = batch([zero]);
         giver.hand_over(1, first, 1, None);
         giver.tell(false);
-        // A packet that is handed over after `tell` does not delay what `tell` has set as next.
+        // A packet that is handed over after `tell` does not delay the counts that `tell` has chosen to
+        // publish next.
         giver.hand_over(1, first, 1, None);
         middle.take(0, first, &aside);
         middle.hand_over(2, second, 1, None);

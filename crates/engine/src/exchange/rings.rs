@@ -50,7 +50,7 @@ pub(super) struct Rings {
 /// The sending side towards one other worker.
 struct Lane {
     ring: rtrb::Producer<Handed>,
-    /// Packets of the current batch that have a worker but are not in the ring yet.
+    /// Packets of the current batch that go to the other worker but are not in the ring yet.
     staged: Vec<Handed>,
     /// Packets that the ring had no room for, in their order.
     waiting: VecDeque<Handed>,
@@ -298,8 +298,8 @@ impl Lane {
 
     /// Moves packets from the queue into the ring, as many as have room. True if any packet was moved.
     fn push_waiting(&mut self) -> bool {
-        // The usual case. It does not read the other end of the ring, whose cache line another worker
-        // writes.
+        // The usual case, an empty queue. It does not read the other end of the ring, whose cache line
+        // another worker writes.
         if self.waiting.is_empty() {
             return false;
         }

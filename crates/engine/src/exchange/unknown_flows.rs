@@ -13,12 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use element::Packet;
 use element::steering::{KnownFlows, flow_number};
 
-/// The number of packets in a window of one worker.
+/// The number of packets in a window. For each window of the packets that it spreads, a worker decides if it
+/// looks up their flows.
 const WINDOW: u64 = 4096;
 /// The number of windows in a cycle: one window that is spread without look-ups, and the windows with
 /// look-ups after it.
 const CYCLE: u32 = 64;
-/// The divisor of the limit: packets are looked up if more than one packet in this number is sent home.
+/// The divisor of the limit: if more than one of this number of spread packets is sent home, packets are
+/// looked up.
 const PART: u64 = 8;
 
 /// The counts of one worker while packets are spread. Other workers only read them.
@@ -36,10 +38,10 @@ pub(crate) struct Unknown {
     me: usize,
     known: Arc<KnownFlows>,
     counts: Arc<[Count]>,
-    /// The number of packets until the window ends.
+    /// The number of packets until the current window ends, in which all packets are looked up, or none.
     left: u64,
-    /// The number of windows with look-ups until the next window without look-ups. 0 in a window without
-    /// look-ups.
+    /// The number of windows ([`WINDOW`]) with look-ups until the next window without look-ups. 0 in a window
+    /// without look-ups.
     looks: u32,
     /// The sums of the counts of all workers (spread, sent home) when the last window without look-ups
     /// began.
@@ -62,7 +64,7 @@ impl Unknown {
     }
 
     /// True if the packets of a batch that is about to be spread are to be looked up with
-    /// [`may_know`](Self::may_know). Counts the packets towards the end of the window.
+    /// [`may_know`](Self::may_know). Counts the packets towards the end of the current window ([`WINDOW`]).
     #[inline]
     pub(crate) fn looks(&mut self, packets: usize) -> bool {
         let packets = packets as u64;

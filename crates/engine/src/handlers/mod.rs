@@ -31,7 +31,7 @@ const STANDARD: &[(&str, Access)] = &[
     ("drops_by_reason", Access::READ),
 ];
 
-/// Handlers that elements with a task have in addition.
+/// The handlers that an element with a task has in addition to [`STANDARD`].
 const OF_TASK: &[(&str, Access)] =
     &[("scheduled", Access::READ), ("tickets", Access::READ_WRITE), ("home_thread", Access::READ)];
 

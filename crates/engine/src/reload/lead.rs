@@ -33,7 +33,7 @@ pub(crate) enum Lead {
 /// The new graph as a thread has built it.
 #[allow(clippy::vec_box, reason = "copies change places, and a box is one word to move")]
 pub(crate) struct Built {
-    /// The copies of the workers, by worker, connected by rings.
+    /// The copies of the new graph, one for each worker, by worker number, connected by rings.
     copies: Vec<Box<Generation>>,
     tell: Tell,
     ended: Sender<Box<Generation>>,
@@ -43,7 +43,8 @@ pub(crate) struct Built {
 #[allow(clippy::vec_box, reason = "copies change places, and a box is one word to move")]
 pub(crate) struct Initialising {
     reload: Arc<Reload>,
-    /// The copies of the workers that have not been asked yet, by worker.
+    /// The copies of the new graph whose workers have not been asked to initialise them yet, by worker
+    /// number.
     copies: Vec<Box<Generation>>,
     /// The worker that initialises its copy now, if there is one.
     asked: Option<usize>,
@@ -54,7 +55,7 @@ pub(crate) struct Initialising {
 pub(crate) enum Caller {
     /// An element, and the token of its call.
     Element(ElementId, u32),
-    /// An element at another worker, which waits for the answer.
+    /// An element at another worker, which waits for the result.
     Worker(Request),
     /// A signal. The result is written as a message.
     Signal,
@@ -66,8 +67,9 @@ const UNDER_WAY: &str = "another configuration is being installed already";
 /// The time to sleep before a caller who waits looks for the result of a reload again.
 const LOOK: Duration = Duration::from_micros(200);
 
-/// Drops the generations that come, until no worker takes part in the reload any more. The thread sleeps
-/// between two looks, because a worker that wakes a thread stands still for about 20 microseconds.
+/// Drops the generations that workers send through the channel `ended`, until no worker takes part in the
+/// reload any more. The thread sleeps between two looks, because a worker that wakes a thread stands still
+/// for about 20 microseconds.
 fn drop_all(ended: &Receiver<Box<Generation>>) {
     const LOOK: Duration = Duration::from_millis(2);
     loop {
@@ -119,7 +121,8 @@ impl WorkerHost<'_> {
         caller: Caller,
         request: RebuildRequest,
     ) -> Option<(Caller, String)> {
-        // An element at another worker waits for the answer, and its worker does not change over meanwhile.
+        // If an element at another worker waits for the result, its worker does not change over meanwhile, so
+        // the reload before must have ended.
         let may_begin = match caller {
             Caller::Worker(_) => self.check_end(),
             Caller::Element(..) | Caller::Signal => Ok(()),
@@ -174,7 +177,7 @@ impl WorkerHost<'_> {
     /// Takes the next steps of a reload, as far as they are possible now. Returns the result once it is
     /// known: `Ok` if all workers change over.
     fn continue_reload(&mut self, core: &mut Core) -> Option<Result<(), String>> {
-        // The next generation waits for the end of the one before the current one.
+        // A reload goes on only after the previous reload has ended at all workers.
         if self.check_end().is_err() {
             return None;
         }
@@ -336,7 +339,7 @@ impl Worker {
             }
             Some(Caller::Worker(request)) => request.answer(result.map(|()| String::new())),
             Some(Caller::Signal) => self.tell_result(&result),
-            // The element that has asked has no heir.
+            // The element that has asked for the reload has no heir, so the result goes to no element.
             None => {}
         }
     }

@@ -57,7 +57,7 @@ pub(crate) struct Reloads {
     rebuild: Option<Rebuild>,
     /// The stage of the reload that this worker leads. Only the first worker leads reloads.
     lead: Lead,
-    /// The reload before, while packets of the generation that it replaced are left at any worker.
+    /// The previous reload, while packets of the generation that it replaced are left at any worker.
     ending: Option<Arc<Reload>>,
     /// The caller that gets the result of the reload.
     caller: Option<Caller>,
@@ -74,12 +74,12 @@ pub(crate) struct Reload {
     /// The number of the new generation.
     number: u64,
     seats: Vec<Seat>,
-    /// True if all workers wait for each other before they change over, until no packet is in a ring or in a
-    /// window: an element moves to another worker with its state, and no packet may come to the element
-    /// before its state; or the order of packets that are spread is kept, and no packet of the new graph may
-    /// overtake one of the old graph.
+    /// True if all workers wait for each other before they change over, until no packet is in a ring or waits
+    /// for its order: an element moves to another worker with its state, and no packet may come to the
+    /// element before its state; or the order of packets that are spread is kept, and no packet of the new
+    /// graph may overtake one of the old graph.
     gathers: bool,
-    /// See [`Decision`].
+    /// The first worker's [`Decision`] about this reload, as a number.
     decision: AtomicU8,
     /// The notes of the workers that have no packet to process any more, before the states of elements move.
     gathered: Quiet,
@@ -158,7 +158,8 @@ impl Reload {
 }
 
 impl Reloads {
-    /// Makes the part of a worker. Without the function that makes graphs, the graph cannot be replaced.
+    /// Makes the part of a worker that takes part in reloads. Without the function that makes graphs, the
+    /// graph cannot be replaced.
     pub(crate) fn new(rebuild: Option<Rebuild>) -> Reloads {
         Reloads {
             rebuild,

@@ -113,8 +113,8 @@ impl Worker {
         }
     }
 
-    /// True if packets of the current generation, which is the old one, are in rings or windows, or are held
-    /// by its elements.
+    /// True if packets of the current generation, which is the old one, are in rings, wait for their order,
+    /// or are held by its elements.
     fn has_old_work(&self) -> bool {
         self.exchange.as_ref().is_some_and(|exchange| exchange.has_work()) || self.traces().0 > 0
     }

@@ -144,7 +144,8 @@ impl Worker {
         // for that. But this worker may not have closed it yet.
         self.serve_retiring();
         debug_assert!(self.retiring.is_none(), "an earlier generation has not ended");
-        // The counts of packets that an idle worker has noted are those of the old exchange.
+        // The counts of packets that an idle worker has noted are counts of the old exchange, so this worker
+        // no longer counts as idle.
         self.set_idle(false);
         let (Some(mut next), Some(reload)) = (self.reloads.next.take(), self.reloads.reload.take()) else {
             return;

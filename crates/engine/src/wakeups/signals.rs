@@ -30,8 +30,8 @@ pub(crate) struct Signals {
     /// For each element, the elements whose tasks are scheduled when its signal is turned on.
     packet_listeners: Vec<Vec<ElementId>>,
     room_listeners: Vec<Vec<ElementId>>,
-    /// For each element, the elements in the middle of pull paths that hear it and give a signal
-    /// themselves. Their signal is turned on together with the signal of this element.
+    /// For each element, the elements in the middle of pull paths that hear its signal for packets and give a
+    /// signal themselves. Their signal is turned on together with the signal of this element.
     relays: Vec<Vec<ElementId>>,
     /// Scratch memory of [`spread`](Self::spread): the elements whose signal was turned on, then the
     /// elements to wake.
@@ -165,8 +165,8 @@ fn hears(plan: &Plan, signal: Signal) -> Vec<Vec<Hears>> {
     let asks = |element: ElementId, port: usize| sides[element][port] == through;
     let ports =
         || (0..plan.len()).flat_map(|element| (0..sides[element].len()).map(move |port| (element, port)));
-    // For each port, the ports that hear whatever it hears. For each element, the ports that hear the
-    // element directly.
+    // For each port, the ports that hear every signal that this port hears. For each element, the ports that
+    // hear the element directly.
     let mut followers = vec![Vec::new(); ports().count()];
     let mut listeners = vec![Vec::new(); plan.len()];
     let mut always = Vec::new();

@@ -25,7 +25,7 @@ pub const SLACK: i64 = 8;
 /// first flow is ended.
 const WINDOW: usize = 32;
 
-/// The state of the hand that goes round over the entries.
+/// The state of the hand, an index that goes round over the entries like the hand of a clock.
 #[derive(Default)]
 pub(super) struct Turn {
     /// The index of the next entry to examine; 0 between two turns.

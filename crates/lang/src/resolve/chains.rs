@@ -9,7 +9,8 @@ use crate::source::Span;
 use crate::syntax::{Arrow, Chain, ElementList, Node};
 
 impl<'s> Resolver<'s, '_> {
-    /// Looks up the elements of a chain and adds the links between them to the template of the scope.
+    /// Looks up the elements of a chain and adds the links (connections) between them to the template of the
+    /// scope.
     pub(super) fn chain(&mut self, scope: &mut Scope<'s>, chain: &Chain) {
         if chain.arrows.is_empty() {
             self.share_declaration(scope, chain);

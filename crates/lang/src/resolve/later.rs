@@ -10,7 +10,7 @@ use crate::syntax::{Alternative, Body, ClassSyntax, Node, Statement};
 /// A compound element that is defined somewhere in a scope, perhaps after its use.
 pub(super) struct LaterClass<'s> {
     name: Span,
-    /// The names in its definition that may name a class.
+    /// The names in the compound element's definition that may name a class.
     uses: HashSet<&'s str>,
 }
 
@@ -81,7 +81,8 @@ impl<'s> Resolver<'s, '_> {
     pub(super) fn not_yet(&mut self, span: Span, clicks_words: &str) -> Option<Diagnostic> {
         const ITSELF: &str = "a compound element cannot contain itself, nor through another one";
         let name = self.text(span);
-        // The search is limited to the first errors, like suggestions.
+        // The search for a later definition looks at all names, so it is made for the first errors only, like
+        // the search for similar names.
         self.suggestions += 1;
         if self.suggestions > MAX_SUGGESTIONS {
             return None;

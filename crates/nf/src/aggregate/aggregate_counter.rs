@@ -127,9 +127,10 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Returns the text `N HANDLER [VALUE]` of the call that is made at a number of aggregates (`what` is
-/// "AGGREGATE") or at a total count ("COUNT"). Freezing and stopping are such calls, too. Reports an error if
-/// more than one of the three arguments is given, or if N is no number. `None` if none is given.
+/// Returns the text `N HANDLER [VALUE]` of the handler call that is made at a number of aggregates (`what` is
+/// "AGGREGATE") or at a total count ("COUNT"). The call comes from one of three arguments, whose names are
+/// `what` and _CALL, _FREEZE or _STOP. Reports an error if more than one of these arguments is given, or if N
+/// is no number. `None` if none is given.
 fn limit(args: &mut Args<'_>, what: &'static str) -> Option<String> {
     let [freeze, stop, call] = match what {
         "COUNT" => ["COUNT_FREEZE", "COUNT_STOP", "COUNT_CALL"],
@@ -171,8 +172,8 @@ struct AggregateCounter {
     multipacket: bool,
     extra_length: bool,
     mask: u32,
-    /// The calls at a number of aggregates and at a total count, as configured. They are parsed and removed
-    /// in `initialize`, when all elements are known.
+    /// The handler calls at a number of aggregates and at a total count, as configured. The texts are parsed
+    /// and removed in `initialize`, when all elements are known.
     texts: [Option<String>; 2],
     banner: String,
     inputs: usize,
@@ -232,8 +233,9 @@ impl AggregateCounter {
         }
     }
 
-    /// Counts a packet, and makes the calls that are due. With `known_only`, packets of aggregates without
-    /// a count are not counted. Returns false if the packet is not counted.
+    /// Counts a packet, and makes the handler calls for a number of aggregates or a total count that is
+    /// reached. With `known_only`, packets of aggregates without a count are not counted. Returns false if
+    /// the packet is not counted.
     fn count(&mut self, cx: &mut Cx<'_>, packet: &Packet, known_only: bool) -> bool {
         let aggregate = aggregate_of(packet) & self.mask;
         if !self.active {

@@ -656,7 +656,8 @@ impl Element for AggregateIpFlows {
                     _ => Ok(()),
                 }
             },
-            // `left` has room for all packets of the batch that they come from, so this never fails.
+            // The packets in `left` come from one batch, and `left` is a batch itself, so there is room for
+            // all.
             |packet, reason| {
                 reasons[left.len()] = reason;
                 drop(left.push(packet));

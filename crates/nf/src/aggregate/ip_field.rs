@@ -220,7 +220,7 @@ impl IpField {
     }
 
     /// Returns the name of the part for the handler `header`; empty for the IP header, and for a protocol
-    /// without a name here.
+    /// without a name in [`PARTS`].
     pub(super) fn header(&self) -> &'static str {
         match self.part {
             Part::Ip => "",

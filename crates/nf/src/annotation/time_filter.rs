@@ -341,7 +341,8 @@ impl Element for TimeFilter {
                 verdict = self.call_now(cx, packet.time());
             }
             let to = if verdict == Verdict::Passes { &mut inside } else { &mut outside };
-            // Each of the two batches has room for all packets of the batch, so this never fails.
+            // All packets come from one batch, so `inside` and `outside` have room for them, and this never
+            // fails.
             if let Err(packet) = to.push(packet) {
                 cx.drop(packet, DropReason::NoBuffer);
             }

@@ -287,8 +287,8 @@ struct Kept {
 }
 
 impl ArpQuerier {
-    /// Brings table and waiting packets up to date, then calls `work`. Afterwards notifies the elements
-    /// that share the table of changes, and sets the timers.
+    /// Removes expired entries from the table, checks the waiting packets after changes by other elements,
+    /// and calls `work`. Then notifies the elements that share the table of changes, and sets the timers.
     fn with<T>(&mut self, cx: &mut Cx<'_>, work: impl FnOnce(&mut Desk, &mut Cx<'_>, &mut Table) -> T) -> T {
         let mut opened = self.home.open();
         let table = opened.table();
@@ -317,7 +317,7 @@ impl ArpQuerier {
     }
 
     /// Returns the case of a packet that matches `when` and leaves to `to` with an Ethernet header.
-    /// `destination` is the write of its destination address.
+    /// `destination` has the actions that write the destination address of this header.
     fn encapsulated(&self, when: Filter, to: Target, destination: Vec<Action>) -> Case {
         encapsulated(when, to, self.desk.mac, ether_type::IPV4, destination)
     }
@@ -498,8 +498,8 @@ impl Element for ArpQuerier {
             // discarded. The number of drops is kept.
             (Home::Own(table), Some(kept)) => table.dropped(kept.drops() as usize),
             (Home::Own(_), None) => {}
-            // The shared table may get the state of its own predecessor later, so the waiting packets are
-            // checked in a call after that.
+            // The shared table may get the state of its own predecessor later. The waiting packets are
+            // therefore checked by a handler call, which is made after that.
             (Home::Shared(shared), _) => {
                 if let Some(old) = kept_shared.filter(|_| self.shares_with_copies && is_same_host) {
                     shared.continue_with(&old);

@@ -138,8 +138,8 @@ struct ArpTable {
 }
 
 impl ArpTable {
-    /// Brings the table up to date, calls `work`, and notifies the ARPQueriers that use the table if
-    /// something has changed for their waiting packets.
+    /// Removes expired entries from the table, calls `work`, and notifies the ARPQueriers that use the table
+    /// if something has changed for their waiting packets.
     fn with<T>(&self, cx: &mut Cx<'_>, work: impl FnOnce(&Cx<'_>, &mut Table) -> T) -> T {
         let mut table = self.shared.open();
         let before = table.changes();
@@ -170,7 +170,8 @@ impl Element for ArpTable {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        // This is called only if another ARPTable replaces this one, so the ARPQueriers no longer need it.
+        // The state is taken only if another ARPTable replaces this one, so the ARPQueriers no longer need
+        // this table.
         Some(Box::new(Arc::clone(&self.shared)))
     }
 

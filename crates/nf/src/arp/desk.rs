@@ -216,7 +216,7 @@ impl Desk {
     pub(super) fn follow(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, reason: DropReason) {
         let Some(ticket) = self.waiting.ticket(address) else { return };
         if table.ticket(address).is_none_or(|entry| entry.id != ticket.id) {
-            // The packets are not counted here: the table counted them as dropped when it removed the entry.
+            // The packets are not counted again: the table counted them as dropped when it removed the entry.
             Dropping { cx, waiting: &mut self.waiting }.give_up(address, reason);
         } else if let Some(mac) = table.known(address, table::now(cx)) {
             self.send(cx, table, address, mac);

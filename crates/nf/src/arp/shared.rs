@@ -51,7 +51,8 @@ impl Shared {
         cx.workers().copies(cx.id()) > 1 && cx.worker().0 > 0
     }
 
-    /// Adds an element to those that are called after changes. Adding it again has no effect.
+    /// Adds an element to the elements whose handler [`RELEASE`] is called after changes of the table. Adding
+    /// an element again has no effect.
     pub(crate) fn join(&self, element: ElementId) {
         let mut calls = lock(&self.calls);
         if calls.iter().all(|call| call.element != Some(element)) {

@@ -177,8 +177,8 @@ impl<A> Waiters<A> for NoWaiters {
     }
 }
 
-/// The milliseconds by which a new entry's last query is set back: at least `pause`, so that none is
-/// delayed.
+/// The milliseconds by which the time of the last query is set back in a new entry, so that the entry's first
+/// query is not delayed: at least [`Pace::pause`].
 const LONG_AGO: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -518,7 +518,7 @@ impl<A: Address> Table<A> {
 
     fn remove(&mut self, place: u32, reason: DropReason, waiters: &mut dyn Waiters<A>) {
         let Some(&Entry { address, waiting, .. }) = self.entries.get(place as usize) else { return };
-        // All waiting packets count as dropped now; other elements drop theirs later.
+        // All waiting packets count as dropped now; other elements drop their packets later.
         self.gave_up(address, waiting);
         self.unlink(place);
         self.places.remove(&address);
@@ -527,8 +527,8 @@ impl<A: Address> Table<A> {
         waiters.give_up(address, reason);
     }
 
-    /// Removes expired entries, and entries above the bound less `coming`, then packets of the calling
-    /// element above the bound.
+    /// Removes expired entries, and then further entries until there is room for `coming` new entries. Then
+    /// removes packets of the calling element if more packets wait than the bound allows.
     fn slim(&mut self, now: i64, coming: usize, waiters: &mut dyn Waiters<A>) {
         let Limits { entries, timeout, packets, slim_factor, .. } = self.limits;
         while let Some(place) = self.oldest {
@@ -690,7 +690,8 @@ impl<A: Address> Table<A> {
             self.slim(now, 0, waiters);
         }
         if !self.contains(address) {
-            // A handler has lowered the bounds, and the entry was removed together with the packet.
+            // The largest number of entries has been lowered. The packet's entry was removed for this reason,
+            // and the packet was counted as dropped.
             return Admission { waits: false, query: false };
         }
         // If all waiting packets are in other elements, none could be dropped; this packet is refused.
@@ -767,7 +768,7 @@ impl<A: Address> Table<A> {
 
     /// Replaces all entries by the entries of another table, and keeps this table's limits.
     pub(crate) fn go_on_with(&mut self, other: Table<A>) {
-        // The count advances by more than [`LOG`], so that every element checks all its packets.
+        // The count of changes advances by more than [`LOG`], so that every element checks all its packets.
         let changes = self.changes.max(other.changes) + LOG as u64 + 1;
         *self = Table { limits: self.limits, next_look: self.next_look, changes, ..other };
     }

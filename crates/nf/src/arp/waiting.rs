@@ -201,8 +201,8 @@ impl<A: Address> Waiting<A> {
             let now = queue.as_ref().and_then(|_| ranks.rank(address)).unwrap_or(rank);
             match queue {
                 Some(_) if now == rank => return Some(address),
-                // The rank of the entry has increased since. It never decreases, so the item's new position
-                // is further down.
+                // The rank of the entry has increased since this item was put into the heap. It never
+                // decreases, so the item's new position is further down.
                 Some(queue) => {
                     queue.ticket.rank = now;
                     self.ages.pop();

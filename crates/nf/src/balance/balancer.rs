@@ -54,7 +54,7 @@ pub(super) trait Delivery: Send + 'static {
     fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Self::Place>, batch: Batch) -> Option<Batch>;
 }
 
-/// A load balancer as an element: a balancer and its delivery.
+/// A load balancer as an element: the common part of load balancers, and the part of this class.
 pub(super) struct Balancing<D: Delivery> {
     balancer: Balancer<D::Place>,
     delivery: D,
@@ -70,7 +70,8 @@ pub(super) fn build<D: Delivery>(
     places: Vec<D::Place>,
     delivery: D,
 ) -> Result<Box<dyn Element>, Invalid> {
-    // Ends here after earlier errors, because others would only follow from them.
+    // After an error in an argument the function ends here, because further errors would only be consequences
+    // of it.
     args.finish()?;
     let board = Board::of(args)?;
     match Balancer::new(settings, places, board) {
@@ -185,8 +186,8 @@ struct Server<P> {
     load: Load,
 }
 
-/// The state of a connection: the slot of its server, and its phase. `id` is that of the flow in the table;
-/// `None` if this place in the list is free.
+/// The state of a connection: the slot of its server (the number by which connections and boards refer to a
+/// server), and its phase. `id` is the id of the flow in the table; `None` if no connection is stored here.
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     id: Option<FlowId>,
@@ -302,8 +303,8 @@ pub(super) struct Balancer<P> {
     board: Option<Board>,
     /// The servers of packets in the current batch whose connections belong to other workers.
     elsewhere: ForeignFlows,
-    /// A buffer for connections that were idle at this worker, but had packets at others. They are put back
-    /// into the table after a search for idle connections.
+    /// A buffer for connections that were idle at this worker, but had packets at other workers. They are put
+    /// back into the table after a search for idle connections.
     revived: Vec<(FiveTupleKey, Timestamp, Connection)>,
 }
 
@@ -646,13 +647,14 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Returns one number per server, separated by spaces.
+    /// Returns the result of `number` for each server's load, as a text separated by spaces.
     fn each(&self, number: impl Fn(&Load) -> u64) -> String {
         let all: Vec<String> = self.servers.iter().map(|server| number(&server.load).to_string()).collect();
         all.join(" ")
     }
 
-    /// Returns a line with state and numbers for each server.
+    /// Returns a line for each server: its destination, `active` or `inactive`, and its connections, packets
+    /// and bytes.
     fn list(&self) -> String {
         let mut text = String::new();
         for Server { place, is_active, load } in &self.servers {
@@ -694,7 +696,8 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Adds the effects that all load balancers have: the table of connections, with the key's fields, and
-    /// dependence on time and handlers. With rules that count, the choice also depends on earlier packets.
+    /// dependence on time and handlers. If the choice of a server depends on earlier choices or on load, adds
+    /// dependence on earlier packets, too.
     pub(super) fn declare(&self, effects: Effects, key: Vec<Field>) -> Effects {
         let state =
             State { table: "connections", key, both_directions: false, access: StateAccess::Connection };
@@ -716,8 +719,8 @@ impl<P: Place> Balancer<P> {
     }
 }
 
-/// Returns the value that stands for a connection on a board: the server's slot, with [`CLOSING`] unless the
-/// connection is open.
+/// Returns the value that stands for a connection on a board: the slot of the server (the number by which
+/// boards refer to it), with [`CLOSING`] unless the connection is open.
 fn shown(slot: u16, phase: Phase) -> u64 {
     u64::from(slot) | if phase == Phase::Open { 0 } else { CLOSING }
 }

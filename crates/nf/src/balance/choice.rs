@@ -8,7 +8,7 @@ use wire::FiveTuple;
 
 use super::maglev::{self, Maglev, flow_hash};
 
-/// The rule of choice (argument LB_MODE).
+/// The rule by which a server is chosen for a flow (argument LB_MODE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Takes the active servers in turn.
@@ -51,12 +51,13 @@ impl Mode {
         })
     }
 
-    /// True if the choice depends on earlier choices or on the load of servers, and not only on the packet.
+    /// True if the choice of a server depends on earlier choices or on the load of servers, and not only on
+    /// the packet.
     pub(super) fn counts(self) -> bool {
         !matches!(self, Mode::Hash { .. })
     }
 
-    /// True if the choice depends on the aggregate annotation of the packet.
+    /// True if the choice of a server depends on the aggregate annotation of the packet.
     pub(super) fn reads_aggregate(self) -> bool {
         matches!(self, Mode::Hash { of: Hashed::Aggregate, .. })
     }
@@ -105,7 +106,7 @@ impl Load {
     }
 }
 
-/// The arguments about the choice, which do not change while the element runs.
+/// The arguments about the choice of a server, which do not change while the element runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
     pub(super) mode: Mode,
@@ -119,7 +120,7 @@ pub(super) struct Rule {
     alpha: f64,
 }
 
-/// The arguments about the choice, which all load balancers have.
+/// The arguments about the choice of a server, which all load balancers have.
 pub(super) const ARGS: [ArgInfo; 6] = [
     ArgInfo::keyword("LB_MODE", "mode", "rr"),
     ArgInfo::keyword("LST_MODE", "metric", "conn"),
@@ -170,7 +171,7 @@ pub(super) struct Turns {
     weights: Vec<(i64, i64)>,
 }
 
-/// The servers that can be chosen now, and the state of the rule.
+/// The servers that can be chosen now, and the state of the rule by which a server is chosen.
 pub(super) struct Choice {
     pub(super) rule: Rule,
     /// The numbers of the active servers, in ascending order.
@@ -187,15 +188,16 @@ impl Choice {
         Choice { rule, active, turns, weighed: None, table: Maglev::default() }
     }
 
-    /// Returns the turns, for the balancer that replaces this one.
+    /// Returns the state of the rules that take servers in turn, for the balancer that replaces this one.
     pub(super) fn turns(&self) -> Turns {
         self.turns.clone()
     }
 
-    /// Continues with the turns of another balancer. `numbers` has the number here of each of its servers;
-    /// `None` for a server that is not here.
+    /// Continues with `turns`, the state that another balancer had. `numbers` has, for each server of that
+    /// balancer, the server's number in this balancer; `None` for a server that this balancer does not have.
     pub(super) fn continue_turns(&mut self, turns: &Turns, numbers: &[Option<u16>]) {
-        // The server whose turn it was may have been removed. Then the turn is that of the one after it.
+        // The server that would have been next may have been removed. Then the next server is the first of
+        // the remaining servers after it.
         let (before, after) = numbers.split_at(numbers.len().min(usize::from(turns.next)));
         self.turns.next = after.iter().chain(before).copied().flatten().next().unwrap_or(0);
         for (number, weight) in numbers.iter().zip(&turns.weights) {
@@ -260,7 +262,7 @@ impl Choice {
                 let hash = flow_hash(key);
                 let n = self.active.len();
                 let first = place(hash, n);
-                // Selects a different server, unless there is only one.
+                // The second server differs from the first, unless there is only one.
                 let second = (first + 1 + place(spread(hash), n.saturating_sub(1))) % n.max(1);
                 let both = [first, second].map(|place| self.active.get(place).copied());
                 both.into_iter().flatten().min_by_key(|&number| amount(number))
@@ -269,7 +271,7 @@ impl Choice {
                 let hash = match of {
                     Hashed::Flow => flow_hash(key),
                     Hashed::Addresses => flow_hash(&without_ports(key)),
-                    // Neighbouring annotations must fall on different parts of the table.
+                    // Consecutive aggregate numbers must not all select the same server.
                     Hashed::Aggregate => spread(aggregate()),
                 };
                 match consistent {

@@ -12,26 +12,27 @@ use wire::tcp::flags;
 use super::headers::tcp_flags;
 use crate::boards::{self, WINDOW};
 
-/// A board of connections by flow. The value is the slot of the server, with the bit [`CLOSING`] if the
-/// connection is not open.
+/// A board of connections by flow. The value is the slot of the server (the number by which connections and
+/// boards refer to it), with the bit [`CLOSING`] if the connection is not open.
 pub(super) type Board = boards::Board<FiveTupleKey, u64>;
 
-/// The bit for a connection that one or both sides have closed. All its packets go to its owner, which
-/// restarts the shorter time-out.
+/// The bit for a connection that one or both sides have closed. All its packets go to the worker that owns
+/// the connection, which restarts the shorter time-out.
 pub(super) const CLOSING: u64 = 1 << 16;
 
-/// The handling of a packet at this worker.
+/// The decision about a packet: to balance it at this worker, to send it to the server that another worker
+/// has chosen, or to send it to another worker.
 #[derive(Clone, Copy)]
 enum Way {
-    /// The packet's connection belongs to this worker, so the packet is handled as usual.
+    /// The packet's connection belongs to this worker, which balances the packet.
     Own,
-    /// The packet goes to the server of this slot, which the connection's owner has chosen.
+    /// The packet goes to the server with this slot, which the worker that owns the connection has chosen.
     Slot(u16),
     /// The packet is sent to the worker that owns its connection.
     Home,
 }
 
-/// The handling of the packets of the current batch, decided before the batch is balanced.
+/// The decisions about the packets of the current batch, made before the batch is balanced.
 #[derive(Default)]
 pub(super) struct ForeignFlows {
     ways: Vec<Way>,
@@ -41,8 +42,9 @@ pub(super) struct ForeignFlows {
 }
 
 impl ForeignFlows {
-    /// Decides how each packet of a batch is handled. Takes the packets that their owners must handle out
-    /// of the batch, and sends them there. `is_slot` returns true for the slots of the balancer's servers.
+    /// Decides about each packet of a batch. Packets that must be handled by the workers that own their
+    /// connections are taken out of the batch and sent to these workers. `is_slot` returns true for the slots
+    /// of the balancer's servers.
     pub(super) fn handle(
         &mut self,
         cx: &mut Cx<'_>,
@@ -68,8 +70,8 @@ impl ForeignFlows {
             for ((packet, owner), seen) in packets.iter().zip(owners).zip(seen) {
                 ways.push(match seen {
                     _ if owner == me => Way::Own,
-                    // During a reload, a worker that has changed over may show servers that are not known
-                    // here.
+                    // During a reload, a worker that already runs the new configuration may have servers on
+                    // its board that this worker does not know.
                     Some((id, shown))
                         if shown & CLOSING == 0 && is_slot(shown as u16) && !opens_or_closes(packet) =>
                     {

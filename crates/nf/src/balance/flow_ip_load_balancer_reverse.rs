@@ -70,8 +70,9 @@ impl Element for FlowIpLoadBalancerReverse {
         let error = requoted("an ICMP error", &[], std::slice::from_ref(&vip));
         let stored = stored(&[vip], |when| Case::new(when, Target::Output(0)));
         let mut cases = vec![needs(HeaderKind::Ipv4), error];
-        // The first case of `stored` is for TCP packets. Packets with FIN or RST are `shown`, so that they
-        // pass the element itself, because only the element notifies the balancer of them.
+        // The first case of `stored` is for TCP packets. A copy of it, for packets with FIN or RST, is marked
+        // as shown: these packets come to the element even if a program replaces it, because only the element
+        // notifies the balancer of them.
         if let Some(tcp) = stored.first() {
             let flags = Field::Bytes { base: Base::Transport, offset: 13, length: 1 };
             let ends = within(flags, ENDS.into(), 1, ENDS.into());

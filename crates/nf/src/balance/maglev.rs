@@ -9,11 +9,10 @@
 use element::Args;
 use flow::{FiveTupleKey, KeyHasher};
 
-/// The number of entries with which parsing continues if the argument is invalid: the smaller size in the
-/// paper.
+/// The number of entries that is used if CST_BUCKETS is invalid: the smaller table size in the Maglev paper.
 const PLACES: usize = 65_537;
 
-/// The largest number of entries that the argument can request.
+/// The largest number of entries that CST_BUCKETS can request.
 const MOST_PLACES: usize = 1 << 24;
 
 /// A table with the number of a server in each entry (`places`). Without servers it is empty.
@@ -66,8 +65,8 @@ impl Maglev {
         if servers.is_empty() || places == 0 {
             return Maglev::default();
         }
-        // In the paper's algorithm earlier servers take entries first, so the order must not depend on the
-        // arguments.
+        // In the paper's algorithm earlier servers take entries first. The servers are sorted, so that the
+        // result does not depend on the order of the arguments.
         let mut servers = servers.to_vec();
         servers.sort_unstable_by_key(|&(_, name)| name);
         let size = places as u64;

@@ -1,17 +1,18 @@
 //! Slots: the numbers by which connections and boards refer to servers. A server's slot stays the same when a
 //! reload changes the list of servers, so that no connection has to be changed.
 
-/// For each slot, the number of a server in the balancer's list, and the other way round.
+/// For each slot (a number by which connections and boards refer to a server), the number of the server in
+/// the balancer's list, and the other way round.
 #[derive(Clone, Debug)]
 pub(super) struct Slots {
     /// The number of each slot's server; `None` if the server is not in the list any more.
     servers: Vec<Option<u16>>,
-    /// The slot of each server.
+    /// The slot of each server, at the index of the server's number.
     slots: Vec<u16>,
 }
 
 impl Slots {
-    /// Gives each of `servers` servers the slot with its number.
+    /// Gives each of `servers` servers a slot that is equal to its number.
     pub(super) fn new(servers: u16) -> Slots {
         Slots { servers: (0..servers).map(Some).collect(), slots: (0..servers).collect() }
     }
@@ -23,7 +24,7 @@ impl Slots {
         self.servers.get(usize::from(slot)).copied().flatten()
     }
 
-    /// Returns the slot of a server.
+    /// Returns the slot of the server with this number; `None` if there is no such server.
     #[inline]
     pub(super) fn slot(&self, server: u16) -> Option<u16> {
         self.slots.get(usize::from(server)).copied()
@@ -62,7 +63,7 @@ mod tests {
         let second = first.renumbered(&[Some(1), None, Some(0)], 3).unwrap();
         assert_eq!([0, 1, 2, 3, 4].map(|slot| second.server(slot)), [Some(1), None, Some(0), Some(2), None]);
         assert_eq!([0, 1, 2, 3].map(|server| second.slot(server)), [Some(2), Some(0), Some(3), None]);
-        // A slot that was left is not used again: connections may still have it.
+        // The slot of a removed server is not used again: connections may still have it.
         let third = second.renumbered(&[None, Some(0), None], 2).unwrap();
         assert_eq!([0, 1, 2, 3, 4].map(|slot| third.server(slot)), [Some(0), None, None, None, Some(1)]);
     }

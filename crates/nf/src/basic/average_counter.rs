@@ -145,8 +145,8 @@ impl Element for AverageCounter {
     fn effects(&self) -> Effects {
         let state =
             State { table: "count", key: Vec::new(), both_directions: false, access: StateAccess::Soft };
-        // With these arguments, the time of each packet decides if it counts. Therefore, the element must
-        // see each packet itself and not only the totals of a program that replaces it.
+        // With IGNORE, MAX or THRESHOLD, the time of each packet decides if it counts. Therefore, the element
+        // must see each packet itself and not only the totals of a program that replaces it.
         let chooses = self.ignore.is_set() || self.max.is_set() || self.threshold > 0;
         let counts = if chooses { effects::Counting::Own } else { effects::Counting::Tallied };
         Effects { state: vec![state], counts, ..Effects::pass() }.observing(&[Field::Length])

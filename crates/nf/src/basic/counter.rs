@@ -98,8 +98,8 @@ struct Counter {
     no_rate: bool,
     on_packets: Option<Trigger>,
     on_bytes: Option<Trigger>,
-    /// The calls for packets and for bytes, as configured. They are parsed and removed in `initialize`,
-    /// when all elements are known.
+    /// The arguments COUNT_CALL and BYTE_COUNT_CALL, as configured. They are parsed and removed in
+    /// `initialize`, when all elements are known.
     texts: [Option<String>; 2],
 }
 
@@ -113,8 +113,8 @@ impl Counter {
         self.on_packets.is_some() || self.on_bytes.is_some()
     }
 
-    /// Adds to the counts and rates. Returns the calls that the new counts trigger, for packets and for
-    /// bytes.
+    /// Adds to the counts and rates. Returns the handler calls that the new counts trigger: the call for
+    /// packets, and the call for bytes.
     #[inline]
     fn count(&mut self, now: Timestamp, packets: u64, bytes: u64) -> [Option<Arc<Call>>; 2] {
         self.packets += packets;
@@ -134,7 +134,7 @@ impl Element for Counter {
     fn effects(&self) -> Effects {
         let state =
             State { table: "count", key: Vec::new(), both_directions: false, access: StateAccess::Soft };
-        // A triggered call must come between two packets. Therefore, the element must see each packet
+        // A triggered handler call must come between two packets. Therefore, the element must see each packet
         // itself and not only the totals of a program that replaces it.
         let calls = self.has_triggers() || self.texts.iter().any(Option::is_some);
         let counts = if calls { Counting::Own } else { Counting::Tallied };

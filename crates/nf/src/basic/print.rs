@@ -111,7 +111,7 @@ impl Describe for Print {
     fn describe(&mut self, packet: &Packet, line: &mut String) -> Option<()> {
         line.push_str(&self.label);
         if self.worker {
-            // The number is 0 for every worker.
+            // The number of the processor is printed as 0 for every worker.
             line.push_str("(0)");
         }
         if self.timestamp {

@@ -54,7 +54,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// An EtherType. It is a type of its own because Click's error text for a number that is too large differs.
+/// The argument ETHERTYPE. It has a type of its own, because Click's error text for a number that is too
+/// large differs from the text for other arguments.
 #[derive(Default)]
 struct Type(u16);
 

@@ -179,7 +179,7 @@ impl Hosts {
         for (id, key) in old.table.iter() {
             let last = old.table.last_seen(id).unwrap_or_default();
             if key.value() < lans as u64 {
-                // A host that finds no room here is left out.
+                // A host for which this table has no room is left out.
                 let _ = self.table.insert(key, self.hasher.hash(key), last);
             }
         }

@@ -98,7 +98,8 @@ fn define(entry: &mut Addresses, seen: &mut Addresses, found: Addresses) {
     let Addresses { ip, net, ip6, net6, mac } = found;
     let things = [ip.is_some(), net.is_some(), ip6.is_some(), net6.is_some(), mac.is_some()];
     let one = things.iter().filter(|&&is| is).count() == 1;
-    /// Adds the addresses of one kind, such as IPv4; `one` is true if the text denotes no other kind.
+    /// Puts `found`, the address of one kind (such as IPv4) in the text, into the name's entry; `one` is true
+    /// if the text denotes no other kind.
     fn put<T: Copy>(entry: &mut Option<T>, seen: &mut Option<T>, found: Option<T>, one: bool) {
         if found.is_some() && (one || seen.is_none()) {
             *entry = found;

@@ -219,7 +219,7 @@ impl Element for IpFragmenter {
         if self.honors {
             refusals.push(within(wire_field::IP_FRAGMENT, 0x4000, 0x4000, 0x4000));
         }
-        // The handler `drops` counts these packets, and messages report them, so they must come to this
+        // The handler `drops` counts refused packets, and messages report them, so they must come to this
         // element.
         let refused = aside(Filter::Any(refusals), DropReason::TooLong).shown();
         let payload = header_length().plus(1, Field::HeaderOffset(Base::Network), u128::MAX);

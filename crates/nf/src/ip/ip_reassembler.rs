@@ -313,7 +313,8 @@ impl IpReassembler {
         let mut longest = total_length(&packet);
         let header = packet.offset(Base::Network).map_or(0, |network| (at as isize - network) as usize);
         if header + length > usize::from(u16::MAX) {
-            // The datagram is too long with this header: the headers of the other fragments were shorter.
+            // The datagram is too long with the header of its first fragment: the headers of the other
+            // fragments were shorter.
             self.counts.bad += 1;
             cx.drop(packet, DropReason::BadIpHeader);
             self.end(set, |packet| cx.drop(packet, DropReason::BadIpHeader));
@@ -365,8 +366,8 @@ impl IpReassembler {
     }
 
     /// Evicts the sets that are older than [`PATIENCE`] at the time `now`, the oldest first. A set that began
-    /// later than `now` by more than this is evicted, too: time stamps have gone backwards, and the set would
-    /// keep the sets after it.
+    /// later than `now` by more than [`PATIENCE`] is evicted, too: time stamps have gone backwards, and the
+    /// search, which ends at the first set that stays, would not reach the sets after it.
     fn end_old(&mut self, cx: &mut Cx<'_>, now: Timestamp) {
         while let Some((set, began)) = self.store.oldest()
             && (now - began > PATIENCE || began - now > PATIENCE)

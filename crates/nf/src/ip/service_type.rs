@@ -19,8 +19,8 @@ pub(super) fn change(packet: &mut Packet, new: impl FnOnce(u8) -> u8) -> Fate {
 /// Sets the type of service byte of a header, and updates the header checksum.
 #[inline]
 pub(super) fn set(ip: &mut ipv4::Header, tos: u8) {
-    // The checksum is a sum of 16-bit words. The word with this byte also contains the version and header
-    // length, which do not change.
+    // The checksum is a sum of 16-bit words. The word with the type of service byte also contains the version
+    // and header length, which do not change.
     ip.checksum.set(Delta::u16(ip.tos.into(), tos.into()).apply(ip.checksum.get()));
     ip.tos = tos;
 }

@@ -82,7 +82,7 @@ const NONE: i64 = i64::MIN;
 
 /// The times at which packets passed, by the packets' numbers. RecordTimestamp stores them, and a
 /// TimestampDiff takes them out. Blocks of memory are allocated when they are needed, and do not move, so
-/// both can share the times without a lock.
+/// both elements can share the times without a lock.
 pub(super) struct Times {
     blocks: Vec<OnceLock<Box<[AtomicI64]>>>,
     most: usize,
@@ -93,8 +93,8 @@ impl Times {
         let limit = BLOCK * MOST_BLOCKS;
         let most = if grows { limit } else { room.min(limit) };
         let times = Times { blocks: (0..most.div_ceil(BLOCK)).map(|_| OnceLock::new()).collect(), most };
-        // The blocks for N times are allocated now, up to `MOST_AT_ONCE`, so that it does not delay
-        // packets.
+        // The blocks for N times are allocated now, up to `MOST_AT_ONCE`, so that the allocation does not
+        // delay packets.
         times.blocks.iter().take(room.div_ceil(BLOCK).min(MOST_AT_ONCE)).for_each(|block| {
             Times::block(block);
         });
@@ -136,7 +136,7 @@ struct RecordTimestamp {
     offset: Option<usize>,
     net_order: bool,
     count: u64,
-    /// True if a warning about a number without room has been printed.
+    /// True if a warning has been printed about a number for which there is no room.
     refused: bool,
 }
 

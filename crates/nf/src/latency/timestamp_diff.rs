@@ -104,8 +104,8 @@ struct TimestampDiff {
     delays: Vec<u32>,
 }
 
-/// Returns the delay below which `percent` percent of the delays lie: the element at this share of the
-/// sorted list, or its last. Returns -1 if there are no delays.
+/// Returns the delay below which `percent` percent of the delays lie: in the sorted list, the delay at this
+/// percentage of the length, or the last delay. Returns -1 if there are no delays.
 fn percentile(delays: &[u32], percent: f64) -> f64 {
     let mut sorted = delays.to_vec();
     sorted.sort_unstable();

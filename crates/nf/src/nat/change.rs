@@ -9,8 +9,8 @@ use super::state::State;
 use super::tuple::Tuple;
 
 /// The rewriting of the packets of one direction of a mapping. `to` has their new addresses and ports,
-/// `session` is the index of the mapping's session in the store, and `is_reply` is true in the direction of
-/// replies.
+/// `session` is the index of the session (the mapping's other data) in the store, and `is_reply` is true in
+/// the direction of replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) to: Tuple,

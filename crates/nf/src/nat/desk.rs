@@ -19,8 +19,9 @@ pub(super) struct Translation {
     pub(super) outputs: usize,
     pub(super) sets_next_hop: bool,
     pub(super) reply_annotation: Option<usize>,
-    /// True if an FTPPortMapper names this translator. It changes mappings of the control translator, and
-    /// makes mappings in the data translator, for flows that may belong to another worker.
+    /// True if an FTPPortMapper names this translator. The FTPPortMapper changes mappings of the translator
+    /// of control connections, and makes mappings in the translator of data connections, for flows that may
+    /// belong to another worker.
     pub(super) is_helped: bool,
     pub(super) sharing: Sharing,
 }
@@ -120,9 +121,9 @@ impl Translation {
         }
     }
 
-    /// Looks up the mapping of a single packet, after the packets of its window were looked up together.
-    /// Notes `now` as the time of the mapping's last packet. Returns `None` if there is no mapping, or if the
-    /// mapping has expired.
+    /// Looks up the mapping of a single packet, after the packets of its window (up to 32 packets of a batch)
+    /// were looked up together. Notes `now` as the time of the mapping's last packet. Returns `None` if there
+    /// is no mapping, or if the mapping has expired.
     #[cold]
     pub(super) fn find_again(
         &self,
@@ -138,8 +139,8 @@ impl Translation {
         id.and_then(|id| Some((id, store.see(id, now)?)))
     }
 
-    /// Looks up the packets of a window by destination address. Sets the ids in `found` of packets that were
-    /// not found by source address. Only IPAddrRewriter needs this.
+    /// Looks up the packets of a window (up to 32 packets of a batch) by destination address. Sets the ids in
+    /// `found` of packets that were not found by source address. Only IPAddrRewriter needs this function.
     pub(super) fn find_others(
         &self,
         store: &mut Store,
@@ -158,8 +159,8 @@ impl Translation {
     }
 
     /// Rewrites a packet by its mapping, sets its annotations, and updates the mapping's state. Returns the
-    /// packet's output. `is_plain` is true for plain packets, and `sets_next_hop` is true to set the
-    /// destination annotation.
+    /// packet's output. `is_plain` is true for plain packets (whole TCP or UDP packets without IPv4 options),
+    /// and `sets_next_hop` is true to set the destination annotation.
     #[inline(always)]
     pub(super) fn change(
         &self,
@@ -230,8 +231,8 @@ impl Opening {
     }
 
     /// Chooses the new tuple of the flow, and the outputs of its packets. If no port or address is free,
-    /// expired mappings are removed and the choice is made again. The error has the meaning of the error of
-    /// [`open`](Self::open).
+    /// expired mappings are removed and the choice is made again. The error is the drop reason, or `None` if
+    /// the specification requests no mapping.
     fn choose(
         &self,
         cx: &mut Cx<'_>,

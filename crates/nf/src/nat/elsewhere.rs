@@ -41,7 +41,7 @@ pub(super) struct Translator<'a> {
 
 impl ForeignFlows {
     /// Takes the packets of other workers' flows out of a batch. Translates and emits packets by mappings on
-    /// the board; sends the others to the workers that own their flows.
+    /// the board; sends the other packets to the workers that own their flows.
     pub(super) fn handle(
         &mut self,
         cx: &mut Cx<'_>,

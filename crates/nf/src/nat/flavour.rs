@@ -39,7 +39,8 @@ pub(super) enum Flavour {
     },
 }
 
-/// The spaces of TCP and UDP flows in which plain packets are looked up: see [`Flavour::plain_spaces`].
+/// The spaces in which plain TCP and UDP packets are looked up: see [`Flavour::plain_spaces`]. Flows in
+/// different spaces may have equal addresses and ports.
 #[derive(Clone, Copy)]
 pub(super) struct PlainSpaces {
     tcp: Option<u32>,
@@ -77,7 +78,7 @@ impl PlainSpaces {
 }
 
 /// The data by which a packet's flow is identified: its tuple, the number `which` of its space within the
-/// translator, and its IP protocol.
+/// translator (flows in different spaces may have equal tuples), and its IP protocol.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looked {
     pub(super) tuple: Tuple,
@@ -107,9 +108,11 @@ pub(super) const TCP_SUMMED: usize = 18;
 pub(super) const LEAST: usize = 8;
 /// The smallest number of bytes, from the start of the IP header on, of a plain UDP packet.
 const PLAIN: usize = ipv4::Header::LEN + LEAST;
-/// The smallest number of bytes, from the start of the IP header on, of a plain TCP packet.
+/// The smallest number of bytes, from the start of the IP header on, of a plain UDP packet: see
+/// [`PlainSpaces::key`].
 const PLAIN_TCP: usize = ipv4::Header::LEN + TCP_SUMMED;
-/// The smallest number of bytes after the IP header of an ICMP query: up to and including its identifier.
+/// The smallest number of bytes, from the start of the IP header on, of a plain TCP packet: see
+/// [`PlainSpaces::key`].
 pub(super) const LEAST_ECHO: usize = 6;
 
 impl Flavour {
@@ -214,8 +217,9 @@ impl Flavour {
         looked.map_or(Ipv4FlowKey::NONE, |looked| Store::key(looked.tuple, space(owner, looked.which)))
     }
 
-    /// Returns the spaces in which plain TCP and UDP packets are looked up, for the translator with number
-    /// `owner` in its store. The space is `None` for a protocol that is not translated.
+    /// Returns the spaces in which plain TCP and UDP packets (see [`PlainSpaces::key`]) are looked up, for
+    /// the translator with number `owner` in its store. The space is `None` for a protocol that is not
+    /// translated.
     pub(super) fn plain_spaces(self, owner: u16) -> PlainSpaces {
         let space = |which| Some(space(owner, which));
         let [tcp, udp] = match self {
@@ -259,8 +263,9 @@ impl Flavour {
         }
     }
 
-    /// Returns the number of the space for flows of a protocol within this translator; not for
-    /// ICMPPingRewriter, whose space is [`IDENTIFIERS`].
+    /// Returns the number of the space for flows of a protocol within this translator: IPRewriter has
+    /// separate spaces for TCP and UDP, whose flows may have equal tuples. Not for ICMPPingRewriter, whose
+    /// space is [`IDENTIFIERS`].
     pub(super) fn which(self, protocol: u8) -> u32 {
         let is_beside = self == Flavour::Both && protocol == ip_protocol::UDP;
         if is_beside { UDP_BESIDE } else { ONLY }
@@ -278,8 +283,8 @@ impl Flavour {
         }
     }
 
-    /// Writes the new addresses, ports and checksums into a plain packet. Returns the information that the
-    /// packet gives about its mapping, for the mapping's state.
+    /// Writes the new addresses, ports and checksums into a plain packet (see [`PlainSpaces::key`]). Returns
+    /// the information that the packet gives about its mapping, for the mapping's state.
     #[inline]
     pub(super) fn apply_plain(self, packet: &mut Packet, change: &Change) -> Told {
         let Some(bytes) = packet.header_chunk_mut::<PLAIN>(Base::Network) else { return Told::Nothing };
@@ -296,8 +301,8 @@ impl Flavour {
         self.told(bytes)
     }
 
-    /// Returns the information that a plain TCP packet gives about its mapping: flags and presence of
-    /// payload. For UDPRewriter, TCP packets count as datagrams.
+    /// Returns the information that a plain TCP packet (see [`PlainSpaces::key`]) gives about its mapping:
+    /// flags and presence of payload. For UDPRewriter, TCP packets count as datagrams.
     #[inline]
     fn told(self, bytes: &[u8; PLAIN_TCP]) -> Told {
         if self == Flavour::Udp {
@@ -308,8 +313,8 @@ impl Flavour {
         Told::Segment { flags: bytes[33], has_payload }
     }
 
-    /// Returns the information that a plain packet gives about its mapping, without changing the packet.
-    /// Returns `None` if the packet is too short.
+    /// Returns the information that a plain packet (see [`PlainSpaces::key`]) gives about its mapping,
+    /// without changing the packet. Returns `None` if the packet is too short.
     #[inline]
     pub(super) fn tells(self, packet: &mut Packet) -> Option<Told> {
         if packet.header_chunk_mut::<PLAIN>(Base::Network)?[9] == ip_protocol::UDP {
@@ -388,7 +393,8 @@ pub(super) fn set_next_hop(packet: &mut Packet, address: u32) {
     packet.annotations_mut().set_array4(Annotations::DST_IP, address.to_be_bytes());
 }
 
-/// Writes the new addresses, ports and IP checksum into a plain packet, but not its transport checksum.
+/// Writes the new addresses, ports and IP checksum into a plain packet (see [`PlainSpaces::key`]), but not
+/// its transport checksum.
 #[inline]
 fn readdress<const N: usize>(bytes: &mut [u8; N], change: &Change) {
     let Change { to, .. } = *change;

@@ -97,9 +97,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(FtpPortMapper { translators: [control, data], input, found: None, commands: 0 }))
 }
 
-/// The service by which an FTPPortMapper names its two translators. It makes mappings in one, and changes
-/// mappings of the other. These mappings can belong to flows of any worker, so the translators must work on
-/// one worker.
+/// The service by which an FTPPortMapper names its two translators. The element makes mappings in the
+/// translator of data connections, and changes mappings of the translator of control connections. These
+/// mappings can belong to flows of any worker, so the translators must work on one worker.
 pub(super) struct Helps {
     pub(super) translators: [ElementId; 2],
 }

@@ -140,8 +140,8 @@ impl IcmpRewriter {
         if self.has_aside { Fate::Output(1) } else { Fate::Drop(reason) }
     }
 
-    /// Returns the data of the mapping to which a quoted packet belongs, and the offset of its translator;
-    /// the first translator that has a mapping is used. Returns `None` if there is none.
+    /// Returns the data of the mapping to which a quoted packet belongs, and the OFFSET that MAPS gives for
+    /// its translator; the first translator that has a mapping is used. Returns `None` if there is none.
     fn find(&self, quotation: &Quotation, now: Timestamp) -> Option<(Option<usize>, Quoted)> {
         let (what, answer) = ((quotation.protocol, quotation.behind), answer(quotation));
         self.maps.iter().find_map(|map| {

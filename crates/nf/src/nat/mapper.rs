@@ -15,7 +15,7 @@ use super::tuple::Tuple;
 use crate::balance::maglev::{Maglev, flow_hash};
 
 /// The service that a mapper publishes, by which translators call it: its patterns with their outputs, and
-/// the rule of choice.
+/// the rule by which it chooses a pattern.
 pub(super) struct Mapper {
     /// The mapper's name and class as `name :: Class`, for error messages.
     declaration: String,
@@ -25,8 +25,8 @@ pub(super) struct Mapper {
 
 /// The rule by which a mapper chooses among its patterns.
 pub(super) enum Choice {
-    /// Tries the patterns in turn, until one has a free value. The number is the index of the pattern to
-    /// try first for the next flow.
+    /// Tries the patterns in turn, until one has a free port or address. The number is the index of the
+    /// pattern to try first for the next flow.
     InTurn(AtomicUsize),
     /// Chooses the pattern with the next point on a hash ring, from the point of the source address on. The
     /// elements are points and indexes of patterns, ordered by point; after the last point the search
@@ -38,7 +38,7 @@ pub(super) enum Choice {
 
 impl Mapper {
     /// Chooses the new tuple of a flow, and the outputs of its packets. Returns `None` if no pattern that the
-    /// rule allows, or that the sender's outside port requires, has a free value.
+    /// rule allows, or that the sender's outside port requires, has a free port or address.
     pub(super) fn map(
         &self,
         cx: &mut Cx<'_>,

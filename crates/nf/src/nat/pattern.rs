@@ -41,7 +41,8 @@ pub(super) struct Pattern {
 /// range whose replies RSS sends to this worker.
 const LEAST_CHOICE: u32 = 255;
 
-/// The range and its rule of choice, while a pattern is parsed. `more` is the number of values less one.
+/// The range, and the rule by which a value of it is chosen, while a pattern is parsed. `more` is the number
+/// of values less one.
 #[derive(Default)]
 struct Range {
     more: u32,
@@ -51,7 +52,7 @@ struct Range {
 }
 
 impl Range {
-    /// Returns the text without its suffix, and sets the rule of choice by it: `#` chooses in ascending
+    /// Returns the text without its suffix, which sets the rule by which a value is chosen: `#` in ascending
     /// order, `?` at random. With either suffix the packet's own port is not tried first.
     fn without_mark<'a>(&mut self, text: &'a str) -> &'a str {
         if let Some(text) = text.strip_suffix('#') {
@@ -130,8 +131,8 @@ impl Pattern {
     pub(super) fn parse(words: &[String], place: &Scope<'_>) -> Result<Pattern, String> {
         let (source, source_port, destination, destination_port) = match words {
             [source, destination] => (source, None, destination, None),
-            // With three words, the last word is the range of ICMP identifiers, which stand in the source
-            // port here.
+            // With three words, the last word is the range of ICMP identifiers, which a pattern stores as
+            // source ports.
             [source, destination, port] => (source, Some(port), destination, None),
             [source, port, destination, other] => (source, Some(port), destination, Some(other)),
             _ => return Err("syntax error".into()),
@@ -211,8 +212,8 @@ impl Pattern {
             // flow therefore cannot be mapped.
             return store.may_become(space, flow, to).then_some(Chosen { to, claim });
         }
-        // Only values are suitable with which replies arrive at this worker, because the mapping is stored
-        // here.
+        // A tuple is suitable only if its replies arrive at this worker, because this worker stores the
+        // mapping.
         let is_home = |cx: &Cx<'_>, to: Tuple| {
             let (source, destination) = (Ipv4Addr::from_bits(to.source), Ipv4Addr::from_bits(to.destination));
             let ports = match space & 0xff == IDENTIFIERS {
@@ -264,14 +265,16 @@ impl Pattern {
         [0, address].contains(&self.source) && ports.contains(&port.into())
     }
 
-    /// True if the pattern could have made a mapping of flows `from` to flows `to` in this space.
+    /// True if the pattern could have made a mapping of flows `from` to flows `to`; `space` says if these
+    /// have ports or ICMP identifiers.
     pub(super) fn could_make(&self, space: u32, from: Tuple, to: Tuple) -> bool {
         let [source, source_port, destination, destination_port] = self.values();
         let could = |range: Option<(u32, u32)>, old: u32, new: u32| match range {
             None => new == old,
             Some((first, last)) => (first..=last).contains(&new),
         };
-        // The second number of an identifier's tuple follows from the identifier.
+        // In a tuple of an ICMP query, the identifier is the source port. The destination port follows from
+        // it, so that it need not be compared.
         let follows = space & 0xff == IDENTIFIERS;
         could(source, from.source, to.source)
             && could(source_port, from.source_port.into(), to.source_port.into())

@@ -42,7 +42,7 @@ pub(super) struct Rewriter {
     desk: Translation,
     published: Arc<Published>,
     home: Home,
-    /// The translator as it joins a store.
+    /// The data of this translator for the store of mappings, which may be that of another translator.
     owner: Owner,
     capacity: i32,
     /// True if a reload ends mappings that the new specification could not have made.
@@ -248,14 +248,14 @@ pub(super) fn build(
     }))
 }
 
-/// The parts of a translator with which a window of packets is processed.
+/// The parts of a translator with which a window (up to 32 packets of a batch) is processed.
 struct Window<'r> {
     desk: &'r Translation,
     sorter: &'r mut Sorter,
     owner: u16,
     is_read: bool,
-    /// True if an element of the graph uses flow marks. Plain packets then get the mark of their mapping, and
-    /// all others lose theirs.
+    /// True if an element of the graph uses flow marks. Plain packets (whole TCP or UDP packets without IPv4
+    /// options) then get the mark of their mapping, and all others lose theirs.
     marks: bool,
 }
 
@@ -291,9 +291,9 @@ impl Window<'_> {
         for (packet, found) in window.iter_mut().zip(found) {
             let is_plain = plain & 1 != 0;
             plain >>= 1;
-            // IPAddrRewriter looks up by source first. If a packet of this window has made a mapping, it
-            // may be for the source of a packet that was found by destination; such a packet is looked up
-            // again.
+            // IPAddrRewriter looks up the source address first. If a packet of this window has made a
+            // mapping, it may be for the source of a packet that was found by its destination address; such a
+            // packet is looked up again.
             let is_first = flavour != Flavour::Address || store.additions() == additions;
             if let Some(id) = found.filter(|_| is_first)
                 && store.epoch() == epoch
@@ -606,7 +606,7 @@ pub(super) const MAPPINGS: StatePart = StatePart::kept(
 )
 .on_disk();
 
-/// The failures of a translator, as a part of its state.
+/// The number of failed attempts to make a mapping, as a part of a translator's state.
 pub(super) const FAILURES: StatePart = StatePart::kept("failures", &["mapping_failures"]);
 
 /// The handler that the translator of TCP alone has in addition.

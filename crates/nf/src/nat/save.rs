@@ -62,7 +62,7 @@ pub(super) fn load(
     Ok(loaded)
 }
 
-/// Returns the properties of a mapping with these tuples in a translator of a class.
+/// Returns the space, the kind and the time-outs of a mapping with these tuples in a translator of a class.
 ///
 /// # Errors
 /// If the class does not translate packets with the tuples.

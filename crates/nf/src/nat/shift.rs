@@ -15,11 +15,11 @@ use wire::tcp::flags::{ACK, SYN};
 /// The flags of a segment that accepts a connection.
 const ACCEPTS: u8 = SYN | ACK;
 
-/// The largest number of new bytes in one edit.
+/// The largest number of new bytes in one edit (a range of bytes that was replaced).
 pub(super) const ROOM: usize = 40;
 
-/// The largest number of edits that are kept per direction. With another edit the first is forgotten,
-/// because its bytes are assumed to be acknowledged.
+/// The largest number of edits (replaced ranges of bytes) that are kept per direction. With another edit the
+/// first is forgotten, because its bytes are assumed to be acknowledged.
 const MOST: usize = 32;
 
 /// The distance in sequence numbers from which on an edit is forgotten. Beyond 2^31 an edit could not be
@@ -62,7 +62,8 @@ fn behind(number: u32, other: u32) -> i32 {
     number.wrapping_sub(other) as i32
 }
 
-/// The edits of the data in one direction of a connection, ordered by sequence number.
+/// The edits (replaced ranges of bytes) of the data in one direction of a connection, ordered by sequence
+/// number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shift {
     edits: VecDeque<Edit>,
@@ -188,7 +189,7 @@ impl Shift {
     }
 }
 
-/// The edits of both directions of a TCP connection.
+/// The edits (replaced ranges of bytes) of both directions of a TCP connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shifts {
     /// The edits of data in the direction of the mapping's flow, and in the direction of its replies.

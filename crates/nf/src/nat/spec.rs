@@ -98,8 +98,8 @@ impl Spec {
         }
     }
 
-    /// True if the specification could have made a mapping of flows `from` to flows `to` in this space, with
-    /// these outputs.
+    /// True if the specification could have made a mapping of flows `from` to flows `to`, with these outputs;
+    /// `space` says if the flows have ports or ICMP identifiers.
     pub(super) fn could_make(&self, space: u32, (from, to): (Tuple, Tuple), outputs: [u16; 2]) -> bool {
         match self {
             Spec::Drop | Spec::Pass(_) => false,

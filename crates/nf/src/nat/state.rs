@@ -98,7 +98,7 @@ const SHIFTED: u16 = 1 << 15;
 
 impl State {
     /// Returns the state that an earlier run has saved, without bits that this kind of mapping does not have.
-    /// The mark of shifted sequence numbers is not part of it: it comes with the edits.
+    /// The bit [`SHIFTED`] is not part of it: it is set when the edits of the connection's data are loaded.
     pub(super) fn saved(kind: Kind, bits: u16) -> State {
         State(match kind {
             Kind::Plain => 0,

@@ -68,7 +68,7 @@ fn tuple(key: Ipv4FlowKey) -> Tuple {
     Tuple { source, destination, source_port, destination_port }
 }
 
-/// Returns the space `which` of an owner, as a part of keys.
+/// Returns the number of a space in keys: the space `which` of the translator with number `owner`.
 pub(super) fn space(owner: u16, which: u32) -> u32 {
     u32::from(owner) << 8 | which
 }
@@ -88,7 +88,8 @@ pub(super) struct Chosen {
     pub(super) claim: Claim,
 }
 
-/// The port or address that a mapping reserves in its pool, so that it is not chosen again.
+/// The port or address that a mapping reserves, so that it is not chosen for another mapping of the same
+/// pool: see [`Store::pool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
     /// No number is reserved, because the new tuple has no value that was chosen from a range.
@@ -182,7 +183,8 @@ pub(super) struct Store {
     old: Option<Old>,
     /// True if this store has taken over the mappings of a replaced store as a whole.
     has_adopted: bool,
-    /// The work that remains after the mappings of a replaced store were taken over.
+    /// The work that remains after the mappings of a replaced store were taken over: to apply the new
+    /// settings.
     revision: Option<Revision>,
     /// The number of the current table, which increases (and wraps) with each new table. Sessions with this
     /// number have their keys in the current table, other sessions in the previous one.
@@ -210,15 +212,16 @@ pub(super) struct Store {
     /// The board on which other workers read this store's mappings, if packets of one flow reach several
     /// workers.
     board: Option<Board>,
-    /// The edits of connections whose sequence numbers are shifted, by index of the session.
+    /// The edits (replaced ranges of bytes) of connections whose sequence numbers are shifted, by index of
+    /// the session.
     shifts: HashMap<u32, Box<Shifts>>,
     /// The leases of flows whose packets another element handles, by id of the key.
     leases: HashMap<FlowId, Lease>,
     size: usize,
     capacity: i32,
     next_serial: u64,
-    /// The number of mappings that have been added so far. If it has changed, a look-up from before may be
-    /// out of date.
+    /// The number of mappings that have been added so far. If it has changed since a look-up, the result of
+    /// the look-up may be out of date.
     additions: u64,
     /// A number that increases whenever ids of keys become invalid, because keys are moved to another
     /// table.
@@ -226,7 +229,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Returns an empty store without owners. Returns `None` if there is no memory for its table.
+    /// Returns an empty store without translators. Returns `None` if there is no memory for its table.
     pub(super) fn new() -> Option<Store> {
         Some(Store {
             table: FlowTable::new(FIRST_CAPACITY).ok()?,
@@ -300,8 +303,8 @@ impl Store {
         self.secret.hash(&Store::key(flow, space))
     }
 
-    /// Adds a translator, and returns its number. If `reaps` is true for any owner, expired mappings of all
-    /// owners are removed.
+    /// Adds a translator, and returns its number. If `reaps` is true for any translator, expired mappings of
+    /// all translators are removed.
     pub(super) fn join(&mut self, owner: Owner, reaps: bool) -> u16 {
         self.reaps |= reaps;
         let shortest = owner.policies.iter().map(Policy::shortest).min().unwrap_or(0);
@@ -311,7 +314,7 @@ impl Store {
         (self.owners.len() - 1) as u16
     }
 
-    /// Returns the number of mappings of all owners.
+    /// Returns the number of mappings of all translators that share the store.
     pub(super) fn size(&self) -> usize {
         self.size
     }
@@ -335,7 +338,8 @@ impl Store {
         }
     }
 
-    /// Adds failures that an input had at the element which this owner replaces.
+    /// Adds the failures (failed attempts to make a mapping) of an input of a replaced translator to the same
+    /// input of its successor, the translator with number `owner`.
     pub(super) fn count_failures(&mut self, owner: u16, input: u16, failures: u64) {
         if let Some(tally) = self.tally(owner, input) {
             tally.failures += failures;
@@ -524,7 +528,7 @@ impl Store {
             if is_wanted(to) && self.find(Store::reply(to, space), space).is_none() {
                 return Some(number);
             }
-            // A mapping without a claim has this number, or the caller does not want it.
+            // A mapping that reserves no number has this reply, or the caller does not want the tuple.
             from = number.checked_add(1)?;
         }
     }
@@ -645,8 +649,9 @@ impl Store {
         Ok((first.unwrap_or(second), forward))
     }
 
-    /// Reserves the memory that another mapping needs, except for its keys and its seat. Returns false if
-    /// there is none. Vectors grow as by `push`, so that not every mapping allocates.
+    /// Reserves the memory that another mapping needs, except for its keys and its entry in the list of its
+    /// subscriber's mappings. Returns false if there is no memory. Vectors grow as by `push`, so that not
+    /// every mapping allocates.
     fn has_memory_for_another(&mut self) -> bool {
         self.sessions.try_reserve(1).is_ok()
             && self.turns.try_reserve(self.size + 1)
@@ -761,12 +766,12 @@ impl Store {
         }
     }
 
-    /// Removes all mappings that an input of an owner has made.
+    /// Removes all mappings that an input of the translator with number `owner` has made.
     pub(super) fn remove_of_input(&mut self, owner: u16, input: u16) {
         self.remove_where(|session| session.owner == owner && session.input == input);
     }
 
-    /// Removes all mappings of all owners.
+    /// Removes all mappings of all translators that share the store.
     pub(super) fn clear(&mut self) {
         self.remove_where(|_| true);
     }
@@ -787,7 +792,7 @@ impl Store {
     }
 
     /// Returns the capacity of the table in keys, the number of sessions (used and free), and the number of
-    /// words that record numbers in use.
+    /// words in the bitmaps of ports and addresses in use.
     #[cfg(test)]
     pub(super) fn memory(&self) -> (usize, usize, usize) {
         (self.table.stats().capacity, self.sessions.len(), self.used.len())

@@ -33,8 +33,8 @@ impl Used {
     }
 }
 
-/// The hash function of the map. For keys of a few numbers it is four times as fast as the standard library's
-/// hash function.
+/// The hash function of [`Used::words`]. For keys of a few numbers it is four times as fast as the standard
+/// library's hash function.
 #[derive(Clone, Copy, Default)]
 struct Seeded(u64);
 

@@ -91,7 +91,8 @@ pub(super) trait Marker: Clone + Send + 'static {
     /// bucket.
     fn tokens(&self) -> [u64; 2];
 
-    /// Returns the marker after a change of parameters; buckets keep their tokens, up to their size.
+    /// Checks the parameters of a marker after they were set or changed. Returns the marker, whose buckets
+    /// keep their tokens, up to their sizes.
     ///
     /// # Errors
     /// If the marker's RFC does not allow these parameters.

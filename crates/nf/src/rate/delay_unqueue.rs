@@ -83,9 +83,9 @@ impl Delay {
     }
 
     /// Returns the next packet for DelayShaper, with the current time as its time stamp; `None` if no packet
-    /// may leave. If a packet waits then, the signal is turned off, so that the element that pulls sleeps; a
-    /// timer turns it on again when the packet may leave. If no packet waits, the signal becomes equal to the
-    /// signal of the elements upstream.
+    /// may leave. If a packet still waits, DelayShaper turns off its packet signal, so that the element that
+    /// pulls sleeps; a timer turns the signal on again when the packet may leave. If no packet waits, the
+    /// packet signal of DelayShaper becomes equal to the signal of the elements upstream.
     fn next_pulled(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         match self.next_packet(cx) {
             Some(mut packet) => {

@@ -158,8 +158,9 @@ impl Element for LinkUnqueue {
         let may_pull = cx.may_pull(0);
         match (self.link.front(), self.link.back()) {
             (Some(first), Some(last)) => {
-                // A timer runs in any case, because a task that finds nothing to do does not advance the
-                // clock.
+                // `room` is the time from which on another packet may be pulled. The timer is set even if the
+                // task is also scheduled: under the trace clock, time advances with packets and timers, but
+                // not while a task runs without finding work.
                 let room = if may_pull { last.time() - self.latency } else { Timestamp::MAX };
                 let next = if room > now { first.time().min(room) } else { first.time() };
                 cx.set_timer(0, next);

@@ -29,6 +29,6 @@ pub mod timed_sink;
 pub mod timed_unqueue;
 pub mod tr_tcm;
 
-/// The name under which elements that limit or measure a rate declare the state that all packets change
+/// The name under which elements that limit or measure a rate declare their state, which every packet changes
 /// ([`Effects::sharing`](element::Effects::sharing)).
 pub(crate) const RATE: &str = "rate";

@@ -91,8 +91,8 @@ impl Element for RandomSample {
             return;
         }
         let (threshold, drops) = (self.threshold, &mut self.drops);
-        // The generator belongs to the context, which the second closure needs. Therefore the first closure
-        // draws from a fork of it.
+        // The random number generator belongs to the context, which the closure that emits packets needs.
+        // Therefore the closure that draws numbers uses a fork of the generator.
         let mut random = cx.random().fork();
         batch.sift(
             |_| if random.u64(..ONE) < threshold { Ok(()) } else { Err(DropReason::Sampled) },

@@ -67,8 +67,8 @@ struct Gaps {
     /// The second of the last call of `allow`; `None` before the first call.
     second: Option<i64>,
     /// The number of packets or bytes that were sent in that second. When a new second begins, `rate` is
-    /// subtracted from this number if it is positive. So an excess is carried over to the new second, and so
-    /// are packets that were not sent in time.
+    /// subtracted from this number if it is positive. So the new second has fewer packets if more than `rate`
+    /// were sent, and more packets if fewer than `rate` were sent.
     gone: i128,
 }
 
@@ -83,9 +83,9 @@ impl Gaps {
         let due = i128::from(nanos) * i128::from(self.rate);
         match self.second {
             None => {
-                // On the first call, count the packets that this second would have had until now as sent,
-                // rounded to the nearest number. The next packet may then be sent now, or after at most
-                // half of the time between two packets.
+                // On the first call, `gone` becomes the number of packets or bytes that were due in this
+                // second until now, rounded to the nearest number. The next packet may then be sent now, or
+                // after at most half of the time between two packets.
                 self.gone = due / SECOND + i128::from(due % SECOND > SECOND / 2);
                 self.second = Some(second);
             }
@@ -127,8 +127,9 @@ impl Shaper {
 
     fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<element::Packet> {
         if !self.gaps.allow(cx.now()) {
-            // The signal applies to both outputs, and with two outputs, one of them gives packets at any
-            // time. Therefore it is turned off only with one output.
+            // The packet signal, which tells elements that pull if there are packets, applies to both
+            // outputs. With two outputs, one of them gives packets at any time. Therefore the signal is
+            // turned off only with one output.
             if self.outputs == 1 {
                 cx.set_signal(Signal::Packets, false);
             }

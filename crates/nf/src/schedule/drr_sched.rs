@@ -64,10 +64,10 @@ struct DrrSched {
 }
 
 impl DrrSched {
-    /// Returns the next packet, starting with the input whose turn it is. An input without a packet, or
-    /// with a packet that is longer than its credit, ends its turn, and the next input gets a quantum.
-    /// Returns `None` when all inputs have had a turn; the signal stays on if a packet waits for credit or
-    /// an input signals packets.
+    /// Returns the next packet, starting with the input whose turn it is. An input without a packet, or with
+    /// a packet that is longer than its credit, ends its turn, and the next input gets a quantum. Returns
+    /// `None` when all inputs have had a turn. The packet signal of the scheduler, which keeps elements that
+    /// pull awake, then stays on only if a packet waits for credit or an input signals packets.
     fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         let mut active = false;
         for _ in 0..self.inputs.len() {

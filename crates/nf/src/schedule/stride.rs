@@ -62,7 +62,8 @@ impl Stride {
         all
     }
 
-    /// Inserts a client into the order, ahead of all clients with the same or a higher pass.
+    /// Inserts a client into the order of the next turns, ahead of all clients with the same or a higher
+    /// pass.
     fn insert(&mut self, client: usize) {
         let pass = self.clients[client].pass;
         // Passes wrap around, so their difference decides which of two passes is later.

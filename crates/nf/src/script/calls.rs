@@ -55,7 +55,7 @@ const OWN: &[Handler<Script>] = &[
     Handler::read_param("writable", |e, cx, text| Ok(e.all_exist(cx, text, true).to_string())),
 ];
 
-/// The functions of the parameter alone, as handlers.
+/// The handlers whose answers depend on their parameter alone, such as arithmetic.
 const FUNCTIONS: &[Handler<Script>] = &{
     let mut all = [const { Handler::function("", |_| Ok(String::new())) }; PUBLIC.len()];
     let mut i = 0;
@@ -115,8 +115,8 @@ impl Script {
     pub(super) fn write(&mut self, cx: &mut Cx<'_>, instruction: &str, unquoted: bool) -> Option<bool> {
         let text = self.expand(cx, instruction, Mode::Plain);
         let mut call = self.find(cx, &text, unquoted, true)?;
-        // If anything was substituted, the value may contain text from a client, also from an earlier call.
-        // Such a call gets the rights of an unknown client.
+        // If anything was substituted, the value may contain text from a client's handler call, also from an
+        // earlier call. The write then gets the rights of an unknown client.
         if text != instruction {
             call.rights.origin = CallOrigin::Anybody;
         }
@@ -206,7 +206,8 @@ impl Script {
 
     fn step(&mut self, cx: &mut Cx<'_>, steps: u64) -> Result<(), String> {
         if self.activation.active {
-            // The script is being executed: the next instructions that block use these steps.
+            // The script is being executed: its next instructions that wait for steps use the steps of this
+            // call.
             self.steps = self.steps.saturating_add(steps);
             return Ok(());
         }

@@ -70,7 +70,7 @@ pub(super) fn expand(text: &str, mode: Mode, most: usize, source: &mut dyn Sourc
         }
     }
     out.push_str(text.get(copied..).unwrap_or_default());
-    // Without values the text is the user's own, which has no limit.
+    // A text into which no value was inserted is as the user configured it, and may have any length.
     if copied > 0 && out.len() > most {
         source.too_long();
         return String::new();

@@ -332,7 +332,7 @@ impl Element for Script {
         let mut stays = cx.batch();
         for packet in batch.drain() {
             match self.choose_output(cx, 0) {
-                // There is room, because `stays` gets at most as many packets as were pulled.
+                // `stays` gets at most the packets of one pulled batch, so it is never full here.
                 Ok(0) => drop(stays.push(packet)),
                 Ok(output) => cx.emit_one(output, packet, DropReason::NoOutput),
                 Err(reason) => cx.drop(packet, reason),

@@ -225,7 +225,8 @@ impl Script {
             self.report(cx, "syntax error at 'wait'");
             return false;
         };
-        // No timer is needed for a packet or for an execution within the script itself: the wait ends both.
+        // No timer is needed if the script runs for a packet or within itself: a wait then ends this
+        // execution of the script.
         if self.kind != Kind::Packet && !self.activation.nested {
             cx.set_timer(TIMER, cx.now() + time);
         }

@@ -160,8 +160,8 @@ impl Conversion {
     }
 }
 
-/// Parses a width or precision at the offset `at`, which then moves after it: digits, or `*` for the value
-/// of the next word. Returns `None` if there is neither.
+/// Parses a width or precision at the offset `at`, and moves `at` to its end: digits, or `*` for the value of
+/// the next word. Returns `None` if there is neither.
 fn size(
     bytes: &[u8],
     at: &mut usize,

@@ -361,9 +361,8 @@ impl FastFlows {
         }
     }
 
-    /// Continues after no packet could be made. If all packets have been sent, stops the driver if STOP is
-    /// true. Otherwise sets a timer for the next token or, without a rate, schedules the task of a push
-    /// source.
+    /// Called when no packet could be made. If all packets have been sent, stops the driver if STOP is true.
+    /// Otherwise sets a timer for the next token or, without a rate, schedules the task of a push source.
     fn wait(&mut self, cx: &mut Cx<'_>) {
         if self.over {
             if self.stop {

@@ -140,7 +140,8 @@ fn show_limit(limit: u64) -> String {
     i64::try_from(limit).unwrap_or(-1).to_string()
 }
 
-/// Unschedules the task of a push source that continues for a source which had reached the limit.
+/// Unschedules the task of a push source that has taken over the state of a source, if that source had
+/// reached its limit (`is_done`).
 fn rest_if(cx: &mut Cx<'_>, is_done: bool) {
     if is_done && cx.graph().output_is_push(0) {
         cx.unschedule();

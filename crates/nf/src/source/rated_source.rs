@@ -104,7 +104,7 @@ struct RatedSource {
 }
 
 impl RatedSource {
-    /// Makes at most `most` packets: one per token in the bucket, up to the limit.
+    /// Makes at most `most` packets: one per token in the bucket, until LIMIT packets have been made.
     fn make(&mut self, cx: &mut Cx<'_>, most: usize) -> Batch {
         let tokens = self.bucket.fill(cx.now()).min(self.limit.saturating_sub(self.count)).min(most as u64);
         let mut batch = cx.batch();

@@ -139,7 +139,7 @@ struct ReplayUnqueue {
 
 impl ReplayUnqueue {
     /// Loads packets from the inputs. Returns true when loading is complete: there are LIMIT packets, or no
-    /// input has more packets, or there is no room for more.
+    /// input has more packets, or the pool or the memory has no room for more.
     fn load(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut dry = true;
         for input in 0..self.tape.incoming.len() {

@@ -160,26 +160,26 @@ struct Counts {
     expired: u64,
 }
 
-/// The counts of the flows that have not ended, and the file to which flows are written when they end.
+/// The counts of the flows that have not ended, and the report file to which flows are written when they end.
 struct Book {
-    /// The record of each flow, at the index of the flow's id in the table.
+    /// The record of each flow, at the index of the flow's id in the flow table.
     records: Vec<Record>,
     written: Form,
-    /// The number of flows that have been written to the file.
+    /// The number of flows that have been written to the report file.
     rows: u64,
     file: Option<ReportFile>,
 }
 
 impl Book {
-    /// Completes and closes the file.
+    /// Completes and closes the report file, if there is one.
     fn close(&mut self) -> Result<(), String> {
         let Some(mut file) = self.file.take() else { return Ok(()) };
         write!(file, "{}", self.written.tail(self.rows == 0));
         file.close()
     }
 
-    /// Ends a flow: marks its record as unused, and writes the record to the file if there is one. The
-    /// entry in the table stays.
+    /// Ends a flow: marks its record as unused, and writes the record to the report file if there is one. The
+    /// entry of the flow in the flow table stays.
     #[inline]
     fn end(&mut self, id: FlowId, key: &flow::FiveTupleKey) {
         let Some(record) = self.records.get_mut(id.index() as usize) else { return };
@@ -205,7 +205,7 @@ struct Kept {
 type Settings = (usize, bool, Option<String>, Layout);
 
 impl Kept {
-    /// Ends all flows, and completes the file.
+    /// Ends all flows, and completes the report file.
     fn end(mut self) -> Result<(), String> {
         let mut open: Vec<(u64, FlowId)> =
             self.book.records.iter().filter_map(|record| Some((record.number, record.id?))).collect();
@@ -225,8 +225,8 @@ struct FlowCounter {
     replies: bool,
     path: Option<String>,
     flows: Flows,
-    /// An empty table in place of `flows` once another element continues with the flows. It is made in
-    /// advance, because no packet should wait until memory is mapped.
+    /// An empty table, which takes the place of `flows` when the element that replaces this element takes the
+    /// flows over. It is made in advance, because no packet should wait until memory is mapped.
     spare: Option<Flows>,
     book: Book,
     counts: Counts,

@@ -31,7 +31,7 @@ pub(super) fn epoch(now: Timestamp) -> i64 {
 /// The rates of all addresses of a network that have the same value in the byte after the network's prefix.
 #[derive(Clone, Copy, Default)]
 struct Counter {
-    /// The rate of traffic from these addresses, and the rate of traffic to them.
+    /// The rate of traffic from the counter's addresses, and the rate of traffic to these addresses.
     rates: [Rate<10, 5, EPOCH>; 2],
     /// The index of the network with counters for the next byte; `None` if the counter is not split.
     split: Option<u32>,
@@ -59,8 +59,8 @@ const NONE: u32 = u32::MAX;
 struct Network {
     /// For each value of the next byte, the index of its counter in [`RateTree::counters`], or [`NONE`].
     counters: [u32; 256],
-    /// The index of the network above, and the byte there whose counter was split into this network; `None`
-    /// for the root.
+    /// The index of the parent network, and the byte whose counter in the parent was split into this network;
+    /// `None` for the root.
     parent: Option<(u32, u8)>,
 }
 

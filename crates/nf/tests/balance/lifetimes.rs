@@ -256,7 +256,8 @@ fn workers_hear_of_what_servers_close() {
     }
 }
 
-/// The reverse element learns the common address only at the start, so new arguments cannot change it.
+/// The reverse element reads the balancer's common address (VIP) only at the start. So arguments that are
+/// written to the balancer's handler `config` cannot change this address.
 #[test]
 fn the_common_address_stays() {
     let text = format!("{}; Idle -> lb; Idle -> FlowIPLoadBalancerReverse(lb) -> Discard", balancer("", 3));

@@ -320,7 +320,8 @@ fn answers_and_errors_of_servers_get_the_common_address() {
     );
     TestRun::default().text(&text, &[]).unwrap();
     let [seen] = &collect(exchange)[..] else { panic!() };
-    // The packet equals, byte for byte, the error that a host with the common address would have sent.
+    // The packet equals, byte for byte, the error that a host with the balancer's common address would have
+    // sent.
     let request = Builder::udp(client(1), server()).build(b"nobody listens").unwrap();
     let expected = Builder::icmp(server().ip(), to, 3, 3, [0, 0]).build(&request).unwrap();
     assert_eq!(seen.bytes, expected);
@@ -454,7 +455,8 @@ fn new_arguments_keep_connections() {
     }
     trial.next();
     let destinations = destinations(&trial.finish());
-    // For the 91st flow there was no server left.
+    // All servers have been removed before the last packets, so the packet of the 91st flow, which is new,
+    // found no server and was dropped.
     assert_eq!(destinations.len(), 270);
     for (before, after) in destinations[..90].iter().zip(&destinations[90..180]) {
         assert!(before == after || before[3] == 2);

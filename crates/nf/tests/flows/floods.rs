@@ -32,8 +32,8 @@ fn kept(config: &str, packets: &Packets) -> u64 {
     outcome.values[0].clone().unwrap().parse().unwrap()
 }
 
-/// Formats rows of a table: the flood, the numbers of packets that passed and that were sent, and what they
-/// are. Checks that the document contains the table, and prints it.
+/// Formats the rows of a table: the flood, the numbers of wanted packets that passed and that were sent, and
+/// the name of these packets. Checks that the document contains the table, and prints it.
 fn check(document: &str, rows: &[(&str, u64, u64, &str)]) {
     let mut table = "| flood | what is kept |\n| --- | --- |\n".to_string();
     for (flood, kept, of, what) in rows {

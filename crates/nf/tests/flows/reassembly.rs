@@ -166,7 +166,7 @@ fn the_reason_is_memory_where_it_was_memory() {
     let (_, outcome) = run("IPReassembler", packets);
     assert_eq!(dropped(&outcome, DropReason::OutOfTime), 0);
     assert_eq!(dropped(&outcome, DropReason::MemoryLimit) + held(&outcome), 5000);
-    // The reason is time if the fragment has waited for too long.
+    // A fragment that has waited for too long is dropped for the reason "out of time".
     let packets = [0, 29, 31].map(|at| (at * SECOND, first(at as u16).frame()));
     let (_, outcome) = run("IPReassembler", packets.into());
     assert_eq!((dropped(&outcome, DropReason::OutOfTime), held(&outcome)), (1, 2));
@@ -189,7 +189,8 @@ fn more_fragments_do_not_buy_time() {
     assert_eq!((dropped(&outcome, DropReason::OutOfTime), held(&outcome)), (3, 1));
 }
 
-/// A fragment whose time stamp is far ahead does not keep later ones for longer.
+/// A fragment whose time stamp is 100 seconds ahead does not change how long fragments that come later are
+/// held.
 #[test]
 fn time_stamps_that_go_backwards_keep_nothing() {
     let [ahead, now, later] = [1, 2, 3].map(|n| halves(host(n), n)[0].clone());

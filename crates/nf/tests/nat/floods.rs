@@ -28,7 +28,7 @@ fn few() -> Vec<Few> {
         ("IPAddrRewriter", addresses.into(), ping, 7200),
         ("IPAddrPairRewriter", addresses.into(), ping, 7200),
     ];
-    // Without a regular search for expired mappings, the result has to be the same.
+    // Translators without a regular search for expired mappings (REAP_INTERVAL 0) have to do the same.
     let without: Vec<Few> =
         all.iter().map(|(a, b, c, d)| (*a, format!("{b}, REAP_INTERVAL 0"), *c, *d)).collect();
     all.extend(without);

@@ -70,7 +70,8 @@ fn is_error(packet: &[u8], kind: [u8; 2], from: [u8; 4], to: [u8; 4], quoted: &[
 fn rfc4787_req_9_and_rfc5382_req_8_hairpins_come_back_from_the_outer_address() {
     let (a, b) = (end(INSIDE, 6000), end(OTHER, 5000));
     let packets = [
-        // A host is reached only if it has sent a packet itself before, as for a host outside.
+        // A packet reaches an inside host only if this host has sent a packet itself before, even if the
+        // sender is inside, too.
         (0, udp(a, end(OUTER, 5000))),
         (1, udp(b, end(OUTER, 6000))),
         (2, udp(a, end(OUTER, 5000))),

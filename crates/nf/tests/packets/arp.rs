@@ -275,8 +275,8 @@ fn queriers_share_a_table() {
     bench.send("ip", &packet([10, 0, 0, 4], 4));
     bench.write("t.clear", "").unwrap();
     assert_eq!((bench.read("t.length").as_str(), bench.held()), ("0", 0));
-    // All three packets are held by the other querier. No room is made at its cost, so this packet is
-    // dropped.
+    // All three packets that the table allows are held by the other querier. They are not evicted for a
+    // packet of this querier, which is therefore dropped.
     (5..8).for_each(|number| bench.send("other", &packet([10, 0, 0, 5], number)));
     bench.send("ip", &packet([10, 0, 0, 5], 8));
     assert_eq!((bench.read("t.length").as_str(), bench.held()), ("3", 3));

@@ -45,7 +45,8 @@ fn route(kind: u8, left: u8, addresses: &[&str]) -> Vec<u8> {
 #[test]
 fn a_udp_checksum_of_zero_is_written_as_all_ones() {
     let (header, ports) = ([10, 0, 0, 1, 10, 0, 0, 2, 0, 17, 0, 10], [0, 1, 0, 2, 0, 10]);
-    // With its own complement as the payload, the datagram adds up to all ones.
+    // The payload is the complement of the sum of all other bytes, so that the datagram adds up to all ones
+    // and its computed checksum is zero.
     let sum = wire::checksum::Sum::new().bytes(&header).bytes(&ports).checksum();
     let payload = sum.to_be_bytes();
     let mut packet = vec![0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];

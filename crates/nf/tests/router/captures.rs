@@ -38,8 +38,8 @@ fn conversation(hosts: [Host; 3], ip6: bool) -> [Arrivals; 2] {
     for (i, packet) in odd.iter().enumerate() {
         by_left.push((100_000 * (i as i64 + 1) + 5_000, from(left, packet)));
     }
-    // Hosts answer a query of the router a millisecond after it, and again at times at which other hosts
-    // may have been queried.
+    // Hosts answer a query of the router a millisecond after it. All hosts answer at each of these times,
+    // since the router may have queried any of them.
     for time in [11_000, 18_000, 106_000, 206_000, 806_000] {
         let answer = |host, router| match ip6 {
             true => (time, advertisement(host, router)),

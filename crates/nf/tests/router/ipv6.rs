@@ -334,8 +334,8 @@ fn cache_after(right: &Arrivals, packets: i64) -> (Routed, String) {
     cache_of(run("router6.click", &left, right, &["right_nd.table"]))
 }
 
-/// Returns the entry as [`cache_after`] does, for a router that accepts unsolicited advertisements, and one
-/// packet.
+/// Returns the right host's entry in the neighbour cache, as [`cache_after`] does, after one packet for this
+/// host, and with a router that accepts unsolicited advertisements.
 fn credulous_cache_after(right: &Arrivals) -> String {
     let left = vec![(0, from(LEFT, &udp(LEFT.ip6, RIGHT.ip6, 8)))];
     let credulous = |text: String| text.replace("(right, right)", "(right, right, UNSOLICITED true)");

@@ -259,7 +259,7 @@ pub(crate) fn write_capture(path: &Path, arrivals: &Arrivals) {
 }
 
 /// Returns the text of a router that reads these captures, for the left and the right link, and sends its
-/// output to the sinks of an exchange.
+/// output to the test sinks of exchange number `exchange` (`testkit::elements`).
 pub(crate) fn text_of(file: &str, captures: [&Path; 2], exchange: u64) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs").join(file);
     let text = std::fs::read_to_string(path).unwrap();

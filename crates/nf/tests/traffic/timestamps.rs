@@ -68,8 +68,8 @@ fn the_end_of_a_range_can_be_moved_by_whoever_is_told_of_it() {
     for text in [direct, script] {
         for burst in [None, Some(32)] {
             let (outcome, seen) = through(burst, text, at(&inputs), &["e.end"]);
-            // Each call moves the end of the range by a second, until the packet is in the range. So every
-            // packet passes.
+            // Each call of `extend_interval` moves the end of the range by a second, and it is called until
+            // the packet is in the range. So every packet passes.
             assert_eq!((numbers(&seen, 0), numbers(&seen, 1)), ((0..7).collect(), vec![]), "{text}");
             assert_eq!(outcome.values[0], Ok("10.500000".into()));
         }

@@ -41,7 +41,8 @@ fn annotations_are_those_that_were_stored_however_often_they_are_written() {
     pool.free(packet);
 }
 
-/// Two packets may have the same annotation area and differ in the fields beside it.
+/// Two packets may have the same annotation area, and differ in the other annotations: offloads and parked
+/// payloads.
 #[test]
 fn offloads_and_parked_payloads_are_those_of_each_packet() {
     let mut pool = pool();

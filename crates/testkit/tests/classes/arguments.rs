@@ -23,7 +23,8 @@ fn errors(class: &'static Class, shape: (usize, usize), given: &[String]) -> Vec
 /// lines of a program are parsed as one text.
 const OTHERS: [&str; 2] = ["Error", "Synthesized"];
 
-/// A wrong item is inserted before the last argument, or replaces it. An error has to name its index.
+/// A wrong item is inserted before the last argument, or replaces it. An error has to name the index of the
+/// wrong item.
 #[test]
 fn the_wrong_argument_is_told() {
     let is_list =

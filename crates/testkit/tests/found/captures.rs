@@ -121,7 +121,7 @@ fn a_copy_has_the_same_packets() {
                     let fits = (0..u32::MAX as i64 * 1_000_000_000).contains(&a.time);
                     assert!(!fits || a.time == b.time, "{} packet {}", path.display(), a.number);
                 }
-                // An error in the capture ends it; the packets before the error were copied.
+                // An error in the capture ends the copying; the packets before the error were copied.
                 (Ok(None) | Err(_), None) => break,
                 (a, b) => panic!("{}: {a:?} became {b:?}", path.display()),
             }

@@ -36,7 +36,7 @@ struct Tally {
 fn packets(path: &Path) -> Vec<Vec<u8>> {
     let Ok(mut reader) = capture::Reader::open(path) else { return Vec::new() };
     let mut packets = Vec::new();
-    // An error in the capture ends it.
+    // An error in the capture ends the reading.
     while let Ok(Some(packet)) = reader.next() {
         packets.extend(checker::ip(packet.link.number(), packet.data).map(<[u8]>::to_vec));
     }
@@ -56,11 +56,12 @@ fn examples() -> Vec<(String, String)> {
     examples
 }
 
-/// A capture, with what a run on it has to know.
+/// A capture, with the wrong checksums and the addresses in it, which a run of an example needs.
 struct Traffic {
     path: PathBuf,
     known: KnownWrong,
-    /// The most frequent source and destination address. Examples for certain hosts are adapted to these.
+    /// The most frequent source and destination address. Examples for certain hosts are adapted to these
+    /// addresses.
     busiest: [Ipv4Addr; 2],
 }
 

@@ -37,8 +37,8 @@ pub struct Measured {
 }
 
 impl Distances {
-    /// Restarts the clock where time goes back: the time between a packet before this call and a packet
-    /// after it is not counted. Distances in packets are still counted.
+    /// Restarts the measurement of times, where the time of the trace goes back: the time between a packet
+    /// before this call and a packet after it is not counted. Distances in packets are still counted.
     pub fn restart(&mut self) {
         self.last.iter_mut().for_each(|last| last.time = NONE);
     }

@@ -15,7 +15,8 @@ pub struct Sliceable {
     /// The number of frames of at least 500 bytes with a TCP or UDP payload, divided by the number of all
     /// packets.
     pub packets: f64,
-    /// The payload bytes of these frames, divided by all bytes on the wire.
+    /// The payload bytes of frames of at least 500 bytes with a TCP or UDP payload, divided by all bytes on
+    /// the wire.
     pub bytes: f64,
 }
 

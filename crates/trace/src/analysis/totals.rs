@@ -40,7 +40,7 @@ pub struct Kinds {
     pub not_ip: Amount,
 }
 
-/// The accumulator for the counts.
+/// The accumulator for the counts and sizes of packets and flows.
 #[derive(Default)]
 pub struct Totals {
     pub(crate) all: Amount,
@@ -123,7 +123,7 @@ pub struct SizeStep {
     pub up_to: u64,
     /// The share of the flows that have at most `up_to` bytes.
     pub flows: f64,
-    /// The share of all bytes that belongs to these flows.
+    /// The share of all bytes that belongs to flows of at most `up_to` bytes.
     pub bytes: f64,
 }
 

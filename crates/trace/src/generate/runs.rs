@@ -160,7 +160,8 @@ fn shares(flows: usize, runs: u64, zipf: f64) -> Vec<u64> {
         excess = wanted - count;
         left.push(count);
     }
-    // The last flows may not have room for all the excess. The rest goes to the flows before them.
+    // Runs may be left, because the last flows have reached the limit. They go to earlier flows, backwards,
+    // each of which takes runs up to the limit.
     for count in left.iter_mut().rev() {
         let more = excess.min(most.saturating_sub(*count));
         *count += more;

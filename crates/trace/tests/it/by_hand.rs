@@ -83,8 +83,9 @@ fn an_earlier_capture_has_a_clock_of_its_own() {
     let later = [ack(second, 1), ack(second + 2, 1)];
     let earlier = [ack(0, 1), ack(50, 1)];
     let report = analyze_captures(&[&later, &earlier]);
-    // The batches are {0, 2} in the first capture, and {0} and {50} in the second. Without a restart, all
-    // four packets would be in the batch that opened a second later than the other capture.
+    // The batches are {0, 2} in the first capture, and {0} and {50} in the second, whose times are a second
+    // earlier. Without a restart, all four packets would be in the first batch, because earlier packets go
+    // into the open batch.
     for batch in [report.batch[&4], report.batch_uncapped[&4], report.top_ips[0].tx.batch[&4]] {
         assert_eq!((batch.batches, batch.max), (3, 2));
     }

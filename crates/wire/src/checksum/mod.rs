@@ -63,8 +63,9 @@ impl Sum {
         self
     }
 
-    /// Returns the sum of the next `length` bytes, without reading them, given that the checksum over all
-    /// bytes is right: then both sums together are 0xffff. The number of bytes added so far must be even.
+    /// Returns the sum of the next `length` bytes, without reading them, given that the checksum over the
+    /// bytes added so far and these bytes is right: then the two sums together are 0xffff. The number of
+    /// bytes added so far must be even.
     #[inline]
     #[must_use]
     pub fn complement(self, length: usize) -> Self {
@@ -147,9 +148,9 @@ impl Sum {
 /// Returns the sum of the bytes as words in the machine's byte order, not folded. A last single byte is the
 /// first half of its word.
 ///
-/// The 8-byte words are added modulo 2^64, and their upper halves are also added separately. The first sum
-/// without the upper halves gives the sum of the lower halves. So no carry has to be handled, and the
-/// compiler vectorises the loop.
+/// The 8-byte words are added modulo 2^64, and their upper halves are also added in a sum of their own.
+/// Subtracting that sum from the first leaves the sum of the lower halves. So no carry has to be handled, and
+/// the compiler vectorises the loop.
 #[inline]
 fn sum_words(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();

@@ -1,4 +1,5 @@
-//! Helpers for the tests of both functions: runs with different workers, and packets of connections.
+//! Helpers for the tests of the firewall and of the translator: runs with different workers, and packets of
+//! connections.
 #![allow(dead_code)] // each test uses its own part
 
 use std::sync::Arc;

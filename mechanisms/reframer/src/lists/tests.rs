@@ -35,11 +35,12 @@ const BROWN: u32 = 2;
 const ARRIVALS: [(i64, u32); 7] =
     [(0, GREEN), (1, GREEN), (2, BLUE), (3, BLUE), (4, BROWN), (5, BLUE), (7, BLUE)];
 
-/// Plays figure 10 with at most four values per list and a delay of 6. Returns (time, flow, number of
-/// values) of each list that leaves. Without `timers`, due lists leave only when a value arrives.
+/// Runs the arrivals of figure 10 of the paper, with at most four values per list and a delay of 6. Returns
+/// (time, flow, number of values) of each list that leaves. Without `timers`, due lists leave only when a
+/// value arrives.
 fn figure_10(timers: bool, priority: Priority) -> Vec<(i64, u32, usize)> {
     let mut lists = Lists::new(3, Timestamp(6)).unwrap();
-    // The order of opening: brown first, green last.
+    // Flow BROWN is opened first, flow GREEN last.
     for flow in [BROWN, BLUE, GREEN] {
         lists.open(flow, Note::default(), 0);
     }

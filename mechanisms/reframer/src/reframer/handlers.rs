@@ -63,8 +63,8 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
         |e| e.settings.compress.to_string(),
         |e, cx, text| {
             e.settings.compress = parsed(cx, text)?;
-            // While merging is off, the acknowledgment numbers of flows are not tracked. So the first ACK
-            // afterwards may be a duplicate, and is treated as a first ACK.
+            // While the merging of ACKs (COMPRESS) is off, the acknowledgment numbers of flows are not
+            // tracked. So the first ACK afterwards may be a duplicate, and is treated as a first ACK.
             e.lists.notes_mut().for_each(|note| note.has_acknowledged = false);
             e.note_settings();
             Ok(())

@@ -152,7 +152,7 @@ pub(crate) const CLOSED: &[Tunnel] = &[
 ];
 
 /// Wraps a frame in ESP as Linux does: the contents are encrypted, but the DSCP is copied to the outer
-/// header, so that the mark can be seen.
+/// header, so that the mark of sliced packets can be seen.
 pub(crate) fn esp(frame: &[u8]) -> Vec<u8> {
     let inside: Vec<u8> = packet(frame).iter().map(|byte| byte ^ 0x5a).collect();
     eth(0x0800, &ip4(50, class(frame), &[&[0, 0, 0, 7, 0, 0, 0, 1], &inside[..]].concat()))

@@ -1,4 +1,5 @@
-//! The parts of each owner's packets that go to other workers.
+//! The parts of each owner's packets that go to other workers. The owner of a packet is the worker that owns
+//! the packet's flow.
 //!
 //! This is a feedback controller: after each window, the parts are changed according to the loads in that
 //! window, so that the costs of packets need not be known in advance. Parts are fractions from 0 to 1.
@@ -35,7 +36,8 @@ const FRESH: f32 = 0.25;
 /// which speeds up the search for a packet's worker.
 const PARTS: usize = 64;
 
-/// The work of a worker in a window, for all its packets and other work.
+/// The work of a worker in a window: its load and busy time, by packets and by anything else, and the number
+/// of packets that it handled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
     /// The load: the busy part of the window, plus the time that waiting packets will take as a part of the
@@ -47,7 +49,7 @@ pub(super) struct Usage {
     pub(super) packets: f32,
 }
 
-/// For each owner, the parts of its packets that it gives to other workers.
+/// For each worker, as the owner of flows: the parts of its packets that it gives to other workers.
 pub(super) struct Balance {
     rows: Vec<Row>,
 }
@@ -73,7 +75,8 @@ struct Row {
     /// connections. Regions follow each other in the order of workers; the owner keeps what is above the
     /// last.
     ends: Vec<u32>,
-    /// For each of the equal intervals of the range, the first worker whose region reaches into it.
+    /// For each of the [`PARTS`] equal intervals of the range of `turn`, the first worker whose region
+    /// reaches into it.
     first: [u16; PARTS],
     /// The value that selects the worker of the next packet. Its steps of the golden ratio are evenly
     /// distributed over all regions, for any sizes of regions.
@@ -149,7 +152,8 @@ impl Balance {
         }
     }
 
-    /// Turns the parts into regions for the chosen connections, which have the part `chosen` of the owner's
+    /// Turns the parts that an owner gives away into regions of the range of `turn`, by which packets of the
+    /// chosen connections are assigned to workers. These connections have the part `chosen` of the owner's
     /// packets.
     pub(super) fn apply(&mut self, owner: usize, chosen: f32) {
         let Some(row) = self.rows.get_mut(owner) else { return };

@@ -177,17 +177,18 @@ fn the_largest_connection_goes_first() {
 
 #[test]
 fn nothing_is_spread_that_need_not_be() {
-    // Packets take less time than handing them over.
+    // Nothing is spread if processing packets takes less time than handing them over.
     assert_eq!(shares(&Bench::new(45.0).run(2_000, even(1)))[0], 1.0);
-    // The worker is not busy all the time.
+    // Nothing is spread if the worker is not busy all the time.
     let mut bench = Bench::new(2_000.0);
     bench.pause = 600_000.0;
     assert_eq!(shares(&bench.run(500, even(1)))[0], 1.0);
-    // The other workers have no free time.
+    // Nothing is spread if the other workers have no free time.
     let mut bench = Bench::new(2_000.0);
     bench.other = [0.0, 0.97, 0.98, 0.97];
     assert_eq!(shares(&bench.run(500, even(4)))[0], 1.0);
-    // Packets arrive evenly at the workers that own them, so no worker is busier than another.
+    // Nothing is spread if the workers own about equal parts of the packets, so that no worker is busier than
+    // another.
     let mut bench = Bench::new(2_000.0);
     let mut random = fastrand::Rng::with_seed(4);
     let all = bench.run(500, || (random.u16(0..256), ACK));
@@ -231,8 +232,8 @@ fn what_closes_a_connection_goes_home() {
         (one().0, if number % 5 == 0 { FIN | ACK } else { ACK })
     };
     bench.run(100, &mut next);
-    // `run` has checked that packets with FIN go to their owner; the other packets make up for the
-    // difference.
+    // `run` has checked that packets with FIN go to their owner; more of the other packets go to other
+    // workers, so that all workers have equal parts.
     let after = shares(&bench.run(500, &mut next));
     assert!(after.iter().all(|share| (share - 0.25).abs() < 0.02), "{after:?}");
 }

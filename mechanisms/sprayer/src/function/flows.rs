@@ -44,12 +44,12 @@ impl<S: Plain> FlowStates<'_, S> {
     /// Adds the two directions of a connection, which end together. This is for functions that identify the
     /// directions by different addresses, or keep different state for each.
     ///
-    /// A direction that exists already gets its new state, and keeps its pair if it has one; the other
-    /// direction then gets no pair.
+    /// A direction that exists already gets its new state. If it is paired with another flow already, it
+    /// stays so, and the two directions are not paired with each other.
     ///
     /// # Errors
-    /// If there is no room for both directions; then neither is added. If `there` existed before, it keeps
-    /// its new state.
+    /// If there is no room for both directions; then neither is added. If the flow `there` existed before, it
+    /// keeps its new state.
     pub fn insert_local_pair(
         &mut self,
         there: (&FiveTuple, &S),

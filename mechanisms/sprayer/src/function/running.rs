@@ -16,7 +16,7 @@ use super::flows::WINDOW;
 use super::{FlowPacket, FlowStates, Function, Needs, Verdict, Way};
 use crate::classes::FLAGS;
 
-/// The state of each function.
+/// The declaration of the state that a function's element keeps: the flows, which a reload loses.
 const STATE: &[StatePart] =
     &[StatePart::lost("flows", "the function has to see the start of each flow", &["flows"])];
 
@@ -33,8 +33,8 @@ pub const fn class<F: Function>() -> Class {
     }
 }
 
-/// The size in packets as which a smaller batch counts in expiry. For each batch, twice as many flows as its
-/// size are checked for expiry.
+/// The minimum number of packets that a batch counts as in expiry: for each batch, twice as many flows are
+/// checked for expiry as it has packets.
 const LEAST: usize = 32;
 
 fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
@@ -252,7 +252,7 @@ fn close<S: flow::Plain>(
     let mut set = |flow: FlowId, value| {
         let place = flow.index() as usize;
         if finished.len() <= place {
-            // Without memory for the mark, the connection ends by its time-out.
+            // Without memory to record the FIN, the connection ends by its time-out.
             if finished.try_reserve(place + 1 - finished.len()).is_err() {
                 return;
             }

@@ -1,5 +1,5 @@
 //! Placeholders for [`Conditions`] and [`Writes`] in builds that cannot make machine code. They have no
-//! values, so the tables are used.
+//! values, so the interpreter's tables of conditions and writes are used.
 
 use crate::{Constant, Exactly, Lane, ROW, RangeCheck, Updates};
 

@@ -80,7 +80,8 @@ fn exact(body: &mut Body<'_>, bytes: Value, place: usize, mask: u64, bits: u64) 
     if mask == all(width) { differs } else { body.and(differs, mask) }
 }
 
-/// Adds a test whether the number of `check` is in its range. Returns 1 if it is outside, else 0.
+/// Adds the instructions that test whether the number that `check` reads from the packet is in the required
+/// range. Their result is 1 if the number is outside of the range, else 0.
 fn range(body: &mut Body<'_>, bytes: Value, check: &RangeCheck) -> Value {
     let length = 8 - usize::from(check.shift) / 8;
     // For a number of 3, 5, 6 or 7 bytes, eight bytes are read, and the bytes after the number are shifted
@@ -104,7 +105,7 @@ pub(super) fn span(mask: u64) -> (usize, usize) {
     (first.min(8 - width), width)
 }
 
-/// Returns a mask of the lowest `width` bytes.
+/// Returns a mask with all bits of the lowest `width` bytes of a number set.
 pub(super) fn all(width: usize) -> u64 {
     u64::MAX >> (64 - 8 * width)
 }

@@ -10,8 +10,9 @@
 //! in the thread that needs it.
 //!
 //! Invariants:
-//! - Code reads and writes only the bytes that it is called with: parts of a packet and of a row. It accesses
-//!   no more of them than it was made for. It calls nothing.
+//! - Code reads and writes only the bytes that it is called with: parts of a packet and of the row of its
+//!   flow (the bytes that are stored with the flow's key). It accesses no more of them than it was made for.
+//!   It calls nothing.
 //! - Code is immutable: its memory is first written, then made executable, and not written again.
 
 #[cfg(not(all(feature = "machine-code", target_arch = "x86_64", unix)))]
@@ -38,6 +39,6 @@ pub use writes::Writes;
 pub const EXISTS: bool = cfg!(all(feature = "machine-code", target_arch = "x86_64", unix));
 
 /// The updates of the checksums of the IPv4 header and of the transport header; `None` for a checksum that
-/// stays. An update is the offset of the checksum field, and true if a checksum of zero means "no
+/// does not change. An update is the offset of the checksum field, and true if a checksum of zero means "no
 /// checksum", as in UDP, and stays zero.
 pub type Updates = [Option<(usize, bool)>; 2];

@@ -8,7 +8,7 @@ pub const ROW: usize = 24;
 /// A condition on sixteen consecutive bytes: some of their bits have required values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exactly {
-    /// The offset of the first byte from the packet's start.
+    /// The offset of the first of the sixteen bytes from the packet's start.
     pub place: usize,
     /// The bits that are tested. The sixteen bytes are one number in the machine's byte order.
     pub mask: u128,
@@ -29,15 +29,15 @@ impl Exactly {
 /// read as a big-endian number, which is shifted and masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeCheck {
-    /// The offset of the first byte from the packet's start.
+    /// The offset, from the packet's start, of the first of the eight bytes that are read.
     pub place: u16,
-    /// The number of bits to the right of the tested number, which are shifted out.
+    /// The number of bits of the eight bytes that are to the right of the tested number, and are shifted out.
     pub shift: u8,
-    /// The bits of the shifted number that count.
+    /// The mask of the bits of the shifted number that are tested.
     pub mask: u64,
-    /// The lowest number of the range.
+    /// The lowest number of the required range.
     pub low: u64,
-    /// The difference between the highest and the lowest number of the range.
+    /// The difference between the highest and the lowest number of the required range.
     pub span: u64,
 }
 
@@ -55,22 +55,24 @@ impl RangeCheck {
 /// after the packet's end may be included; they remain unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lane {
-    /// The offset of the eight bytes from the packet's start during the writes.
+    /// The offset of the eight bytes from the packet's start. At the time of the writes, the packet is
+    /// extended to the lowest offset that any write needs.
     pub place: usize,
-    /// The bits of the number that keep their value.
+    /// The mask of the bits of the eight bytes that keep their value.
     pub keep: u64,
-    /// The bits that are taken from the sum of the old number and `add`.
+    /// The mask of the bits that are taken from the sum of the eight bytes, as a number, and `add`.
     pub sum: u64,
-    /// The constant that is added to the old number.
+    /// The constant that is added to the number that the eight bytes had before the writes.
     pub add: u64,
-    /// The bits that are set to one. Bits that are in none of the masks become zero.
+    /// The mask of the bits that are set to one. Bits that are in none of the masks become zero.
     pub put: u64,
-    /// The bits that are taken from values: from the row of the flow, or from gathered values.
+    /// The mask of the bits that are taken from values: from the row of the flow, or from gathered values.
     pub take: u64,
-    /// The index, in the row or the gathered values, of the eight bytes with the values.
+    /// The index, in the row or in the gathered values, of the first of the eight bytes from which `take`
+    /// selects bits.
     pub from: usize,
-    /// The number of bits by which these eight bytes are rotated to the left, so that the values are at
-    /// their position in the lane.
+    /// The number of bits by which the eight bytes at `from` are rotated to the left, so that the values are
+    /// at the position that they have in the lane.
     pub turn: u32,
     /// True if the values are gathered (computed from each packet before the writes); false if they are in
     /// the row of the flow.
@@ -84,17 +86,18 @@ pub struct Lane {
 /// refers.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
-    /// The offset of the eight bytes from the packet's start during the writes.
+    /// The offset of the eight bytes from the packet's start. At the time of the writes, the packet is
+    /// extended to the lowest offset that any write needs.
     pub place: usize,
-    /// The bits that keep their value, in the machine's byte order.
+    /// The mask of the bits that keep their value, in the machine's byte order.
     pub keep: u64,
-    /// The bits that are set to one, in the machine's byte order.
+    /// The mask of the bits that are set to one, in the machine's byte order.
     pub put: u64,
 }
 
 impl Lane {
-    /// Returns the eight bytes after the writes. `old` is the number before, `values` comes from
-    /// [`values`](Self::values).
+    /// Returns the eight bytes after the writes, as a number. `old` is this number before the writes;
+    /// `values` is the result of [`values`](Self::values).
     #[inline(always)]
     pub fn written(&self, old: u64, values: u64) -> u64 {
         old & self.keep | old.wrapping_add(self.add) & self.sum | self.put | values & self.take

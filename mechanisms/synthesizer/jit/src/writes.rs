@@ -24,8 +24,8 @@ struct Change {
 
 impl Writes {
     /// Compiles writes and checksum updates within the first `window` bytes of a packet's slot. Returns
-    /// `None` if machine code cannot be made, or if a lane or checksum lies outside. Also returns `None` if a
-    /// lane takes values from elsewhere than the row.
+    /// `None` if machine code cannot be made, or if a lane or a checksum lies outside of these bytes. Also
+    /// returns `None` if a lane takes values that are not in the row of the flow.
     pub fn new(constants: &[Constant], lanes: &[Lane], updates: Updates, window: usize) -> Option<Writes> {
         // Instructions hold offsets as 32-bit numbers.
         i32::try_from(window).ok()?;

@@ -61,8 +61,8 @@ impl TopologicalOrder {
     }
 }
 
-/// The first input number that means a passage for packets of a program ([`Passage`]). Lower numbers are
-/// inputs that the element itself has.
+/// The first input number that stands for a passage ([`Passage`]): an entry into the element for packets of a
+/// program. Lower numbers are inputs that the element itself has.
 const FIRST_PASSAGE: usize = 1 << 32;
 
 /// The region that a program replaces: the packets that the program accepts, and the replaced elements.
@@ -91,9 +91,9 @@ pub struct ReplacedRegion {
 /// about other packets, but its outputs lead on to the rest of the program.
 #[derive(Clone)]
 struct Passage {
-    /// The input of the element at which the packets arrive.
+    /// The input of the stateful element at which packets of the program arrive.
     input: usize,
-    /// For each output of the element, the inputs at which these packets continue.
+    /// For each output of the stateful element, the inputs at which packets of the program continue.
     forward: Vec<Vec<Port>>,
 }
 
@@ -492,7 +492,7 @@ impl Chain {
                 }
             }
         }
-        // Each component was finished after the components that it leads to.
+        // The algorithm finishes each strongly connected component after the components that it leads to.
         finished.reverse();
         let mut places = vec![0; n];
         finished.into_iter().enumerate().for_each(|(place, node)| places[node] = place);

@@ -14,8 +14,8 @@ pub const ELEMENT: i64 = 37;
 /// spends on them.
 const TRANSLATOR: i64 = 130;
 
-/// The instructions that a program spends on a packet: the questions that find its class, and one
-/// operation.
+/// The instructions that a program spends on a packet: the questions that find its class, and the operation
+/// of the class.
 pub const PROGRAM: i64 = 480;
 
 /// The instructions for finding the flow of a packet in the program's flow cache, and recording that the
@@ -27,7 +27,7 @@ pub const FLOW: i64 = 250;
 pub const LOOK_UP: i64 = 250;
 
 /// The additional instructions for a packet that a program itself has to look up in a list of rules: the
-/// questions after the list are asked packet by packet, not for the whole batch.
+/// questions that follow the list in the decision graph are asked packet by packet, not for the whole batch.
 pub const LOOKED_UP: i64 = 350;
 
 /// Returns the instructions that a program saves for a packet of a class, without the costs of finding its
@@ -51,8 +51,8 @@ pub fn pays(program: &Program) -> bool {
     program.classes.iter().map(of_class).max().is_some_and(|(_, saved)| saved > 0)
 }
 
-/// True if `passed` is a step of the program: the element would lease flows of packets that arrive at this
-/// input and match this case.
+/// True if a bypassed element is one of the program's steps: the element would lease flows of packets that
+/// arrive at the input `passed.input` and match the case `passed.case`.
 pub fn is_step(program: &Program, passed: &Passed) -> bool {
     let here = (passed.element, passed.input, passed.case);
     program.steps.iter().any(|step| (step.element, step.input, step.case) == here)

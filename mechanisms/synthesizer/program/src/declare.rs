@@ -28,7 +28,7 @@ const MOST_RULES: usize = 64;
 /// The reference point for the offsets of bytes that lie after an IPv4 header.
 #[derive(Clone, Copy)]
 pub(crate) enum Behind {
-    /// The start of the packet, as for all other bytes.
+    /// The start of the packet. All other bytes have this reference point, too.
     Start,
     /// The end of the IPv4 header at this offset, which is known to have no options.
     Marked(i32),
@@ -44,8 +44,8 @@ pub(crate) fn mark(base: Base, offset: Option<i32>) -> Action {
 /// Returns the declaration of a program as one element, with a case for each path through its decision graph.
 /// Unless all packets have the program's layout, a first case is for packets with another layout. If there
 /// are more than `MOST_CASES` cases, or a list has more than `MOST_RULES` rules, the declaration has one case
-/// per class. That case names the fields that are read, but not the condition; the last case has no condition
-/// at all.
+/// per class. These cases name the fields that are read, but not their conditions; the last case has no
+/// condition at all.
 pub fn effects(program: &Program) -> Effects {
     let mut cases = Vec::new();
     if !program.is_certain {
@@ -69,8 +69,8 @@ pub fn effects(program: &Program) -> Effects {
 }
 
 /// Returns the case of a class, with the condition `when` and the whole operation. The operation on the IPv4
-/// checksum is declared as such only if the program's layout marks that header; otherwise the checksum field
-/// is set to an unknown function of the header.
+/// checksum is only declared if the program's layout marks the IPv4 header; otherwise the checksum field is
+/// set to an unknown function of the header.
 fn alone(program: &Program, class: &TrafficClass, when: Filter) -> Case {
     let transport = class.headers[2].unwrap_or(program.layout[2]);
     match &class.checksum {
@@ -315,7 +315,8 @@ pub(crate) fn operation(class: &TrafficClass, when: Filter, to: Target, transpor
     let mut case = Case::new(when, to);
     // Bytes of the input packet that the class writes and then strips have to be written first. So the packet
     // is first extended to the lowest offset that the writes need ([`TrafficClass::front`]), and stripped to
-    // its start after the writes. All values except leased ones are computed from the input packet.
+    // the start of the output packet after the writes. All values except leased ones are computed from the
+    // input packet.
     let front = class.front();
     if front < 0 {
         case = case.with(Action::Strip(front));
@@ -370,7 +371,8 @@ pub(crate) fn operation(class: &TrafficClass, when: Filter, to: Target, transpor
         Some(ChecksumOperation::Updated { header, words }) if !accounts_for_all(class, *header, words) => {
             case = pure_sum(case, class, *header, "a sum over other words");
         }
-        // A checksum can only be declared as such if its header is marked; this class removes the mark.
+        // The declaration can only name an operation on the checksum of a marked header. A class that removes
+        // the mark is declared to write an unknown function of the header.
         Some(ChecksumOperation::Updated { header, .. } | ChecksumOperation::Recomputed { header })
             if !matches!(class.headers[1], None | Some(Some(_))) =>
         {

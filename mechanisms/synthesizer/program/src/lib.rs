@@ -146,7 +146,7 @@ pub struct Rule {
 /// refuses, the flow is leased from none of the elements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// The element: an index in [`Program::elements`].
+    /// The stateful element: an index in [`Program::elements`].
     pub element: u32,
     /// The input of the element at which the packets would arrive.
     pub input: usize,
@@ -266,7 +266,7 @@ pub enum Exit {
 /// An element that packets of a class bypass, and what its counters need to know about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Passed {
-    /// The element: an index in [`Program::elements`].
+    /// The bypassed element: an index in [`Program::elements`].
     pub element: u32,
     /// The input of the element at which the packets would arrive.
     pub input: usize,

@@ -43,9 +43,9 @@ pub enum ByteValue {
     Masked {
         /// The location of the byte.
         place: ByteLocation,
-        /// The bits that are kept.
+        /// The mask of the bits of the byte that are kept.
         and: u8,
-        /// The bits that are set.
+        /// The bits of the byte that are set to one.
         or: u8,
     },
     /// A byte of a sum: a big-endian number of the input plus a constant.

@@ -7,11 +7,11 @@ use element::effects::{Field, HeaderKind};
 /// the others.
 pub type Metadata = u8;
 
-/// The index of the first of the eight bytes of the time stamp.
+/// The index, among the metadata bytes, of the first of the eight bytes of the time stamp.
 pub const TIME: Metadata = 48;
-/// The index of the packet type.
+/// The index, among the metadata bytes, of the packet type.
 pub const KIND: Metadata = 56;
-/// The index of the number of the input port or device that the packet came from.
+/// The index, among the metadata bytes, of the number of the input port or device that the packet came from.
 pub const INPUT: Metadata = 57;
 
 /// Returns the index of a field's first metadata byte, and its number of bytes; `None` for fields of the

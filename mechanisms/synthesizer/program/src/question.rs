@@ -46,7 +46,7 @@ pub enum Question {
     Leased {
         /// The index of the step in the program.
         step: u16,
-        /// The property of the flow.
+        /// The property of the flow that is asked for.
         what: LeasedProperty,
     },
 }
@@ -106,12 +106,12 @@ pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet>
     if mask == 0 {
         return Some(if set.contains(0) { IntervalSet::full(bits) } else { IntervalSet::empty() });
     }
-    // Bits below the mask are arbitrary: each value under the mask becomes an interval of `run + 1`
-    // numbers.
+    // Bits lower than the lowest set bit of the mask are arbitrary: each value under the mask becomes an
+    // interval of 2^`low` numbers.
     let low = mask.trailing_zeros();
     let run = (1u128 << low) - 1;
-    // From bit `low` on, the mask has `ones` set bits without a gap; an interval of values there stays an
-    // interval.
+    // From bit `low` on, the mask has `ones` set bits without a gap; an interval of values of these bits
+    // stays an interval.
     let ones = (mask >> low).trailing_ones();
     let contiguous = if low + ones >= 128 { u128::MAX } else { (1u128 << (low + ones)) - 1 };
     let free_above = all & !mask & !run;
@@ -138,7 +138,7 @@ pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet>
     for number in 0..combinations {
         add(spread(number as u128, upper), set);
     }
-    // Each bit above that is not in the mask may be 0 or 1, which doubles the number of intervals.
+    // Each bit above bit `low` that is not in the mask may be 0 or 1, which doubles the number of intervals.
     if pieces.len().checked_shl(free_above.count_ones()).is_none_or(|n| n > MOST_INTERVALS) {
         return None;
     }

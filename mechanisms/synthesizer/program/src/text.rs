@@ -219,8 +219,9 @@ pub fn of_class(class: &TrafficClass) -> String {
 /// Parses a program from the arguments of its element, which has `outputs` outputs.
 ///
 /// # Errors
-/// If an argument is not a line of a program, or if the program is inconsistent (`sound`). The text has the
-/// problem, and the argument, the name of its line, or the element of a list.
+/// If an argument is not a line of a program, or if the program is inconsistent (`sound`). The text names the
+/// problem, and its place: the argument, the name of the argument's line, or the element that has the list of
+/// rules.
 pub fn read(arguments: &[String], outputs: usize) -> Result<Program, String> {
     let mut program = Program { outputs, ..Program::default() };
     for argument in arguments {
@@ -627,7 +628,7 @@ fn missing_in_class(class: &TrafficClass, steps: usize) -> Option<u16> {
 /// Checks that the nodes, classes, outputs, lists, steps and elements exist that a program refers to. Also
 /// checks that nodes only lead to nodes with a higher index, that the previous step of a step has a lower
 /// index, and that each list has rules. Operations before steps are checked for missing steps only. The error
-/// names the line of the text, or the element of the list.
+/// names the line of the program's text, or the element that has the list.
 fn sound(program: &Program) -> Result<(), String> {
     let (nodes, classes) = (program.nodes.len(), program.classes.len());
     let leads = |from: Option<usize>, next: Next| match next {

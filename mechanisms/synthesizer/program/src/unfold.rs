@@ -31,7 +31,7 @@ use crate::location::{ByteLocation, ByteValue, IPV4, IPV4_SUM};
 
 /// A program as a graph of elements, in the form that [`Chain`](crate::chain::Chain) takes.
 pub struct Unfolded {
-    /// The elements of the program. Packets enter at the first, which tests for the program's layout.
+    /// The elements of the program. Packets enter at the first element, which tests for the program's layout.
     pub stages: Vec<Stage>,
     /// The points at which packets of the program pass stateful elements of the chain.
     pub passages: Vec<Passage>,
@@ -39,9 +39,9 @@ pub struct Unfolded {
 
 /// An element that does one part of a program: for example, it answers a question or applies an operation.
 pub struct Stage {
-    /// The declaration of the element.
+    /// The declaration of the element that this stage is.
     pub effects: Effects,
-    /// For each output of the element, where it leads.
+    /// For each output of the element, the destination of its packets.
     pub forward: Vec<Forward>,
 }
 
@@ -50,7 +50,7 @@ pub struct Stage {
 pub struct Passage {
     /// The index of the step in the program.
     pub step: u16,
-    /// For each output of the stateful element, where it leads.
+    /// For each output of the stateful element, the destination of its packets.
     pub forward: Vec<Forward>,
 }
 
@@ -69,9 +69,9 @@ pub enum Forward {
 pub struct PassedState {
     /// The case of the element's declaration that applies to packets of known flows.
     pub case: Case,
-    /// The filter of packets of known flows for which the element does not lease the flow.
+    /// The filter of packets that belong to known flows, but for which the element does not lease the flow.
     pub excluded: Filter,
-    /// The number of outputs of the element.
+    /// The number of outputs of the stateful element.
     pub outputs: usize,
 }
 
@@ -118,8 +118,8 @@ pub fn of_known_flows(filter: &Filter) -> Filter {
     })
 }
 
-/// For the link, network and transport header, the mark that an operation sets unless its class sets
-/// another mark: `None` for no change, `Some(None)` to remove the mark.
+/// For the link, network and transport header, the mark that is set with an operation of a class, if the
+/// class itself sets no mark for this header: `None` for no change, `Some(None)` to remove the mark.
 type Marked = [Option<Option<i32>>; 3];
 
 struct Unfolding<'p> {
@@ -166,7 +166,8 @@ impl Unfolding<'_> {
     }
 
     /// Returns the stage for a node or class of the program, for packets that have last passed the stateful
-    /// element of the step `behind`. A new stage is put on the work list.
+    /// element of the step `behind`. A new stage is empty, and is put on the list of stages that still have
+    /// to be made.
     fn stage(&mut self, next: Next, behind: Option<u16>) -> Forward {
         let place = self.stages.len();
         let known = *self.numbers.entry((next, behind)).or_insert(place);
@@ -182,8 +183,9 @@ impl Unfolding<'_> {
         Forward::Stage(self.stages.len() - 1)
     }
 
-    /// Returns the reference point for fields after the IPv4 header at a node or class. It is the marked
-    /// transport header if no packet with IPv4 options gets there.
+    /// Returns the reference point for fields after the IPv4 header at a node or class. If only packets
+    /// without IPv4 options reach the node or class, it is the end of the header without options. If the
+    /// program refers to no IPv4 header, it is the packet's start.
     fn found(&self, next: Next) -> Behind {
         match (&self.plain, self.header) {
             (Some(plain), Some(place)) if plain.contains(&next) => Behind::Marked(place),
@@ -192,10 +194,11 @@ impl Unfolding<'_> {
         }
     }
 
-    /// Returns the marks that operations before any stateful element set unless a class sets others. If the
-    /// program refers to an IPv4 header, these are the network and the transport header of the layout: the
-    /// first stages have marked them elsewhere. The mark of the link header is unchanged. The second result,
-    /// the offset of the network mark, is unknown here.
+    /// Returns the marks to set with an operation upstream of any stateful element, unless its class sets
+    /// other marks. If the program refers to an IPv4 header, these are the network and the transport header
+    /// of the layout: the first stages have marked these headers at other places. The mark of the link header
+    /// is unchanged. The second result is `None`: the offset at which the network header is marked is not
+    /// known.
     fn marked_first(&self) -> (Marked, Option<i32>) {
         let layout = self.program.layout;
         (std::array::from_fn(|base| self.header.filter(|_| base > 0).map(|_| layout[base])), None)
@@ -269,8 +272,8 @@ impl Unfolding<'_> {
                 if !(0..length).all(is_there) {
                     return None;
                 }
-                // A field after the IPv4 header is read relative to the transport header, as elements read
-                // it.
+                // A field after the IPv4 header is read relative to the transport header, as the replaced
+                // elements read it.
                 let field = match (first, shape.headers[2]) {
                     (ByteLocation::Byte(place), Some(transport)) if place >= transport => Field::Bytes {
                         base: Base::Transport,
@@ -291,10 +294,11 @@ impl Unfolding<'_> {
         }
     }
 
-    /// Adds the stages that take packets through the stateful element of a step: the operation until they
-    /// arrive there, the test that the step is meant for them, and the passage. The node `number` asks about
-    /// the step, `behind` is the step whose stateful element packets have last passed. Returns the first of
-    /// these stages; `None` if the step does not follow `behind`, or cannot be expressed.
+    /// Adds the stages that take packets through the stateful element of a step: the operation that the
+    /// packets undergo until they arrive at the element, the test that the step applies to them, and the
+    /// passage. The node `number` asks about the step, `behind` is the step whose stateful element packets
+    /// have last passed. Returns the first of these stages; `None` if the step does not follow `behind`, or
+    /// cannot be expressed.
     fn enter(&mut self, number: usize, step: u16, behind: Option<u16>) -> Option<Forward> {
         let node = self.program.nodes.get(number)?;
         let here = self.program.steps.get(usize::from(step))?;
@@ -305,8 +309,8 @@ impl Unfolding<'_> {
         let forward =
             (0..outputs).map(|output| self.stage(node.next(output as u128 + 1), Some(step))).collect();
         self.passages.push(Passage { step, forward });
-        // Packets for which the element would not lease the flow, or to which another case applies, are
-        // never on lease. Here they are dropped.
+        // Packets for which the element would not lease the flow, or to which another case applies, never
+        // have a leased flow. The test drops them.
         let meant = of_known_flows(&case.when).and([excluded.not()]);
         let wrong = Case::new(Filter::TRUE, Target::Drop(DropReason::Unsuitable));
         let effects = Effects::cases(vec![Case::new(meant, Target::Output(0)), wrong]);
@@ -345,7 +349,8 @@ impl Unfolding<'_> {
             let sum = field(ByteLocation::Byte(sum - class.start), 2);
             let all = vec![field(ByteLocation::Byte(0), IPV4 as u16)];
             for case in &mut stage.effects.cases {
-                // An update in the remaining part of the operation would hide the error.
+                // An update of the checksum in the remaining part of the operation would hide the wrong
+                // checksum.
                 case.checksum = Declared::Untouched;
                 case.actions.push(Action::Set(sum.clone(), Set::Pure { name, reads: all.clone() }));
             }
@@ -436,8 +441,9 @@ impl Unfolding<'_> {
         let headers: Marked = std::array::from_fn(|base| class.headers[base].or(marked[base]));
         let class = TrafficClass { headers, ..class.clone() };
         let network_after = headers[1].unwrap_or(network);
-        // A checksum can only be declared for a header that is marked. If another header is marked, or
-        // none, the operation marks the summed header, and a further stage sets the right mark.
+        // The declaration can only name an operation on the checksum of a marked header. If another header is
+        // marked, or none, the operation marks the header with the checksum, and a further stage sets the
+        // right mark.
         let summed = class.checksum.as_ref().map(ChecksumOperation::header);
         let hidden = summed.filter(|summed| network_after != Some(*summed));
         let class = match hidden {
@@ -455,8 +461,8 @@ impl Unfolding<'_> {
             }
             _ => (to, forward),
         };
-        // If the IPv4 header has no options, the first stages have already marked the transport header at the
-        // end of that header.
+        // If the IPv4 header has no options, the first stages have already marked the transport header at its
+        // right offset, the end of the IPv4 header, so the operation need not mark it.
         let unmarked = TrafficClass { headers: [headers[0], headers[1], None], ..class.clone() };
         let is_behind = |place: i32| headers[2] == Some(Some(place + IPV4));
         let cases = match how {
@@ -572,7 +578,7 @@ impl Shape {
     }
 
     /// Converts an offset from the start of the input packet to an offset from the packet's start at this
-    /// point. Other locations stay the same.
+    /// point. The locations of annotations and leased values do not change.
     fn since_start(&self, place: ByteLocation) -> ByteLocation {
         match place {
             ByteLocation::Byte(place) => ByteLocation::Byte(place - self.class.start),
@@ -679,13 +685,15 @@ impl Shape {
             path: Vec::new(),
             ..other.class.clone()
         };
-        // This update accounts for the writes of the remaining operation alone, not for earlier writes.
+        // The update of the TCP or UDP checksum accounts for the writes of this operation alone, not for
+        // earlier writes.
         if let Some(sum) = &other.class.transport_checksum {
             let (network, header) = (self.headers[1]? - start, self.headers[2]? - start);
             let mut words: Vec<i32> = covered_words(&class, network, header).collect();
             words.dedup();
             if !words.is_empty() {
-                // A checksum can only be declared for a header that is marked.
+                // The declaration can only name an update of a checksum whose header is marked, so the
+                // operation marks the transport header.
                 class.headers[2] = class.headers[2].or(Some(Some(header)));
                 class.transport_checksum = Some(TransportChecksum { protocol: sum.protocol, header, words });
             }

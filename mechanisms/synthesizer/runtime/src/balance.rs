@@ -30,8 +30,8 @@ pub(crate) struct Balance {
 }
 
 impl Balance {
-    /// Returns the balance at the start. If `is_ignored`, all batches are samples and the program always
-    /// pays. `seed` is for the choice of samples.
+    /// Returns the balance at the start. If `is_ignored` is true, the balance has no effect: all batches are
+    /// samples and the program always pays. `seed` is for the choice of samples.
     pub(crate) fn new(is_ignored: bool, seed: u64) -> Balance {
         Balance { saved: FIRST, is_ignored, random: fastrand::Rng::with_seed(seed) }
     }

@@ -162,7 +162,8 @@ impl CompiledGraph {
         self.forgotten
     }
 
-    /// Returns the node or class that follows the node of a list for an outcome.
+    /// Returns the node or class that follows a list of rules if the list has the given outcome. `number` is
+    /// the index of the list's node.
     #[inline]
     pub(super) fn after(&self, number: u32, outcome: u32) -> Next {
         let node = &self.nodes[number as usize];
@@ -263,8 +264,8 @@ impl CompiledGraph {
         }
     }
 
-    /// Returns the answer to a question. Not for `List`, `Wide` and `Counted`, which [`follow`](Self::follow)
-    /// handles.
+    /// Returns the answer to a question. Must not be called for `List`, `Wide` and `Counted`, which
+    /// [`follow`](Self::follow) handles.
     #[inline]
     pub(super) fn ask(&self, ask: Ask, data: &[u8], packet: &Packet) -> u64 {
         match ask {

@@ -49,10 +49,11 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Compiles writes that do not overlap. `front` is the offset at which packets start during the writes.
-    /// `words` has the offsets of the 16-bit words that the IPv4 and the transport checksum account for.
-    /// Returns `None` if some of these words are at even and others at odd offsets, or if more than
-    /// [`MOST_GATHERED`] lanes need gathered values.
+    /// Compiles writes that do not overlap. `front` is the offset at which packets start while they are
+    /// written to: they are extended to the lowest offset that a write needs. `words` has the offsets of the
+    /// 16-bit words that the IPv4 and the transport checksum account for. Returns `None` if some of these
+    /// words are at even and others at odd offsets, or if more than [`MOST_GATHERED`] lanes need gathered
+    /// values.
     pub(super) fn new(writes: &[Write], words: [&[i32]; 2], front: i32) -> Option<Lanes> {
         let mut bytes = BTreeMap::new();
         for (number, write) in writes.iter().enumerate() {
@@ -70,8 +71,8 @@ impl Lanes {
         let mut lanes = Lanes::default();
         while let Some((&first, _)) = bytes.first_key_value() {
             let start = (first - (first - even).rem_euclid(2)).max(front);
-            // A lane cannot begin before `front`. If that is at an odd distance from the words, its first
-            // byte gets a lane of its own, for which no checksum accounts.
+            // A lane cannot begin before `front`. If `front` is at an odd distance from the checksums' words,
+            // the first byte gets a lane of its own, which no checksum covers.
             let stop = if (start - even).rem_euclid(2) == 0 { start + 8 } else { start + 1 };
             let rest = bytes.split_off(&stop);
             let mut here = std::mem::replace(&mut bytes, rest);
@@ -83,9 +84,9 @@ impl Lanes {
     }
 
     /// Adds the lane whose first byte has offset `start`, counted like the offsets of the program from the
-    /// start of the input packet. `place` is the same byte, counted from the start of the packet during the
-    /// writes. `bytes` has, for each offset that the lane writes, the index of the write in `writes`. Returns
-    /// `None` if too many lanes need gathered values.
+    /// start of the input packet. `place` is the offset of the same byte from the packet's start at the time
+    /// of the writes (`front`). `bytes` has, for each offset that the lane writes, the index of the write in
+    /// `writes`. Returns `None` if too many lanes need gathered values.
     fn add(
         &mut self,
         place: i32,
@@ -140,9 +141,9 @@ impl Lanes {
         Some(())
     }
 
-    /// Makes a lane take values from elsewhere. They are read from the row of the flow if they are
-    /// consecutive there; otherwise they are gathered before the writes. Returns `None` if too many lanes
-    /// need gathered values.
+    /// Makes a lane take values that come from other bytes of the packet or from a lease. They are read from
+    /// the row of the flow if they are consecutive there; otherwise they are gathered before the writes.
+    /// Returns `None` if too many lanes need gathered values.
     fn take(
         &mut self,
         lane: &mut Lane,
@@ -253,8 +254,8 @@ impl Lanes {
         move || Writes::new(&constants, &lanes, updates, window)
     }
 
-    /// Returns the number of bytes of a packet's slot, from the start during the writes on, that the lanes
-    /// read and write.
+    /// Returns the number of bytes that the lanes read and write, from the packet's start at the time of the
+    /// writes on. Bytes of the slot after the packet's end may be among them.
     pub(super) fn reach(&self) -> usize {
         let places = self.constants.iter().map(|lane| lane.place);
         places.chain(self.lanes.iter().map(|lane| lane.place)).max().map_or(0, |place| place + 8)
@@ -276,8 +277,8 @@ impl Lanes {
     }
 }
 
-/// Returns the offset at which a lane must end, at most `stop`. No sum in place is split between lanes, and
-/// a lane has at most one such sum.
+/// Returns the offset at which a lane must end, at most `stop`. A sum that is stored where its number was
+/// ([`is_sum_in_place`]) is not split between lanes, and a lane has at most one such sum.
 fn cut(bytes: &BTreeMap<i32, usize>, writes: &[Write], stop: i32) -> i32 {
     let mut sums = 0;
     let mut last = None;

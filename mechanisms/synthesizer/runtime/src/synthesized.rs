@@ -147,9 +147,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }))
 }
 
-/// True if a class drops its packets, and a replaced element that is in the graph counts the drops. This is
-/// the last element of the class's path or, if the path is empty, the element of the list whose rules lead to
-/// the class. `elements` are the replaced elements, by their index in the program.
+/// True if a class drops its packets, and a replaced element that is in the graph counts the drops. The
+/// element that counts is the last element of the class's path or, if the path is empty, the element of the
+/// list whose rules lead to the class. `elements` are the replaced elements, by their index in the program.
 fn is_counted_by(program: &Program, class: u32, elements: &[Option<ElementId>]) -> bool {
     let TrafficClass { exit, path, .. } = &program.classes[class as usize];
     let exists = |element: u32| matches!(elements.get(element as usize), Some(Some(_)));
@@ -231,10 +231,10 @@ impl RuleCounts {
 /// The path of the batches that are no samples, while the balance is not positive ([`Balance`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fallback {
-    /// The packets go to the elements.
+    /// The packets go to the replaced elements.
     Elements,
-    /// The packets go through the program without its flow cache, up to the first element that leases
-    /// flows. This part alone costs less than the elements.
+    /// The packets go through the program without its flow cache, up to the first element that leases flows.
+    /// This part of the program costs less than the elements that it replaces.
     Program,
 }
 
@@ -242,7 +242,8 @@ struct Synthesized {
     program: Arc<Program>,
     /// By class: the output or the drop reason.
     ends: Vec<Exit>,
-    /// By class: true if its packets are dropped, and the element that would have dropped them counts this.
+    /// By class: true if its packets are dropped, and the element that would have dropped them counts the
+    /// drop.
     counted_elsewhere: Vec<bool>,
     /// By class: the number of instructions that the program saves per packet, compared with the fallback.
     saved: Vec<i64>,
@@ -257,7 +258,7 @@ struct Synthesized {
     /// by list and rule.
     counts: Vec<Count>,
     rules: Vec<RuleCounts>,
-    /// By class: the number of packets of which the elements have been notified.
+    /// By class: the number of packets of which the replaced elements have been notified.
     passed: Vec<u64>,
     scratch: Scratch,
     leaving: Leaving,
@@ -274,8 +275,8 @@ struct ExitSummary {
 }
 
 impl ExitSummary {
-    /// Adds the exit of some packets of the batch. If `is_counted_elsewhere`, the packets end here, because
-    /// the element that they bypassed counts the drop.
+    /// Adds the exit of some packets of the batch. If `is_counted_elsewhere` is true, `Synthesized` does not
+    /// drop these packets itself, because the element that they bypassed counts the drop.
     fn add(&mut self, exit: Exit, is_counted_elsewhere: bool) {
         if is_counted_elsewhere {
             self.has_ended = true;
@@ -307,7 +308,7 @@ impl Synthesized {
 
     /// Drops or sends the packets of a batch according to their classes. Packets that replaced elements drop
     /// leave the batch first. Returns the batch if all remaining packets leave by output 0, so that the
-    /// engine forwards it without an emission.
+    /// engine forwards this batch directly.
     fn leave(&mut self, cx: &mut Cx<'_>, mut batch: Batch, exits: ExitSummary) -> Option<Batch> {
         let Synthesized { program, ends, counted_elsewhere, scratch, leaving, .. } = self;
         let otherwise = Exit::Output(program.otherwise);
@@ -354,8 +355,8 @@ impl Element for Synthesized {
             let element = self.elements.get(step.element as usize).copied().flatten()?;
             Some(cx.graph().service::<Leasing>(element)?.0.clone())
         };
-        // If the element of any step is not in the graph, or leases no flows, no flow is leased. Packets then
-        // leave the program at each step, by the output that leads there.
+        // If the element of any step is not in the graph, or leases no flows, no flow is leased. Packets that
+        // reach a step then leave the program by the output that leads to the step's element.
         let lessors = self.program.steps.iter().map(lessor).collect::<Option<Vec<_>>>().unwrap_or_default();
         self.flows = FlowCache::new(&self.program, lessors, cx.hash_seed());
         // Without the elements in the graph, the program has to take all packets, whatever they cost.

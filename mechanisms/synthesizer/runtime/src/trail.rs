@@ -154,11 +154,12 @@ impl Trail {
 struct Start {
     at: Next,
     trails: Vec<Trail>,
-    /// The indices of the packets of the batch that begin here.
+    /// The indices of the packets of the batch that begin at this start.
     here: Vec<u8>,
-    /// The number of packets at this start since the last review.
+    /// The number of packets that have begun at this start since its last review ([`Start::review`]).
     packets: u32,
-    /// The number of packets of this start that were on no trail, since its last trail was recorded.
+    /// The number of packets that began at this start and were on no trail, since its last trail was
+    /// recorded.
     astray: u32,
     /// The number of packets on no trail after which the next trail is recorded.
     patience: u32,
@@ -412,9 +413,9 @@ impl Default for Recording {
 }
 
 impl Recording {
-    /// Adds the condition that the answer to the question of `node` leads where this packet's answer leads.
-    /// Returns the node or class there; `None` if a trail cannot test the question, so that it has to end
-    /// before it.
+    /// Adds the condition that the answer to the question of `node` leads to the node or class to which this
+    /// packet's answer leads. Returns that node or class. Returns `None` if a trail cannot test the question,
+    /// so that the trail has to end at the question's node.
     fn pass(&mut self, graph: &CompiledGraph, node: &Compiled, data: &[u8], packet: &Packet) -> Option<Next> {
         if let Ask::Counted(list) = node.ask {
             self.counted.push(list);
@@ -557,8 +558,8 @@ fn relevant(ends: &[u64], nexts: &[Next], bits: u32) -> u64 {
     let mut mask = all & !all_of(low);
     for place in low..bits {
         let bit = 1 << place;
-        // With and without the bit, the successor can only change at multiples of the bit and at `changes`.
-        // So it suffices to test these numbers, each with and without the bit.
+        // The successors of two numbers that differ only in the bit change at multiples of the bit and at
+        // `changes`. So it suffices to test these numbers, each with and without the bit.
         if all / bit >= MOST_TRIES {
             continue;
         }
@@ -622,7 +623,8 @@ mod tests {
         }
 
         /// A trail is recorded from one packet. It must contain that packet, and contain a second packet
-        /// exactly if the second packet meets all recorded conditions; the same by machine code.
+        /// exactly if the second packet meets all recorded conditions. The machine code of the trail must
+        /// give the same results.
         #[test]
         fn checks_ask_what_was_asked(
             asked in proptest::collection::vec((0usize..30, 1usize..=8, any::<u64>(), 0u64..3, 0u64..5), 1..6),

@@ -103,9 +103,9 @@ impl Diagram {
         nodes.into_iter().map(|node| node.question).collect()
     }
 
-    /// Returns the residual graph for packets whose answer to `question` is in a set. Where this leaves a
-    /// single range of answers, the question is removed, and each class below it is replaced by the class
-    /// that `replace` returns.
+    /// Returns the residual graph for packets whose answer to `question` is in a set. Where a single range of
+    /// answers remains, the question is removed, and each class below it is replaced by the class that
+    /// `replace` returns.
     #[must_use]
     pub fn narrowed(
         &mut self,
@@ -211,7 +211,7 @@ impl Diagram {
     }
 }
 
-/// A question, and the answers to it that are possible.
+/// A restriction of a graph: a question, and the answers to it that packets may have.
 struct Narrow<'a> {
     question: &'a Question,
     answers: &'a IntervalSet,

@@ -145,7 +145,7 @@ impl AnswerTest {
         match self {
             AnswerTest::Unknown => UNKNOWN,
             AnswerTest::Is(Question::AtLeastZero(sum), set) => {
-                // Answers in the sum, or bounds of answers, may be known.
+                // If answers in the sum, or their bounds, are known, the sign of the sum may be known, too.
                 let sum = known.substitute(sum);
                 let asked = match bounds(&sum, known) {
                     (least, _) if least >= 0 => Formula::TRUE,

@@ -44,7 +44,7 @@ use walk::{Handed, PathLimits, TooMany, Walked, walk};
 pub struct Region {
     /// The entry of the region: an element that stays, and its output, at which the program is inserted.
     pub from: Port,
-    /// The input that this output was connected to.
+    /// The input to which the entry, an output of the element that stays, was connected.
     pub to: Port,
     /// The program that replaces the region.
     pub program: Program,
@@ -230,8 +230,8 @@ fn behind(
             let known =
                 layouts.iter().filter_map(|layout| moved(*layout, &chain.nodes[node].effects, output));
             let known: BTreeSet<Layout> = known.collect();
-            // Most packets have all the header marks that any packet has, so the program is made for this
-            // layout.
+            // Packets may have several layouts here. The program is made for the layout with the most header
+            // marks, because most packets have it.
             let Some(headers) = known.iter().max_by_key(|layout| layout.iter().flatten().count()) else {
                 continue;
             };

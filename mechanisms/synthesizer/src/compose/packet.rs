@@ -162,8 +162,9 @@ impl SymbolicPacket {
         }
     }
 
-    /// Returns the offset, from the start of the input packet, that a base refers to; `None` if that header
-    /// is not marked. A dependence on the link header of the input is recorded.
+    /// Returns the offset, from the start of the input packet, that a base refers to: the start of the packet
+    /// or of a header. Returns `None` if the header is not marked. If the base is the link header, and its
+    /// offset comes from the input, this dependence is recorded.
     pub fn place(&self, base: Base) -> Option<i32> {
         match base {
             Base::Data => Some(self.start),
@@ -353,8 +354,8 @@ impl SymbolicPacket {
         }
     }
 
-    /// Returns a filter of a declaration as a condition on the input packet. This is the paper's Algorithm
-    /// 2 with earlier writes substituted. If an element has set the field to a constant, the filter is
+    /// Returns a filter of a declaration as a condition on the input packet. This is the paper's Algorithm 2
+    /// with earlier writes substituted. If an element has set the filter's field to a constant, the filter is
     /// decided. If the field is a function of its input value, the pre-image of the filter's set is taken.
     pub fn condition(&self, filter: &Filter) -> Formula {
         filter.replace(&mut |predicate| match predicate {
@@ -391,7 +392,8 @@ impl SymbolicPacket {
             }
             Field::HeaderOffset(base) => match self.place(*base) {
                 Some(place) => {
-                    // Declarations give the offset relative to the packet's start, as a number of 24 bits.
+                    // Declarations give the offset of a header relative to the packet's start, as a number of
+                    // 24 bits.
                     let offset = (i64::from(place) - i64::from(self.start)) as u128 & 0xff_ffff;
                     Formula::Constant(set.contains(offset & mask))
                 }

@@ -80,7 +80,8 @@ fn act(
                 }
                 Set::Number(number) => Some(packet.start.saturating_add(place(before, number, known)?)),
                 Set::Copy(Field::HeaderOffset(other)) => {
-                    // Declarations give the offset relative to the packet's start before the case.
+                    // Declarations give the offset of a header relative to the packet's start before the
+                    // case.
                     before.place(*other).map(|place| place - before.start + packet.start)
                 }
                 _ => return Err(Stop::Alone),

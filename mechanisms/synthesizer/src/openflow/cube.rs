@@ -1,6 +1,6 @@
 //! The fields that a switch can match, and the conditions of rules in terms of these fields.
 //!
-//! A flow of a switch matches a conjunction, so a condition becomes several cubes, each with one set of
+//! A flow entry of a switch matches a conjunction, so a condition becomes several cubes, each with one set of
 //! values per field. If a condition tests something that a switch cannot match, its cube says that the
 //! condition *may* hold. For these packets, the software evaluates the rules itself. All of this assumes IPv4
 //! packets without options that are no fragments. The switch cannot see options; the software detects such
@@ -145,9 +145,9 @@ impl Cube {
     }
 }
 
-/// Returns the cubes of a condition. It holds for packets of certain cubes, may hold for packets of the
-/// other cubes, and does not hold for any other packet. Certain cubes come first. A condition with too many
-/// cubes becomes one cube of all packets, which is not certain.
+/// Returns the cubes of a condition. The condition holds for packets of certain cubes, may hold for packets
+/// of the other cubes, and does not hold for any other packet. Certain cubes come first. A condition with too
+/// many cubes becomes one cube of all packets, which is not certain.
 pub fn cubes(condition: &Condition) -> Vec<Cube> {
     let mut cubes = said(condition, true).unwrap_or_else(|| vec![Cube::all(false)]);
     cubes = cubes.into_iter().flat_map(by_protocol).collect();
@@ -210,7 +210,8 @@ fn tested(test: &Test, positive: bool) -> Vec<Cube> {
     }
     let set = IntervalSet::one(test.low.into(), test.high.into());
     let set = if is_outside { set.complement(32) } else { set };
-    // A test of a few bytes cannot have larger numbers.
+    // The values of the tested bytes, of which there are at most four, cannot be larger than these bytes can
+    // express.
     let set = set.intersection(&IntervalSet::full(8 * u32::from(test.length)));
     match values(test.header, test.offset.into(), test.length.into(), test.mask.into(), &set) {
         Some((_, set)) if set.is_empty() => Vec::new(),

@@ -1,12 +1,13 @@
-//! The OpenFlow back end: the part of a program that a switch can execute, as OpenFlow 1.3 flow entries
-//! (SNF paper, "Hardware-accelerated SNF"). In this module, a *flow* is a flow entry of a switch.
+//! The OpenFlow back end: the part of a program that a switch can execute, as OpenFlow 1.3 flow entries (SNF
+//! paper, "Hardware-accelerated SNF"). In the names of this module, *flow* stands for a flow entry of a
+//! switch.
 //!
 //! A switch matches addresses, ports, protocol and DSCP. It does not know lengths, times to live or
 //! checksums. So it evaluates those questions of a program that it can answer ([`pipeline`]). It forwards
 //! each packet with a number, its *switch class*: in a VLAN tag, or by the class's own port. The number
-//! selects the residual program, which the software runs ([`behind`]). The rules of a list become flows,
-//! the first rule with the highest priority ([`cube`], [`flow`]). Ranges of ports become prefixes or bits
-//! of metadata ([`ranges`]).
+//! selects the residual program, which the software runs ([`behind`]). The rules of a list become flow
+//! entries; the entries of the first rule have the highest priority ([`cube`], [`flow`]). Ranges of ports
+//! become prefixes or bits of metadata ([`ranges`]).
 //!
 //! Invariants:
 //! - Only untagged IPv4 packets that are no fragments, and whose fields the switch has parsed, have a class
@@ -41,14 +42,14 @@ pub const MOST_CLASSES: usize = 4094;
 /// The form in which a switch matches ranges of ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RangeForm {
-    /// The form with which the switch answers more questions, or as many with fewer flows: both forms are
-    /// tried.
+    /// The form, prefixes or metadata, with which the switch answers more questions, or as many with fewer
+    /// flow entries. Both forms are tried.
     #[default]
     Fewest,
-    /// A flow for each prefix of a range, so usually several for a range.
+    /// A flow entry for each prefix of a range, so usually several for a range.
     Prefix,
-    /// A single flow for each range that has a bit of the metadata, which a table for source ports or for
-    /// destination ports sets. Ranges without a bit become prefixes.
+    /// A single flow entry for each range that has a bit of the metadata, which a table for source ports or
+    /// for destination ports sets. Ranges without a bit become prefixes.
     Metadata,
 }
 
@@ -61,7 +62,7 @@ pub struct Options {
     /// VLAN tag. With several ports, each class has a port and packets have no tag; the first port is for
     /// [`REST`].
     pub to: Vec<String>,
-    /// The number of the first table that the flows use.
+    /// The number of the first table that the flow entries use.
     pub first_table: u8,
     /// The form in which ranges of ports are matched.
     pub ranges: RangeForm,
@@ -129,7 +130,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A program that is divided between a switch and the software after it.
+/// A program that is divided between a switch and the software that receives the switch's packets.
 pub struct Division {
     diagram: Diagram,
     pipeline: Pipeline,
@@ -138,8 +139,8 @@ pub struct Division {
     is_by_port: bool,
 }
 
-/// Returns the flows for the part of a program that a switch executes: one per line, after comments that
-/// describe them.
+/// Returns the flow entries for the part of a program that a switch executes: one per line, after comments
+/// that describe them.
 ///
 /// # Errors
 /// If the program is not suitable for a switch.
@@ -149,7 +150,8 @@ pub fn write(program: &Program, options: &Options) -> Result<String, Refusal> {
 
 impl Division {
     /// Divides a program between a switch and the software. Of the permitted forms of ranges, the form is
-    /// used with which the switch answers the most questions with the fewest flows.
+    /// used with which the switch answers the most questions, and of equal forms the form with the fewest
+    /// flow entries.
     ///
     /// # Errors
     /// If the program is not suitable for a switch.
@@ -183,7 +185,7 @@ impl Division {
         best
     }
 
-    /// Returns the flows for the switch: one per line, after comments that describe them.
+    /// Returns the flow entries for the switch: one per line, after comments that describe them.
     pub fn flows(&self) -> String {
         let Pipeline { flows, notes, .. } = &self.pipeline;
         let notes = notes.iter().map(|note| format!("# {note}\n"));
@@ -195,7 +197,7 @@ impl Division {
         self.pipeline.classes.len() + 1
     }
 
-    /// Returns the number of tables that the flows use.
+    /// Returns the number of tables that the flow entries use.
     pub fn tables(&self) -> u8 {
         self.pipeline.tables
     }

@@ -2,12 +2,13 @@
 //! of rules.
 //!
 //! The metadata of a packet holds its state: the number of the residual program after the answers so far. A
-//! table evaluates one question and writes the next state. So the number of flows grows with the number of
-//! states per question, not with the number of paths. A list of rules is evaluated in one table for all
-//! states; a second table combines state and outcome. The last table sends the packets of each state to the
-//! software as a class of its own.
+//! table evaluates one question and writes the next state. So the number of flow entries grows with the
+//! number of states per question, not with the number of paths. A list of rules is evaluated in one table for
+//! all states; a second table combines state and outcome. The last table sends the packets of each state to
+//! the software as a class of its own.
 //!
-//! Questions that a switch cannot answer, or that need too many flows or classes, are left to the software.
+//! Questions that a switch cannot answer, or that need too many flow entries or classes, are left to the
+//! software.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +24,7 @@ use crate::compose::diagram::Diagram;
 use program::question::{Question, preimage};
 use program::{Exit, Next, OrderedRules, Passed, Program, TrafficClass};
 
-/// The maximum number of flows for one question; a question that needs more is left to the software.
+/// The maximum number of flow entries for one question; a question that needs more is left to the software.
 const MOST_FLOWS: usize = 1 << 18;
 
 /// The maximum number of states: a state has 16 bits of the metadata.
@@ -35,22 +36,22 @@ const TRANSPORT: i32 = NETWORK + ipv4::Header::LEN as i32;
 /// The outcome of a list, in the metadata, for packets for which only the software can evaluate the rules.
 const UNKNOWN: u64 = 0xffff;
 
-/// The flows of a switch, and the residual programs that the software runs for its classes.
+/// The flow entries of a switch, and the residual programs that the software runs for the switch classes.
 pub struct Pipeline {
-    /// The flows, in the order of their tables and then of descending priority.
+    /// The flow entries, in the order of their tables and then of descending priority.
     pub flows: Vec<FlowEntry>,
     /// For each class from [`REST`] + 1 on, the start of its residual program.
     pub classes: Vec<Next>,
-    /// Comments about the flows, for the head of the output.
+    /// Comments about the flow entries, which precede them in the output.
     pub notes: Vec<String>,
-    /// The number of tables that the flows use.
+    /// The number of tables that the flow entries use.
     pub tables: u8,
     /// The number of the program's questions that the switch answers.
     asked: usize,
 }
 
 impl Pipeline {
-    /// True if this pipeline answers more questions than the other, or as many with fewer flows.
+    /// True if this pipeline answers more questions than the other, or as many with fewer flow entries.
     pub fn is_better(&self, other: &Pipeline) -> bool {
         (self.asked, other.flows.len()) > (other.asked, self.flows.len())
     }
@@ -179,7 +180,7 @@ struct Build<'b> {
     rest: String,
     /// The maximum number of switch classes, including [`REST`].
     most_classes: usize,
-    /// The number of the table to which flows are added.
+    /// The number of the table to which flow entries are added.
     table: u8,
     flows: Vec<FlowEntry>,
     notes: Vec<String>,
@@ -273,8 +274,9 @@ impl Build<'_> {
         Built { flows: self.flows.len(), table: self.table, states: self.states.len() as u64 }
     }
 
-    /// Removes the flows, tables and states that were added for a question, so that the question is left to
-    /// the software. Returns false: the question is not answered. `why` is for the comments.
+    /// Removes the flow entries, tables and states that were added for a question, so that the question is
+    /// left to the software. Returns false: the switch does not answer the question. `why` is the reason, for
+    /// the comments in the output.
     fn give_up(&mut self, question: &Question, before: Built, why: &str) -> bool {
         self.flows.truncate(before.flows);
         self.table = before.table;
@@ -284,7 +286,7 @@ impl Build<'_> {
     }
 
     /// Ends the tables of a question, after which packets are in the states `reached`. Returns false, and
-    /// removes the tables, if there are too many states or flows.
+    /// removes the tables, if there are too many states or flow entries.
     fn reach(
         &mut self,
         question: &Question,
@@ -303,7 +305,8 @@ impl Build<'_> {
         Ok(true)
     }
 
-    /// Returns sets of answers to a question, each with the residual program that these answers leave.
+    /// Partitions the answers to a question, for packets in a state. Returns the sets of answers, each with
+    /// the residual program for packets with these answers.
     fn parts(&mut self, state: Next, question: &Question) -> Vec<(IntervalSet, Next)> {
         let mut ends = BTreeSet::new();
         for node in self.diagram.finish(state).0.iter().filter(|node| node.question == *question) {
@@ -348,8 +351,8 @@ impl Build<'_> {
                 };
                 ways.push((prefixes(&set, field.bits()).len(), field, set, left));
             }
-            // The set of answers that needs the most flows gets a flow of lower priority instead, which
-            // matches all packets that the other sets leave.
+            // The set of answers that needs the most flow entries gets a flow entry of lower priority
+            // instead, which matches all packets that the other sets leave.
             ways.sort_by_key(|way| way.0);
             let most = ways.pop();
             let protocols = match most.as_ref().is_some_and(|way| way.1.is_port()) {
@@ -407,8 +410,8 @@ impl Build<'_> {
             for cube in &rule.cubes {
                 let matched = matches(cube, MetadataMatch::default(), &self.ranges);
                 let is_certain = cube.is_certain && matched.is_some();
-                // If the rule needs too many flows, it gets one flow for all IPv4 packets, for which the
-                // software has to decide.
+                // If the rule needs too many flow entries, it gets one flow entry for all IPv4 packets, for
+                // which the software has to decide.
                 let matched = matched.unwrap_or_else(|| vec!["ip".into()]);
                 let outcome = if is_certain { rule.outcome.into() } else { UNKNOWN };
                 outcomes.insert(outcome);
@@ -427,7 +430,7 @@ impl Build<'_> {
         if self.flows.len() - before.flows > MOST_FLOWS {
             return Ok(self.give_up(&question, before, "too many flows"));
         }
-        // One of the rules always holds, so this flow is a safeguard.
+        // One of the rules always holds, so this flow entry is only a safeguard.
         let rest = self.rest.clone();
         self.add(0, String::new(), rest);
         self.next_table()?;

@@ -5,7 +5,7 @@
 //! bit in the metadata. For source and for destination ports, a table divides the port numbers into parts at
 //! the borders of all ranges. It finds the part that contains the packet's port, and sets the bits of all
 //! ranges that contain this part. So a rule matches any range with one flow entry. With the number of the
-//! part in the metadata instead, a rule would need an entry for each part of its range. A rule about both
+//! part in the metadata instead, a rule would need a flow entry for each part of its range. A rule about both
 //! ports would need one for each pair of parts.
 //!
 //! There are [`MOST_RANGES`] bits for each port. The ranges that save the most entries get them; other

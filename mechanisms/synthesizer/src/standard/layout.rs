@@ -133,7 +133,7 @@ fn leaving(node: &ChainNode, incoming: &BTreeMap<usize, Marks>, output: usize) -
     incoming.iter().filter_map(one).reduce(joined)
 }
 
-/// Returns the marks of a packet after a case of an element. `marks` are the marks before.
+/// Returns the marks of a packet after a case of an element. `marks` are the marks before the case.
 fn after(case: &Case, mut marks: Marks) -> Marks {
     for action in &case.actions {
         match action {

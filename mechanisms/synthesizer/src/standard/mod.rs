@@ -69,8 +69,8 @@ pub const ELEMENTS: [&str; 21] = [
 pub struct Standard {
     /// The configuration with the inserted elements.
     pub graph: Graph,
-    /// For each region of which some packets are left to the original elements, their number of classes and
-    /// the reasons.
+    /// For each region of which some packets are left to the original elements, the number of their classes,
+    /// and the reasons why they are left.
     pub left: Vec<LeftPackets>,
 }
 
@@ -80,12 +80,12 @@ pub struct LeftPackets {
     /// The title of the element at whose output the region begins
     /// ([`ChainNode::title`](program::chain::ChainNode::title)).
     pub from: String,
-    /// The number of classes of which at least some packets are left.
+    /// The number of classes of which at least some packets are left to the original elements.
     pub classes: usize,
     /// The number of classes of the region's program; classes with equal operations count once, and so do all
     /// drops.
     pub of: usize,
-    /// The reasons, without duplicates.
+    /// The reasons why packets are left to the original elements, without duplicates.
     pub why: BTreeSet<Why>,
 }
 
@@ -105,7 +105,7 @@ pub enum Why {
     Sliced,
     /// The program leases flows from a translator, which standard elements cannot do.
     Leased,
-    /// Packets would pass no fewer elements than before.
+    /// Packets would pass as many standard elements as original elements, or more.
     Gain,
     /// No standard element performs a write of the class.
     Write,
@@ -222,8 +222,8 @@ fn insert_region(
     let start = builder.start(front);
     let depth = builder.depth(start);
     let (classes, why) = builder.left();
-    // The number of elements before is counted as in `compose::synthesize`: the longest path, and the rule
-    // lists.
+    // The number of original elements is counted as in `compose::synthesize`: the elements of the longest
+    // path, plus the rule lists.
     let longest = region.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
     if only_gains && depth >= longest + region.program.lists.len() {
         return none(Why::Gain);

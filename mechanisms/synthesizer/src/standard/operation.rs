@@ -37,7 +37,7 @@ pub(super) struct MetadataFacts {
     /// The metadata bytes that any element of the chain reads; `None` if that is not known. Other metadata
     /// need not be set.
     pub(super) observed_metadata: Option<BTreeSet<Metadata>>,
-    /// The metadata bytes whose values on arrival are known.
+    /// The metadata bytes whose values are known when packets enter the region.
     pub(super) came: BTreeMap<Metadata, u8>,
 }
 
@@ -284,7 +284,8 @@ impl Operation<'_> {
     }
 
     /// True if the IPv4 checksum has to be computed after all writes. False if the checksum does not change,
-    /// or if DecIPTTL updates it: `is_kept` is true, and the time to live is the only change.
+    /// or if DecIPTTL elements update it because the time to live is the only change of the header. `is_kept`
+    /// is true if such elements are inserted.
     fn is_computed(&self, is_kept: bool, state: State) -> Result<bool, Why> {
         let class = self.class;
         match &class.checksum {

@@ -8,8 +8,8 @@ use lang::{Connection, Graph, Span};
 const NOTHING: &str = "Idle";
 
 /// Returns the configuration without the elements that no packet reaches. Elements whose names occur in
-/// arguments of others stay. An input that loses all of its connections gets an Idle, because it may have
-/// to be connected. `before` is the configuration before elements were added to it.
+/// arguments of others stay. An input that loses all of its connections gets an Idle, because the element may
+/// require a connection there. `before` is the configuration before elements were added to it.
 pub(super) fn sweep(graph: &Graph, before: &Graph) -> Graph {
     let counts = before.port_counts();
     let numbers = 0..graph.elements.len();

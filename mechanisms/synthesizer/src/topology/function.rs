@@ -78,8 +78,8 @@ pub(super) fn devices(graph: &Graph, registry: &Registry) -> Vec<Device> {
 /// interface.
 fn sends(class: &str, registry: &Registry) -> Option<bool> {
     let Some(class) = registry.get(class) else {
-        // An unknown class such as FromNetmapDevice, by its name. An element of it at a joined interface is
-        // replaced, so the class need not exist.
+        // The name of an unknown class, such as FromNetmapDevice, tells if its elements send or receive. An
+        // element at a joined interface is replaced, so its class need not exist.
         let is = |start: &str| class.starts_with(start) && class.ends_with("Device");
         return if is("To") { Some(true) } else { is("From").then_some(false) };
     };

@@ -113,7 +113,7 @@ fn add_new<T: Clone + PartialEq>(all: &mut Vec<T>, more: &[T]) {
 struct Joiner<'a> {
     graph: Graph,
     registry: &'a Registry,
-    /// For each element, true if it is removed at the end.
+    /// For each element, true if it is removed after all interfaces have been linked.
     gone: Vec<bool>,
     /// For each function, the index of its first element.
     starts: &'a [usize],

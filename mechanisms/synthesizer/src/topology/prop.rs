@@ -335,8 +335,8 @@ impl Reader<'_> {
     }
 }
 
-/// Makes an end of a link from a word and a bracket; `None` if the tokens are others, or if the bracket is
-/// empty.
+/// Makes an end of a link from a word and a bracket; `None` if the tokens are not a word and a bracket, or if
+/// the bracket is empty.
 fn end(function: &(Token, Span), interface: &(Token, Span)) -> Option<End> {
     let (Token::Word(name), Token::Bracket(text)) = (&function.0, &interface.0) else { return None };
     if text.is_empty() {

@@ -86,9 +86,9 @@ pub(super) fn wire(prop: &Prop, functions: &[Function], diagnostics: &mut Vec<Di
 /// The direction in which packets cross an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
-    /// Into the function.
+    /// Packets enter the network function at the interface.
     In,
-    /// Out of the function.
+    /// Packets leave the network function at the interface.
     Out,
 }
 
@@ -258,10 +258,11 @@ impl Resolver<'_> {
         }
     }
 
-    /// Checks that packets cannot cross links in a loop. The way back to the interface that they came from
-    /// is permitted.
+    /// Checks that packets cannot cross links in a loop. Packets may return to the interface that they came
+    /// from.
     fn circles(&mut self, edges: &[Edge<'_>]) {
-        // Repeatedly removes links that no remaining link leads to; the others are on loops or after loops.
+        // Repeatedly removes links that no remaining link leads to; the links that remain are on loops, or
+        // downstream of loops.
         let mut left = vec![true; edges.len()];
         let before = |left: &[bool], edge: usize| {
             (0..edges.len()).find(|&other| left[other] && edges[edge].follows(&edges[other]))
@@ -292,8 +293,9 @@ impl Resolver<'_> {
     }
 
     /// Finds the elements that receive from an interface at which no packets enter. At an interface that also
-    /// sends, packets may only leave the chain, which is permitted. If an interface only receives, it must
-    /// have been forgotten, which is an error, unless the topology names a wrong interface of that function.
+    /// sends, packets may only leave the chain, which is permitted. If an interface only receives, the
+    /// topology lacks a link or an entry point for it, which is an error, unless the topology names a wrong
+    /// interface of that function.
     fn silent(&mut self, wiring: &mut Wiring) {
         for (number, function) in self.functions.iter().enumerate() {
             for device in function.devices.iter().filter(|device| !device.sends) {

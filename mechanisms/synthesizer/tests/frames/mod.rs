@@ -72,8 +72,8 @@ pub(crate) fn of_rule(list: &OrderedRules, rule: usize, random: &mut fastrand::R
     for _ in 0..400 {
         let mut frame = random_frame(random);
         let condition = &list.rules[rule].condition;
-        // Parts of a condition may overwrite each other's bytes; after a second round they agree more
-        // often.
+        // The bytes for one part of a condition may overwrite the bytes for another part. After a second
+        // round, all parts hold more often.
         for _ in 0..2 {
             satisfy(condition, true, &mut frame, random);
         }
@@ -104,8 +104,8 @@ fn satisfy(condition: &Condition, positive: bool, frame: &mut [u8], random: &mut
         Tree::Leaf(test) => set(test, test.outside != positive, frame, random),
         Tree::Not(inner) => satisfy(inner, !positive, frame, random),
         Tree::All(parts) | Tree::Any(parts) if matches!(condition, Tree::All(_)) == positive => {
-            // Parts with alternatives come first, so that the other parts, which have no choice, overwrite
-            // their bytes.
+            // The bytes for parts with alternatives are written first. So the bytes for the other parts,
+            // which have no alternative, may overwrite them.
             let has_choice = |part: &&Condition| !matches!(part, Tree::Leaf(_));
             parts.iter().filter(has_choice).for_each(|part| satisfy(part, positive, frame, random));
             parts

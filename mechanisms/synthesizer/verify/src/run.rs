@@ -44,7 +44,8 @@ impl Came {
 /// An exit of a chain, as it is recorded and compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainExit {
-    /// The name in reports. Corresponding exits of two chains have equal names; all other names differ.
+    /// The name of the exit in reports. Corresponding exits of two chains have equal names; all other names
+    /// differ.
     pub name: String,
     /// The indices of the annotation bytes that this exit, or its counterpart in the other chain, reads.
     pub annotations: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Tests of what a verdict says besides itself: drop reasons, example packets, and assumptions. Pairs of
-//! chains with their verdicts are in `cases`.
+//! Tests of the details of verdicts: drop reasons, example packets, and assumptions. Pairs of chains with
+//! their verdicts are in `cases`.
 
 use testkit::chains::{compare, outputs, read};
 use verify::equivalence::{Conclusion, Difference};

@@ -182,8 +182,8 @@ fn queues_only_delay() {
     }
 }
 
-/// A write after the end of the IP header keeps its checksum correct; a write in it, or in its options,
-/// makes it wrong.
+/// A write after the end of the IP header keeps the header's checksum correct; a write to the header or to
+/// its options makes the checksum wrong.
 #[test]
 fn what_stands_behind_a_header_has_no_part_in_its_checksum() {
     let check = "MarkIPHeader(14) -> SetIPChecksum ->";

@@ -160,8 +160,8 @@ pub(in super::super) fn many(run: &FigureRun<'_>) -> Result<FigureResults, Strin
     Ok(FigureResults { table, panels, finding })
 }
 
-/// Returns a case for each difference of delays in `DELAYS` and each time. `elements` returns the elements
-/// for both.
+/// Returns a case for each difference of delays in `DELAYS` and each of Juggler's timeouts in `times`.
+/// `elements` returns the elements for a difference and a timeout.
 fn over(run: &FigureRun<'_>, times: &[u64], elements: &dyn Fn(u64, u64) -> String) -> Vec<Case> {
     let mut cases = Vec::new();
     for delay in DELAYS {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::evaluation::trace_time;
 
-/// Returns a Reframer that holds for `micros` microseconds, has room for all flows of these traces, and has
-/// the further arguments `more`.
+/// Returns a Reframer that holds for `micros` microseconds, has room for all flows of the measured captures,
+/// and has the further arguments `more`.
 pub(super) fn reframer(micros: u64, more: &str) -> String {
     format!("Reframer({micros}us, CAPACITY 2000000{more})")
 }

@@ -89,10 +89,10 @@ pub(in super::super) fn rate_per_core(run: &FigureRun<'_>) -> Result<FigureResul
     Ok(FigureResults { table, panels: vec![panel], finding })
 }
 
-/// Returns the highest rate, in packets per second, at which at most one packet of a hundred is missed; and
-/// the rate at which packets are taken if they do not arrive at a rate. The search begins at 1.2 times the
-/// second rate and lowers the rate in steps; if even 0.4 times that rate is too high, the result is 0.3
-/// times that rate.
+/// Returns two rates in packets per second: the highest rate at which at most one packet of a hundred is
+/// missed, and the rate at which packets are taken if as many are there as the worker takes. The search
+/// begins at 1.2 times the second rate and lowers the rate in steps; if even 0.4 times the second rate is too
+/// high, the result is 0.3 times the second rate.
 fn highest(run: &FigureRun<'_>, capture: &Path, chain: &str, threads: usize) -> Result<[f64; 2], String> {
     let arriving = |rate: f64| {
         let nic = format!("InMemoryNic({}, LOOPS -1, RATE {rate:.0}, RING 4096)", capture.display());

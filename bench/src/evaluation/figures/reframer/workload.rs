@@ -112,8 +112,8 @@ impl Workload {
 fn in_flights(packets: impl Iterator<Item = (i64, Vec<u8>)>) -> Vec<(i64, Vec<u8>)> {
     /// The nanoseconds from one packet of a run to the next packet.
     const NEXT: i64 = 80;
-    /// The mean time in nanoseconds from one run of a flow to the next run, if it follows soon. Below, the
-    /// probability of that.
+    /// The mean time in nanoseconds from one run of a flow to the next run, if the next run follows soon;
+    /// `SOON` is the probability that it does.
     const LATER: f64 = 20_000.0;
     const SOON: f64 = 0.75;
     /// The offsets of the bytes that identify a flow in a frame: IPv4 addresses and ports.

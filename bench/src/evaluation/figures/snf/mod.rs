@@ -19,8 +19,8 @@ use crate::{Row, Settings};
 const FORMS: [&str; 2] = ["original", "synthesized"];
 const KINDS: [Kind; 2] = [Kind::Routers, Kind::Translators];
 
-/// Measures all forms of a case in turns (with machine code, also a form with tables only) and returns a row
-/// for each. `more` are additional parameters of the rows.
+/// Measures the original and the synthesized form of a case in turns; with machine code, also a synthesized
+/// form with tables only. Returns a row for each form. `more` are additional parameters of the rows.
 fn measure(settings: &Settings, case: &Case, more: &[(&'static str, Param)]) -> Result<Vec<Row>, String> {
     let mut contenders = case.contenders(settings.packets)?;
     contenders.iter_mut().for_each(|(params, _)| params.extend(more.iter().cloned()));
@@ -99,7 +99,7 @@ pub(super) fn motivating(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     Ok(FigureResults { table: Table::of_costs(&rows), panels: vec![cost, share, operations], finding })
 }
 
-/// Measures Figure 7: one to ten functions in a row, with both burst sizes.
+/// Measures Figure 7: one to ten functions in a row, with bursts of 32 and of 128 packets.
 pub(super) fn in_a_row(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const BURSTS: [usize; 2] = [32, 128];
     let mut rows = Vec::new();
@@ -206,7 +206,7 @@ pub(super) fn sizes(run: &FigureRun<'_>) -> Result<FigureResults, String> {
 /// Measures Figure 10: cost and latency of the provider's chain over the number of rules and the size of
 /// frames.
 pub(super) fn provider(run: &FigureRun<'_>) -> Result<FigureResults, String> {
-    /// The load for latency, as a fraction of the highest rate of the original.
+    /// The load while latency is measured, as a fraction of the highest rate of the original chain.
     const LOAD: f64 = 0.7;
     let mut rows = Vec::new();
     let columns =
@@ -317,8 +317,8 @@ fn gains(rows: &[Row]) -> Vec<Series> {
     all
 }
 
-/// Measures the latencies of both forms in turns, with packets that arrive at `rate` per second. Each
-/// result is the run with the median latency.
+/// Measures the latencies of the original and the synthesized chain in turns, with packets that arrive at
+/// `rate` per second. Each result is the run with the median latency.
 fn latencies(run: &FigureRun<'_>, case: &Case, rate: f64) -> Result<[Latencies; 2], String> {
     let time = if run.is_small() { Duration::from_millis(5) } else { Duration::from_millis(300) };
     let rounds = run.settings.repeats.min(5);

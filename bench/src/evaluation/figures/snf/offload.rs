@@ -1,5 +1,5 @@
-//! SNF's Figure 11: Open vSwitch finds the class of each packet, and the software after it continues from
-//! the class.
+//! SNF's Figure 11: Open vSwitch finds the class of each packet, and the software downstream of it continues
+//! from the class.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const RATE: u64 = 20_000;
 /// The number of packets in each capture, in a run that is not small.
 const PACKETS: usize = 40_000;
 
-/// A configuration to be measured: a switch with a flow table, and the software after it.
+/// A configuration to be measured: a switch with a flow table, and the software downstream of the switch.
 struct Setting {
     name: String,
     flows: PathBuf,
@@ -64,9 +64,10 @@ impl Files {
     }
 }
 
-/// Returns all configurations of the figure: for each flow table, with software that only forwards and with
-/// the rest of the chain; and a switch with four rules, with forwarding software and with a whole
-/// synthesized chain.
+/// Returns all configurations of the figure. For each number of rules, a switch classifies by these rules,
+/// and the software only forwards, or does the rest of the chain's work. Two further configurations have a
+/// switch with four rules that do not classify: the software only forwards, or has the whole synthesized
+/// chain.
 fn settings(run: &FigureRun<'_>, switching: &Switching, files: &Files) -> Result<Vec<Setting>, String> {
     let failed = |error: std::io::Error| error.to_string();
     let receive = switching.receive("nf0");

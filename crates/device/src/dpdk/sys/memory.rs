@@ -210,7 +210,8 @@ impl Memory {
         let mut parked = PARKED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if memory.base != pool.device_area().0 as usize {
             parked.retain(|other| Arc::strong_count(other) == 1);
-            // The list has the only reference: no element of the other worker uses the memory any more.
+            // If this is the only reference, no element of the other worker uses the memory any more, and the
+            // memory is kept in the list `PARKED`.
             if Arc::strong_count(&memory) == 1 {
                 parked.push(memory);
             }
@@ -269,7 +270,7 @@ impl Memory {
         if let Some((_, reaches)) = reached.iter().find(|(other, _)| *other == port) {
             return *reaches;
         }
-        // Whole pages can be mapped: the area is at the start of a mapping that is longer.
+        // The length can be rounded up to whole pages, because the area is at the start of a longer mapping.
         let length = self.length.next_multiple_of(4096);
         // SAFETY: the device touches only buffers that drivers pass to it, as in `of`.
         let reaches = unsafe { tg_port_map(port, self.base as *mut c_void, length) } >= 0;
@@ -643,7 +644,7 @@ mod tests {
         Memory::close(mine, &mut one);
 
         // DPDK still has the header of the packet in the ring, so the C part cannot be used again. Once the
-        // packet has been received, it is used again each time.
+        // packet has been received, each new memory uses the same C part.
         let second = Memory::of(&mut one).unwrap();
         assert_ne!(second.headers, headers);
         assert_eq!(receive(&mut elsewhere, &mut other).len(), 1);

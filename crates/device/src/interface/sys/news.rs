@@ -15,7 +15,7 @@ const ROOM: usize = 16 * 1024;
 const HEADER: usize = 16;
 const LINK: usize = 16;
 
-/// A socket that receives the messages about all interfaces of this process's network namespace.
+/// A socket that receives the kernel's messages about all interfaces of this process's network namespace.
 #[derive(Debug)]
 pub(crate) struct News(OwnedFd);
 

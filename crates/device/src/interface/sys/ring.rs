@@ -31,7 +31,7 @@ const BLOCK: usize = 1 << 17;
 /// which the ring need not be read.
 const BLOCKS: [usize; 2] = [256, 4];
 /// The largest number of blocks of all rings of an element together; and the smallest number that each ring
-/// gets if that is not enough.
+/// gets, even if the rings together then have more than that.
 const BLOCKS_OF_ALL: usize = 1024;
 const SHARE: usize = 64;
 /// The number of packets after which the kernel is asked for its counts. The counts have 32 bits and
@@ -78,8 +78,8 @@ pub(crate) struct Ring {
     blocks: usize,
     /// The index of the block that is read now or next.
     current: usize,
-    /// The number of packets in this block that have not been read, and the offset of the next packet in the
-    /// block. `None` if reading of the block has not begun.
+    /// The number of packets in the block `current` that have not been read, and the offset of the next
+    /// packet in the block. `None` if reading of the block has not begun.
     left: Option<(u32, usize)>,
     offloads: bool,
     /// True if all blocks were full, and no block since then had packets that are recent enough to be read.
@@ -331,7 +331,8 @@ fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> 
         vlan: is(libc::TP_STATUS_VLAN_VALID).then_some((protocol, header.hv1.tp_vlan_tci as u16)),
         virtio,
     };
-    // The distance of the last packet in a block is zero; the number of packets ends the reading.
+    // The distance after the last packet in a block is zero, but is not used: the block's number of packets
+    // ends the reading.
     Some((frame, header.tp_next_offset as usize))
 }
 

@@ -7,18 +7,19 @@ use super::link;
 
 const GET: u32 = 0x46;
 const SET: u32 = 0x47;
-/// The value of the field for the number of table entries in a request that leaves the table unchanged.
+/// The value, in a request, of the field for the number of entries of the indirection table that leaves the
+/// table unchanged.
 const NO_CHANGE: u32 = u32::MAX;
 /// The bit of the Toeplitz hash in the set of hash functions.
 const TOEPLITZ: u8 = 1;
-/// The number of 32-bit words of `struct ethtool_rxfh` before the table.
+/// The number of 32-bit words of `struct ethtool_rxfh` before the indirection table.
 const HEAD: usize = 6;
-/// The largest number of table entries, and the largest length of a key in bytes, that are accepted. The
-/// longest key of the kernel's drivers has 52 bytes.
+/// The largest number of entries of an indirection table, and the largest length of a key in bytes, that are
+/// accepted. The longest key of the kernel's drivers has 52 bytes.
 const MOST_ENTRIES: u32 = 1 << 16;
 const MOST_BYTES: u32 = 256;
 
-/// The hash of an interface: the size of its table, and its key.
+/// The hash of an interface: the size of its indirection table, and its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hash {
     /// The number of entries of the indirection table, which maps hashes to queues.
@@ -61,7 +62,7 @@ pub(crate) fn get(name: &str) -> io::Result<Hash> {
 }
 
 /// Sets the key of an interface's hash. The key must be as long as the interface's present key. The hash
-/// function and the table stay.
+/// function and the indirection table stay.
 ///
 /// # Errors
 /// If the kernel refuses the request; `EOPNOTSUPP` if the interface reports success but keeps another key.
@@ -73,8 +74,8 @@ pub(crate) fn set(name: &str, hash: &Hash) -> io::Result<()> {
     }
 }
 
-/// Returns the request that sets a key. The kernel expects the key after the room for the whole table, even
-/// if the table is not set.
+/// Returns the request that sets a key. The kernel expects the key after the room for the whole indirection
+/// table, even if the request does not set the table.
 fn request(hash: &Hash) -> Vec<u32> {
     let mut request = words(SET, hash.entries as u32, hash.key.len() as u32);
     request[2] = NO_CHANGE;
@@ -108,7 +109,7 @@ mod tests {
             assert_eq!([word(0), word(4), word(8), word(12)], [0x47, 0, u32::MAX, length.into()]);
             // The request names no hash function, which leaves it unchanged; reserved bytes are zero.
             assert_eq!(bytes[16..24], [0; 8]);
-            // The table begins at byte 24 and is zero.
+            // The indirection table begins at byte 24 and is zero.
             assert_eq!(bytes[24..24 + 4 * 128], [0; 4 * 128]);
             let behind = 24 + 4 * 128;
             assert_eq!(bytes[behind..behind + key.len()], key[..]);

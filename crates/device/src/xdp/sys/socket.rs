@@ -80,9 +80,9 @@ pub(crate) fn open(pool: &Pool, size: u32) -> Result<Opened, (&'static str, io::
     Ok(Opened { socket, fill, receive, transmit, completed })
 }
 
-/// Opens a guest's socket, which only receives, into the memory of the socket to which [`bind_guest`] binds
-/// it. Its receive ring has `size` entries. On an error, returns the name of the step that failed and the
-/// reason.
+/// Opens the socket of a guest, by which a worker receives from the queue of another worker. The socket only
+/// receives, into the memory of the socket to which [`bind_guest`] binds it. Its receive ring has `size`
+/// entries. On an error, returns the name of the step that failed and the reason.
 pub(crate) fn open_guest(size: u32) -> Result<(OwnedFd, Consumer<xdp_desc>), (&'static str, io::Error)> {
     let step = |what: &'static str| move |error| (what, error);
     let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(step("AF_XDP socket"))?;
@@ -101,8 +101,8 @@ pub(crate) fn bind(socket: BorrowedFd<'_>, index: c_int, queue: u32, copy: bool)
     bind_to(socket, index, queue, (flags, 0))
 }
 
-/// Binds a guest's socket to the queue of the owner's socket, and lets it use the owner's memory. Only the
-/// owner gives the kernel free slots.
+/// Binds the socket of a guest to the queue of another worker's socket, the owner's, and lets it use the
+/// owner's memory. Only the owner gives the kernel free slots.
 pub(crate) fn bind_guest(
     socket: BorrowedFd<'_>,
     index: c_int,
@@ -190,7 +190,7 @@ mod tests {
             prop_assert_eq!(parse(descriptor.addr), (slot, usize::from(start)));
             prop_assert_eq!(descriptor.len, u32::from(length));
             prop_assert_eq!(parse(address(slot)), (slot, 0));
-            // Some drivers put the sum of both offsets into the lower bits.
+            // Some drivers put the sum of the slot's offset and the offset in the slot into the lower bits.
             prop_assert_eq!(parse(address(slot) + u64::from(start)), (slot, usize::from(start)));
         }
 

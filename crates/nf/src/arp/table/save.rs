@@ -12,7 +12,7 @@ pub(crate) const FORM: Option<u16> = Some(1);
 /// nanoseconds.
 const MILLISECOND: i64 = 1_000_000;
 
-/// The largest number of places that are examined for one piece.
+/// The largest number of entries that are examined for one piece of the saved state.
 const LOOKS: usize = 4096;
 
 /// An entry of an earlier run. The broadcast address stands for an Ethernet address that is not known.

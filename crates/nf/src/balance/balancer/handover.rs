@@ -77,8 +77,8 @@ impl<P: Place> Balancer<P> {
         kept
     }
 
-    /// Takes over the connections of another balancer one by one, as far as there is room. `numbers` has the
-    /// number here of each of its servers.
+    /// Takes over the connections of another balancer one by one, as far as there is room. `numbers` has, for
+    /// each server of that balancer, the server's number in this balancer.
     fn take_each(&mut self, kept: &Kept<P>, numbers: &[Option<u16>]) {
         self.servers.iter_mut().for_each(|server| server.load.connections = 0);
         for connection in &kept.connections {
@@ -88,8 +88,8 @@ impl<P: Place> Balancer<P> {
             else {
                 continue;
             };
-            // The boards differ, so the times at which other workers saw packets are merged into the times
-            // here.
+            // The boards differ, so the time of a connection's last packet is the later of the time in the
+            // table and the time on the old board, which includes packets at other workers.
             let board = kept.board.as_ref().filter(|_| connection.phase == Phase::Open);
             let seen = board.and_then(|board| board.last_seen(&key)).map_or(seen, |there| seen.max(there));
             let number = kept.slots.server(connection.slot).and_then(|old| numbers.get(usize::from(old)));

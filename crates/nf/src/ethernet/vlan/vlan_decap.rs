@@ -60,7 +60,7 @@ fn take_tag(packet: &mut Packet, ether_type: u16) -> Option<u16> {
         return None;
     }
     front.copy_within(..ADDRESSES, vlan::Tag::LEN);
-    // This cannot fail: the bytes were read above.
+    // This cannot fail: the packet has at least the bytes of `front`.
     packet.strip(vlan::Tag::LEN).then_some(u16::from_be_bytes([c0, c1]))
 }
 

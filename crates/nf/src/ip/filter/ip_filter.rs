@@ -121,7 +121,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The largest number of hidden rules that a warning names.
+/// The largest number of rules that a warning about hidden rules names: rules that never decide, because
+/// earlier rules match all their packets.
 const NAMED: usize = 5;
 
 /// Warns of hidden rules: rules that never decide about a packet, because earlier rules match all packets
@@ -142,8 +143,9 @@ fn warn_of_hidden(args: &mut Args<'_>, rules: &[Rule]) {
     }
 }
 
-/// Returns a text that names hidden rules, and for each of them the rules that hide it. `hidden` has the
-/// indexes of these rules, and `name` returns the name of a rule. `None` if no rule is hidden.
+/// Returns a text that names hidden rules, and for each hidden rule the earlier rules that match all its
+/// packets. `hidden` has the index of each hidden rule with the indexes of these earlier rules, and `name`
+/// returns the name of a rule. `None` if no rule is hidden.
 fn what_is_hidden(hidden: &[(usize, Vec<usize>)], name: impl Fn(usize) -> String) -> Option<String> {
     let names = |numbers: &[usize]| numbers.iter().map(|&number| name(number)).collect::<Vec<_>>().join(", ");
     let mut named = hidden.iter().take(NAMED);
@@ -309,7 +311,7 @@ impl Element for IpFilter {
             wire_field::DST_PORT,
             wire_field::IP_PROTOCOL,
         ];
-        // Only the counts of the cache depend on these fields, not the outcome for packets.
+        // Only the counts of the cache depend on the fields of `key`, not the outcome for packets.
         let mut effects = effects.observing(&key).counting(Counting::Own);
         effects.state.push(State {
             table: "cache",

@@ -167,7 +167,7 @@ impl Rules {
     }
 
     /// Looks up the rules only for packets without a flow mark, and for marks that were not seen before; the
-    /// results for all others were remembered.
+    /// results for all other packets were remembered.
     #[inline]
     fn find_by_marks(&mut self, batch: &Batch) {
         let Rules { table, found, counts, notes, unknown, .. } = self;

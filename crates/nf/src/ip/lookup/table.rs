@@ -37,7 +37,7 @@ pub(super) enum Refused<A = u32, G = Ipv4Addr> {
 #[derive(Clone)]
 pub(super) struct RouteTable<A = u32, G = Ipv4Addr> {
     /// The prefixes of all routes. The value of each is the number of its next hop, and its note is the
-    /// number of its line.
+    /// number of its line in the table that users see.
     prefixes: PrefixTable<A>,
     /// The next hops by number, each with the number of routes that use it.
     hops: Vec<(Hop<G>, u32)>,
@@ -45,7 +45,8 @@ pub(super) struct RouteTable<A = u32, G = Ipv4Addr> {
     unused: Vec<u32>,
     lines: Vec<Option<Prefix<A>>>,
     listing: Listing,
-    /// The free lines, each with a rank; the line with the lowest rank is used first.
+    /// The free lines in the table that users see, each with a rank; the line with the lowest rank is used
+    /// first.
     free: BTreeSet<(u64, u32)>,
     freed: u64,
 }
@@ -145,7 +146,7 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
         Some(found)
     }
 
-    /// Returns an empty table with the same rule for lines.
+    /// Returns an empty table with the same rule for the lines of new routes ([`Listing`]).
     pub(super) fn cleared(&self) -> RouteTable<A, G> {
         RouteTable::new(self.listing)
     }

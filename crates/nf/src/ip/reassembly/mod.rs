@@ -58,8 +58,8 @@ impl Key {
 
     fn fragment(&self) -> FragmentKey {
         let ([source, destination], [outer, inner]) = (self.ends(), self.vlans);
-        // The number has 32 bits. An IPv4 identification takes 16 of them, so that the inner VLAN fits into
-        // the others.
+        // The identification in the key has 32 bits. An IPv4 identification takes 16 of them, so that the
+        // inner VLAN fits into the other 16.
         let identification = u32::from(self.id) | u32::from(inner) << 16;
         FragmentKey::new(source, destination, self.protocol, identification, outer)
     }

@@ -17,9 +17,11 @@ use super::Refusal;
 use super::links::{Links, List, NONE, put};
 use crate::memory::reserved;
 
-/// The highest trust of a source. A source with it may hold 2^6 = 64 times as much as a source without.
+/// The highest trust of a source: each completed datagram adds 1, and each evicted set subtracts 1. A source
+/// with this trust may hold 2^6 = 64 times as much as a source without trust.
 const TRUST: u8 = 6;
-/// The number of ranks that sources can have.
+/// The number of ranks that sources can have. The rank is the binary logarithm of the number of slots that a
+/// source takes, reduced by its trust and increased by [`TRUST`].
 const RANKS: usize = 32 + TRUST as usize;
 
 struct Source {
@@ -28,8 +30,8 @@ struct Source {
     sets: List,
     slots: u32,
     trust: u8,
-    /// The rank in whose list the source is; `None` for sources that hold nothing, which are in the list
-    /// `idle`.
+    /// The rank in whose list the source is (see [`RANKS`]); `None` for sources that hold nothing, which are
+    /// in the list `idle`.
     rank: Option<u8>,
 }
 
@@ -47,7 +49,7 @@ pub(super) struct Sources {
     all: Vec<Source>,
     links: Links,
     ranks: [List; RANKS],
-    /// A mask with one bit for each rank, which is set if any source has the rank.
+    /// A mask with one bit for each rank (see [`RANKS`]), which is set if any source has the rank.
     taken: u64,
     /// The list of sources that hold nothing, in the order in which they became idle.
     idle: List,
@@ -118,7 +120,8 @@ impl Sources {
         self.place(source, false);
     }
 
-    /// Moves a source to the end of the list of its rank, if the rank has changed or `always` is true.
+    /// Moves a source to the end of the list of its rank (see [`RANKS`]), if the rank has changed or `always`
+    /// is true.
     fn place(&mut self, source: u32, always: bool) {
         let of = &mut self.all[source as usize];
         let (was, due) = (of.rank, of.due_rank());

@@ -19,16 +19,17 @@ const PER_BATCH: usize = 64;
 /// The largest number of mappings that are examined to find one to evict.
 const LOOKS: usize = 8;
 
-/// The work that remains after a store has taken over the mappings of another store.
+/// The work that remains after a store has taken over the mappings of another store: to apply the settings of
+/// the new store to each mapping.
 pub(super) struct Revision {
     /// The index of the session to visit next.
     next: usize,
-    /// True if each session must get another turn for expiry, because time-outs have changed.
+    /// True if each session must be queued again for expiry, because time-outs have changed.
     requeues: bool,
     /// True if each mapping must be copied to the board.
     shows: bool,
-    /// The rules of owners whose mappings end if their specification could not have made them, by owner.
-    /// Mappings of owners without a rule stay.
+    /// For each translator that shares the store, the rule by which its mappings end if its specification
+    /// could not have made them. Mappings of translators without a rule stay.
     rules: Vec<Option<CouldMake>>,
 }
 
@@ -47,14 +48,14 @@ pub(in crate::nat) struct Made {
 pub(in crate::nat) type CouldMake = Box<dyn Fn(&Made) -> bool + Send>;
 
 impl Revision {
-    /// Makes the revision visit all sessions, because the sessions have got other indexes.
+    /// Makes the revision visit all sessions again, because the sessions have got other indexes.
     pub(super) fn start_again(&mut self) {
         self.next = 0;
     }
 }
 
 impl Owner {
-    /// True if all mappings of `old` can belong to this owner as they are.
+    /// True if all mappings of the translator `old` can belong to this translator as they are.
     fn can_continue(&self, old: &Owner) -> bool {
         self.name == old.name
             && self.inputs.len() >= old.inputs.len()
@@ -65,9 +66,9 @@ impl Owner {
 
 impl Store {
     /// Takes over all mappings of `old`, in a time that does not depend on their number. Returns false, and
-    /// changes nothing, if this is not possible: the two stores have different owners, an owner has fewer
-    /// inputs or outputs or another INDEPENDENT_MAPPING, or this store has mappings. Returns true if this
-    /// store has adopted the mappings before, for another owner.
+    /// changes nothing, if this is not possible: the two stores have different translators, a translator has
+    /// fewer inputs or outputs or another INDEPENDENT_MAPPING, or this store has mappings. Returns true if
+    /// this store has adopted the mappings before, for another translator.
     pub(in crate::nat) fn adopt(&mut self, old: &mut Store) -> bool {
         if self.has_adopted {
             return true;
@@ -78,7 +79,7 @@ impl Store {
             return false;
         }
         let requeues = self.owners.iter().zip(&old.owners).any(|(new, old)| new.policies != old.policies);
-        // All fields change places, and then the settings change places again.
+        // The stores exchange all fields, and then exchange their settings back.
         std::mem::swap(self, old);
         std::mem::swap(&mut self.owners, &mut old.owners);
         std::mem::swap(&mut self.capacity, &mut old.capacity);
@@ -103,8 +104,8 @@ impl Store {
         true
     }
 
-    /// Ends the mappings of an owner for which the rule returns false. With a board, all of them end at once,
-    /// because other workers read the board.
+    /// Ends the mappings of the translator with number `owner` for which the rule returns false. With a
+    /// board, all of them end at once, because other workers read the board.
     pub(in crate::nat) fn end_stale(&mut self, owner: u16, rule: CouldMake) {
         let revision = self.revision.get_or_insert_with(|| Revision {
             next: 0,
@@ -121,14 +122,15 @@ impl Store {
         }
     }
 
-    /// Visits the next [`PER_BATCH`] sessions for the revision. Called with each batch.
+    /// Applies the settings of this store to the next [`PER_BATCH`] sessions of the replaced store, and
+    /// evicts mappings above the capacity. Called with each batch.
     #[cold]
     pub(super) fn revise_with_batch(&mut self, now: Timestamp) {
         self.revise_some(now, PER_BATCH);
     }
 
-    /// Visits up to `most` further sessions for the revision, and evicts up to `most` mappings above the
-    /// capacity.
+    /// Applies the settings of this store to up to `most` further sessions of the replaced store, and evicts
+    /// up to `most` mappings above the capacity.
     pub(super) fn revise_some(&mut self, now: Timestamp, most: usize) {
         for _ in 0..most {
             let Some(revision) = &mut self.revision else { return };
@@ -205,7 +207,7 @@ impl Store {
         }
     }
 
-    /// True if a mapping must end, because the owner's new specification could not have made it.
+    /// True if a mapping must end, because the new specification of its translator could not have made it.
     pub(super) fn is_stale(&self, place: u32) -> bool {
         let Some(revision) = &self.revision else { return false };
         let Some(session) = self.sessions.get(place as usize) else { return false };

@@ -38,7 +38,7 @@ impl Store {
         keys.filter_map(|key| board.last_seen(&key.ends())).max().map_or(i64::MIN, |time| time.0)
     }
 
-    /// Replaces the state of a key, in the table of number `era` and on the board. Ends the flow's lease,
+    /// Replaces the state of a key, in the table with number `era` and on the board. Ends the flow's lease,
     /// because the lease was given for the old state.
     pub(super) fn change_state(&mut self, era: u8, id: FlowId, change: impl FnOnce(State) -> State) {
         self.end_lease(id);

@@ -49,7 +49,8 @@ pub(in crate::nat) struct Bound {
 pub(super) struct Endpoints {
     inside: HashMap<End, Endpoint>,
     outside: HashMap<End, (u32, u16)>,
-    /// The mappings of each inside address, by owner and address. Owners without a limit have no entries.
+    /// The mappings of each inside address, by the number of the translator and the address. Translators
+    /// without a limit have no entries.
     subscribers: HashMap<(u16, u32), Subscriber>,
 }
 
@@ -158,8 +159,8 @@ impl Store {
         }
     }
 
-    /// True if an address has as many mappings as the owner allows. Before the result is true, some of its
-    /// mappings are examined, and removed if they have expired.
+    /// True if an address has as many mappings as the translator with number `owner` allows. Before the
+    /// result is true, some of its mappings are examined, and removed if they have expired.
     pub(super) fn is_exhausted(&mut self, owner: u16, address: u32, now: i64) -> bool {
         let most = self.owners.get(usize::from(owner)).map_or(0, |owner| owner.most_of_one as usize);
         if most == 0 || self.mappings_of(owner, address) < most {
@@ -205,7 +206,7 @@ impl Store {
         }
     }
 
-    /// Adds a session to the list of its address, if the owner has a limit.
+    /// Adds a session to the list of its address, if the session's translator has a limit.
     pub(super) fn charge(&mut self, place: u32, address: u32) {
         let Some(session) = self.sessions.get_mut(place as usize) else { return };
         if self.owners.get(usize::from(session.owner)).is_some_and(|owner| owner.most_of_one > 0) {

@@ -20,14 +20,15 @@ const LOOKS: usize = 64;
 /// replaced in small steps, and sessions keep their memory.
 const FEW: usize = 1 << 14;
 
-/// The result of the search for the mapping to evict, among mappings whose guarantee is over.
+/// The result of the search for the mapping to evict, among mappings whose guarantee (the time of GUARANTEE
+/// after the last packet) is over.
 enum Front {
     /// The session of the mapping that expires first.
     First(u32),
     /// The search was cut off. The session of the mapping that expires first among those that were
     /// examined, if there was any.
     Unsure(Option<u32>),
-    /// All mappings have a guarantee now, so none may be evicted for another; or there is no mapping.
+    /// The guarantee of no mapping is over, so none may be evicted for another; or there is no mapping.
     Nobody,
 }
 
@@ -71,7 +72,8 @@ impl Store {
         true
     }
 
-    /// True if the time-out of a mapping and its guarantee are over.
+    /// True if the time-out of a mapping and its guarantee (the time of GUARANTEE after the last packet) are
+    /// over.
     pub(super) fn is_expired(&self, place: u32, now: i64) -> bool {
         self.sessions.get(place as usize).is_some_and(|session| {
             let (_, guaranteed, expiry) = self.times(session);
@@ -166,8 +168,8 @@ impl Store {
             // At least four times the number of keys, so that the table does not grow again at once.
             let capacity = (4 * entries).next_power_of_two().max(FIRST_CAPACITY);
             if entries > FEW {
-                // During a move there is no second move. [`catch_up`](Self::catch_up) calls this function
-                // again at its end.
+                // While keys are moved to another table, no second move begins. [`catch_up`](Self::catch_up)
+                // calls this function again when the move ends.
                 if self.old.is_none() {
                     self.begin_move(capacity);
                 }
@@ -179,8 +181,9 @@ impl Store {
         }
     }
 
-    /// Removes expired mappings (if the store does that), and continues a move to another table, in bounded
-    /// steps. Called for each batch, so a large number of expired mappings takes several batches.
+    /// Removes expired mappings (if the store does that), continues a move of keys to another table, and
+    /// continues a revision (new settings are applied to mappings after a reload), in bounded steps. Called
+    /// for each batch, so a large number of expired mappings takes several batches.
     #[inline]
     pub(in crate::nat) fn catch_up(&mut self, now: Timestamp) {
         if now.0 >= self.next_search {
@@ -206,8 +209,9 @@ impl Store {
         Timestamp(if is_at_work { i64::MIN } else { self.next_search })
     }
 
-    /// Removes all expired mappings in one call, for handlers that show the mappings. Does nothing if the
-    /// store keeps expired mappings. During a revision, takes a longer step of it than a batch does.
+    /// Removes all expired mappings in one call, for handlers that show the mappings, unless the store keeps
+    /// expired mappings. If new settings are still being applied to mappings after a reload, applies them to
+    /// more mappings than a batch does.
     pub(in crate::nat) fn catch_up_fully(&mut self, now: Timestamp) {
         if self.revision.is_some() {
             self.revise_some(now, STEP);
@@ -235,7 +239,8 @@ impl Store {
             let due = fronts.into_iter().flatten().map(|place| self.sessions[place as usize].due);
             self.next_search = due.min().unwrap_or(i64::MAX);
         } else {
-            // Elements that hold leases do not check for expiry, so their packets must come here again.
+            // Elements that hold leases do not check for expiry, so their packets must come to the translator
+            // again.
             self.end_leases();
             self.next_search = i64::MIN;
         }
@@ -255,8 +260,8 @@ impl Store {
         (last, guaranteed, last.saturating_add(policy.timeout(session.kind, states)))
     }
 
-    /// Returns the time of a mapping's last packet in either direction, here or elsewhere, and the states
-    /// of flow and reply.
+    /// Returns the time of a mapping's last packet in either direction, at this worker, at other workers or
+    /// at the holder of a lease, and the states of flow and reply.
     fn told(&self, session: &Session) -> (i64, [State; 2]) {
         let table = self.table_of(session);
         let (mut last, mut states) = (self.seen_elsewhere(session), [State::default(); 2]);
@@ -274,13 +279,15 @@ impl Store {
         self.sessions.get(place as usize).map_or(i64::MAX, |session| self.times(session).2)
     }
 
-    /// Queues a session for examination at the time `due`, in place of its current turn.
+    /// Queues a session for examination at the time `due`, in place of its current turn (its entry in a
+    /// queue).
     pub(super) fn queue(&mut self, place: u32, queue: Queue, due: i64) {
         self.forget_turn(place);
         self.queue_again(place, queue, due);
     }
 
-    /// Queues a session that has no valid turn for examination at the time `due`.
+    /// Queues a session for examination at the time `due`. The session must have no valid turn (entry in a
+    /// queue).
     pub(super) fn queue_again(&mut self, place: u32, queue: Queue, due: i64) {
         if let Some(session) = self.sessions.get_mut(place as usize) {
             (session.queue, session.due) = (queue, due);
@@ -298,7 +305,8 @@ impl Store {
         }
     }
 
-    /// Makes the turn of a session stale, so that the session is no longer examined by it.
+    /// Makes the turn of a session (its entry in a queue) stale, so that the session is no longer examined by
+    /// it.
     pub(super) fn forget_turn(&mut self, place: u32) {
         if let Some(session) = self.sessions.get_mut(place as usize) {
             session.ticket = session.ticket.wrapping_add(1);
@@ -345,7 +353,7 @@ impl Store {
     }
 }
 
-/// True if a turn is valid: the session is in use, and has got no later turn.
+/// True if a turn (an entry in a queue) is valid: the session is in use, and has got no later turn.
 fn counts(sessions: &[Session], turn: &Turn) -> bool {
     let session = sessions.get(turn.place as usize);
     session.is_some_and(|session| session.is_in_use() && session.ticket == turn.ticket)

@@ -33,8 +33,8 @@ pub(in crate::nat) struct Written {
 }
 
 impl Store {
-    /// Returns the mappings of an owner in the order in which they were made. `which` selects one of the
-    /// owner's spaces; `None` selects all.
+    /// Returns the mappings of the translator with number `owner` in the order in which they were made.
+    /// `which` selects one of the translator's spaces; `None` selects all.
     pub(in crate::nat) fn written(&self, owner: u16, which: Option<u32>) -> Vec<Written> {
         let is_in = |session: &Session| {
             let key =
@@ -74,9 +74,9 @@ impl Store {
         })
     }
 
-    /// Removes and returns all mappings of an owner, in the order of their last packets, so that they
-    /// expire in a similar order in another store. Also returns the number of failures of each input, which
-    /// begin again at zero.
+    /// Removes and returns all mappings of the translator with number `owner`, in the order of their last
+    /// packets, so that they expire in a similar order in another store. Also returns the number of failures
+    /// of each input, which begin again at zero.
     pub(in crate::nat) fn take(&mut self, owner: u16) -> (Vec<Written>, Vec<u64>) {
         let mut all = self.written(owner, None);
         self.remove_where(|session| session.owner == owner);

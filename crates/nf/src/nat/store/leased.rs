@@ -18,9 +18,9 @@ impl Store {
     /// Returns `None` if the flow cannot be leased now: it has no valid mapping, its state still changes, it
     /// is already leased, the store needs all packets itself, or there is no memory.
     pub(in crate::nat) fn lease(&mut self, key: &Ipv4FlowKey, lease: Lease) -> Option<(FlowId, Change)> {
-        // During a move, ids of keys change soon, and a revision ends leases. With a board, other workers
-        // also handle the packets. While expired mappings may be left, packets must be checked for expiry
-        // here.
+        // While keys are moved to another table, their ids change soon. A revision, which applies new
+        // settings after a reload, ends leases. With a board, other workers also handle the packets. While
+        // expired mappings may be left, the translator itself must check packets for expiry.
         let is_at_work = self.old.is_some() || self.revision.is_some();
         if is_at_work || self.board.is_some() || self.is_behind() {
             return None;

@@ -26,12 +26,13 @@ pub(super) struct Old {
 }
 
 impl Store {
-    /// Returns the number of keys in both tables together.
+    /// Returns the number of keys in the table and, during a move, in the table from which keys are moved.
     pub(super) fn entries(&self) -> usize {
         self.table.stats().entries + self.old.as_ref().map_or(0, |old| old.table.stats().entries)
     }
 
-    /// Returns the table that has a session's keys: the old or the new.
+    /// Returns the table that has a session's keys: the current table or, during a move, perhaps the old
+    /// table.
     pub(super) fn table_of(&self, session: &Session) -> &FlowTable<MappedKey> {
         match &self.old {
             Some(old) if session.era != self.era => &old.table,
@@ -39,8 +40,8 @@ impl Store {
         }
     }
 
-    /// Returns the table of number `era`, to be changed. Sessions have the number of the table with their
-    /// keys.
+    /// Returns the table with number `era`, to be changed. A session has the number of the table in which its
+    /// keys are.
     pub(super) fn table_mut(&mut self, era: u8) -> &mut FlowTable<MappedKey> {
         match &mut self.old {
             Some(old) if era != self.era => &mut old.table,
@@ -66,15 +67,15 @@ impl Store {
         true
     }
 
-    /// Examines [`PER_BATCH`] sessions, and moves them if they are still in the old table. Called with each
-    /// batch.
+    /// Examines [`PER_BATCH`] sessions, and moves their keys if these are still in the old table. Called with
+    /// each batch.
     #[cold]
     pub(super) fn move_with_batch(&mut self) {
         self.move_some(PER_BATCH);
     }
 
-    /// Examines the next `looks` sessions, and moves those that are still in the old table. Stops early if a
-    /// session does not fit. After the last session the old table is released.
+    /// Examines the next `looks` sessions, and moves the keys that are still in the old table. Stops early if
+    /// the keys of a session do not fit. After the last session the old table is released.
     pub(super) fn move_some(&mut self, looks: usize) {
         for _ in 0..looks {
             let Some(old) = &mut self.old else { return };
@@ -90,8 +91,8 @@ impl Store {
         }
     }
 
-    /// Moves a session to the new table, if it is still in the old one. Returns false if the session does
-    /// not fit: then all sessions have been renumbered in a rebuilt table, or this session has been
+    /// Moves the keys of a session to the new table, if they are still in the old table. Returns false if
+    /// they do not fit: then all sessions have been renumbered in a rebuilt table, or this session has been
     /// removed.
     fn bring(&mut self, place: u32) -> bool {
         if self.try_to_bring(place).is_some() {
@@ -104,8 +105,8 @@ impl Store {
         false
     }
 
-    /// Moves a session to the new table, if it is still in the old one. Returns `None`, and moves neither
-    /// key, if one of them does not fit or there is no such session.
+    /// Moves the keys of a session to the new table, if they are still in the old table. Returns `None`, and
+    /// moves neither key, if one of them does not fit or there is no such session.
     fn try_to_bring(&mut self, place: u32) -> Option<()> {
         let session = self.sessions.get_mut(place as usize)?;
         if !session.is_in_use() || session.era == self.era {
@@ -128,8 +129,8 @@ impl Store {
         Some(())
     }
 
-    /// Returns the rewriting of packets with a key in the old table; `None` if the key is not there, or
-    /// there is no move.
+    /// Returns the rewriting of packets with a key in the table from which keys are moved; `None` if the key
+    /// is not there, or there is no move.
     pub(super) fn find_in_old(&self, key: &Ipv4FlowKey) -> Option<Change> {
         let old = self.old.as_ref()?;
         let id = old.table.lookup(key, self.hasher.hash(key))?;
@@ -145,7 +146,7 @@ impl Store {
         self.table.lookup(key, self.hasher.hash(key))
     }
 
-    /// Moves the mappings of all keys of a window that were not found in the new table. Sets `found` at the
+    /// Moves the mappings of the keys in `keys` that were not found in the new table. Sets `found` at the
     /// indexes of these keys to the new ids, or to `None` for keys that no mapping has or whose mapping did
     /// not fit. If the table is rebuilt during the move, sets all elements of `found` again.
     #[cold]
@@ -164,7 +165,8 @@ impl Store {
         }
     }
 
-    /// Returns the number of keys that are still in the old table; `None` if there is no move.
+    /// Returns the number of keys that are still in the table from which keys are moved; `None` if there is
+    /// no move.
     #[cfg(test)]
     pub(super) fn left_behind(&self) -> Option<usize> {
         self.old.as_ref().map(|old| old.table.stats().entries)

@@ -9,7 +9,7 @@ use crate::nat::state::{Kind, State};
 use crate::nat::store::Written;
 use crate::nat::tuple::Tuple;
 
-/// The largest number of sessions that are examined for one piece.
+/// The largest number of sessions that are examined for one piece of the saved state.
 const LOOKS: usize = 4096;
 
 /// A place in the list of sessions at which the writing of mappings continues, with the epoch in which the
@@ -32,18 +32,19 @@ impl Position {
 
 /// The properties of a mapping that follow from the class of its translator and from its protocol.
 pub(in crate::nat) struct Classified {
-    /// The space of the mapping's tuples within those of its translator.
+    /// The number of the mapping's space among the spaces of its translator: flows in different spaces may
+    /// have equal tuples.
     pub(in crate::nat) which: u32,
     /// The kind of the mapping's states.
     pub(in crate::nat) kind: Kind,
-    /// The index of the time-outs among those of the translator.
+    /// The index of the time-outs among the translator's two policies.
     pub(in crate::nat) policy: u8,
 }
 
 impl Store {
-    /// Writes a piece of an owner's mappings, from the position `from` on, which is 0 at first. Returns the
-    /// position of the next piece; `None` after the last. If mappings have been renumbered since the piece
-    /// before, writing begins again, and mappings are written twice.
+    /// Writes a piece of the mappings of the translator with number `owner`, from the position `from` on,
+    /// which is 0 at first. Returns the position of the next piece; `None` after the last. If mappings have
+    /// been renumbered since the piece before, writing begins again, and mappings are written twice.
     pub(in crate::nat) fn save(&self, owner: u16, from: u64, out: &mut StateWriter) -> Option<u64> {
         let Position { epoch, place } = Position::unpacked(from);
         let now = self.epoch as u32;

@@ -540,13 +540,14 @@ fn at_capacity_somebody_gives_way_without_a_search_through_all() {
     assert_eq!(gone, 200, "and no new one");
 }
 
-/// Returns the mappings of an owner as texts that do not depend on the store.
+/// Returns the mappings of the translator with number `owner` as texts that do not depend on the store.
 fn listed(store: &Store, owner: u16) -> Vec<String> {
     let line = |w: &Written| format!("{:?} {:?} {} {}", w.tuples, w.outputs, w.input, w.expiry);
     store.written(owner, None).iter().map(line).collect()
 }
 
-/// Returns a store with two owners, the second with `mappings` mappings of both claims.
+/// Returns a store with two owners. The second has `mappings` mappings: every second mapping reserves an
+/// outside port, and the others change no addresses and ports.
 fn store_of_two(mappings: u32) -> (Store, u16) {
     let (mut store, _) = store();
     let owner = store.join(translator("other"), true);
@@ -575,7 +576,8 @@ fn a_store_is_taken_over_as_a_whole() {
         let tally = new.tallies(other)[0];
         assert_eq!((tally.mappings, tally.failures), (mappings.into(), 1));
         assert_eq!(new.tallies(0)[0].mappings, 0);
-        // The revision ends after a limited number of batches, and changes nothing here.
+        // The revision, which applies the settings of the new store, ends after a limited number of batches,
+        // and changes nothing here.
         let now = Timestamp(SECOND);
         for _ in 0..mappings / 64 + 1 {
             new.catch_up(now);
@@ -626,7 +628,8 @@ fn a_store_that_does_not_fit_is_left_alone() {
 #[test]
 fn a_revision_applies_changed_settings_with_the_batches() {
     let (mut old, owner) = store_of_two(1_000);
-    // Without the revision, the turns would be 20 seconds away, by the old time-outs.
+    // By the old time-outs, the mappings would be examined after 20 seconds. The revision must apply the new
+    // time-outs.
     let (mut new, _) = store_of_two(0);
     new.owners[1].policies = [Policy { busy: SECOND, plain: SECOND, done: SECOND, guarantee: 0 }; 2];
     new.owners[1].most_of_one = 1;

@@ -26,17 +26,18 @@ pub(super) enum Queue {
     Open,
 }
 
-/// The number of stale turns up to which they are removed only if a queue is full.
+/// The number of stale turns (queue entries that were replaced) up to which they are removed only if a queue
+/// is full.
 const FEW: usize = 1024;
-/// The number of turns for which room is reserved in each queue, in addition to a number in proportion to the
-/// sessions.
+/// The number of turns (queue entries) for which room is reserved in each queue, in addition to a number in
+/// proportion to the sessions.
 const BESIDE: usize = 64;
 
 #[derive(Default)]
 pub(super) struct Turns {
     guaranteed: BinaryHeap<Reverse<Turn>>,
     open: BinaryHeap<Reverse<Turn>>,
-    /// The number of stale turns in both queues.
+    /// The number of stale turns (queue entries that were replaced) in both queues.
     stale: usize,
 }
 
@@ -48,8 +49,8 @@ impl Turns {
         }
     }
 
-    /// Reserves room in each queue for one turn per session, and for some stale turns. Sessions can then be
-    /// queued without allocating. Returns false if there is no memory.
+    /// Reserves room in each queue for one turn (queue entry) per session, and for some stale turns. Sessions
+    /// can then be queued without allocating. Returns false if there is no memory.
     pub(super) fn try_reserve(&mut self, sessions: usize) -> bool {
         let most = sessions + sessions / 8 + BESIDE;
         let reserve =
@@ -61,8 +62,8 @@ impl Turns {
         self.queue(queue).push(Reverse(turn));
     }
 
-    /// Returns the first valid turn of a queue, and removes stale turns ahead of it. `counts` returns true
-    /// for valid turns. Returns `None` if there is no valid turn.
+    /// Returns the first valid turn (entry) of a queue, and removes stale turns ahead of it. `counts` returns
+    /// true for valid turns. Returns `None` if there is no valid turn.
     pub(super) fn first(&mut self, queue: Queue, counts: impl Fn(&Turn) -> bool) -> Option<Turn> {
         loop {
             let Reverse(turn) = *self.queue(queue).peek()?;
@@ -74,13 +75,13 @@ impl Turns {
         }
     }
 
-    /// Removes the first turn of a queue. The caller has examined its session.
+    /// Removes the first turn (entry) of a queue. The caller has examined its session.
     pub(super) fn pop(&mut self, queue: Queue) {
         self.queue(queue).pop();
     }
 
-    /// Counts another stale turn. If there are too many, removes all turns for which `counts` returns
-    /// false.
+    /// Counts another stale turn (a queue entry that was replaced). If there are too many, removes all turns
+    /// for which `counts` returns false.
     pub(super) fn forget(&mut self, counts: impl Fn(&Turn) -> bool) {
         self.stale += 1;
         let is_full = |queue: &BinaryHeap<_>| queue.len() >= queue.capacity();
@@ -92,7 +93,7 @@ impl Turns {
         }
     }
 
-    /// Returns the number of turns in both queues, including stale turns.
+    /// Returns the number of turns (entries) in both queues, including stale turns.
     pub(super) fn len(&self) -> usize {
         self.guaranteed.len() + self.open.len()
     }

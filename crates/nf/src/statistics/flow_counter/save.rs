@@ -38,8 +38,8 @@ impl Saved {
     }
 }
 
-/// Reads a time stamp of a packet, which need not be a time of the clock. Differences of the result stay
-/// within 64 bits.
+/// Reads a time stamp of a packet, which may be any number, unlike a time of the clock. It is limited so that
+/// the difference of two time stamps fits into 64 bits.
 fn stamp(reader: &mut StateReader<'_>) -> Result<Timestamp, Damaged> {
     Ok(Timestamp(reader.i64()?.clamp(i64::MIN / 4, i64::MAX / 4)))
 }

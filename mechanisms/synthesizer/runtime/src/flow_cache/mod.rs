@@ -95,8 +95,9 @@ pub struct Residual {
     others: Vec<(u32, u32)>,
     /// True if the flow's key contains ports, so that stateful elements know the flow by the same key.
     has_ports: bool,
-    /// The end that the flow was leased for; `None` for a flow without a lease. Packets of the flow with
-    /// another end must not overtake packets with this end, nor be overtaken by them.
+    /// The end of the class (output or drop reason, and number of bypassed stateful elements) that the flow
+    /// was leased for; `None` for a flow without a lease. Packets of the flow with another end must not
+    /// overtake packets with this end, nor be overtaken by them.
     end: Option<End>,
 }
 
@@ -112,8 +113,8 @@ struct End {
 }
 
 impl End {
-    /// The end of packets that go to the elements themselves, and of classes whose leased values have no room
-    /// in the row.
+    /// The value that stands for the end of packets that go to the elements themselves, and for the end of
+    /// classes whose leased values have no room in the row.
     const ELEMENTS: End = End { exit: u32::MAX, steps: u32::MAX };
 }
 
@@ -428,10 +429,11 @@ impl FlowCache {
         Some(cost::saved(&self.program, longest)).filter(|saved| *saved > 0)
     }
 
-    /// Completes the classes of a batch. Records that the flows were seen, and sends packets to the elements
-    /// themselves where the order of a flow requires it: their `classes` change. In a sample, also inserts
-    /// flows that last. `held` has the rules of lists that have matched: the index of the packet in the
-    /// batch, the list, and the rule. Returns the number of list look-ups that were saved.
+    /// Processes the flows of a batch after the interpreter has found the classes of its packets. Records
+    /// that the flows were seen, and sends packets to the elements themselves where the order of a flow
+    /// requires it: the `classes` of these packets change. In a sample, also inserts flows that last. `held`
+    /// has the rules of lists that have matched: the index of the packet in the batch, the list, and the
+    /// rule. Returns the number of list look-ups that were saved.
     pub fn settle(
         &mut self,
         graph: &mut CompiledGraph,
@@ -475,7 +477,7 @@ impl FlowCache {
                     if end.steps == 0 && matches!(exit, Some(Exit::Drop(_))) {
                         continue;
                     }
-                    // A packet of a leased flow has to pass all elements that have leased the flow, or go
+                    // A packet of a leased flow has to bypass all elements that have leased the flow, or go
                     // to the elements themselves.
                     let fits = *leased == end;
                     if fits && !is_odd() && !self.slow.contains(&id) {
@@ -492,8 +494,8 @@ impl FlowCache {
                     }
                 }
                 (remembered, _) => {
-                    // If the flow was leased for an earlier packet of the batch, its entry never expires,
-                    // and this call must not lower the entry's time.
+                    // If the flow was leased for an earlier packet of the batch, its entry never expires. The
+                    // time of the last packet in the entry is then in the future, and must not become `now`.
                     if let Some(id) = remembered {
                         self.table.touch_later(id, now);
                     }
@@ -527,7 +529,8 @@ impl FlowCache {
                 spared += 1;
                 continue;
             }
-            // Packets that wait for a lease were counted above, in the loop.
+            // Packets that wait for a lease have been counted already, by the loop over all packets of the
+            // batch.
             let is_counted = is_sample
                 && self.constant_lists[list as usize]
                 && self.keys[place] != Ipv4FlowKey::NONE

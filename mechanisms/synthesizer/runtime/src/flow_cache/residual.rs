@@ -97,8 +97,9 @@ impl Residuals {
 impl FlowCache {
     /// Returns the row head, with the residual program, for the flow of a packet. `terms` has the terms of
     /// the lease by step; it is empty for a flow without a lease. Returns `None` if the residual program
-    /// would become too large, or if there are too many. For a lease, also returns `None` if the packet's
-    /// class bypasses no leasing element, or if its values have no room in the row.
+    /// would become too large, or if there are too many residual programs. For a lease, also returns `None`
+    /// if the packet's class bypasses no leasing element, or if the values that the class writes have no room
+    /// in the row.
     pub(super) fn residual_of(
         &mut self,
         graph: &mut CompiledGraph,
@@ -149,7 +150,8 @@ impl FlowCache {
 
     /// Returns the start of the residual program: a node or class of the interpreter. Afterwards,
     /// `makes.found` has what is known about the questions. Returns `None` if there are too many questions or
-    /// nodes; if nodes, all residual programs are removed before the next batch.
+    /// nodes. Too many nodes also have the effect that all residual programs are removed before the next
+    /// batch.
     fn start_of(
         &mut self,
         makes: &mut Residuals,

@@ -60,12 +60,12 @@ pub fn key(packet: &SymbolicPacket) -> Option<Vec<(ByteLocation, ByteValue)>> {
 }
 
 impl Walk<'_> {
-    /// Returns the filter of packets of known flows that still have to go through the element. Returns `None`
-    /// if this program cannot lease flows from the element.
+    /// Returns the filter of the packets that belong to known flows, but have to go through the element
+    /// `node` itself. Returns `None` if flows cannot be leased from the element.
     pub(super) fn leases(&self, node: usize) -> Option<&Filter> {
         let element = &self.chain.nodes[node];
         // On a loop, a translator gives values to packets that come back to it, and the verifier could not
-        // prove the program.
+        // prove the program, so no flows are leased from it.
         element.effects.support.leases.as_ref().filter(|_| self.limits.leases && element.loop_id.is_none())
     }
 

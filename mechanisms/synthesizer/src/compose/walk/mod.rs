@@ -74,7 +74,7 @@ pub struct Walked {
     pub steps: Vec<LeasedStep>,
     /// The inputs at which packets are handed over, with the reasons.
     pub handed: Handed,
-    /// The elements that some packets bypass and leave by an output.
+    /// The elements that at least some packets bypass and downstream of which their paths continue.
     pub gone_on: BTreeSet<usize>,
 }
 
@@ -348,8 +348,8 @@ impl<'w> Walk<'w> {
 
     /// Continues a path downstream of an element. `before` is the state on arrival at the element, `way` the
     /// state after its case. If the output is not connected, packets are dropped for the reason `otherwise`.
-    /// If it leads to several inputs, or if the element decides where packets go, they are handed over to the
-    /// element in the state `before`.
+    /// If the output leads to several inputs, or if the element decides where packets go, the packets are
+    /// handed over to the element in the state `before`.
     pub(super) fn leave(
         &mut self,
         port: Port,

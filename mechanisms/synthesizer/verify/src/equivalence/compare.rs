@@ -187,9 +187,9 @@ fn packets(
     let mut places: BTreeSet<i32> = a.written().map(|place| place - a.start).collect();
     places.extend(b.written().map(|place| place - b.start));
     if !aligned || !a.is_original() {
-        // Unwritten bytes either come from different functions, and then differ in the first byte, or from
-        // different offsets of the frame. In the second case only bytes up to `last` are compared. All
-        // packets with more bytes become candidates, and a run decides.
+        // The unwritten bytes of the two packets either come from different functions, and then differ in the
+        // first byte, or from different offsets of the frame. In the second case only bytes up to `last` are
+        // compared. All packets with more bytes become candidates, and a run decides.
         let last = places.iter().copied().filter(|&offset| !in_byte_region(a.start + offset)).max();
         let last = last.unwrap_or(0).max(0) + SHIFTED;
         places.extend(0..=last);

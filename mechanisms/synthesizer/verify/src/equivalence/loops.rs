@@ -133,8 +133,8 @@ impl Loops {
         entering: &Entering,
     ) -> Leaving {
         let (mut leaving, functions) = (Leaving::default(), Functions::default());
-        // Stands in for a packet: arbitrary contents with the same layout, or an entirely unknown packet if
-        // the layout is unknown.
+        // Returns a packet that represents all packets with this layout: its contents are arbitrary. If the
+        // layout is not known, nothing is known of the packet.
         let like = |packet: &PacketModel| packet.any_like(d).unwrap_or_else(|| anything(d));
         let mut seen: Vec<(Port, PacketModel)> = Vec::new();
         let come = |port: Port, packet: PacketModel, seen: &mut Vec<(Port, PacketModel)>| {
@@ -195,7 +195,8 @@ fn anything(d: &Diagrams) -> PacketModel {
 
 /// Returns pairs of corresponding elements of a loop. `elements` are the elements of the loop in chain `a`.
 /// The first pair is found by an equal name, the other pairs by following corresponding connections from
-/// there. Empty if no element of the loop has the given name of an element on a loop of chain `b`.
+/// there. Empty if no element of the loop has a name from the configuration that an element on a loop of
+/// chain `b` has, too.
 fn counterparts([a, b]: [&Chain; 2], elements: &[usize]) -> Vec<[usize; 2]> {
     let find = |&x: &usize| {
         let (node, mut others) = (&a.nodes[x], (0..b.nodes.len()).filter(|&y| b.nodes[y].loop_id.is_some()));

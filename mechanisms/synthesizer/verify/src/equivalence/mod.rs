@@ -66,9 +66,9 @@ pub enum Conclusion {
     Undecided {
         /// The element, or the uninterpreted function of an element, that prevents a proof; the first by name
         /// if there are several functions. If memory or time ran out, the last element that was processed
-        /// before. `None` if no element is known as the cause.
+        /// before that. `None` if no element is known as the cause.
         element: Option<String>,
-        /// The reason, as text for people.
+        /// The reason why the comparison is undecided, as text for people.
         reason: String,
     },
 }
@@ -81,9 +81,9 @@ pub enum Difference {
     Entry(usize, String),
     /// A packet for which a run of both chains has different results.
     Packet {
-        /// The number of the entry element that the packet comes from, in each chain.
+        /// The number of the entry element from which the packet comes, in each chain.
         entry: [usize; 2],
-        /// The packet as it enters.
+        /// The packet as it enters the chains.
         example: Example,
         /// The part of the result that differs in the symbolic model, for example "byte 22 at 'out'".
         what: String,
@@ -171,8 +171,8 @@ pub fn verify(
         });
         match outcome.verdict {
             Conclusion::Equivalent if without.nodes.iter().all(|node| !leases(node)) => return outcome,
-            // The proven programs are removed. Programs that lease flows are left, and need the proof of
-            // the whole chain.
+            // The proven programs are removed from the second chain. Programs that lease flows stay in it,
+            // and need the proof of the whole chain.
             Conclusion::Equivalent => (left, assumptions) = (Some(without), outcome.assumptions),
             _ => first = Some(outcome),
         }
@@ -194,8 +194,8 @@ pub fn verify(
         first.get_or_insert(outcome);
     }
     let last = attempt(&Loops::none(chains));
-    // Without knowledge of equal loops the usual reason is that packets return without end. The reason of
-    // the earlier attempt says more.
+    // If no loops are known to be equal, the usual reason of an undecided verdict is that packets return
+    // without end. The reason of the first attempt is more helpful.
     match first {
         Some(first) if matches!(last.verdict, Conclusion::Undecided { .. }) => first,
         _ => last,
@@ -643,7 +643,7 @@ impl Verifier<'_> {
 
     /// Adds a start for each packet that may leave a loop, with arbitrary contents. If different packets
     /// enter a loop in the two chains, or one input packet enters it twice, returns the name of an element of
-    /// that loop. Then adds no starts for this loop and for the loops after it.
+    /// that loop. Then adds no starts for this loop and for loops with a higher number.
     fn leave_circles(&mut self, ends: &[Ends; 2], starts: &mut Vec<Start>) -> Option<String> {
         let nothing = BTreeMap::new();
         let reached: BTreeSet<usize> = ends.iter().flat_map(|ends| ends.loops.keys().copied()).collect();

@@ -22,9 +22,10 @@ use program::chain::Chain;
 /// The maximum number of derivations of packets that are distinguished at one stateful element.
 const MOST_WAYS: usize = 256;
 
-/// The packets of one start that arrive at one stateful element.
+/// The packets that are followed from one start (an output from which a packet is followed) and arrive at one
+/// stateful element.
 pub(super) struct Came {
-    /// The index of the start in the comparison's list of starts.
+    /// The index, in the comparison's list of starts, of the start from which the packets are followed.
     pub(super) start: usize,
     /// The number of the packet stream that these packets are
     /// ([`Streams`](crate::model::streams::Streams)): equal numbers mean equal packets.
@@ -33,7 +34,8 @@ pub(super) struct Came {
     pub(super) packets: Vec<WithHistory>,
 }
 
-/// The packets of one start from which an element made the packets of another start.
+/// The packets of one start, of which an element made the packets of another start. A start is an output from
+/// which a packet is followed.
 pub(super) struct Parent {
     /// The index, in the comparison's list of starts, of the start of the original packets.
     start: usize,

@@ -181,7 +181,8 @@ impl Replaced {
 
 /// Compares the ends of one packet with and without the program: the packets that reach inputs downstream,
 /// the packets that elements make and, if the options say so, the drop reasons. `has_state` is true if the
-/// program leases flows; then the streams at stateful elements have to be equal, else there may be none.
+/// program leases flows; the streams at stateful elements then have to be equal. If it is false, no packet
+/// may reach a stateful element.
 fn compare_ends(verifier: &Verifier<'_>, ends: &[Ends; 2], has_state: bool) -> Result<(), String> {
     let (d, nodes) = (verifier.d, &verifier.chains[0].nodes);
     for ends in ends {

@@ -24,8 +24,8 @@ use crate::model::streams::Streams;
 use program::chain::{Chain, Port};
 use rules::{IdleRule, Usage};
 
-/// The maximum number of visits to an element on a loop. Packets that come again start from there, with
-/// arbitrary contents.
+/// The maximum number of visits to an element on a loop. Packets that arrive there more often are followed
+/// from the element on with arbitrary contents.
 const MOST_ROUNDS: usize = 3;
 
 /// The maximum number of diagram nodes for the second analysis, which forks for each header offset. Most
@@ -162,8 +162,8 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
         findings.entries.push(entry);
     }
     findings.unknown.extend(entries);
-    // Packets that elements make, and packets that come round on a loop, are followed from there with
-    // arbitrary contents.
+    // Packets that elements make are followed from that element on. Packets that come round on a loop too
+    // often are followed from the element at which they arrive. Both have arbitrary contents.
     let mut next = 0;
     while next < made.len() {
         let ends = run(d, chain, &made[next], &mut notes, progress);

@@ -63,7 +63,8 @@ impl Usage {
                 let functions = Functions::default();
                 let unit = Unit::of(node, &functions, 0, input);
                 let Some(mut cases) = unit.conditions(d, &arrival.condition, &arrival.packet) else {
-                    // Of these packets nothing is known, so each rule may decide about them.
+                    // Nothing is known of the packets that arrive, or of the element, so each rule may decide
+                    // about them.
                     self.decides.fill(true);
                     return;
                 };
@@ -97,7 +98,8 @@ impl Usage {
             let mut covers = Vec::new();
             while !d.is_never(&rest) && covers.len() < MOST_COVERS {
                 let Some(last) = unions.last_needed(d, before, &rest) else {
-                    // All earlier rules together leave packets to this rule.
+                    // The earlier rules together do not take all packets that this rule matches, so it
+                    // decides about some.
                     self.decides[*case] = covers.is_empty();
                     break;
                 };

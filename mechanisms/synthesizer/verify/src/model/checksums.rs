@@ -78,8 +78,9 @@ fn cancel_moved(key: SumKey, wrong: &mut Vec<Wrong>) {
                 && key.always_covers(here.place)
                 && other.accounted == here.now
         });
-        // The word that is now at `place` was accounted for at the offset `from`. What was accounted for at
-        // `place` still needs a match, and now stands at `from`.
+        // The word that is now at `place` is the word that the checksum accounts for at the offset `from`, so
+        // the two cancel out. The word that the checksum accounts for at `place` remains, and is compared
+        // with the word that is now at `from`.
         match from {
             Some(from) => {
                 wrong[from].accounted = std::mem::take(&mut wrong[place].accounted);
@@ -219,7 +220,7 @@ impl ChecksumHistory {
         };
         let was_right_or_not = match sum.origin {
             Origin::Computed(version) => version == packet.version(),
-            // If the checksum came in, it has to cover the same words now as then.
+            // A checksum of the input packet has to cover the same words now as in the input packet.
             Origin::Input => packet.is_original() && !key.reaches_elsewhere(d, packet),
             Origin::Written(_) => false,
         };
@@ -246,7 +247,8 @@ impl ChecksumHistory {
         let written = |sum: &ChecksumHistory| matches!(sum.origin, Origin::Written(_));
         let from_elsewhere = match [a, b].map(|packet| packet.version()) {
             [None, None] => !a.is_original() || !b.is_original(),
-            // With equal functions and origins, unwritten bytes are equal in both packets.
+            // Unwritten bytes that the same function made are equal in both packets. The histories can then
+            // be compared if the checksums have equal origins.
             versions => versions[0] != versions[1] || left.origin != right.origin,
         };
         if written(&left) || written(&right) || from_elsewhere {
@@ -273,7 +275,8 @@ impl ChecksumHistory {
             different.extend(d.differences(&now, &accounted).map(|bit| d.and(&covered, &bit)));
         }
         if left.origin != right.origin {
-            // A checksum that came in equals a computed checksum if it was correct, apart from the two zeros.
+            // A correct checksum of the input packet equals a computed checksum, except that a zero may be
+            // 0000 in one and ffff in the other.
             d.note_one_zero();
             let place = Term { name: "right checksum".into(), numbers: key.numbers(), bits: Vec::new() };
             different.push(d.not(&d.value(place, 1)[0]));

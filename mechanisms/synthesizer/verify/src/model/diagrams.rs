@@ -119,8 +119,9 @@ struct Symbols {
     variables: Vec<Option<Symbol>>,
     /// The variables reserved for values of functions; the last one in the vector is used next.
     spare: Vec<u32>,
-    /// The variables reserved for bits of functions that are lengths or offsets, by the weight of the bit.
-    /// Such a variable is next to the variables of the same weight with which it is compared.
+    /// The variables reserved for bits of functions that are lengths or offsets, by the weight of the bit (0
+    /// is the least significant). Such a variable is next to the variables of the same weight with which it
+    /// is compared.
     length_bits: BTreeMap<u32, Vec<u32>>,
     /// The variables reserved for bytes that functions compute from the input packet. The key has the
     /// offset of the byte and the weight of the bit whose variable is next to the reserved variables.
@@ -441,8 +442,8 @@ impl Diagrams {
         self.symbols.borrow_mut().spare.extend(numbers.rev());
     }
 
-    /// Reserves `n` variables, at the present end of the order, for bits with this weight of function
-    /// values that are compared with lengths.
+    /// Reserves `n` variables, at the present end of the order, for the bits of this weight (0 is the least
+    /// significant) in function values that are compared with lengths.
     pub fn reserve_for_weight(&self, weight: u32, n: u32) {
         let numbers = self.new_variables(n);
         self.symbols.borrow_mut().length_bits.entry(weight).or_default().extend(numbers.rev());
@@ -509,7 +510,8 @@ impl Diagrams {
     }
 
     /// Returns the `width` bits of a term's value that is stored in annotations, in the byte order of the
-    /// machine, and is added to lengths. The bits use variables reserved for their weight.
+    /// machine, and is added to lengths. Each bit uses a variable that is reserved for bits of its weight (0
+    /// is the least significant).
     pub fn native_length(&self, term: Term, width: usize) -> Vec<Bit> {
         self.value_with(term, width, |bit| {
             let byte = bit / 8;
@@ -518,8 +520,9 @@ impl Diagrams {
         })
     }
 
-    /// Returns the bits of a term's value. `weight` gives the weight of the bit with an index: the bit then
-    /// uses a variable reserved for that weight. For `None` it uses a variable as for any other function.
+    /// Returns the bits of a term's value. `weight` returns the weight of the bit with an index: the bit then
+    /// uses a variable that is reserved for bits of that weight. If `weight` returns `None`, the bit uses a
+    /// variable like a bit of any other function.
     fn value_with(&self, term: Term, width: usize, weight: impl Fn(usize) -> Option<u32>) -> Vec<Bit> {
         let number = self.term(term);
         let bit = |bit: usize| match weight(bit) {
@@ -537,8 +540,8 @@ impl Diagrams {
         self.lengths.borrow_mut().extend(places);
     }
 
-    /// Returns the `width` bits of a term's value that is a length or offset, most significant first. The
-    /// bits use variables reserved for their weight.
+    /// Returns the `width` bits of a term's value that is a length or offset, most significant first. Each
+    /// bit uses a variable that is reserved for bits of its weight (0 is the least significant).
     pub fn length_bits(&self, term: Term, width: u32) -> Vec<Bit> {
         self.value_with(term, width as usize, |bit| Some(width - 1 - bit as u32))
     }

@@ -56,8 +56,9 @@ pub struct Made {
     pub name: &'static str,
     /// The packet from which a new exploration starts: the layout is known, the contents are arbitrary.
     pub start: PacketModel,
-    /// For which input packets such a packet is made, and, as its contents, the uninterpreted function that
-    /// makes it. Comparisons of two chains use this, not `start`.
+    /// The condition on the input packets for which such a packet is made, and the packet: its contents are
+    /// the value of the uninterpreted function that makes it. Comparisons of two chains use this packet, not
+    /// `start`.
     pub arrival: Arrival,
 }
 

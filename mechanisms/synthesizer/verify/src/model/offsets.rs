@@ -14,7 +14,8 @@
 use super::diagrams::{Diagrams, Term};
 use super::word::Word;
 
-/// The number that represents the first byte of byte region 0. Numbers far below are offsets in the frame.
+/// The number that represents the first byte of byte region 0. The numbers of byte regions begin half of
+/// [`SIZE`] before this number; lower numbers are offsets in the frame.
 const REGIONS: i32 = 1 << 24;
 
 /// The number of offsets that each byte region has; half of them are negative, for bytes before the
@@ -57,15 +58,15 @@ pub fn real(d: &Diagrams, place: i32) -> Word {
 /// The length of the shortest IPv4 header in bytes.
 pub const IPV4_HEADER: i32 = 20;
 
-/// Returns the first byte of the byte region that directly follows the IPv4 header at offset `network` of
-/// the input packet. The header's length field decides where the region starts.
+/// Returns the number that represents the first byte of the byte region that directly follows the IPv4 header
+/// at offset `network` of the input packet. The header's length field decides where the region starts.
 pub fn behind_ipv4(d: &Diagrams, network: i32) -> i32 {
     let length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);
     region_at(d, &length.plus(d, &Word::constant(d, network.into())), network + IPV4_HEADER)
 }
 
-/// Returns the first byte of the byte region that starts at `start` in the frame, after an IP header.
-/// `least` is the lowest value of `start` in packets that have the region.
+/// Returns the number that represents the first byte of the byte region that starts at `start` in the frame,
+/// after an IP header. `least` is the lowest value of `start` in packets that have the region.
 pub fn region_at(d: &Diagrams, start: &Word, least: i32) -> i32 {
     start_of(d.region_at(start.bits().to_vec(), least))
 }
@@ -74,8 +75,8 @@ pub fn region_at(d: &Diagrams, start: &Word, least: i32) -> i32 {
 /// offset. It suffices for offsets beyond the end of any packet.
 pub const ANYWHERE_BITS: u32 = 20;
 
-/// Returns the first byte of a byte region whose offset in the frame is `usual` plus the value of the
-/// uninterpreted function `term`, which may be negative.
+/// Returns the number that represents the first byte of a byte region whose offset in the frame is `usual`
+/// plus the value of the uninterpreted function `term`, which may be negative.
 pub fn anywhere(d: &Diagrams, usual: &Word, term: Term) -> i32 {
     let mut bits = d.length_bits(term, ANYWHERE_BITS);
     let sign = Word::from_bits(d, &[bits.remove(0)]).times(d, -(1 << (ANYWHERE_BITS - 1)));

@@ -29,12 +29,12 @@ use program::metadata::{KIND, Metadata};
 /// number get variables at the end.
 const FUNCTIONS: u32 = 64;
 
-/// The number of variables that are reserved per action: of each weight, for an action that sets a header
-/// offset or length that only an element knows; next to each bit of the input packet, for an action that
-/// replaces the payload or changes the length.
+/// The number of variables that are reserved per action. For an action that sets a header offset or a length
+/// that only an element knows, this number is reserved for each bit weight. For an action that replaces the
+/// payload or changes the length, it is reserved next to each bit of the input packet.
 const PLACES_EACH: u32 = 2;
-/// The maximum number of variables of each weight that are reserved for header offsets that only an element
-/// knows. As many may be reserved for such lengths.
+/// The maximum number of variables that are reserved, per bit weight, for header offsets that only an element
+/// knows. As many may be reserved for lengths that only an element knows.
 const MOST_PLACES: u32 = 16;
 
 /// The maximum number of variables reserved next to each bit of the input packet for bytes that functions
@@ -48,7 +48,7 @@ const TTL: i32 = 8;
 const TOTAL_LENGTH: i32 = 2;
 
 /// Returns the index of a byte of a four-byte number that is stored in annotations at `offset`, in the byte
-/// order of the machine. `weight` 0 is the least significant byte.
+/// order of the machine. `weight` is the index of the byte from the least significant byte on.
 fn native(offset: usize, weight: u8) -> Metadata {
     offset as Metadata + if cfg!(target_endian = "little") { weight } else { 3 - weight }
 }
@@ -96,8 +96,8 @@ fn marks_network(action: &Action) -> Option<i32> {
     }
 }
 
-/// Returns the number of variables of each weight to reserve for offsets of transport headers that only an
-/// element knows. There are several per element, because different packets may arrive at it.
+/// Returns the number of variables to reserve, per bit weight, for offsets of transport headers that only an
+/// element knows. Several are reserved per element, because different packets may arrive at it.
 fn unknown_places(chains: &[&Chain]) -> u32 {
     let cases = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
     let is_unknown = |action: &&Action| {
@@ -107,7 +107,7 @@ fn unknown_places(chains: &[&Chain]) -> u32 {
     (unknown * PLACES_EACH).min(MOST_PLACES)
 }
 
-/// Returns the number of variables of each weight to reserve for values of functions that may be lengths.
+/// Returns the number of variables to reserve, per bit weight, for values of functions that may be lengths.
 fn unknown_lengths(chains: &[&Chain]) -> u32 {
     let cases = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
     let is_unknown = |action: &&Action| match action {
@@ -209,7 +209,7 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
             };
         }
         for region in 0..networks.len() {
-            // The length field of the UDP header.
+            // The bit of the same weight in the length field of a UDP header in this region.
             match bit {
                 8..16 => d.symbol(Symbol::Input(transport(region) + 4, bit - 8)),
                 0..8 => d.symbol(Symbol::Input(transport(region) + 5, bit)),

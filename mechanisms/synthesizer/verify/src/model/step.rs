@@ -66,7 +66,7 @@ pub enum To {
 
 /// A packet that leaves an element on one path.
 pub struct LeavingPacket {
-    /// The destination.
+    /// The destination of the packet.
     pub to: To,
     /// The path condition: the input packets for which a packet leaves in this way.
     pub condition: Bit,
@@ -96,7 +96,7 @@ pub struct Derived {
 /// The result of an element for one symbolic packet.
 #[derive(Default)]
 pub struct StepResult {
-    /// The packet itself, once for each path and, if it is copied, for each output.
+    /// The packet that arrived, as it leaves: once for each path and, if it is copied, for each output.
     pub leaving: Vec<LeavingPacket>,
     /// New packets that the element makes from this packet.
     pub derived: Vec<Derived>,
@@ -396,8 +396,8 @@ impl<'u> Unit<'u> {
                 Target::SomeOutput => {
                     let mut reads = Vec::new();
                     case.when.leaves().for_each(|leaf| leaf.collect_reads(&mut reads));
-                    // The number of outputs is part of the name: a choice among two outputs is another
-                    // function than a choice among four.
+                    // The number of outputs is part of the function's name: a choice among two outputs is
+                    // another function than a choice among four.
                     let what = format!("output {number} of {}", self.outputs);
                     let term = self.unknown(d, &what, &condition, before, &reads);
                     for (output, chosen) in alternatives(d, term, self.outputs) {
@@ -639,7 +639,8 @@ impl<'u> Unit<'u> {
             Value::Bits { value, .. } => {
                 self.value(d, field, &Value::Constant(value.clone()), condition, before, width)
             }
-            // The field is part of the name, because a function may have another value for another field.
+            // The field is part of the function's name, because a function may have another value for another
+            // field.
             Value::Pure { name, reads } => {
                 let what = format!("{name} for {field:?}");
                 let term = self.unknown(d, &what, condition, before, reads);

@@ -27,7 +27,7 @@ pub struct SumKey {
 /// The origin of a checksum: the source of its value before all updates.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The checksum came in with the packet.
+    /// The value comes from the input packet.
     Input,
     /// The checksum was computed over the packet. `Some` has the number of the function that had made the
     /// packet's unwritten bytes; `None` if they came from the input packet.
@@ -45,7 +45,8 @@ pub struct ChecksumHistory {
     /// before the first update. Words with their original value are left out.
     pub(super) accounted: BTreeMap<i32, Vec<Bit>>,
     /// The condition for which zero has only one representation, because the checksum was computed or
-    /// updated: 0000 (RFC 1624, section 4), or ffff in UDP. A checksum that came in may have either.
+    /// updated: 0000 (RFC 1624, section 4), or ffff in UDP. A checksum of the input packet may have either of
+    /// the two.
     pub(super) single_zero: Bit,
 }
 
@@ -111,10 +112,10 @@ impl SumKey {
 }
 
 impl ChecksumHistory {
-    /// Returns the 16 bits of the checksum. If no word has been changed by an update, a checksum that came in
-    /// or was written has the bits of its origin; where `single_zero` holds, ffff becomes 0000 (except in
-    /// UDP). Any other checksum is an uninterpreted function of its origin and the words that it accounts
-    /// for.
+    /// Returns the 16 bits of the checksum. If no word has been changed by an update, a checksum of the input
+    /// packet, or one that was written as data, has the bits of its origin; where `single_zero` holds, ffff
+    /// becomes 0000 (except in UDP). Any other checksum is an uninterpreted function of its origin and the
+    /// words that it accounts for.
     pub fn bits(&self, d: &Diagrams, key: SumKey) -> Vec<Bit> {
         let found = match &self.origin {
             Origin::Input => key.field().flat_map(|place| d.input(place)).collect(),
