@@ -12,9 +12,8 @@ use testkit::elements::{TestPacket, collect, offer};
 use testkit::samples::{ClassSample, all};
 use testkit::{TestRun, corpus};
 
-/// Handlers that show the value of one worker, by class: means, shares and times of this worker's packets,
-/// which cannot be merged without the numbers that they are made of. The handler `worker` shows the values of
-/// each worker.
+/// Handlers that show the value of one worker and not of all workers, by class. Most are means, shares and
+/// times of this worker's packets. The handler `worker` shows the values of each worker.
 const OF_ONE: &[(&str, &[&str])] = &[
     ("TimeRange", &["first", "last", "range", "interval"]),
     ("ARPQuerier", &["stats"]),

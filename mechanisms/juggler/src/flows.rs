@@ -746,7 +746,8 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// True if segments wait for a missing segment ahead of them, or runs could not be joined.
+    /// True if segments wait for a missing segment ahead of them, or wait as two or more runs of contiguous
+    /// segments, whether or not a segment is missing between them.
     fn has_gap(&self) -> bool {
         self.queue.len() > 1 || self.queue.front().is_some_and(|front| is_before(self.next, front.start))
     }

@@ -68,7 +68,7 @@ impl Function for Numbers {
     }
 }
 
-/// A function that keeps no state, so that all its packets are regular.
+/// A function that keeps no state of flows, so that no packet of a flow has to go to the flow's own worker.
 struct Stateless;
 
 impl Function for Stateless {

@@ -26,7 +26,8 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Creates the machines with a cable on each side.
+    /// Creates the three machines, with a cable from the middle one to each of the others. Returns `None`,
+    /// with a message, if network namespaces cannot be created.
     pub(crate) fn new() -> Option<Line> {
         let line = Line::without_cables()?;
         line.net.cable([(&line.left, "eth0", "10.77.0.1/24"), (&line.between, "left", "")]).unwrap();

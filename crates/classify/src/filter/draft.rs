@@ -82,7 +82,7 @@ pub(super) enum AddressFamily {
     Ether,
 }
 
-/// The mask after `&`, as written.
+/// The mask after `&`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mask {
     Number(u32),
@@ -91,7 +91,7 @@ pub(super) enum Mask {
     Ether([u8; 6]),
 }
 
-/// The value of a question, as written.
+/// The value that a test compares with (`http` in `port http`). Names are looked up already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Data {
     #[default]

@@ -20,7 +20,8 @@ pub(super) struct Home {
     /// They are ready when each other worker has had all its packets in the rings at some time since
     /// `numbers` was read.
     older: Vec<SentHome>,
-    /// The counter of each worker ([`Unfinished`]), read after the last batch of `older` had come.
+    /// For each worker, the counter by which it tells that its packets are in the rings ([`Unfinished`]), as
+    /// it was after the last batch of `older` was received.
     numbers: Vec<u64>,
     /// The batches that need not wait any more, the next batch last.
     ready: Vec<SentHome>,

@@ -149,10 +149,11 @@ pub(crate) struct Order {
 /// Counts that may be published once other workers have processed the packets that were handed over to
 /// them.
 struct Account {
-    /// For each worker that packets come from, the current count, the count to be published next, and the
-    /// count published last.
+    /// For each worker that packets come from, the present count of its packets (see [`Order::accounts`]).
     now: Vec<u64>,
+    /// The counts that will be published next to the other workers; equal to `told` if none will.
     next: Vec<u64>,
+    /// The counts that were published last.
     told: Vec<u64>,
     /// The value of [`Order::handed_aside`] when `next` was set. Before `next` is published, other workers
     /// must have processed all packets that had been sent home to them at that time.

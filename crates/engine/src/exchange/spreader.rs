@@ -1,9 +1,9 @@
 //! Chooses the worker of each packet where the packets of one flow are spread over workers.
 //!
-//! The steering policy ([`Spread`]) names a worker for each packet. There are two exceptions. If the
-//! worker's ring has many packets already, a packet that any worker may process goes to another worker. A
-//! packet of an unknown flow goes home at once (`unknown_flows.rs`). If no order is kept, `displacement.rs`
-//! bounds how many packets can overtake a packet.
+//! The steering policy ([`Spread`]) names a worker for each packet. There are two exceptions. If the worker's
+//! ring has many packets already, a packet that any worker may process goes to another worker. While many
+//! packets of unknown flows come, these go to the flow's home worker at once (`unknown_flows.rs`). If no
+//! order is kept, `displacement.rs` bounds how many packets can overtake a packet.
 
 use std::sync::Arc;
 

@@ -498,8 +498,8 @@ impl Element for ArpQuerier {
             // discarded. The number of drops is kept.
             (Home::Own(table), Some(kept)) => table.dropped(kept.drops() as usize),
             (Home::Own(_), None) => {}
-            // The shared table may get the state of its own predecessor later. The waiting packets are
-            // therefore checked by a handler call, which is made after that.
+            // The shared table may get the state of its own predecessor after this call. So a handler call,
+            // which is made after that, looks for the addresses that the waiting packets need.
             (Home::Shared(shared), _) => {
                 if let Some(old) = kept_shared.filter(|_| self.shares_with_copies && is_same_host) {
                     shared.continue_with(&old);

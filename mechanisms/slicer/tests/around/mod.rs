@@ -92,8 +92,8 @@ pub(crate) const KNOWN: &[Tunnel] = &[
     ("a service header", |frame| eth(0x894f, &[&[0x0f, 0xc2, 2, 3, 0, 0, 1, 255], frame].concat())),
 ];
 
-/// Tunnels in which a sliced packet is noticed but cannot be joined, because it must not be changed or the
-/// tunnel is not known. The packet is dropped.
+/// Tunnels in which the slicer notices a sliced packet but cannot join it, because the tunnel's packet must
+/// not be changed (AH) or the slicer does not know the tunnel's format. The slicer drops the packet.
 pub(crate) const CLOSED: &[Tunnel] = &[
     ("AH", |frame| {
         let header = [number(frame), 4, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];

@@ -572,7 +572,7 @@ impl Diagrams {
             byte_regions.push(region);
             return byte_regions.len() - 1;
         };
-        // One region may have been marked after different headers, so the lowest of their offsets counts.
+        // The region exists already, perhaps with another lowest start, so the lower one of the two counts.
         byte_regions[number].least = byte_regions[number].least.min(region.least);
         number
     }

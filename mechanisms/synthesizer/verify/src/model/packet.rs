@@ -585,7 +585,8 @@ pub fn incoming(d: &Diagrams, source: &Effects) -> PacketModel {
                 let offset = bytes.iter().fold(0, |n, &byte| n << 8 | i32::from(byte));
                 packet.mark(*base, (!bytes.is_empty()).then_some(offset));
             }
-            // Only the source knows where the header is, so nothing is known of the packet.
+            // Only the source of the packets knows the offset that it sets for this header, so the model
+            // knows nothing of the packet.
             Action::Set(Field::HeaderOffset(_), _) => {
                 let term = Term { name: "whatever the source gives".into(), ..Term::default() };
                 return PacketModel::lost(d, d.term(term));
