@@ -224,6 +224,14 @@ impl Recipient {
         }
         has
     }
+
+    /// Takes back all slots that the device still owns; they go to their pool's list of returned slots. The
+    /// device must not access the slots any more. Its owner mark stays in use until [`Pool::detach`].
+    pub fn take_all_empty(&self) {
+        for slot in 0..STEP {
+            self.take_empty(slot);
+        }
+    }
 }
 
 impl std::fmt::Debug for Recipient {

@@ -1,6 +1,8 @@
 //! Compares what a reload keeps of each class with the declaration of the class, and tests that files, calls
 //! at a count and sources at their limit continue after a reload.
 
+use element::Timestamp;
+use engine::{ClockKind, Worker};
 use testkit::TestRun;
 use testkit::reload::{Exceptions, differences};
 
@@ -180,12 +182,84 @@ fn a_report_of_flows_is_continued() {
                 -> c :: FlowCounter(FILE {path}{more}) -> Discard"
         )
     };
-    let lines = || std::fs::read_to_string(&path).unwrap().lines().count();
+    let text = || std::fs::read_to_string(&path).unwrap();
+    let lines = || text().lines().count();
     let values = run(&graph("a", 1, ""), &graph("b", 2, ""), &["c.count", "c.open"]);
     assert_eq!((values.join(" "), lines()), ("2 2".into(), 3));
-    // With another capacity, the flow of the first graph ends, and the file begins again.
+    // With another capacity, the flow of the first graph ends, and the file is continued.
     let values = run(&graph("a", 1, ""), &graph("b", 2, ", CAPACITY 9"), &["c.count"]);
-    assert_eq!((values.join(" "), lines()), ("1".into(), 2));
+    assert_eq!((values.join(" "), lines()), ("1".into(), 3));
+    // With other columns, or in another format, a second document follows the first one.
+    let values = run(&graph("a", 1, ""), &graph("b", 2, ", BIDIRECTIONAL true"), &["c.count"]);
+    assert_eq!((values.join(" "), lines()), ("1".into(), 4));
+    let heads = text().lines().filter(|line| line.starts_with("source,")).map(str::len).collect::<Vec<_>>();
+    assert!(heads.len() == 2 && heads[0] < heads[1], "{heads:?}");
+    run(&graph("a", 1, ", FORMAT json"), &graph("b", 2, ", FORMAT json, CAPACITY 9"), &[]);
+    let one = text();
+    assert_eq!((one.matches("\"packets\"").count(), one.matches('[').count()), (2, 1), "{one}");
+    assert!(one.starts_with("[\n{") && one.contains("},\n{") && one.ends_with("}\n]\n"), "{one}");
+    run(&graph("a", 1, ", FORMAT json"), &graph("b", 2, ""), &[]);
+    let both = text();
+    assert!(both.starts_with("[\n{") && both.contains("}\n]\nsource,"), "{both}");
+    assert_eq!(lines(), 5);
+    // With another file, each file has its flow.
+    let other = folder.path().join("other.csv").display().to_string();
+    run(&graph("a", 1, ""), &graph("b", 2, "").replace(&path, &other), &[]);
+    assert_eq!((lines(), std::fs::read_to_string(&other).unwrap().lines().count()), (2, 2));
+}
+
+/// All flows of the first graph are in the file, also if the second graph tells flows apart in another way.
+#[test]
+fn a_file_of_trace_information_is_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flows.xml").display().to_string();
+    let graph = |name: &str, more: &str| {
+        format!(
+            "{name} :: InfiniteSource(LIMIT 3) -> UDPIPEncap(1.0.0.1, 1, 1.0.0.2, 2)
+                -> f :: AggregateIPFlows(TRACEINFO {path}{more}) -> Discard"
+        )
+    };
+    for (more, flows) in [("", 1), (", CAPACITY 9", 2), (", SYMETRIC false", 2)] {
+        run(&graph("a", ""), &graph("b", more), &[]);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let count = |part: &str| text.matches(part).count();
+        assert_eq!((count("<flow "), count("<trace"), count("</trace>")), (flows, 1, 1), "{text}");
+        assert!(text.starts_with("<?xml") && text.ends_with("</trace>\n"), "{text}");
+    }
+}
+
+/// An element buffers text for its file for a second at most, also if it has got the file in a reload while
+/// the timer of the old element was set.
+#[test]
+fn a_continued_file_is_written_out_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file").display().to_string();
+    let clock = ClockKind::Simulated { start: Timestamp::from_secs(1_000), tick: Timestamp(1_000_000) };
+    for class in [format!("FlowCounter(FILE {path}"), format!("AggregateIPFlows(TRACEINFO {path}")] {
+        for more in ["", ", CAPACITY 9"] {
+            let graph = |more: &str| {
+                format!(
+                    "RatedSource(RATE 100) -> UDPIPEncap(1.0.0.1, 1, 1.0.0.2, 2) -> e :: {class}{more}) -> Discard"
+                )
+            };
+            let mut worker = testkit::worker(&graph(""), TestRun { clock, ..TestRun::default() }).unwrap();
+            let pass = |worker: &mut Worker, milliseconds: i64| {
+                let until = worker.core().now + Timestamp(milliseconds * 1_000_000);
+                while worker.core().now < until {
+                    worker.step(1);
+                }
+            };
+            pass(&mut worker, 100);
+            worker.write(None, "hotconfig", &graph(more)).unwrap();
+            pass(&mut worker, 100);
+            let element = worker.plan().graph.find("e");
+            worker.write(element, "clear", "").unwrap();
+            pass(&mut worker, 3_000);
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(text.contains("1.0.0.1"), "{class}{more}: {text}");
+            worker.finish().unwrap();
+        }
+    }
 }
 
 /// A call at a count that the old element has made is not made again: the switches of the second graph stay

@@ -65,7 +65,7 @@ pub(crate) fn attach(
     }
     let is_filled_in = headers.has_filled_in(front.data(), &parked.original);
     let payload = if is_filled_in { Some(parked.sum()) } else { None };
-    match pool.join(front, length, parked.packet, parked.headers.into()) {
+    match pool.join(front, length, parked.packet, parked.payload.into()) {
         Ok(mut packet) => {
             let was_marked = headers.restore(packet.data_mut(), &parked.original, payload);
             state.counts.unmarked += u64::from(!was_marked);
@@ -87,7 +87,7 @@ pub(crate) fn attach(
 /// to its place in the parked packet, because the network function may have changed it.
 #[inline(never)]
 fn put_back(parked: &mut Parked, front: &Packet, mut skipped: usize) {
-    let mut place = usize::from(parked.headers) + parked.removed as usize;
+    let mut place = usize::from(parked.payload) + parked.removed as usize;
     let end = place + parked.rest as usize;
     for chunk in front.chunks() {
         let rest = chunk.get(skipped..).unwrap_or_default();

@@ -195,7 +195,7 @@ impl Slicing {
         state.table.park(Parked {
             packet,
             l3: headers.l3,
-            headers: headers.payload,
+            payload: headers.payload,
             removed: removed as u32,
             rest: rest as u32,
             trailer: trailer as u32,

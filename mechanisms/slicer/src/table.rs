@@ -24,7 +24,7 @@ pub struct Parked {
     /// The offset in bytes of the IP header in `packet`.
     pub l3: u16,
     /// The offset in bytes of the payload in `packet`.
-    pub headers: u16,
+    pub payload: u16,
     /// The number of payload bytes, from its start, that are not in the sliced packet.
     pub removed: u32,
     /// The number of bytes at the end of the payload that the sliced packet kept, after its token.
@@ -40,14 +40,14 @@ pub struct Parked {
 impl Parked {
     /// Returns the checksum of the whole payload.
     pub fn sum(&self) -> Sum {
-        let start = usize::from(self.headers);
+        let start = usize::from(self.payload);
         sum_between(&self.packet, start, start + (self.removed + self.rest) as usize)
     }
 
     /// Returns the changes to the headers, and a copy of the first bytes of the payload, at most `most`.
     pub fn quote(&self, most: usize) -> (Original, Vec<u8>) {
         let mut payload = vec![0; ((self.removed + self.rest) as usize).min(most)];
-        self.packet.read_at(self.headers.into(), &mut payload);
+        self.packet.read_at(self.payload.into(), &mut payload);
         (self.original, payload)
     }
 }
@@ -275,7 +275,7 @@ mod tests {
         Parked {
             packet,
             l3: 0,
-            headers: 0,
+            payload: 0,
             removed: 1,
             rest: 0,
             trailer: 0,

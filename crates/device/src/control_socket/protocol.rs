@@ -134,11 +134,9 @@ impl Session {
         self.searched = 0;
     }
 
-    /// Takes the next line out of the input, without its end: CR, LF, or CR and LF. Returns `None` if no
-    /// whole line has arrived; if more than `MOST_LINE` bytes of it have, also ends the session with an
-    /// error. After the client has closed its side, the remaining bytes are a line, too.
-    fn take_line(&mut self) -> Option<Vec<u8>> {
-        // The line before ended with a CR, so an LF here belongs to it.
+    /// Marks an LF as used that is the next byte of the input and follows the CR of the last line: it belongs
+    /// to the end of that line. Waits for the next byte if none has arrived.
+    fn skip_line_feed(&mut self) {
         if std::mem::take(&mut self.after_return) {
             match self.rest().first() {
                 Some(b'\n') => self.advance(1),
@@ -146,6 +144,13 @@ impl Session {
                 None => self.after_return = true,
             }
         }
+    }
+
+    /// Takes the next line out of the input, without its end: CR, LF, or CR and LF. Returns `None` if no
+    /// whole line has arrived; if more than `MOST_LINE` bytes of it have, also ends the session with an
+    /// error. After the client has closed its side, the remaining bytes are a line, too.
+    fn take_line(&mut self) -> Option<Vec<u8>> {
+        self.skip_line_feed();
         let searched = self.searched;
         let Some(end) = self.rest()[searched..].iter().position(|&b| b == b'\r' || b == b'\n') else {
             self.searched = self.rest().len();
@@ -168,23 +173,15 @@ impl Session {
     }
 
     fn take_bytes(&mut self, handlers: &mut dyn Handlers, verb: Verb, handler: String, n: usize) -> bool {
-        // The command's line ended with a CR, so an LF here is not part of the data.
-        if self.after_return && self.rest().first() == Some(&b'\n') {
-            self.advance(1);
-        }
-        let known = !self.after_return || !self.rest().is_empty() || n == 0;
-        if self.rest().len() < n || !known {
+        self.skip_line_feed();
+        if self.rest().len() < n {
             if self.ended {
                 self.reply(500, "Not enough data");
             } else {
-                // An LF can belong to the CR that ended the command's line only if it is the first byte after
-                // the CR. If data have arrived, none follows.
-                self.after_return &= self.rest().is_empty() && self.searched == 0;
                 self.waiting = Some((verb, handler, Rest::Bytes(n)));
             }
             return false;
         }
-        self.after_return &= n == 0;
         let data = self.rest()[..n].to_vec();
         self.advance(n);
         match verb {
@@ -195,13 +192,7 @@ impl Session {
     }
 
     fn take_lines(&mut self, handlers: &mut dyn Handlers, verb: Verb, handler: String, end: String) -> bool {
-        if std::mem::take(&mut self.after_return) {
-            match self.rest().first() {
-                Some(b'\n') => self.advance(1),
-                Some(_) => {}
-                None => self.after_return = true,
-            }
-        }
+        self.skip_line_feed();
         // The lines before `searched` have been compared with the line that ends the data already.
         while let Some(n) = self.rest()[self.searched..].iter().position(|&b| b == b'\n' || b == b'\r') {
             let at = self.searched;
@@ -568,6 +559,17 @@ mod tests {
     fn values_arrive_as_they_were_sent() {
         let (_, written) = talk(b"WRITE e.w  \"a b\"  c\nWRITEDATA e.w 4\n\n\r\"x\nWRITE e.w\n", 2);
         assert_eq!(written, ["\"a b\"  c", "\n\r\"x", ""]);
+    }
+
+    /// Only one LF belongs to the CR of the command's line, even if the data come in a later piece.
+    #[test]
+    fn data_may_start_with_a_line_feed() {
+        let input = b"WRITEDATA e.w 2\r\n\nxWRITEDATA e.w 2\r\n\n\nWRITEUNTIL e.w END\r\n\ny\r\nEND\r\n\
+                      WRITEDATA e.w 0\r\nWRITEDATA e.w 1\r\n\nWRITEDATA e.w 1\r\n\r\nWRITEDATA e.w 1\rz";
+        for pieces in 1..=input.len() {
+            let (_, written) = talk(input, pieces);
+            assert_eq!(written, ["\nx", "\n\n", "\ny\r\n", "", "\n", "\r", "z"], "in pieces of {pieces}");
+        }
     }
 
     #[test]

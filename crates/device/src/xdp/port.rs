@@ -22,7 +22,7 @@ use crate::interface::cannot;
 use crate::interface::sys::link;
 
 /// The socket of a queue, to which the queue's two halves and its guests (other workers that receive from the
-/// queue) have references. When the last of them is closed, the socket is closed as well, and the pool takes
+/// queue) have references. When the last of them is dropped, the socket is closed as well, and the pool takes
 /// back the slots that the kernel still has.
 pub(super) struct Port {
     /// The interface's index in the kernel, and the number of the queue.
@@ -31,43 +31,60 @@ pub(super) struct Port {
     pub(super) device: DeviceId,
     /// True if the kernel copies received packets into slots, because the driver cannot write there.
     pub(super) is_copied: bool,
-    /// True if other workers can receive from the queue as well, as guests.
-    has_guests: bool,
+    /// The slots that the kernel has, if other workers can receive from the queue as guests. The field comes
+    /// after `socket`, so that it is dropped later: once the socket is closed, the kernel does not touch its
+    /// slots, so that the pool can take them back.
+    slots: Option<Slots>,
 }
 
-/// The ports of queues with guests (other workers that receive from the queue), of which a half was closed,
-/// each with the address of its owner's pool. In a reload, guests may still receive. [`sweep`] closes a port
-/// when no half and no guest has it.
-static LEFT: Mutex<Vec<(usize, Arc<Port>)>> = Mutex::new(Vec::new());
+impl Drop for Port {
+    fn drop(&mut self) {
+        let mut released = released();
+        released.retain(|&other| other != self.place);
+        released.push(self.place);
+    }
+}
+
+/// The slots that the kernel has for a queue with guests. The last user of the port returns them to the
+/// owner's pool when it drops the port. In a reload this can be a guest at another worker, while the owner
+/// has no element left that could do so.
+struct Slots {
+    recipient: Recipient,
+    device: DeviceId,
+    /// The address of the owner's pool.
+    pool: usize,
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        self.recipient.take_all_empty();
+        left().push((self.pool, self.device));
+    }
+}
+
+/// The devices of closed ports that pools have yet to detach, each with the address of its pool. They have no
+/// slots any more, but only the pool's owner can make their owner marks free ([`sweep`]).
+static LEFT: Mutex<Vec<(usize, DeviceId)>> = Mutex::new(Vec::new());
 
 /// Drops a half's reference to the port; with the last reference, the socket is closed. The half's rings must
 /// have been dropped before.
 pub(super) fn close(port: Arc<Port>, pool: &mut Pool) {
-    if port.has_guests {
-        // At the end of a run, all guests (other workers that receive from the queue) have closed their
-        // sockets by now, because all elements drain before any element closes.
-        left().push((pool.device_area().0 as usize, port));
-        return sweep(pool);
-    }
-    if let Some(port) = Arc::into_inner(port) {
-        port.end(pool);
+    let (device, has_guests) = (port.device, port.slots.is_some());
+    let port = Arc::into_inner(port);
+    let is_last = port.is_some();
+    drop(port);
+    if has_guests {
+        sweep(pool);
+    } else if is_last {
+        pool.detach(device);
     }
 }
 
-/// Closes the ports of this pool that are used neither by a half of the queue nor by another worker (a guest)
-/// any more.
+/// Detaches the devices of this pool whose ports have been closed.
 fn sweep(pool: &mut Pool) {
     let start = pool.device_area().0 as usize;
-    let mut left = left();
-    // A port is listed once for each half that was closed.
-    for at in (0..left.len()).rev() {
-        let users = left.iter().filter(|(_, other)| Arc::ptr_eq(other, &left[at].1)).count();
-        if left[at].0 == start && Arc::strong_count(&left[at].1) == users {
-            let (_, port) = left.swap_remove(at);
-            if let Some(port) = Arc::into_inner(port) {
-                port.end(pool);
-            }
-        }
+    for (_, device) in left().extract_if(.., |(other, _)| *other == start) {
+        pool.detach(device);
     }
 }
 
@@ -79,22 +96,8 @@ fn released() -> MutexGuard<'static, Vec<(c_int, u32)>> {
     RELEASED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn left() -> MutexGuard<'static, Vec<(usize, Arc<Port>)>> {
+fn left() -> MutexGuard<'static, Vec<(usize, DeviceId)>> {
     LEFT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-impl Port {
-    fn end(self, pool: &mut Pool) {
-        let Port { place, socket, device, .. } = self;
-        let mut released = released();
-        released.retain(|&other| other != place);
-        released.push(place);
-        drop(released);
-        // Once the socket is closed, the kernel does not touch its slots, so that the pool can take them
-        // back.
-        drop(socket);
-        pool.detach(device);
-    }
 }
 
 /// The half of a queue that sends.
@@ -272,7 +275,9 @@ fn open(
     let (device, recipient) = attached.ok_or((TOO_MANY, io::Error::from_raw_os_error(libc::ENOSPC)))?;
     let Opened { socket, fill, receive, transmit, completed } = opened;
     let is_copied = socket::is_copied(socket.as_fd());
-    let port = Arc::new(Port { place, socket, device, is_copied, has_guests: shares });
+    let pool = cx.pool().device_area().0 as usize;
+    let slots = recipient.clone().map(|recipient| Slots { recipient, device, pool });
+    let port = Arc::new(Port { place, socket, device, is_copied, slots });
     let receiver = Receiver::of_owner(queue, Arc::clone(&port), fill, receive);
     let transmitter = Transmitter { port, queue, transmit, completed, copied: 0, refused: 0 };
     Ok((receiver, transmitter, recipient))
@@ -422,7 +427,36 @@ pub(super) fn open_transmitter(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
+
+    /// In a reload, the owner can close both halves while a guest at another worker still receives. The test
+    /// uses a stream in place of the queue's socket; its other end shows that the socket has been closed.
+    #[test]
+    fn the_last_guest_closes_the_socket_and_returns_the_slots() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let (device, recipient) = pool.attach_shared().unwrap();
+        let (socket, mut other_end) = UnixStream::pair().unwrap();
+        other_end.set_nonblocking(true).unwrap();
+        let mut is_closed = || other_end.read(&mut [0]).is_ok();
+        let place = (c_int::MAX, 7);
+        let slots = Some(Slots { recipient, device, pool: pool.device_area().0 as usize });
+        let port = Arc::new(Port { place, socket: socket.into(), device, is_copied: false, slots });
+        let (receiving, sending, guest) = (Arc::clone(&port), Arc::clone(&port), port);
+        assert!((0..3).all(|_| pool.hand_out(device).is_some()));
+        close(receiving, &mut pool);
+        close(sending, &mut pool);
+        assert!(!is_closed() && !released().contains(&place));
+        assert_eq!(pool.stats().in_use, 3);
+        std::thread::spawn(|| drop(guest)).join().unwrap();
+        assert!(is_closed() && released().contains(&place));
+        pool.collect();
+        assert_eq!(pool.stats().in_use, 0);
+        sweep(&mut pool);
+        assert_eq!(pool.attach_shared().map(|(again, _)| again), Some(device), "the number is used again");
+    }
 
     #[test]
     fn all_queues_together_leave_slots_for_packets() {

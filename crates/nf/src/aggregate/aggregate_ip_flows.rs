@@ -16,8 +16,9 @@
 //! hosts wait until all fragments ahead of them have left. If FRAGMENTS is false, no packet waits, and of
 //! the fragments of a datagram only the first has a flow.
 //!
-//! A reload keeps the flows, and continues TRACEINFO, if CAPACITY, ICMP, FRAGMENTS, SYMETRIC and TRACEINFO
-//! stay the same. Otherwise all flows end; later flows get numbers that were not in use.
+//! A reload keeps the flows if CAPACITY, ICMP, FRAGMENTS, SYMETRIC and TRACEINFO stay the same. Otherwise all
+//! flows end and are written to the old TRACEINFO; later flows get numbers that were not in use. TRACEINFO is
+//! continued if it stays the same.
 //!
 //! ## Usage
 //! `AggregateIPFlows([KEYWORDS])`
@@ -334,6 +335,14 @@ impl AggregateIpFlows {
             self.info = Some(TraceInfo::create(path, name)?);
         }
         Ok(())
+    }
+
+    /// Writes the buffered text to the file, if there is one. Must be called when the file comes from the
+    /// replaced element, because the timer of that element does not come with it.
+    fn write_out(&mut self) {
+        if let Some(info) = &mut self.info {
+            info.write_out();
+        }
     }
 
     fn timeout(&self, flow: &Flow) -> i64 {
@@ -671,9 +680,7 @@ impl Element for AggregateIpFlows {
     }
 
     fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {
-        if let Some(info) = &mut self.info {
-            info.write_out();
-        }
+        self.write_out();
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
@@ -720,16 +727,22 @@ impl Element for AggregateIpFlows {
             cx.dispose(std::mem::replace(&mut self.table, kept.table));
             (self.hasher, self.flows) = (kept.hasher, kept.flows);
             (self.waiting, self.info) = (kept.waiting, kept.info);
+            self.write_out();
             return Ok(());
         }
         kept.waiting.drain().for_each(|packet| cx.emit_one(1, packet, DropReason::Stop));
         let mut flows: Vec<Flow> = kept.flows.into_iter().flatten().collect();
         flows.sort_unstable_by_key(|flow| flow.aggregate);
         flows.iter().for_each(|flow| report(&mut kept.info, &kept.table, flow));
-        kept.info.map_or(Ok(()), TraceInfo::close)?;
-        if self.info.is_none() {
-            self.open_file(cx)?;
+        let (.., path) = kept.settings;
+        if path == self.path {
+            self.info = kept.info.take();
+            self.write_out();
         }
+        let closed = kept.info.map_or(Ok(()), TraceInfo::close);
+        // The file is opened even if the old file has an error.
+        let opened = if self.info.is_none() { self.open_file(cx) } else { Ok(()) };
+        closed.and(opened)?;
         Err("it tells flows apart in another way now, so all flows have ended".into())
     }
 }

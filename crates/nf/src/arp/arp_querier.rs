@@ -195,6 +195,7 @@ pub static CLASS: Class = Class {
         desk.note_others();
         Ok(Box::new(ArpQuerier {
             home,
+            limits,
             shares_with_copies,
             desk,
             query_output: args.outputs().saturating_sub(1).min(1),
@@ -271,6 +272,8 @@ impl Opened<'_> {
 
 struct ArpQuerier {
     home: Home,
+    /// The limits of the table, unless another element (TABLE) has it.
+    limits: Limits,
     /// True if the table is shared with the element's copies at other workers, and with no other element.
     shares_with_copies: bool,
     desk: Desk,
@@ -417,6 +420,10 @@ impl Element for ArpQuerier {
         if let Home::Shared(shared) = &self.home {
             shared.join(cx.id());
             let mut table = shared.open();
+            if self.shares_with_copies {
+                // If the element is replaced because of other arguments, the table is still the same.
+                table.set_limits(self.limits);
+            }
             if table.len() == 0 {
                 table.set_seed(cx.hash_seed());
             }

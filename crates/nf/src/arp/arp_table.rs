@@ -73,13 +73,12 @@ pub static CLASS: Class = Class {
         let limits = Limits::read(args);
         args.finish()?;
         // If the element is replaced because of other arguments, the ARPQueriers still refer to the
-        // existing table. It is therefore kept, and gets the new limits.
+        // existing table. It is therefore kept, and gets the new limits when the new element is initialised.
         let id = args.id();
         let common = Arc::clone(&args.setup.common);
         let shared = args.setup.service(id).unwrap_or_else(|| common.get_or_make(id, || Shared::new(limits)));
-        shared.open().set_limits(limits);
         args.setup.publish(args.id(), Arc::clone(&shared));
-        Ok(Box::new(ArpTable { shared }))
+        Ok(Box::new(ArpTable { shared, limits }))
     },
     ..Class::DEFAULT
 };
@@ -135,6 +134,7 @@ fn parse_ip(cx: &Cx<'_>, text: &str) -> Result<u32, String> {
 
 struct ArpTable {
     shared: Arc<Shared>,
+    limits: Limits,
 }
 
 impl ArpTable {
@@ -164,7 +164,10 @@ impl Element for ArpTable {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.shared.open().set_seed(cx.hash_seed());
+        let mut table = self.shared.open();
+        table.set_limits(self.limits);
+        table.set_seed(cx.hash_seed());
+        drop(table);
         self.with(cx, |_, _| {});
         Ok(())
     }
@@ -213,3 +216,25 @@ const HANDLERS: &[Handler<ArpTable>] = &[
         Ok(())
     }),
 ];
+
+#[cfg(test)]
+mod tests {
+    use element::{Args, Setup};
+
+    use super::*;
+
+    fn build(setup: &mut Setup, argument: &str) {
+        let mut args = Args::new(setup, &CLASS, 0, (0, 0), true, vec![argument.into()]);
+        assert!((CLASS.build)(&mut args).is_ok());
+    }
+
+    /// A change of the arguments can still be refused after the new element has been built.
+    #[test]
+    fn an_element_that_is_only_built_does_not_change_the_table() {
+        let mut setup = Setup::new(None);
+        build(&mut setup, "CAPACITY 4");
+        let shared = setup.service::<Shared>(0).unwrap();
+        build(&mut setup, "CAPACITY 9");
+        assert_eq!(shared.open().limits().packets, 4);
+    }
+}

@@ -141,6 +141,9 @@ impl Icmp6Error {
     /// message may be sent about the packet, or if it is not IPv6.
     fn message_about(&mut self, packet: &Packet) -> Option<Ipv6Addr> {
         let (ip, payload) = ipv6::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
+        if ip.version() != 6 {
+            return None;
+        }
         let shared = matches!(packet.kind(), PacketKind::Broadcast | PacketKind::Multicast)
             || ip.destination_addr().is_multicast();
         let to = ip.source_addr();

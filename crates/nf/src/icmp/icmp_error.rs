@@ -178,7 +178,7 @@ impl IcmpError {
     /// message may be sent about the packet, or if it is not IPv4.
     fn message_about(&mut self, packet: &Packet) -> Option<Ipv4Addr> {
         let quoted = packet.header(Base::Network)?;
-        let (ip, _) = ipv4::Header::ref_from_prefix(quoted).ok()?;
+        let (ip, _) = ipv4::Header::ref_from_prefix(quoted).ok().filter(|(ip, _)| ip.version() == 4)?;
         let header = quoted.get(..ip.header_len().max(ipv4::Header::LEN))?;
         if ip.protocol == ip_protocol::ICMP && is_error(*quoted.get(header.len()).unwrap_or(&kind::REDIRECT))
         {

@@ -134,7 +134,7 @@ impl Element for IpOutputCombo {
         // If an address or an option is written, the checksum is recomputed; otherwise it is only updated
         // for the time to live.
         let plain = within(wire_field::IP_VERSION_IHL, 15, 0, 5);
-        let wished = Predicate::equals(fix_ip_src::WISH, 0).not();
+        let wished = fix_ip_src::is_asked();
         let ttl = wire_field::IP_TTL;
         let expired = || within(wire_field::IP_TTL, 0xff, 0, 1);
         let long = Predicate::at_most(Number::of(Field::Length), Number::constant(self.mtu as i64)).not();

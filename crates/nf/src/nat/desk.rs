@@ -254,11 +254,13 @@ impl Opening {
         if chosen.is_none() && store.make_room(now) {
             chosen = choose(store);
         }
-        let Some((chosen, outputs)) = chosen else {
-            store.count_failure(owner, input);
-            return Err(Some(DropReason::NoFreePort));
+        let reason = match chosen {
+            Some((chosen, outputs)) if flavour.fits(chosen.to) => return Ok((chosen, outputs)),
+            Some(_) => DropReason::NoMapping,
+            None => DropReason::NoFreePort,
         };
-        if flavour.fits(chosen.to) { Ok((chosen, outputs)) } else { Err(Some(DropReason::NoMapping)) }
+        store.count_failure(owner, input);
+        Err(Some(reason))
     }
 
     /// True if the flow's first packet only answers another host, and the sender already has an outside port,

@@ -19,8 +19,9 @@
 //! these names. As JSON, flows are objects with the same names in one array. With BIDIRECTIONAL, a flow has
 //! the direction of its first packet.
 //!
-//! A reload keeps the flows, and continues FILE, if CAPACITY, BIDIRECTIONAL, FILE and FORMAT stay the same.
-//! Otherwise all flows end and are written to the old FILE.
+//! A reload keeps the flows if CAPACITY, BIDIRECTIONAL, FILE and FORMAT stay the same. Otherwise all flows
+//! end and are written to the old FILE. If FILE stays the same, it is continued; with another BIDIRECTIONAL
+//! or FORMAT, a second document follows the first one in it.
 //!
 //! ## Usage
 //! `FlowCounter([KEYWORDS])`
@@ -171,6 +172,18 @@ struct Book {
 }
 
 impl Book {
+    /// Continues the report file of another book. If that book has another form, its document is completed,
+    /// and the document of this book follows in the same file.
+    fn continue_file(&mut self, old: &mut Book) {
+        let Some(mut file) = old.file.take() else { return };
+        self.rows = old.rows;
+        if self.written != old.written {
+            write!(file, "{}{}", old.written.tail(old.rows == 0), self.written.head());
+            self.rows = 0;
+        }
+        self.file = Some(file);
+    }
+
     /// Completes and closes the report file, if there is one.
     fn close(&mut self) -> Result<(), String> {
         let Some(mut file) = self.file.take() else { return Ok(()) };
@@ -205,8 +218,8 @@ struct Kept {
 type Settings = (usize, bool, Option<String>, Layout);
 
 impl Kept {
-    /// Ends all flows, and completes the report file.
-    fn end(mut self) -> Result<(), String> {
+    /// Ends all flows.
+    fn end_flows(&mut self) {
         let mut open: Vec<(u64, FlowId)> =
             self.book.records.iter().filter_map(|record| Some((record.number, record.id?))).collect();
         open.sort_unstable();
@@ -215,7 +228,6 @@ impl Kept {
                 self.book.end(id, key);
             }
         }
-        self.book.close()
     }
 }
 
@@ -257,6 +269,14 @@ impl FlowCounter {
         write!(file, "{}", self.book.written.head());
         self.book.file = Some(file);
         Ok(())
+    }
+
+    /// Writes the buffered text to the file, if there is one. Must be called when the file comes from the
+    /// replaced element, because the timer of that element does not come with it.
+    fn write_out(&mut self) {
+        if let Some(file) = &mut self.book.file {
+            file.write_out();
+        }
     }
 
     /// Returns the flow of a packet after its look-up, and begins the flow if there is none. `None` if the
@@ -489,9 +509,7 @@ impl Element for FlowCounter {
     }
 
     fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {
-        if let Some(file) = &mut self.book.file {
-            file.write_out();
-        }
+        self.write_out();
     }
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
@@ -512,17 +530,24 @@ impl Element for FlowCounter {
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        let kept: Kept = *state.downcast().map_err(|_| "the state of another class")?;
+        let mut kept: Kept = *state.downcast().map_err(|_| "the state of another class")?;
         if kept.settings == self.settings() {
             cx.dispose(std::mem::replace(&mut self.flows, kept.flows));
             cx.dispose(std::mem::replace(&mut self.book, kept.book));
             self.counts = kept.counts;
+            self.write_out();
             return Ok(());
         }
-        kept.end()?;
-        if self.book.file.is_none() {
-            self.open()?;
+        kept.end_flows();
+        let (_, _, path, _) = &kept.settings;
+        if *path == self.path {
+            self.book.continue_file(&mut kept.book);
         }
+        self.write_out();
+        let closed = kept.book.close();
+        // The file is opened even if the old file has an error.
+        let opened = if self.book.file.is_none() { self.open() } else { Ok(()) };
+        closed.and(opened)?;
         Err("it counts other flows now, so all flows have ended".into())
     }
 

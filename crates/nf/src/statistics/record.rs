@@ -121,7 +121,7 @@ pub(super) enum Layout {
 
 /// The form of a document with flows: its format, and true in `replies` if packets and bytes of replies are
 /// written, too.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
     pub(super) layout: Layout,
     pub(super) replies: bool,

@@ -35,6 +35,11 @@ impl Default for Occupancy {
 }
 
 impl Occupancy {
+    /// Makes the occupancy of an empty element that stores at most `capacity` packets.
+    fn of(capacity: usize) -> Occupancy {
+        Occupancy { capacity: AtomicUsize::new(capacity), ..Occupancy::default() }
+    }
+
     /// Returns the number of stored packets.
     pub fn get(&self) -> usize {
         self.length.load(Ordering::Relaxed)
@@ -128,9 +133,8 @@ pub(super) fn build(args: &mut Args<'_>, policy: Policy) -> Result<Box<dyn Eleme
     }
     args.finish()?;
     // If this queue replaces another when a running graph is changed, it takes over the object that other
-    // elements watch.
-    let occupancy: Arc<Occupancy> = args.setup.service(args.id()).unwrap_or_default();
-    occupancy.set_capacity(capacity);
+    // elements watch. The object gets the new capacity when the new queue is initialised.
+    let occupancy = args.setup.service(args.id()).unwrap_or_else(|| Arc::new(Occupancy::of(capacity)));
     args.setup.publish(args.id(), Arc::clone(&occupancy));
     Ok(Box::new(Fifo {
         policy,
@@ -220,6 +224,11 @@ impl Element for Fifo {
             ])
         }
         .depending_on(Depends::Handler)
+    }
+
+    fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        self.occupancy.set_capacity(self.capacity);
+        Ok(())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
@@ -330,5 +339,28 @@ pub(super) const OF_CPU_QUEUE: &[Handler<Fifo>] = &[Handler::get("capacity", Fif
 impl Fifo {
     fn show_capacity(&self) -> String {
         self.capacity.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use element::Setup;
+
+    use super::*;
+    use crate::storage::queue::CLASS;
+
+    fn build(setup: &mut Setup, argument: &str) {
+        let mut args = Args::new(setup, &CLASS, 0, (1, 1), true, vec![argument.into()]);
+        assert!((CLASS.build)(&mut args).is_ok());
+    }
+
+    /// A change of the arguments can still be refused after the new queue has been built.
+    #[test]
+    fn a_queue_that_is_only_built_does_not_change_the_occupancy() {
+        let mut setup = Setup::new(None);
+        build(&mut setup, "4");
+        let occupancy = setup.service::<Occupancy>(0).unwrap();
+        build(&mut setup, "9");
+        assert_eq!(occupancy.room(), 4);
     }
 }

@@ -352,6 +352,18 @@ fn addresses_alone_are_translated_for_every_protocol() {
     assert!(seen.iter().all(|seen| is_sound(&seen.bytes)));
 }
 
+/// A pattern with ports does not fit a translator of addresses: no mapping is made.
+#[test]
+fn a_pattern_for_other_translators_counts_as_a_failure() {
+    let packet = udp(end([10, 0, 0, 1], 20), end([3, 0, 0, 3], 30));
+    for class in ["IPAddrRewriter", "IPAddrPairRewriter"] {
+        let config = format!("in -> rw :: {class}(pattern 1.0.0.5 1024-2047 - - 0 0);");
+        let packets = [(0, packet.clone()), (1, packet.clone())];
+        let (outcome, seen) = run(&config, 1, &packets, &["rw.mapping_failures", "rw.size"]);
+        assert_eq!((value(&outcome, 0), value(&outcome, 1), seen.len()), ("2", "0", 0), "{class}");
+    }
+}
+
 /// The third packet matches one mapping by its sender and another one by its receiver; the sender counts.
 /// This has to be so even if the mapping was made by a packet in the same batch.
 #[test]

@@ -413,6 +413,24 @@ fn what_waits_leaves_in_the_order_of_the_replies_to_another() {
     }
 }
 
+/// All copies of an ARPQuerier, and all ARPQueriers with an ARPTable, have one table. It gets the limits of
+/// new arguments.
+#[test]
+fn a_shared_table_gets_other_limits() {
+    let mut bench = sharing("ARPTable(ENTRY_CAPACITY 9)");
+    bench.write("t.config", "ENTRY_CAPACITY 1").unwrap();
+    for number in 2..5 {
+        bench.write("t.insert", &format!("10.0.0.{number} 2:0:0:0:0:{number}")).unwrap();
+    }
+    assert_eq!(bench.read("t.count"), "1");
+    let text = "Idle -> q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1) -> Discard; Idle -> [1] q;
+        DriverManager(writeq q.config \"10.0.0.1, 2:0:0:0:0:1, ENTRY_CAPACITY 1\",
+            write q.insert 10.0.0.2 2:0:0:0:0:2, write q.insert 10.0.0.3 2:0:0:0:0:3, stop)";
+    let run = TestRun { clock: ClockKind::Trace, workers: 2, ..TestRun::default() };
+    let outcome = run.text(text, &["q.count"]).unwrap();
+    assert_eq!((outcome.values, outcome.messages.as_str()), (vec![Ok("1".into())], ""));
+}
+
 #[test]
 fn what_waits_goes_on_with_other_arguments() {
     let mut bench = Bench::new("ARPQuerier(10.0.0.1, 2:0:0:0:0:1)", "");

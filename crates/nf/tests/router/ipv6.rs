@@ -501,6 +501,34 @@ fn rfc4443_2_4_e_3_packets_to_groups_can_be_too_big() {
     }
 }
 
+/// ICMP6Error sets the annotation of FixIPSrc, as ICMPError does; FixIPSrc writes IPv4 headers only.
+#[test]
+fn fix_ip_src_leaves_ipv6_messages_alone() {
+    let packet = udp(LEFT.ip6, ip("2001:db8:2::1"), 100);
+    let sent = |then: &str| {
+        let chain = format!("MarkIP6Header -> ICMP6Error(2001:db8::9, 1, 0){then}");
+        crate::random::through(&chain, &packet)
+    };
+    let messages = sent("");
+    assert!(messages.len() == 1 && is_sound(&messages[0].bytes));
+    let fixed = sent(" -> FixIPSrc(10.0.0.9)");
+    assert_eq!((&fixed[0].bytes, &fixed[0].annotations), (&messages[0].bytes, &messages[0].annotations));
+}
+
+/// The addresses in the header of the other version would be taken from wrong bytes.
+#[test]
+fn no_errors_are_sent_about_packets_of_the_other_version() {
+    let mut packet = udp(ip("2001:db8:a00:1:a00:2:0:1"), ip("2001:db8:2::1"), 100);
+    // As an IPv4 header, this one has a first fragment from 10.0.0.1 to 10.0.0.2.
+    packet[6..8].fill(0);
+    let errors = crate::random::through("MarkIPHeader -> ICMPError(10.0.0.9, unreachable, net)", &packet);
+    assert_eq!(errors.len(), 0);
+    let packet = wire::build::Builder::udp("10.0.0.1:1".parse().unwrap(), "10.0.0.2:2".parse().unwrap());
+    let packet = packet.build(&[7; 100]).unwrap();
+    let errors = crate::random::through("MarkIPHeader -> ICMP6Error(2001:db8::9, 1, 0)", &packet);
+    assert_eq!(errors.len(), 0);
+}
+
 #[test]
 fn rfc6583_addresses_that_nobody_has_are_forgotten() {
     // A host sends to each of 5,000 addresses of the other network. The neighbour that is known stays
