@@ -138,7 +138,7 @@ impl Worker {
     /// Like [`drain`](Self::drain), but does not release the memory that is kept for the end of the run
     /// (`Worker::reserve`).
     pub(crate) fn drain_all(&mut self) {
-        let mut order = self.graph.plan.order();
+        let mut order = self.graph.plan.order().to_vec();
         order.retain(|&id| self.graph.placement.is_at(id, self.graph.worker()));
         let mut timers = MOST_LAST_TIMERS;
         // A path through the graph has at most `order.len()` elements. Packets that still move after as

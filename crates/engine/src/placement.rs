@@ -283,7 +283,7 @@ impl Placement {
     /// Returns the elements at which packets may be sent home, because another worker owns the state of
     /// their flow, upstream elements first.
     pub(crate) fn aside(&self, plan: &Plan) -> Vec<ElementId> {
-        let mut order = plan.order();
+        let mut order = plan.order().to_vec();
         order.retain(|&to| {
             let mut before = plan.backward[to].iter().flatten();
             self.finds.get(to) == Some(&true)

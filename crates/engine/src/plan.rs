@@ -23,6 +23,8 @@ pub struct Plan {
     pub forward: Vec<Vec<Vec<(ElementId, usize)>>>,
     /// By element and input, every element and output that the input is connected to.
     pub backward: Vec<Vec<Vec<(ElementId, usize)>>>,
+    /// See [`Plan::order`].
+    order: Vec<ElementId>,
 }
 
 impl Plan {
@@ -38,12 +40,14 @@ impl Plan {
             outputs: Vec::with_capacity(classes.len()),
             forward: Vec::with_capacity(classes.len()),
             backward: Vec::with_capacity(classes.len()),
+            order: Vec::new(),
             graph,
             classes,
         };
         plan.count_ports()?;
         plan.resolve_processing()?;
         plan.check_use()?;
+        plan.order = plan.find_order();
         Ok(plan)
     }
 
@@ -75,7 +79,11 @@ impl Plan {
 
     /// Returns all elements, upstream elements first. In a circle, the order starts at an element where
     /// packets enter the circle, if there is one.
-    pub fn order(&self) -> Vec<ElementId> {
+    pub fn order(&self) -> &[ElementId] {
+        &self.order
+    }
+
+    fn find_order(&self) -> Vec<ElementId> {
         // Depth-first search, in the reverse order of leaving elements. It starts at elements without
         // inputs, so that it enters each circle where packets enter it.
         let mut found = vec![false; self.len()];

@@ -263,7 +263,7 @@ impl Worker {
         // Upstream elements are drained first, because their packets may come to other elements of the
         // list.
         let minded = |id: &ElementId| heirs[*id].is_some_and(minds);
-        let minded: Vec<ElementId> = old.plan.order().into_iter().filter(minded).collect();
+        let minded: Vec<ElementId> = old.plan.order().iter().copied().filter(minded).collect();
         for &id in &minded {
             if self.graph.held(id) > 0 {
                 self.call(id, |element, cx| element.drain(cx));
