@@ -301,7 +301,7 @@ pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> PutIn {
     let passed = proven.regions.iter().flat_map(|region| region.passed.iter().copied());
     let elements: BTreeSet<usize> = passed.collect();
     let regions = proven.regions.len();
-    let plural = if regions == 1 { "" } else { "es" };
+    let plural = if regions == 1 { "" } else { "s" };
     let done = match regions {
         0 if unproven.is_empty() && !proven.unprofitable.is_empty() => {
             "synthesized: nothing, because programs would cost more than the elements (--synthesize=all puts them in)"
