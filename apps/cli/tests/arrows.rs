@@ -48,7 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("program", &["packet", "classify", "element", "lang"]),
-    ("jit", &["program"]),
+    ("jit", &["element", "program"]),
     ("runtime", &["packet", "wire", "classify", "flow", "element", "program", "jit"]),
     ("verify", &["packet", "wire", "classify", "element", "lang", "program"]),
     ("synthesizer", &["packet", "wire", "classify", "element", "lang", "program"]),

@@ -27,6 +27,7 @@
 
 pub mod addresses;
 pub mod args;
+pub mod background;
 pub mod class;
 pub mod context;
 pub mod effects;

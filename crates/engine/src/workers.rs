@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
-use element::ElementId;
+use element::{ElementId, background};
 use lang::Diagnostic;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -163,6 +163,9 @@ impl Workers {
         let Some(team) = self.team.clone() else { return Ok(()) };
         let allowed = sched_getaffinity(Pid::from_raw(0)).ok();
         let cores = cores(allowed.as_ref(), team.len());
+        // Threads beside the workers use the processors that the process has before the first worker is
+        // bound.
+        let _ = background::processors();
         pin(cores.first());
         self.allowed = allowed;
         for number in 1..team.len() {

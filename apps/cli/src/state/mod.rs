@@ -10,11 +10,11 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use element::context::secret;
-use element::{Loaded, Timestamp};
+use element::{Loaded, Timestamp, background};
 use engine::{
     Collected, Continued, Options, Plan, SavedElement, SavedPiece, SavedRun, Saver, Workers, saving,
 };
@@ -158,7 +158,7 @@ impl StateFile {
         let (writer, interval) = (Arc::clone(&self.writer), self.interval);
         let ends = Arc::new((Mutex::new(false), Condvar::new()));
         let own = Arc::clone(&ends);
-        let thread = thread::Builder::new().name("state".into()).spawn(move || {
+        let thread = background::spawn("state", move || {
             tick(&writer, saver, interval, &own);
         });
         match thread {

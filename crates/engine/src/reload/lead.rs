@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
-use element::{CallOrigin, Core, ElementId, OutputStream};
+use element::{CallOrigin, Core, ElementId, OutputStream, background};
 use lang::{Diagnostic, Span};
 
 use super::switch::moved;
@@ -168,8 +168,8 @@ impl WorkerHost<'_> {
             }
             drop_all(&to_drop);
         };
-        let thread = thread::Builder::new().name("reload".into()).spawn(build);
-        thread.map_err(|error| format!("no thread to build the configuration: {error}"))?;
+        background::spawn("reload", build)
+            .map_err(|error| format!("no thread to build the configuration: {error}"))?;
         self.reloads.lead = Lead::Building(take);
         Ok(())
     }

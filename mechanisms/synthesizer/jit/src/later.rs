@@ -29,7 +29,7 @@ static MAKER: LazyLock<Option<SyncSender<Order>>> = LazyLock::new(|| {
             let _ = catch_unwind(AssertUnwindSafe(order));
         }
     };
-    std::thread::Builder::new().name("machine code".into()).spawn(work).ok()?;
+    element::background::spawn("machine code", work).ok()?;
     Some(sender)
 });
 
