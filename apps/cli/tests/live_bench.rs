@@ -1,6 +1,6 @@
 //! `bench devices`, `bench connections`, `bench reordering` and `bench boundary` for the shortest time:
-//! their rows, and that no namespaces remain. Skipped with a message if network namespaces cannot be
-//! created.
+//! their rows, and for `bench devices` that no namespaces remain. Skipped with a message without ethtool, or
+//! if network namespaces cannot be created.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};

@@ -42,7 +42,7 @@ pub fn parse_seconds(text: &str) -> Option<Timestamp> {
 
 /// Multiplies a decimal number by `scale` and rounds the product to the nearest whole number. It is exact,
 /// also where floating-point numbers would not be, unless the number has an exponent. `None` if the text is
-/// not a number or the product is too large.
+/// not a number or the product is too large. Digits after the 20th of a fraction are ignored.
 pub(super) fn parse_decimal(number: &str, scale: i64) -> Option<i64> {
     let plain = number.replace('_', "");
     if plain.contains(['e', 'E']) {
@@ -62,6 +62,6 @@ pub(super) fn parse_decimal(number: &str, scale: i64) -> Option<i64> {
     let fraction = &fraction[..fraction.len().min(20)];
     let parts: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
     let ten = 10i128.pow(fraction.len() as u32);
-    let value = whole.checked_mul(scale as i128)? + (parts * scale as i128 + ten / 2) / ten;
+    let value = whole.checked_mul(scale as i128)?.checked_add((parts * scale as i128 + ten / 2) / ten)?;
     i64::try_from(if negative { -value } else { value }).ok()
 }

@@ -348,6 +348,8 @@ fn values() {
     assert_eq!(parse_seconds("0.000000001"), Some(Timestamp(1)));
     assert_eq!(parse_seconds("1 min"), Some(Timestamp(60_000_000_000)));
     assert_eq!(parse_seconds("1 parsec"), None);
+    // The product and the fraction each fit in 128 bits, but not their sum.
+    assert_eq!(parse_seconds("170141183460469231731687303715.9"), None);
     assert_eq!(Bandwidth::parse("10Mbps", &place), Ok(Bandwidth(1_250_000)));
     assert_eq!(
         Bandwidth::parse("10k", &place),

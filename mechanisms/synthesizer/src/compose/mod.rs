@@ -93,8 +93,7 @@ impl Region {
 /// The result of the synthesis of a chain: the regions with their programs, and what stays as it is.
 #[derive(Clone, Debug, Default)]
 pub struct Synthesis {
-    /// The regions that programs replace, in the order in which they were found from the entries of the chain
-    /// on.
+    /// The regions that programs replace, regions of upstream elements first.
     pub regions: Vec<Region>,
     /// The elements at which regions end, because their forks would lead to more classes than the limit;
     /// each with its number of forks.

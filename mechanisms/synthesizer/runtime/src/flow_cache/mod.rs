@@ -24,7 +24,7 @@
 //!   room for another flow, the packets of that flow are processed as without the cache.
 //! - Unless the program processes all packets regardless of cost (`USE always`), only a flow with several
 //!   packets in samples is inserted.
-//! - No lock is taken, and no memory allocated, for a packet of a flow that is found.
+//! - No lock is taken, and no memory allocated, for a packet of a flow that is leased already.
 
 mod doorkeeper;
 mod key;
