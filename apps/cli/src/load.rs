@@ -44,8 +44,8 @@ pub(crate) struct Loaded {
     pub(crate) name: String,
     /// The text of the configuration as it was written; of a chain, the text of the joined configuration.
     pub(crate) text: String,
-    /// The declarations of elements that differ from what their arguments say, because handlers have changed
-    /// the elements in a run.
+    /// The declarations of elements in a run, by name. Empty for a configuration that does not run; then the
+    /// arguments of the elements tell.
     pub(crate) changed: Declarations,
 }
 

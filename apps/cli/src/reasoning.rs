@@ -109,7 +109,6 @@ struct Parts {
 fn chain(graph: &Graph, changed: &Declarations) -> Result<Parts, Vec<Problem>> {
     let (registry, unknown) = registry_for(graph);
     let plan = Plan::new(graph.clone(), &registry)?;
-    let configured = plan.configure(None)?;
     let bystanders: Vec<bool> = plan
         .classes
         .iter()
@@ -118,10 +117,17 @@ fn chain(graph: &Graph, changed: &Declarations) -> Result<Parts, Vec<Problem>> {
         .collect();
     let (graph, _) = graph.without(&bystanders);
     let stays = |id: &usize| !bystanders[*id];
-    let effects = |id: usize| {
-        let own = changed.get(&plan.graph.elements[id].name);
-        Some((plan.classes[id], own.unwrap_or(&configured.effects[id])))
+    // The chain has the stages of a program in place of its element, and does not need its declaration.
+    let program = Effects { opaque: Some("it runs a program"), ..Effects::default() };
+    let known = |id: usize| {
+        let is_program = plan.classes[id].name == program::CLASS_NAME && !changed.is_empty();
+        changed.get(&plan.graph.elements[id].name).or(is_program.then_some(&program))
     };
+    // If all declarations are known, nothing is configured, and no file is read again.
+    let needs_elements = (0..plan.len()).filter(stays).any(|id| known(id).is_none());
+    let configured = if needs_elements { Some(plan.configure(None)?) } else { None };
+    let declared = configured.as_ref().map_or(&[][..], |configured| &configured.effects);
+    let effects = |id: usize| Some((plan.classes[id], known(id).or(declared.get(id))?));
     let effects: Vec<Option<(&Class, &Effects)>> = (0..plan.len()).filter(stays).map(effects).collect();
     let mut chain = Chain::new(&graph, &effects);
     if !changed.is_empty() {
@@ -129,8 +135,9 @@ fn chain(graph: &Graph, changed: &Declarations) -> Result<Parts, Vec<Problem>> {
     }
     let beside = (0..plan.len()).filter(|id| bystanders[*id]);
     chain.add_scripts(beside.map(|id| (plan.classes[id], plan.graph.elements[id].config.as_str())));
+    let warnings = configured.map(|configured| configured.warnings).unwrap_or_default();
     let is_push = |output: &Processing| *output == Processing::Push;
     let pushed =
         (0..plan.len()).filter(stays).map(|id| plan.outputs[id].iter().map(is_push).collect()).collect();
-    Ok(Parts { graph, chain, unknown, warnings: configured.warnings, pushed })
+    Ok(Parts { graph, chain, unknown, warnings, pushed })
 }

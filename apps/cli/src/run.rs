@@ -210,8 +210,7 @@ impl Recipe {
         }
     }
 
-    /// Builds a configuration. Adds problems to
-    /// those of the configuration. Returns `None` if there are errors.
+    /// Builds a configuration. Adds problems to those of the configuration. Returns `None` if there are errors.
     fn build(&self, loaded: &mut Loaded) -> Option<Built> {
         if let Some(path) = &self.control {
             let source = loaded.sources.add("--control", "");
@@ -223,14 +222,14 @@ impl Recipe {
             && !loaded.has_errors()
         {
             let plain = loaded.copied();
-            let PutIn { done, left } = synthesize::insert_programs(loaded, which);
+            let PutIn { done, left, declarations } = synthesize::insert_programs(loaded, which);
             if !self.quiet && !done.is_empty() {
                 crate::tell(format_args!("{}: {done}", loaded.name));
             }
             // The reasons why regions were not synthesized are printed even with `--quiet`, because the user
             // has asked for synthesis.
             left.iter().for_each(|line| crate::tell(format_args!("{}: {line}", loaded.name)));
-            recomposer = Some(synthesize::recomposer(plain, loaded.graph.clone(), which));
+            recomposer = Some(synthesize::recomposer(plain, loaded.graph.clone(), which, declarations));
         }
         let spreading = self.steering.spreading();
         let built = loaded.build_copies(Some(self.burst), self.threads, spreading.as_ref());

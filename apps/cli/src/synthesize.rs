@@ -296,6 +296,8 @@ pub(crate) struct PutIn {
     /// A line with the reason for each region that keeps its elements, and a line with a remedy if more time
     /// or memory may give a proof.
     pub(crate) left: Vec<String>,
+    /// The declarations that the programs were composed from.
+    pub(crate) declarations: Declarations,
 }
 
 /// Puts programs into a configuration before a run, after a proof of each region. A configuration with
@@ -306,7 +308,7 @@ pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> PutIn {
     let limits = which.limits();
     let mut synthesis = compose(&reasoned, &limits);
     for region in &mut synthesis.regions {
-        region.add_ends(&reasoned.chain, &limits);
+        region.add_outputs(&reasoned.chain, &limits);
     }
     let Split { proven, unproven, .. } = proven(&reasoned, &synthesis, &Proofs::of_user());
     loaded.graph = insert(&loaded.graph, &reasoned.chain, &proven);
@@ -332,7 +334,8 @@ pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> PutIn {
     if unproven.iter().any(|one| one.needs_more) {
         left.push("`tidegate synthesize --prove` takes more time for proofs, and keeps them for runs".into());
     }
-    PutIn { done, left }
+    let declarations = reasoned.chain.nodes.into_iter().map(|node| (node.name, node.effects)).collect();
+    PutIn { done, left, declarations }
 }
 
 /// Finds proofs for the programs of a configuration, within the limits for programs of a run.
@@ -342,12 +345,19 @@ fn proven(reasoned: &Reasoned, synthesis: &Synthesis, proofs: &Proofs) -> Split 
 }
 
 /// Returns the function that composes the programs of a configuration again, after handlers have changed
-/// elements. `plain` is the configuration without programs, and `running` the graph with programs.
-pub(crate) fn recomposer(plain: Loaded, running: Graph, which: Which) -> Arc<Recomposer> {
+/// elements. `plain` is the configuration without programs, and `running` the graph with programs. `at_start`
+/// are the declarations of all elements before any change; files that elements have read are not read again.
+pub(crate) fn recomposer(
+    plain: Loaded,
+    running: Graph,
+    which: Which,
+    at_start: Declarations,
+) -> Arc<Recomposer> {
     let plain = Mutex::new(plain);
     let compose = move |changed: &Declarations| {
         let mut plain = plain.lock().unwrap_or_else(PoisonError::into_inner).copied();
-        plain.changed.clone_from(changed);
+        plain.changed.clone_from(&at_start);
+        plain.changed.extend(changed.iter().map(|(name, effects)| (name.clone(), effects.clone())));
         compose_again(plain, &running, which)
     };
     Arc::new(Recomposer::new(Box::new(compose)))
@@ -359,10 +369,8 @@ fn compose_again(plain: Loaded, running: &Graph, which: Which) -> Programs {
     let is_program = |id: &usize| running.elements[*id].class == program::CLASS_NAME;
     let programs: Vec<usize> = (0..running.elements.len()).filter(is_program).collect();
     let name = |id: usize| running.elements[id].name.clone();
-    let mut result: Programs = programs
-        .iter()
-        .map(|&id| (name(id), Err("a program would cost more than the elements".into())))
-        .collect();
+    let mut result: Programs =
+        programs.iter().map(|&id| (name(id), Err("no program can replace them now".into()))).collect();
     let Ok(reasoned) = of(plain) else {
         result
             .values_mut()
@@ -389,11 +397,16 @@ fn compose_again(plain: Loaded, running: &Graph, which: Which) -> Programs {
     // A program was put in, so the region is long enough, whatever its elements decide now.
     let limits = PathLimits { least: (which == Which::All).then_some(0), ..PathLimits::default() };
     let mut synthesis = compose(&reasoned, &limits);
+    for (from, _) in &synthesis.unprofitable {
+        if let Some(id) = entry(*from) {
+            result.insert(name(id), Err("a program would cost more".into()));
+        }
+    }
     synthesis.regions.retain_mut(|region| {
         let Some(id) = entry(region.from) else { return false };
         let fits = region.set_outputs(&outputs(id));
         if !fits {
-            let why = "packets leave the region at an element where they did not leave it at the start";
+            let why = "packets would leave the program for an element that it has no output to";
             result.insert(name(id), Err(why.into()));
         }
         fits

@@ -166,7 +166,7 @@ impl Companion for Watcher<'_> {
     }
 
     fn differs(&mut self, entry: [usize; 2], example: &Example, reasons: bool) -> Option<bool> {
-        // Examples run the elements as their arguments say.
+        // Examples run the elements that the arguments describe, but handlers have changed these elements.
         if self.pair.iter().any(|reasoned| !reasoned.loaded.changed.is_empty()) {
             return None;
         }

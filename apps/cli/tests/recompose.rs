@@ -16,9 +16,9 @@ fn tidegate(folder: &Path, arguments: &[&str]) -> (String, String) {
 
 /// A region with a filter, counters and a routing table.
 const REGION: &str = "
-    f :: IPFilter(allow dst port 1, deny all) -> DecIPTTL -> a :: Counter
+    f :: IPFilter(allow dst port 1, deny all) -> dec :: DecIPTTL -> a :: Counter
         -> t :: RadixIPLookup(10.0.0.0/24 0, 0.0.0.0/0 1);
-    t[0] -> inside :: Counter -> SetIPDSCP(8) -> out :: Null; t[1] -> outside :: Counter -> SetIPDSCP(9) -> out;";
+    t[0] -> inside :: Counter -> mark :: SetIPDSCP(8) -> out :: Null; t[1] -> outside :: Counter -> SetIPDSCP(9) -> out;";
 
 /// The instructions of a script that waits up to 4 s until programs are active.
 fn until_active(number: usize) -> String {
@@ -81,19 +81,17 @@ fn a_program_follows_its_elements() {
     }
 }
 
-#[test]
-fn each_packet_is_processed_as_the_elements_would() {
+/// Runs packets of a capture through elements with a script of changes, as elements and as programs, with one
+/// and two workers. Checks that packets and counts are the same, and that all programs are active at the end.
+fn compare(elements: &str, script: &str, programs: &[&str]) {
+    let handlers = ["f.counts", "a.count", "inside.count", "outside.byte_count"];
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["generate", "-o", "in.pcap", "--flows", "50", "--packets", "20000", "--rate", "100000"];
     tidegate(folder.path(), &arguments);
     let config = format!(
-        "define($OUT out); {REGION} out -> ToDump($OUT, ENCAP IP);
-         FromDump(in.pcap, STOP true) -> Strip(14) -> CheckIPHeader -> f;
-         Script(wait 20ms, write f.config allow all, wait 30ms, write t.add 128.0.0.0/1 0, wait 20ms,
-             write f.config allow udp, wait 25ms, write t.remove 128.0.0.0/1, wait 20ms,
-             write f.config allow tcp || udp)"
+        "define($OUT out); FromDump(in.pcap, STOP true) -> Strip(14) -> CheckIPHeader -> begin :: Null;
+         end :: Null -> ToDump($OUT, ENCAP IP); {elements} Script({script})"
     );
-    let handlers = ["f.counts", "a.count", "inside.count", "outside.byte_count"];
     let run = |threads: &str, name: &str, synthesize: &[&str]| {
         let out = format!("OUT={name}");
         let mut arguments = vec!["run", "--clock", "trace", "-q", "--threads", threads, "-e", &config, &out];
@@ -105,13 +103,62 @@ fn each_packet_is_processed_as_the_elements_would() {
     };
     for threads in ["1", "2"] {
         let (plain, packets) = run(threads, "plain", &[]);
-        let more = ["--synthesize=all", "-H", "synthesized.active", "-H", "synthesized.classes"];
+        let mut more = vec!["--synthesize=all"];
+        programs.iter().for_each(|active| more.extend(["-H", active]));
         let (with_programs, same_packets) = run(threads, "synthesized", &more);
         assert!(packets == same_packets, "{threads}: packets differ");
-        let (of_program, counts) = with_programs.split_at(with_programs.find("f.counts").unwrap());
+        let (of_programs, counts) = with_programs.split_at(with_programs.find(handlers[0]).unwrap());
         assert_eq!(counts, plain, "{threads}");
-        assert!(of_program.contains("active:\ntrue"), "{of_program}");
+        assert!(of_programs.matches("true").count() == programs.len(), "{of_programs}");
     }
+}
+
+#[test]
+fn each_packet_is_processed_as_the_elements_would() {
+    let script = "wait 20ms, write f.config allow all, wait 30ms, write t.add 128.0.0.0/1 0, wait 20ms,
+        write f.config allow udp, wait 25ms, write t.remove 128.0.0.0/1, wait 20ms,
+        write f.config allow tcp || udp, wait 20ms, write dec.active false";
+    let elements = format!("begin -> f; {REGION} out -> end;");
+    compare(&elements, script, &["synthesized.active"]);
+}
+
+#[test]
+fn an_element_that_changes_while_no_packet_comes_to_it_is_followed() {
+    // While the filter denies everything, its program replaces none of the elements downstream.
+    let script = "wait 20ms, write f.config allow all, wait 20ms, write f.config deny all, wait 30ms,
+        write mark.config 16, wait 5ms, write dec.active false, wait 20ms, write f.config allow all, wait 30ms,
+        write f.config deny all, wait 20ms, write mark.config 24, write t.add 128.0.0.0/1 0, wait 20ms,
+        write f.config allow all";
+    let elements = format!("begin -> f; {REGION} out -> end;");
+    compare(&elements, script, &["synthesized.active"]);
+}
+
+#[test]
+fn all_programs_with_an_element_follow_it() {
+    let script = "wait 20ms, write f.config allow all, wait 30ms, write mark.config 16, wait 30ms,
+        write t.add 128.0.0.0/1 0, wait 20ms, write dec.active false, wait 20ms, write dec.active true";
+    let elements = format!(
+        "begin -> r :: RoundRobinSwitch; r[0] -> Paint(1) -> SetIPECN(1) -> f; r[1] -> Paint(2) -> SetIPECN(2) -> f;
+         {REGION} out -> end;"
+    );
+    compare(&elements, script, &["synthesized.active", "synthesized@1.active"]);
+}
+
+#[test]
+fn a_file_of_rules_is_not_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("rules");
+    std::fs::write(&rules, "deny dst port 1\nallow all\n").unwrap();
+    let region = REGION.replace("allow dst port 1, deny all", "file rules");
+    let config = format!(
+        "{region} RatedSource(RATE 20000, LENGTH 60, LIMIT 400000, STOP true)
+         -> UDPIPEncap(10.0.9.1, 9, 10.0.0.2, 1) -> f; out -> Discard;
+         Script(wait 50ms, print >rules \"allow all\", write mark.config 16, {},
+             print \"$(synthesized.active) $(a.count)\", stop)",
+        until_active(0)
+    );
+    let (output, errors) = tidegate(folder.path(), &["run", "--synthesize=all", "-q", "-e", &config]);
+    assert_eq!((output.as_str(), errors.as_str()), ("true 0\n", ""));
 }
 
 #[test]

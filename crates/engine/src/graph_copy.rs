@@ -189,43 +189,40 @@ impl GraphCopy {
         self.stand_ins.settle(&mut self.elements, &self.effects, core);
     }
 
-    /// Notifies stand-ins if writing a handler of the element `written` has changed effects that they rely
-    /// on. Returns the elements with these effects. See [`StandIns::look_for_changes`].
+    /// Returns the elements whose effects have changed because a handler of the element `written` was
+    /// written. See [`StandIns::look_for_changes`].
     pub(crate) fn look_for_changes(&mut self, written: ElementId) -> Vec<ElementId> {
         self.stand_ins.look_for_changes(&mut self.elements, &mut self.effects, written)
     }
 
-    /// True if stand-ins act for an element.
-    pub(crate) fn has_stand_in(&self, id: ElementId) -> bool {
-        self.stand_ins.act_for(&self.effects, id)
+    /// Returns the names of the stand-ins that were made to act for an element.
+    pub(crate) fn stand_ins_of(&self, id: ElementId) -> impl Iterator<Item = &str> {
+        let stand_ins = self.stand_ins.of(&self.effects, id).into_iter();
+        stand_ins.map(|stand_in| self.plan.graph.elements[stand_in].name.as_str())
     }
 
-    /// True if the effects of an element that a stand-in acts for have changed since the stand-in was made.
-    pub(crate) fn is_outdated(&self, stand_in: ElementId) -> bool {
-        self.effects[stand_in].replaces.iter().any(|&id| self.stand_ins.is_outdated(id))
-    }
-
-    /// Checks that a new stand-in, made from the declarations `known`, knows the present effects of all
-    /// elements that it acts for. `known` has the elements that have changed since the start. `effects` are
-    /// the effects of the stand-in.
+    /// Checks that a stand-in that was made from the declarations `known` knows the present effects of all
+    /// elements at this worker. `known` has the elements that have changed since the start.
     ///
     /// # Errors
     /// If an element has other effects: a message for the user.
-    pub(crate) fn check_declarations(&self, effects: &Effects, known: &Declarations) -> Result<(), String> {
-        let elements = &self.plan.graph.elements;
-        let is_known = |id: ElementId| match elements.get(id).and_then(|element| known.get(&element.name)) {
-            Some(known) => *known == self.effects[id],
-            None => !self.stand_ins.is_outdated(id),
+    pub(crate) fn check_declarations(&self, known: &Declarations) -> Result<(), String> {
+        let Some(changed) = self.stand_ins.changed() else {
+            return Err("an element that was being called has changed".into());
         };
-        match effects.replaces.iter().find(|&&id| !is_known(id)) {
-            Some(&id) => Err(format!("'{}' has changed since", elements[id].name)),
+        let elements = &self.plan.graph.elements;
+        let known_here = known.keys().filter_map(|name| self.plan.graph.find(name));
+        let known_here = known_here.filter(|&id| self.placement.is_at(id, self.worker()));
+        let differs = |id: &ElementId| known.get(&elements[*id].name) != Some(&self.effects[*id]);
+        match changed.iter().copied().chain(known_here).find(differs) {
+            Some(id) => Err(format!("'{}' has changed since", elements[id].name)),
             None => Ok(()),
         }
     }
 
     /// Records that a stand-in was replaced: see [`StandIns::renew`].
     pub(crate) fn renew(&mut self, stand_in: ElementId) {
-        self.stand_ins.renew(&self.effects, stand_in);
+        self.stand_ins.renew(stand_in);
     }
 
     /// Notifies the stand-ins of an element that they may no longer act for it, because its effects have

@@ -52,7 +52,7 @@ pub struct Options {
     /// The function that makes the graph for the handlers `hotconfig` and `reload`, and for SIGHUP. Without
     /// the function, the handlers do not exist.
     pub rebuild: Option<Rebuild>,
-    /// The function that composes the programs of the graph again when arguments of elements have changed.
+    /// The function that composes the programs of the graph again when handlers have changed elements.
     pub recomposer: Option<Arc<Recomposer>>,
     /// The number of packets that have entered the graph so far. The driver updates it now and then, for a
     /// progress display.

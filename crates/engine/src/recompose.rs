@@ -17,10 +17,13 @@
 //! stream of changes costs little. If an element changes during a composition, the result is dropped, and the
 //! composition starts again.
 //!
-//! A worker accepts a program only if its own copies of the elements have the declarations that the program
+//! Changes of all elements count, also of elements that no program replaces at present: packets may have
+//! been kept away from an element when its program was composed, and the next program may replace it.
+//!
+//! A worker accepts a program only if its own copies of all elements have the declarations that the program
 //! was composed from. So a program that comes late does not undo a change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,12 +62,15 @@ pub(crate) struct Composed {
     pub(crate) programs: Programs,
 }
 
+/// The changes of a graph since its start.
 #[derive(Clone, Default)]
 pub(crate) struct Changes {
     pub(crate) declarations: Declarations,
-    /// True if the declaration of an element is not known, because the element was being called when it
+    /// The names of elements whose declarations are not known, because they were being called when they
     /// changed.
-    pub(crate) is_unknown: bool,
+    pub(crate) unknown: BTreeSet<String>,
+    /// The names of programs that are outdated, because an element that they replace has changed.
+    pub(crate) outdated: BTreeSet<String>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -82,16 +88,33 @@ impl Recomposer {
         }
     }
 
-    /// Records that an element which a program replaces has changed. `effects` is its declaration, or `None`
-    /// if the element is being called.
-    pub(crate) fn note(&self, name: &str, effects: Option<&Effects>) {
+    /// Records that an element has changed. `effects` is its declaration, or `None` if the element is being
+    /// called. `outdated` are the names of the programs that replace it.
+    pub(crate) fn note<'n>(
+        &self,
+        name: &str,
+        effects: Option<&Effects>,
+        outdated: impl Iterator<Item = &'n str>,
+    ) {
         let mut changes = lock(&self.changes);
         match effects {
-            Some(effects) => _ = changes.declarations.insert(name.to_string(), effects.clone()),
-            None => changes.is_unknown = true,
+            Some(effects) => {
+                changes.unknown.remove(name);
+                changes.declarations.insert(name.to_string(), effects.clone());
+            }
+            None => _ = changes.unknown.insert(name.to_string()),
         }
-        drop(changes);
+        changes.outdated.extend(outdated.map(str::to_string));
         self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Records that all workers have a new program in place of an outdated one, unless an element has changed
+    /// after the change with the number `version`.
+    pub(crate) fn renewed(&self, program: &str, version: u64) {
+        let mut changes = lock(&self.changes);
+        if self.version.load(Ordering::Acquire) == version {
+            changes.outdated.remove(program);
+        }
     }
 
     pub(crate) fn changes(&self) -> Changes {

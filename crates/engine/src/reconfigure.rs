@@ -30,7 +30,7 @@ impl WorkerHost<'_> {
         let is_stand_in = !new.effects().replaces.is_empty();
         if is_stand_in {
             let composed = self.composed(id, config).ok_or("programs are not changed by hand")?;
-            self.graph.check_declarations(&new.effects(), &composed.declarations)?;
+            self.graph.check_declarations(&composed.declarations)?;
         }
         self.graph.check_declaration(core, id, new.effects())?;
         for Complaint { text: warning, .. } in warnings {
@@ -58,7 +58,7 @@ impl WorkerHost<'_> {
         let is_outdated = !same || self.graph.effects[id].support.leases.is_some();
         if is_stand_in {
             self.graph.renew(id);
-        } else if is_outdated && self.graph.has_stand_in(id) {
+        } else if is_outdated {
             self.graph.outdate(id);
             self.note_change(id);
         }
@@ -69,8 +69,8 @@ impl WorkerHost<'_> {
 }
 
 impl WorkerHost<'_> {
-    /// Notifies programs if writing a handler of the element `written` has changed effects that they rely
-    /// on, and has the programs composed again.
+    /// Finds the elements whose effects have changed because a handler of the element `written` was written,
+    /// and has the programs composed again that replace such an element.
     pub(crate) fn look_for_changes(&mut self, written: ElementId) {
         self.graph.look_for_changes(written).into_iter().for_each(|id| self.note_change(id));
     }
@@ -83,7 +83,8 @@ impl WorkerHost<'_> {
     fn note_change(&self, id: ElementId) {
         if let Some(recomposer) = &self.control.recomposer {
             let effects = self.graph.elements[id].is_some().then(|| &self.graph.effects[id]);
-            recomposer.note(&self.graph.plan.graph.elements[id].name, effects);
+            let name = &self.graph.plan.graph.elements[id].name;
+            recomposer.note(name, effects, self.graph.stand_ins_of(id));
         }
     }
 }

@@ -17,8 +17,15 @@ pub(crate) type Elements = [Option<Box<dyn Element>>];
 /// The stand-ins of a graph, and the reports and notices that could not be delivered yet.
 pub(crate) struct StandIns {
     ids: Vec<ElementId>,
-    /// Elements whose effects have changed, so that no stand-in acts for them any more.
-    outdated: BTreeSet<ElementId>,
+    /// The elements whose effects have changed since the graph was made, whether or not a stand-in acts for
+    /// them.
+    changed: BTreeSet<ElementId>,
+    /// The elements of `changed` whose effects are not known, because they were being called when they
+    /// changed.
+    unasked: BTreeSet<ElementId>,
+    /// The stand-ins that were made for other effects of an element, each with that element. Such a stand-in
+    /// does not act for any element until it is replaced.
+    outdated: BTreeSet<(ElementId, ElementId)>,
     /// Notices that could not be delivered because the stand-in was being called: the stand-in, and the
     /// element whose effects have changed.
     unaware: Vec<(ElementId, ElementId)>,
@@ -30,7 +37,14 @@ impl StandIns {
     pub(crate) fn new(effects: &[Effects]) -> StandIns {
         let stands = |id: &ElementId| !effects[*id].replaces.is_empty();
         let ids = (0..effects.len()).filter(stands).collect();
-        StandIns { ids, outdated: BTreeSet::new(), unaware: Vec::new(), unheard: Vec::new() }
+        StandIns {
+            ids,
+            changed: BTreeSet::new(),
+            unasked: BTreeSet::new(),
+            outdated: BTreeSet::new(),
+            unaware: Vec::new(),
+            unheard: Vec::new(),
+        }
     }
 
     /// Has all stand-ins report what they have done for each element, and adds the reports to the counts of
@@ -68,9 +82,9 @@ impl StandIns {
         }
     }
 
-    /// Notifies stand-ins if effects have changed because a handler of the element `written` was written.
-    /// This may concern the element itself, and elements that use its state, if stand-ins act for them.
-    /// Updates `effects`, and returns the elements whose effects have changed. An element that is being
+    /// Finds the elements whose effects have changed because a handler of the element `written` was written,
+    /// and tells the stand-ins that act for them. These elements may be `written` itself, elements that use
+    /// its state, and elements that could not be asked before. Updates `effects`. An element that is being
     /// called cannot be asked for its effects, so a change is assumed.
     pub(crate) fn look_for_changes(
         &mut self,
@@ -81,9 +95,9 @@ impl StandIns {
         if self.ids.is_empty() {
             return Vec::new();
         }
-        let stood_for = self.ids.iter().flat_map(|&id| &effects[id].replaces).copied();
         let depends = |id: &ElementId| *id == written || effects[*id].beside.contains(&written);
-        let mut changed: BTreeSet<_> = stood_for.filter(depends).collect();
+        let mut changed: BTreeSet<_> = (0..effects.len()).filter(depends).collect();
+        changed.append(&mut self.unasked);
         changed.retain(|&id| match &elements[id] {
             Some(element) => {
                 let present = element.effects();
@@ -91,36 +105,37 @@ impl StandIns {
                 effects[id] = present;
                 differs
             }
-            None => true,
+            None => self.unasked.insert(id),
         });
         changed.iter().for_each(|&id| self.outdate(elements, effects, id));
         changed.into_iter().collect()
     }
 
-    /// True if stand-ins act for an element.
-    pub(crate) fn act_for(&self, effects: &[Effects], id: ElementId) -> bool {
-        self.ids.iter().any(|&other| effects[other].replaces.contains(&id))
+    /// Returns the stand-ins that act for an element, or acted for it until its effects changed.
+    pub(crate) fn of(&self, effects: &[Effects], id: ElementId) -> Vec<ElementId> {
+        self.ids.iter().copied().filter(|&other| effects[other].replaces.contains(&id)).collect()
     }
 
-    /// True if the effects of an element have changed, so that no stand-in acts for it any more.
-    pub(crate) fn is_outdated(&self, id: ElementId) -> bool {
-        self.outdated.contains(&id)
+    /// Returns the elements whose effects have changed since the graph was made. `None` if the effects of one
+    /// of them are not known.
+    pub(crate) fn changed(&self) -> Option<&BTreeSet<ElementId>> {
+        self.unasked.is_empty().then_some(&self.changed)
     }
 
-    /// Records that a stand-in was replaced by one that was made for the present effects of all elements
-    /// that it acts for.
-    pub(crate) fn renew(&mut self, effects: &[Effects], stand_in: ElementId) {
+    /// Records that a stand-in was replaced by one that was made for the present effects of all elements.
+    pub(crate) fn renew(&mut self, stand_in: ElementId) {
         self.unaware.retain(|&(other, _)| other != stand_in);
-        effects[stand_in].replaces.iter().for_each(|id| _ = self.outdated.remove(id));
+        self.outdated.retain(|&(other, _)| other != stand_in);
     }
 
-    /// Notifies the stand-ins that act for an element that they may no longer do so, because its effects
-    /// differ from the start. Each element is announced once.
+    /// Records that the effects of an element have changed, and tells the stand-ins that act for the element
+    /// that they may no longer do so. Each of them is told once.
     pub(crate) fn outdate(&mut self, elements: &mut Elements, effects: &[Effects], id: ElementId) {
-        let stand_ins = self.ids.iter().copied();
-        let stand_ins: Vec<_> = stand_ins.filter(|&other| effects[other].replaces.contains(&id)).collect();
-        if !stand_ins.is_empty() && self.outdated.insert(id) {
-            stand_ins.into_iter().for_each(|stand_in| self.tell_outdated(elements, stand_in, id));
+        self.changed.insert(id);
+        for stand_in in self.of(effects, id) {
+            if self.outdated.insert((stand_in, id)) {
+                self.tell_outdated(elements, stand_in, id);
+            }
         }
     }
 

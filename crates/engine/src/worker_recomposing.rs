@@ -43,7 +43,9 @@ impl Worker {
             }
             Err(TryRecvError::Disconnected) => {
                 recomposing.done = composition.version;
-                return self.say(format_args!("programs could not be composed again\n"));
+                return self.say(format_args!(
+                    "synthesized programs: packets pass the elements for now: the composition has failed\n"
+                ));
             }
         };
         recomposing.cost = now - composition.start;
@@ -57,7 +59,9 @@ impl Worker {
     /// worker itself makes the composition, so that the run can be repeated.
     fn start_composition(&mut self, recomposer: &Arc<Recomposer>, version: u64) {
         let changes = recomposer.changes();
-        if changes.is_unknown {
+        // A program that replaces no element that has changed stays. The declaration of an element that was
+        // being called becomes known with the next change, which has another number.
+        if changes.outdated.is_empty() || !changes.unknown.is_empty() {
             self.control.recomposing.done = version;
             return;
         }
@@ -83,16 +87,18 @@ impl Worker {
         self.control.recomposing.done = version;
         let composed = Arc::new(composed);
         recomposer.put_in(Some(Arc::clone(&composed)));
-        for (name, program) in &composed.programs {
-            let id = self.graph.plan.graph.find(name);
-            let Some(id) = id.filter(|&id| self.graph.is_outdated(id)) else { continue };
+        for name in recomposer.changes().outdated {
+            let Some(id) = self.graph.plan.graph.find(&name) else { continue };
             let (core, mut host) = self.host();
-            let write =
+            let mut write =
                 |config: &String| host.write_handler(core, Some(id), "config", config, &Rights::default());
-            if let Err(error) = program.as_ref().map_err(String::clone).and_then(write) {
-                self.say(format_args!(
-                    "{name}: an element has changed, and packets pass the elements from now on: {error}\n"
-                ));
+            let missing = || Err("it was not composed again".to_string());
+            let program = composed.programs.get(&name).cloned().unwrap_or_else(missing);
+            match program.and_then(|config| write(&config)) {
+                Ok(()) => recomposer.renewed(&name, version),
+                // With a further change, the program is composed again anyway.
+                Err(_) if recomposer.version.load(Ordering::Acquire) != version => {}
+                Err(error) => self.say(format_args!("{name}: packets pass the elements for now: {error}\n")),
             }
         }
         recomposer.put_in(None);

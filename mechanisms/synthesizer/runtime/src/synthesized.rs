@@ -36,7 +36,7 @@
 //!   0`).
 //!
 //! ## Handlers
-//! - `classes`: packets of each class so far, a line for each.
+//! - `classes`: packets of each class of the present program, a line for each.
 //! - `flows`: the number of flows that are leased from the region's translators.
 //! - `sampled`: true while the elements, or the program without its flow cache, cost less, so that only a
 //!   sample of the packets is taken.

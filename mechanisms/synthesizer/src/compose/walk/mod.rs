@@ -113,21 +113,21 @@ pub fn walk(
     }
 }
 
-/// Returns the inputs at which packets can leave the region that begins at an input, whatever its elements
-/// decide: the inputs of the elements downstream that no packet may bypass.
-pub(crate) fn ends(chain: &Chain, from: Port, limits: &PathLimits) -> Vec<Port> {
+/// Returns the inputs that packets can come to in the region that begins at an input, whatever its elements
+/// decide, and the inputs at which the region ends.
+pub(crate) fn inputs(chain: &Chain, from: Port, limits: &PathLimits) -> Vec<Port> {
     let walk = Walk::new(chain, limits);
-    let (mut ends, mut seen, mut work) = (Vec::new(), BTreeSet::new(), vec![from]);
+    let (mut inputs, mut seen, mut work) = (Vec::new(), BTreeSet::new(), vec![from]);
     while let Some(port) = work.pop() {
         if !seen.insert(port) {
             continue;
         }
-        match walk.why_alone(port.0) {
-            Some(_) => ends.push(port),
-            None => work.extend(chain.nodes[port.0].forward.iter().flatten()),
+        inputs.push(port);
+        if walk.why_alone(port.0).is_none() {
+            work.extend(chain.nodes[port.0].forward.iter().flatten());
         }
     }
-    ends
+    inputs
 }
 
 /// The error that ends a walk when the limit of classes is reached.
