@@ -17,7 +17,7 @@ pub(super) struct Home {
     /// The batches that have come since `older` was last filled.
     newer: Vec<SentHome>,
     /// The batches that wait until no packet that was handed over before them is still outside of the rings.
-    /// They are ready when each other worker has had all its packets in the rings at some time since
+    /// The batches are ready when each other worker has had all its packets in the rings at some time since
     /// `numbers` was read.
     older: Vec<SentHome>,
     /// For each worker, the counter by which it tells that its packets are in the rings ([`Unfinished`]), as

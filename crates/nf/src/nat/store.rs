@@ -280,16 +280,6 @@ impl Store {
         }
     }
 
-    /// Makes all mappings that are added from now on visible to other workers.
-    pub(super) fn use_board(&mut self, board: Board) {
-        self.board = Some(board);
-    }
-
-    /// Returns the board through which this worker reads other workers' mappings, if there is one.
-    pub(super) fn board(&self) -> Option<&Board> {
-        self.board.as_ref()
-    }
-
     /// Returns an empty table whose ids differ from all ids that this store has used. Returns `None` if
     /// there is no memory.
     fn another_table(&self, capacity: usize) -> Option<FlowTable<MappedKey>> {

@@ -13,6 +13,16 @@ use crate::nat::state::State;
 pub(in crate::nat) type Board = boards::Board<Ipv4FlowKey, [u32; 6]>;
 
 impl Store {
+    /// Makes all mappings that are added from now on visible to other workers.
+    pub(in crate::nat) fn use_board(&mut self, board: Board) {
+        self.board = Some(board);
+    }
+
+    /// Returns the board through which this worker reads other workers' mappings, if there is one.
+    pub(in crate::nat) fn board(&self) -> Option<&Board> {
+        self.board.as_ref()
+    }
+
     /// Copies a key of the current table with its value to the board, if there is one.
     pub(super) fn show(&mut self, id: FlowId, now: Timestamp) {
         let Store { board: Some(board), table, .. } = self else { return };
