@@ -334,8 +334,8 @@ impl Element for IpFilter {
         Some(Box::new(self.rules.counted()))
     }
 
-    fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
-        self.rules.go_on(cx, *state.downcast().map_err(|_| "the state of another class")?);
+    fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
+        self.rules.go_on(*state.downcast().map_err(|_| "the state of another class")?);
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The common part of IPFilter and IPClassifier: rules in Click's filter language, each with what happens to
 //! packets that match it.
 
+mod counts;
 pub mod ip_classifier;
 pub mod ip_filter;
 
@@ -20,6 +21,7 @@ use flow::FlowNotes;
 use packet::BATCH_CAPACITY;
 
 use crate::sorting::{Fate, Sorter};
+use counts::RuleCounts;
 
 /// A rule: a condition, and whether packets for which it is true leave by an output or are dropped.
 #[derive(Clone, PartialEq, Eq)]
@@ -57,9 +59,7 @@ struct Rules {
     sorter: Sorter,
     /// For each packet of a batch, the index of its fate in the table.
     found: Vec<u32>,
-    /// For each rule, the number of packets about which it decided. The last count is the number of packets
-    /// that matched no rule. Empty once another element continues with the counts.
-    counts: Vec<u64>,
+    counts: RuleCounts,
     /// For each flow mark that was seen, the index of the rule that decides about the flow's packets.
     /// `unknown` has the indexes of the packets in a batch that have no mark or whose mark was not seen
     /// before.
@@ -83,14 +83,6 @@ impl Table {
         let matcher = Matcher::new(&conditions);
         let with_mac = matcher.looks_at(HeaderLayer::Mac);
         Table { rules, prefixes, suffixes, matcher, with_mac, fates, places }
-    }
-}
-
-/// Counts a packet about which a rule has decided.
-#[inline]
-fn count(counts: &mut [u64], rule: usize) {
-    if let Some(count) = counts.get_mut(rule) {
-        *count += 1;
     }
 }
 
@@ -124,7 +116,7 @@ impl Rules {
     /// Makes the rules of one copy of an element. If another copy has compiled equal rules, both share its
     /// table.
     fn new(rules: Vec<Rule>, outputs: usize, tables: &Tables) -> Rules {
-        let counts = vec![0; rules.len() + 1];
+        let counts = RuleCounts::new(rules.len());
         let table = tables.get_or_make(rules, |table, rules| table.rules == *rules, Table::new);
         let found = Vec::with_capacity(BATCH_CAPACITY);
         let (notes, unknown) = (FlowNotes::default(), Vec::with_capacity(BATCH_CAPACITY));
@@ -141,6 +133,11 @@ impl Rules {
     /// the last packet that had one get the same result without a look-up, if the rules read only fields of
     /// the flow.
     fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, recent: Option<&mut Recent>) -> Option<Batch> {
+        if self.counts.is_behind()
+            && let Some(memory) = self.counts.catch_up()
+        {
+            cx.dispose(memory);
+        }
         // The rules may have been replaced after flow marks were enabled, so that they now read fields in
         // which packets of one flow differ.
         if recent.is_none() && self.table.matcher.is_by_flow() && cx.graph().uses_flow_marks() {
@@ -161,7 +158,7 @@ impl Rules {
         found.clear();
         let packets = batch.iter().map(|packet| headers(packet, *with_mac));
         matcher.first_of_each(packets, recent, |rule| {
-            count(counts, rule.unwrap_or(rules.len()));
+            counts.count(rule.unwrap_or(rules.len()));
             found.push(rule.map_or(0, |rule| places[rule]));
         });
     }
@@ -178,7 +175,7 @@ impl Rules {
         for (number, packet) in (0..=u8::MAX).zip(batch.iter()) {
             let noted = packet.flow_mark().and_then(|mark| notes.get(mark));
             match noted {
-                Some(rule) => count(counts, rule as usize),
+                Some(rule) => counts.count(rule as usize),
                 None => unknown.push(number),
             }
             found.push(noted.map_or(0, |rule| place(rule as usize)));
@@ -187,7 +184,7 @@ impl Rules {
         let mut next = unknown.iter().map(|&number| usize::from(number));
         matcher.first_of_each(packets().map(|packet| headers(packet, *with_mac)), None, |rule| {
             let rule = rule.unwrap_or(rules.len());
-            count(counts, rule);
+            counts.count(rule);
             let Some(number) = next.next() else { return };
             found[number] = place(rule);
             if let Some(mark) = batch[number].flow_mark() {
@@ -200,7 +197,7 @@ impl Rules {
     /// its index from 0 and the number of packets. The index is `-` for packets that matched no rule.
     fn counts(&self) -> String {
         let mut text = String::new();
-        for (rule, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        for (rule, count) in self.counts.iter().enumerate().filter(|(_, count)| *count > 0) {
             // Writing to a string cannot fail.
             let _ = match self.table.rules.get(rule) {
                 Some(_) => writeln!(text, "{rule} {count}"),
@@ -213,31 +210,26 @@ impl Rules {
     /// Counts packets that another element processed according to a case of [`effects`](Self::effects). A
     /// case and its rule have the same index.
     fn tally(&mut self, tally: &Tally) {
-        if let Some(count) = self.counts.get_mut(tally.case) {
-            *count += tally.packets;
-        }
+        self.counts.add(tally.case, tally.packets);
     }
 
     /// Returns the rules with their counts, for [`go_on`](Self::go_on).
-    fn counted(&mut self) -> (Arc<Table>, Vec<u64>) {
-        (Arc::clone(&self.table), std::mem::take(&mut self.counts))
+    fn counted(&mut self) -> (Arc<Table>, RuleCounts) {
+        (Arc::clone(&self.table), self.counts.take())
     }
 
     /// Continues with the counts of another element: of the rules at the start and at the end of the list
     /// that are the same in both elements, and of the packets that matched no rule.
-    fn go_on(&mut self, cx: &mut Cx<'_>, (table, mut counts): (Arc<Table>, Vec<u64>)) {
+    fn go_on(&mut self, (table, counts): (Arc<Table>, RuleCounts)) {
         let (new, old) = (&*self.table, &*table);
-        let (new_rules, old_rules) = (new.rules.len(), old.rules.len());
         let start = in_common(&new.prefixes, &old.prefixes);
-        let end = in_common(&new.suffixes, &old.suffixes).min(new_rules.min(old_rules) - start);
-        // The last count is of packets that matched no rule.
-        let zeros = std::iter::repeat_n(0, new_rules - start - end);
-        counts.splice(start..old_rules - end, zeros);
-        cx.dispose(std::mem::replace(&mut self.counts, counts));
+        let others = new.rules.len().min(old.rules.len()) - start;
+        let end = in_common(&new.suffixes, &old.suffixes).min(others);
+        self.counts.go_on(counts, [start, end]);
     }
 
     fn reset_counts(&mut self) {
-        self.counts.fill(0);
+        self.counts.reset();
     }
 
     fn listing(&self) -> Listing {
@@ -318,6 +310,6 @@ mod tests {
         assert!(!Arc::ptr_eq(&changed.table, &one.table));
         let again = Rules::new(vec![rule(false, 0), rule(true, 1)], 1, &tables);
         assert!(Arc::ptr_eq(&changed.table, &again.table));
-        assert_eq!((one.table.rules.len(), again.counts.len()), (1, 3));
+        assert_eq!((one.table.rules.len(), again.counts.iter().count()), (1, 3));
     }
 }
