@@ -1,9 +1,12 @@
 //! `tidegate reload`: replaces the configuration of a running instance, over its control socket.
 
+use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use crate::load::read_text;
 use crate::status::{SUCCESS, Status};
@@ -13,7 +16,8 @@ use crate::status::{SUCCESS, Status};
 #[command(after_help = "\
 The new configuration is built and initialised while packets flow; if it is wrong, its errors are shown and the old one \
 runs on. Elements of the same name and class go on with the state of their predecessors (docs/reload.md). The signal HUP \
-does the same as `tidegate reload SOCKET`, with the errors in the messages of the run.
+does the same as `tidegate reload SOCKET`, with the errors in the messages of the run. After a reload, the times are \
+printed for which each worker processed no packets, in microseconds.
 
 Exit status: 0 the configuration is replaced, 1 it is not.")]
 pub(crate) struct Args {
@@ -55,12 +59,91 @@ pub(crate) fn run(args: &Args) -> Status {
     if !line.starts_with(GREETING) {
         return Err(format!("{}: no control socket answers there", args.socket).into());
     }
-    connection.get_mut().write_all(command.as_bytes()).map_err(failed)?;
-    let (succeeds, text) = reply(&mut connection).map_err(failed)?;
-    match succeeds {
-        true => Ok(SUCCESS),
-        false => Err(explained(&text).into()),
+    let before = silences(&mut connection).map_err(failed)?;
+    let (succeeds, text) = ask(&mut connection, &command).map_err(failed)?;
+    if !succeeds {
+        return Err(explained(&text).into());
     }
+    // The configuration has been replaced, so an error while the times are read is no error of the reload.
+    if let Ok(times) = silences_after(&mut connection, &before) {
+        times.iter().for_each(|time| println!("{time}"));
+    }
+    Ok(SUCCESS)
+}
+
+/// The time for which a worker stood still in its last reload.
+#[derive(Debug, PartialEq, Eq)]
+struct Silence {
+    worker: usize,
+    /// The number of the reload; 0 if there was none.
+    reload: u64,
+    microseconds: String,
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {} stood still for {} us", self.worker, self.microseconds)
+    }
+}
+
+/// The number of times that the workers are asked whether they have changed over.
+const LOOKS: u32 = 200;
+
+/// The time between two such questions.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Returns the time for which each worker stood still, once all of them have changed over. `before` are the
+/// times of the reload before. Without an answer by all workers within a second, returns an empty list.
+fn silences_after(
+    connection: &mut BufReader<Box<dyn Connection>>,
+    before: &[Silence],
+) -> std::io::Result<Vec<Silence>> {
+    let last = before.iter().map(|silence| silence.reload).max().unwrap_or(0);
+    for _ in 0..LOOKS {
+        let times = silences(connection)?;
+        if times.iter().all(|silence| silence.reload > last) {
+            return Ok(times);
+        }
+        thread::sleep(PAUSE);
+    }
+    Ok(Vec::new())
+}
+
+/// Reads the time for which each worker stood still in its last reload. Empty if the run cannot replace its
+/// configuration, or is of a version without this handler.
+fn silences(connection: &mut BufReader<Box<dyn Connection>>) -> std::io::Result<Vec<Silence>> {
+    let (succeeds, _) = ask(connection, "READ silence\r\n")?;
+    let text = if succeeds { data(connection)? } else { String::new() };
+    let mut times: Vec<Silence> = text.lines().filter_map(silence).collect();
+    times.sort_by_key(|silence| silence.worker);
+    Ok(times)
+}
+
+/// Parses a line of the handler `silence`: `WORKER RELOAD MICROSECONDS`.
+fn silence(line: &str) -> Option<Silence> {
+    let mut words = line.split_whitespace();
+    let (worker, reload) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some(Silence { worker, reload, microseconds: words.next()?.to_string() })
+}
+
+/// Reads the value of a handler, which follows the reply: a line `DATA LENGTH`, and that many bytes.
+fn data(connection: &mut impl BufRead) -> std::io::Result<String> {
+    let mut line = String::new();
+    connection.read_line(&mut line)?;
+    let length = line.trim_end().strip_prefix("DATA ").and_then(|length| length.parse().ok());
+    let length = length.ok_or(std::io::ErrorKind::InvalidData)?;
+    let mut value = Vec::new();
+    connection.take(length).read_to_end(&mut value)?;
+    Ok(String::from_utf8_lossy(&value).into_owned())
+}
+
+/// Sends a command, and returns its reply.
+fn ask(
+    connection: &mut BufReader<Box<dyn Connection>>,
+    command: &str,
+) -> std::io::Result<(bool, Vec<String>)> {
+    connection.get_mut().write_all(command.as_bytes())?;
+    reply(connection)
 }
 
 /// Connects to a socket: HOST:PORT if the name has this form and is no file, else a Unix socket.
@@ -116,5 +199,14 @@ mod tests {
         assert!(explained(&["No handler named 'reload'".into()]).contains("-R"));
         assert!(read("520-a\r\n").is_err(), "the reply has no end");
         assert_eq!(read("52\r\n").unwrap(), (false, vec![String::new()]));
+    }
+
+    #[test]
+    fn values_follow_their_length() {
+        let value = data(&mut &b"DATA 9\r\n0 2 13.50 rest"[..]).unwrap();
+        let expected = Silence { worker: 0, reload: 2, microseconds: "13.50".into() };
+        assert_eq!(silence(&value), Some(expected));
+        assert_eq!(silence("0 2"), None);
+        assert!(data(&mut &b"200 OK\r\n"[..]).is_err());
     }
 }

@@ -210,7 +210,8 @@ impl Recipe {
         }
     }
 
-    /// Builds a configuration. Adds problems to those of the configuration. Returns `None` if there are errors.
+    /// Builds a configuration. Adds problems to those of the configuration. Returns `None` if there are
+    /// errors.
     fn build(&self, loaded: &mut Loaded) -> Option<Built> {
         if let Some(path) = &self.control {
             let source = loaded.sources.add("--control", "");

@@ -18,8 +18,8 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[test]
-fn flows_pass_while_network_functions_are_replaced() {
+/// Has network functions of each kind replaced `times` times while flows pass.
+fn flows_pass_with_each_kind(times: usize) {
     let _alone = alone();
     // With one queue, two workers share it.
     for (workers, queues) in [(1, 1), (2, 2), (2, 1)] {
@@ -28,10 +28,21 @@ fn flows_pass_while_network_functions_are_replaced() {
         for kind in [Kind::Packet, Kind::Xdp, Kind::Tap] {
             let is_other = queues == workers || kind == Kind::Xdp;
             if is_other && (kind != Kind::Xdp || xdp) {
-                flows_pass(&line, kind, workers, 20);
+                flows_pass(&line, kind, workers, times);
             }
         }
     }
+}
+
+#[test]
+fn flows_pass_while_network_functions_are_replaced() {
+    flows_pass_with_each_kind(20);
+}
+
+#[test]
+#[ignore = "takes minutes; bench/nightly runs it"]
+fn flows_pass_while_network_functions_are_replaced_often() {
+    flows_pass_with_each_kind(500);
 }
 
 /// True if an XDP program is attached to an interface of the machine in the middle.

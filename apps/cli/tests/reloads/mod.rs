@@ -227,8 +227,18 @@ pub(crate) fn identity(line: &Line, kind: Kind) -> String {
     }
 }
 
+/// Returns the times in the output of `tidegate reload`, in microseconds: for each worker, the time for which
+/// it stood still.
+fn silences(output: &Output, workers: usize) -> Vec<f64> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let time = |line: &str| line.strip_suffix(" us")?.split(' ').next_back()?.parse().ok();
+    let times: Vec<f64> = text.lines().filter_map(time).collect();
+    assert_eq!(times.len(), workers, "{text}");
+    times
+}
+
 /// Reloads `times` configurations while TCP, UDP and pings go through the network functions, and checks that
-/// everything arrives and nothing is left open.
+/// everything arrives and nothing is left open. Prints how long the workers stood still.
 pub(crate) fn flows_pass(line: &Line, kind: Kind, workers: usize, times: usize) {
     let threads = workers.to_string();
     let run = Run::start(line, kind, &network(kind, 0), &["--threads", &threads]);
@@ -246,7 +256,7 @@ pub(crate) fn flows_pass(line: &Line, kind: Kind, workers: usize, times: usize) 
     let (before, own) = (run.open(), identity(line, kind));
     let stream = DatagramStream::start(client, &line.right, (FAR, 9).into(), 32);
     let has_ended = AtomicBool::new(false);
-    let (mut transfers, mut pings) = (0, 0);
+    let (mut transfers, mut pings, mut still) = (0, 0, Vec::new());
     scope(|scope| {
         scope.spawn(|| {
             while !has_ended.load(Ordering::Relaxed) || transfers == 0 {
@@ -272,6 +282,7 @@ pub(crate) fn flows_pass(line: &Line, kind: Kind, workers: usize, times: usize) 
                 "{kind:?} {number}: {}",
                 String::from_utf8_lossy(&output.stderr)
             );
+            still.extend(silences(&output, workers));
         }
         has_ended.store(true, Ordering::Relaxed);
     });
@@ -281,6 +292,14 @@ pub(crate) fn flows_pass(line: &Line, kind: Kind, workers: usize, times: usize) 
     assert_eq!(identity(line, kind), own, "{kind:?} {workers}: the interface was opened again");
     let (good, [output, messages]) = run.running.stop();
     assert!(good && !messages.contains("panicked"), "{kind:?} {workers}: {output}{messages}");
+    still.sort_by(f64::total_cmp);
+    let at = |part: f64| still[((still.len() - 1) as f64 * part) as usize];
+    println!(
+        "{kind:?}, {workers} workers, {times} reloads: silence {:.1} / {:.1} / {:.1} us (median, 99 %, most)",
+        at(0.5),
+        at(0.99),
+        at(1.0)
+    );
     let Counted { missing, doubled, overtaken, .. } = counted;
     assert_eq!(
         (missing, doubled, overtaken),

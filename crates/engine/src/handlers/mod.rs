@@ -18,6 +18,7 @@ use crate::options::RebuildRequest;
 use crate::reload::Reloads;
 use crate::team::Team;
 use crate::wakeups::MOST_TICKETS;
+pub(crate) use workers::is_of_each_worker;
 
 /// The handlers that every element has: Click's, in the order in which Click registers them, and two more. A
 /// list of handlers shows them in the opposite order.
@@ -44,6 +45,10 @@ pub(crate) const WORKER: &str = "worker";
 const HOTCONFIG: &str = "hotconfig";
 const RELOAD: &str = "reload";
 
+/// The graph's handler that says how long each worker stood still when it changed over to another graph. It
+/// exists if the graph can be replaced.
+const SILENCE: &str = "silence";
+
 /// The graph's handlers for displacement: the largest number of packets by which a packet was overtaken, and
 /// the limit of this number. They exist if packets of flows are spread without keeping order.
 const DISPLACED: &str = "displaced";
@@ -67,6 +72,7 @@ const GLOBAL: &[(&str, Access)] = &[
     ("packages", Access::READ),
     (HOTCONFIG, Access::WRITE),
     (RELOAD, Access::WRITE),
+    (SILENCE, Access::READ),
     ("timewarp", Access::READ),
 ];
 
@@ -136,7 +142,7 @@ fn global(
     let (reloads, several) = (reloads.can_reload(), graph.setup.workers > 1);
     let displaces = team.is_some_and(|team| team.displacement().is_some());
     GLOBAL.iter().copied().filter(move |&(name, _)| match name {
-        HOTCONFIG | RELOAD => reloads,
+        HOTCONFIG | RELOAD | SILENCE => reloads,
         WORKER => several,
         DISPLACED | DISPLACED_MOST => displaces,
         _ => true,
@@ -363,6 +369,10 @@ impl WorkerHost<'_> {
                     DISPLACED => board.largest().to_string(),
                     _ => most.map_or("none".to_string(), |most| most.to_string()),
                 })
+            }
+            SILENCE => {
+                let (worker, reloads) = (self.graph.worker(), self.graph.generation);
+                format!("{worker} {reloads} {:.1}\n", self.reloads.silence().as_secs_f64() * 1e6)
             }
             // The factor by which time runs faster, which Click can change.
             "timewarp" => "1".to_string(),

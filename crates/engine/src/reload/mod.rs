@@ -37,6 +37,7 @@ mod switch;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use element::ElementId;
 
@@ -67,6 +68,8 @@ pub(crate) struct Reloads {
     next: Option<Box<Generation>>,
     /// The heirs of the elements of the generation before the current one, by the number of the old element.
     heirs: Vec<Option<ElementId>>,
+    /// The time for which this worker stood still when it changed over in the last reload.
+    silence: Duration,
 }
 
 /// A reload that is under way: what the workers tell each other about it.
@@ -169,7 +172,14 @@ impl Reloads {
             reload: None,
             next: None,
             heirs: Vec::new(),
+            silence: Duration::ZERO,
         }
+    }
+
+    /// Returns the time for which this worker stood still when it changed over in the last reload: the time
+    /// in which it processed no packets of the new graph. Zero if there was no reload.
+    pub(crate) fn silence(&self) -> Duration {
+        self.silence
     }
 
     /// Makes the part for a generation that is being initialised or closed. Its elements find the handlers

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use element::context::{Counters, Emitted};
 use element::{Core, DropReason, ElementId, OutputStream};
@@ -140,6 +141,7 @@ impl Worker {
     /// Changes over to the next generation of the graph.
     #[cold]
     pub(crate) fn switch(&mut self) {
+        let start = Instant::now();
         // No packet of the generation before this one is left at any worker, because the first worker waits
         // for that. But this worker may not have closed it yet.
         self.serve_retiring();
@@ -177,6 +179,7 @@ impl Worker {
         self.settle();
         self.retiring = Some(old.keep(next));
         self.serve_retiring();
+        self.reloads.silence = start.elapsed();
     }
 
     /// Waits for the other workers if the reload asks for that ([`Reload::gathers`]), and sends the state of

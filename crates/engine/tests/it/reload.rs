@@ -197,6 +197,14 @@ fn run(test: u64, workers: usize, reloads: usize, texts: &[&str]) -> Workers {
     asks.join().unwrap();
     let count = all.plan().graph.find("c").unwrap();
     let counted: u64 = all.read(Some(count), "count", "").unwrap().parse().unwrap();
+    let silence = all.read(None, "silence", "").unwrap();
+    let mut times: Vec<Vec<f64>> =
+        silence.lines().map(|line| line.split(' ').map(|word| word.parse().unwrap()).collect()).collect();
+    times.sort_by(|a, b| a[0].total_cmp(&b[0]));
+    assert_eq!(times.len(), workers, "{silence}");
+    for (worker, values) in times.iter().enumerate() {
+        assert!(values[0] == worker as f64 && values[1] >= 1.0 && values[2] > 0.0, "{silence}");
+    }
     all.finish().unwrap();
     let report = all.report();
     assert!(report.balances(), "{report:?}");

@@ -59,8 +59,8 @@ pub struct Region {
 
 impl Region {
     /// Adds outputs that packets do not take at present, so that a program that is composed after a change of
-    /// elements can have the same outputs. They lead to all inputs of the region and to the inputs at which it
-    /// ends, because any element may have to process packets itself after a change.
+    /// elements can have the same outputs. They lead to all inputs of the region and to the inputs at which
+    /// it ends, because any element may have to process packets itself after a change.
     pub fn add_outputs(&mut self, chain: &Chain, limits: &PathLimits) {
         for port in walk::inputs(chain, self.to, limits) {
             if !self.outputs.contains(&port) {
