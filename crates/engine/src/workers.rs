@@ -168,6 +168,9 @@ impl Workers {
         let _ = background::processors();
         pin(cores.first());
         self.allowed = allowed;
+        // All workers are noted as answering before the first of them runs. Otherwise, a handler that one
+        // worker writes at once would not be written at workers that are started later.
+        (0..team.len()).for_each(|number| team.set_answers(number, true));
         for number in 1..team.len() {
             let core = cores.get(number).copied();
             let leaves = Leaves { team: Arc::clone(&team), worker: number };
@@ -181,14 +184,15 @@ impl Workers {
                 drop(leaves);
                 Some(worker)
             });
-            let thread = thread.map_err(|error| self.no_thread(number, &error))?;
-            team.set_answers(number, true);
+            let thread = thread.map_err(|error| {
+                (number..team.len()).for_each(|number| team.set_answers(number, false));
+                self.no_thread(number, &error)
+            })?;
             self.threads.push(thread);
             if let Err(mpsc::SendError(worker)) = give.send(self.here.remove(1)) {
                 self.here.push(worker);
             }
         }
-        team.set_answers(0, true);
         Ok(())
     }
 

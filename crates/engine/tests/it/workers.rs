@@ -90,6 +90,17 @@ fn tables_that_copies_share_change_for_all() {
     assert_eq!(outcome.output.matches("264/00060000").count(), 3, "{}", outcome.output);
 }
 
+/// A worker may write a handler before the threads of all other workers run.
+#[test]
+fn what_one_worker_writes_at_once_is_written_at_all_workers() {
+    let text = "Idle -> p :: Paint(1) -> Discard; s :: Script(write p.config 2,
+            print $(worker 0 p.config) $(worker 1 p.config) $(worker 2 p.config), stop); StaticThreadSched(s 1)";
+    for _ in 0..40 {
+        let outcome = TestRun::real().on(3).text(text, &[]).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((outcome.output.as_str(), outcome.messages.as_str()), ("2 2 2\n", ""));
+    }
+}
+
 #[test]
 fn flows_spread_and_stay_in_order() {
     for how in [TestRun::real(), TestRun::trace()] {
