@@ -44,9 +44,9 @@ pub(crate) struct Loaded {
     pub(crate) name: String,
     /// The text of the configuration as it was written; of a chain, the text of the joined configuration.
     pub(crate) text: String,
-    /// The declarations of elements in a run, by name. Empty for a configuration that does not run; then the
-    /// arguments of the elements tell.
-    pub(crate) changed: Declarations,
+    /// The present declarations of the elements of a run, by name. Empty for a configuration that does not
+    /// run; then the declarations follow from the arguments of the elements.
+    pub(crate) declared: Declarations,
 }
 
 /// The most errors that are shown, and the most warnings; further problems are only counted.
@@ -287,7 +287,7 @@ pub(crate) fn parse(texts: Texts<'_>, defines: &[(String, String)], checks_class
         problems: diagnostics.into_iter().map(Problem::new).collect(),
         name,
         text,
-        changed: Declarations::new(),
+        declared: Declarations::new(),
     }
 }
 
@@ -371,7 +371,7 @@ fn parse_chain(name: String, text: String, defines: &[(String, String)], checks_
         problems: diagnostics.into_iter().map(Problem::new).collect(),
         name,
         text,
-        changed: Declarations::new(),
+        declared: Declarations::new(),
     }
 }
 
@@ -384,7 +384,7 @@ impl Loaded {
             problems: Vec::new(),
             name: self.name.clone(),
             text: self.text.clone(),
-            changed: self.changed.clone(),
+            declared: self.declared.clone(),
         }
     }
 

@@ -205,7 +205,7 @@ fn find(
 fn read_again(reasoned: &Reasoned, graph: &Graph) -> Result<Reasoned, String> {
     let name = format!("{} (synthesized)", reasoned.loaded.name);
     let mut loaded = parse(Texts::of(&name, lang::flatten(graph)), &[], false);
-    loaded.changed.clone_from(&reasoned.loaded.changed);
+    loaded.declared.clone_from(&reasoned.loaded.declared);
     of(loaded).map_err(|loaded| {
         loaded.show();
         "the synthesized configuration cannot be read".into()

@@ -78,7 +78,7 @@ pub(crate) fn read(input: &Input) -> Result<Reasoned, Failure> {
 /// If the configuration has errors other than unknown classes: the configuration, with its problems.
 pub(crate) fn of(mut loaded: Loaded) -> Result<Reasoned, Box<Loaded>> {
     let parts =
-        if loaded.has_other_errors() { Err(Vec::new()) } else { chain(&loaded.graph, &loaded.changed) };
+        if loaded.has_other_errors() { Err(Vec::new()) } else { chain(&loaded.graph, &loaded.declared) };
     let add = |loaded: &mut Loaded, problems: Vec<Problem>| {
         let known: HashSet<Problem> = loaded.problems.iter().cloned().collect();
         loaded.problems.extend(problems.into_iter().filter(|problem| !known.contains(problem)));
@@ -104,9 +104,9 @@ struct Parts {
 }
 
 /// Builds the chain of a graph, without bystanders ([`Class::is_bystander`](element::Class::is_bystander)),
-/// such as scripts. The chain records those bystanders that may write handlers. `changed` are the
-/// declarations that differ from what the arguments say. The error is the list of problems.
-fn chain(graph: &Graph, changed: &Declarations) -> Result<Parts, Vec<Problem>> {
+/// such as scripts. The chain records those bystanders that may write handlers. `declared` are
+/// the declarations of elements that are known; others follow from the arguments. The error is the list of problems.
+fn chain(graph: &Graph, declared: &Declarations) -> Result<Parts, Vec<Problem>> {
     let (registry, unknown) = registry_for(graph);
     let plan = Plan::new(graph.clone(), &registry)?;
     let bystanders: Vec<bool> = plan
@@ -120,8 +120,8 @@ fn chain(graph: &Graph, changed: &Declarations) -> Result<Parts, Vec<Problem>> {
     // The chain has the stages of a program in place of its element, and does not need its declaration.
     let program = Effects { opaque: Some("it runs a program"), ..Effects::default() };
     let known = |id: usize| {
-        let is_program = plan.classes[id].name == program::CLASS_NAME && !changed.is_empty();
-        changed.get(&plan.graph.elements[id].name).or(is_program.then_some(&program))
+        let is_program = plan.classes[id].name == program::CLASS_NAME && !declared.is_empty();
+        declared.get(&plan.graph.elements[id].name).or(is_program.then_some(&program))
     };
     // If all declarations are known, nothing is configured, and no file is read again.
     let needs_elements = (0..plan.len()).filter(stays).any(|id| known(id).is_none());
@@ -130,7 +130,7 @@ fn chain(graph: &Graph, changed: &Declarations) -> Result<Parts, Vec<Problem>> {
     let effects = |id: usize| Some((plan.classes[id], known(id).or(declared.get(id))?));
     let effects: Vec<Option<(&Class, &Effects)>> = (0..plan.len()).filter(stays).map(effects).collect();
     let mut chain = Chain::new(&graph, &effects);
-    if !changed.is_empty() {
+    if !declared.is_empty() {
         chain.tell_apart();
     }
     let beside = (0..plan.len()).filter(|id| bystanders[*id]);

@@ -356,8 +356,8 @@ pub(crate) fn recomposer(
     let plain = Mutex::new(plain);
     let compose = move |changed: &Declarations| {
         let mut plain = plain.lock().unwrap_or_else(PoisonError::into_inner).copied();
-        plain.changed.clone_from(&at_start);
-        plain.changed.extend(changed.iter().map(|(name, effects)| (name.clone(), effects.clone())));
+        plain.declared.clone_from(&at_start);
+        plain.declared.extend(changed.iter().map(|(name, effects)| (name.clone(), effects.clone())));
         compose_again(plain, &running, which)
     };
     Arc::new(Recomposer::new(Box::new(compose)))
@@ -369,14 +369,9 @@ fn compose_again(plain: Loaded, running: &Graph, which: Which) -> Programs {
     let is_program = |id: &usize| running.elements[*id].class == program::CLASS_NAME;
     let programs: Vec<usize> = (0..running.elements.len()).filter(is_program).collect();
     let name = |id: usize| running.elements[id].name.clone();
-    let mut result: Programs =
-        programs.iter().map(|&id| (name(id), Err("no program can replace them now".into()))).collect();
-    let Ok(reasoned) = of(plain) else {
-        result
-            .values_mut()
-            .for_each(|program| *program = Err("the configuration cannot be read any more".into()));
-        return result;
-    };
+    let none = |why: &str| programs.iter().map(|&id| (name(id), Err(why.to_string()))).collect();
+    let Ok(reasoned) = of(plain) else { return none("the configuration cannot be read any more") };
+    let mut result: Programs = none("no program can replace elements here now");
     let chain = &reasoned.chain;
     let in_graph = |(node, port): Port| Some((running.find(&chain.nodes[node].name)?, port));
     let in_chain = |(id, port): Port| {
@@ -397,6 +392,17 @@ fn compose_again(plain: Loaded, running: &Graph, which: Which) -> Programs {
     // A program was put in, so the region is long enough, whatever its elements decide now.
     let limits = PathLimits { least: (which == Which::All).then_some(0), ..PathLimits::default() };
     let mut synthesis = compose(&reasoned, &limits);
+    for &id in &programs {
+        let why = || {
+            let into = running.connections.iter().find(|connection| connection.to.0 == id)?;
+            let (from, output) = in_chain(into.from)?;
+            let &(first, _) = chain.nodes[from].forward.get(output)?.first()?;
+            Some(format!("'{}' is not replaced: {}", chain.nodes[first].name, synthesis.alone.get(&first)?))
+        };
+        if let Some(why) = why() {
+            result.insert(name(id), Err(why));
+        }
+    }
     for (from, _) in &synthesis.unprofitable {
         if let Some(id) = entry(*from) {
             result.insert(name(id), Err("a program would cost more".into()));

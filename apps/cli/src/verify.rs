@@ -167,7 +167,7 @@ impl Companion for Watcher<'_> {
 
     fn differs(&mut self, entry: [usize; 2], example: &Example, reasons: bool) -> Option<bool> {
         // Examples run the elements that the arguments describe, but handlers have changed these elements.
-        if self.pair.iter().any(|reasoned| !reasoned.loaded.changed.is_empty()) {
+        if self.pair.iter().any(|reasoned| !reasoned.loaded.declared.is_empty()) {
             return None;
         }
         self.progress.set_message("running an example".to_string());

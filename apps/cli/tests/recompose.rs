@@ -113,6 +113,70 @@ fn compare(elements: &str, script: &str, programs: &[&str]) {
     }
 }
 
+/// Returns the packets of a capture in pcap format, sorted.
+fn sorted_packets(file: &Path) -> Vec<Vec<u8>> {
+    let bytes = std::fs::read(file).unwrap();
+    let (mut packets, mut rest) = (Vec::new(), &bytes[24..]);
+    while !rest.is_empty() {
+        let length = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+        packets.push(rest[16..16 + length].to_vec());
+        rest = &rest[16 + length..];
+    }
+    packets.sort_unstable();
+    packets
+}
+
+/// A handler call that is set at run time is made between two packets of a batch, so each element of the
+/// region has to process the batch itself.
+#[test]
+fn handler_calls_within_a_batch_find_the_packets_where_the_elements_have_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["generate", "-o", "in.pcap", "--flows", "50", "--packets", "20000", "--rate", "100000"];
+    tidegate(folder.path(), &[&arguments[..], &["--protocol", "mix"]].concat());
+    for (call, programs) in [("count_call", "false"), ("byte_count_call", "false"), ("reset", "true")] {
+        let config = format!(
+            "FromDump(in.pcap, STOP true) -> Queue(1000) -> TimedUnqueue(0.0005, 64) -> Strip(14) -> CheckIPHeader
+                 -> DecIPTTL -> c :: IPClassifier(udp, -); c[0] -> a :: Counter -> Paint(1) -> o :: ToDump($OUT, ENCAP IP);
+             c[1] -> m :: SetIPECN(1) -> b :: Counter -> o;
+             Script(wait 20ms, write a.{call} 3001 m.config 2, wait 40ms, print $(b.count))"
+        );
+        let run = |out: &str, more: &[&str]| {
+            let given = format!("OUT={out}");
+            let arguments = [&["run", "--clock", "trace", "-q", "-e", &config, &given], more].concat();
+            let (output, _) = tidegate(folder.path(), &arguments);
+            (output, sorted_packets(&folder.path().join(out)))
+        };
+        let (plain, packets) = run("plain", &[]);
+        let (counts, same) = run("synthesized", &["--synthesize=all", "-H", "synthesized.active"]);
+        assert!(packets == same && packets.len() > 10_000, "{call}: packets differ");
+        assert!(counts.starts_with(&plain) && counts.contains(programs), "{call}: {plain} {counts}");
+    }
+}
+
+/// A program that has lost elements because of a change gets them again when the change is undone.
+#[test]
+fn a_program_grows_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["generate", "-o", "in.pcap", "--flows", "50", "--packets", "20000", "--rate", "100000"];
+    tidegate(folder.path(), &arguments);
+    let size = |change: &str, undo: &str| {
+        let config = format!(
+            "FromDump(in.pcap, STOP true) -> Strip(14) -> CheckIPHeader -> f :: IPFilter(allow all)
+                 -> Counter -> dec :: DecIPTTL -> SetIPDSCP(8) -> SetIPECN(1) -> Paint(2) -> Discard;
+             Script(wait 30ms, write {change}, wait 60ms, write {undo}, wait 60ms)"
+        );
+        let arguments = ["run", "--clock", "trace", "--synthesize=all", "-q", "-e", &config];
+        let handlers = ["-H", "synthesized.active", "-H", "synthesized.config"];
+        let (output, _) = tidegate(folder.path(), &[&arguments[..], &handlers].concat());
+        assert!(output.contains("true"), "{output}");
+        let passing = output.split("PASSING ").nth(1).unwrap().split(',').next().unwrap();
+        passing.split_whitespace().count()
+    };
+    let whole = size("f.config allow udp", "f.config allow all");
+    assert_eq!(size("f.config deny all", "f.config allow all"), whole);
+    assert_eq!(size("dec.active false", "dec.active true"), whole);
+}
+
 #[test]
 fn each_packet_is_processed_as_the_elements_would() {
     let script = "wait 20ms, write f.config allow all, wait 30ms, write t.add 128.0.0.0/1 0, wait 20ms,

@@ -414,7 +414,8 @@ impl Element for FromDump {
         if self.force_ip {
             case = marking_ip(case);
         }
-        Effects { cases: vec![case], ..Effects::source("captured packet") }
+        let calls = self.end_text.is_some();
+        Effects { cases: vec![case], calls, ..Effects::source("captured packet") }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

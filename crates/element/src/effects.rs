@@ -496,6 +496,9 @@ pub struct Effects {
     /// another part of the declaration prevents that the element is replaced
     /// ([`crate::obstacles::to_synthesis`]).
     pub counts: Counting,
+    /// True if the element may write handlers of other elements while packets pass, because of a handler
+    /// call among its arguments, or one that a handler has set.
+    pub calls: bool,
     /// The effect on the order of packets.
     pub order: Order,
     /// The fields that the element reads for people (printers, recorders, counters). The fate of packets
@@ -571,6 +574,13 @@ impl Effects {
     #[must_use]
     pub fn counting(mut self, counts: Counting) -> Effects {
         self.counts = counts;
+        self
+    }
+
+    /// Declares if the element may write handlers of other elements while packets pass.
+    #[must_use]
+    pub fn calling(mut self, calls: bool) -> Effects {
+        self.calls = calls;
         self
     }
 

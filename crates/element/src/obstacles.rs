@@ -23,6 +23,9 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
     if let Some(why) = effects.opaque {
         return Some(format!("opaque ({why})"));
     }
+    if effects.calls {
+        return Some("calls handlers".into());
+    }
     for what in &effects.depends {
         return Some(match what {
             Depends::Time => "depends on time".into(),

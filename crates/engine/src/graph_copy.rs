@@ -195,9 +195,10 @@ impl GraphCopy {
         self.stand_ins.look_for_changes(&mut self.elements, &mut self.effects, written)
     }
 
-    /// Returns the names of the stand-ins that were made to act for an element.
-    pub(crate) fn stand_ins_of(&self, id: ElementId) -> impl Iterator<Item = &str> {
-        let stand_ins = self.stand_ins.of(&self.effects, id).into_iter();
+    /// Returns the names of the stand-ins that have to be made again because an element has changed. See
+    /// [`StandIns::to_renew`].
+    pub(crate) fn stand_ins_to_renew(&self, id: ElementId) -> impl Iterator<Item = &str> {
+        let stand_ins = self.stand_ins.to_renew(&self.effects, id).into_iter();
         stand_ins.map(|stand_in| self.plan.graph.elements[stand_in].name.as_str())
     }
 
@@ -220,9 +221,14 @@ impl GraphCopy {
         }
     }
 
+    /// True if a stand-in may not act for any element until it is replaced.
+    pub(crate) fn is_outdated(&self, stand_in: ElementId) -> bool {
+        self.stand_ins.is_outdated(stand_in)
+    }
+
     /// Records that a stand-in was replaced: see [`StandIns::renew`].
     pub(crate) fn renew(&mut self, stand_in: ElementId) {
-        self.stand_ins.renew(stand_in);
+        self.stand_ins.renew(&self.effects, stand_in);
     }
 
     /// Notifies the stand-ins of an element that they may no longer act for it, because its effects have

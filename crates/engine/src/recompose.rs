@@ -33,15 +33,15 @@ use element::{Effects, Timestamp};
 /// The least time without a change after which a composition starts.
 pub(crate) const PAUSE: Timestamp = Timestamp(10_000_000);
 
-/// The declarations of elements that differ from those at the start, by the names of the elements.
+/// The present declarations of elements, by the names of the elements.
 pub type Declarations = BTreeMap<String, Effects>;
 
 /// The new arguments of each program, or the reason why the program could not be composed again, by the names
 /// of the programs' elements.
 pub type Programs = BTreeMap<String, Result<String, String>>;
 
-/// A function that composes the programs of a graph in which these elements have other declarations than at
-/// the start.
+/// A function that composes the programs of a graph. It gets the declarations of the elements that have
+/// changed since the start.
 pub type Compose = Box<dyn Fn(&Declarations) -> Programs + Send + Sync>;
 
 /// The function that composes the programs of a graph again, and the changes of the graph since the start.
@@ -65,11 +65,13 @@ pub(crate) struct Composed {
 /// The changes of a graph since its start.
 #[derive(Clone, Default)]
 pub(crate) struct Changes {
+    /// The declarations of the elements that have changed.
     pub(crate) declarations: Declarations,
     /// The names of elements whose declarations are not known, because they were being called when they
     /// changed.
     pub(crate) unknown: BTreeSet<String>,
-    /// The names of programs that are outdated, because an element that they replace has changed.
+    /// The names of programs that have to be composed again, because an element has changed that they
+    /// replace, or that an earlier program in their place replaced.
     pub(crate) outdated: BTreeSet<String>,
 }
 
@@ -89,7 +91,7 @@ impl Recomposer {
     }
 
     /// Records that an element has changed. `effects` is its declaration, or `None` if the element is being
-    /// called. `outdated` are the names of the programs that replace it.
+    /// called. `outdated` are the names of the programs that have to be composed again.
     pub(crate) fn note<'n>(
         &self,
         name: &str,

@@ -84,7 +84,7 @@ impl WorkerHost<'_> {
         if let Some(recomposer) = &self.control.recomposer {
             let effects = self.graph.elements[id].is_some().then(|| &self.graph.effects[id]);
             let name = &self.graph.plan.graph.elements[id].name;
-            recomposer.note(name, effects, self.graph.stand_ins_of(id));
+            recomposer.note(name, effects, self.graph.stand_ins_to_renew(id));
         }
     }
 }

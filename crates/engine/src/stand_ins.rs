@@ -7,7 +7,7 @@
 //! counts, and the engine adds them to the counters that its work list would have counted. A stand-in reports
 //! to the copies of elements at its own worker.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use element::{Core, Effects, Element, ElementId, Tally};
 
@@ -17,6 +17,8 @@ pub(crate) type Elements = [Option<Box<dyn Element>>];
 /// The stand-ins of a graph, and the reports and notices that could not be delivered yet.
 pub(crate) struct StandIns {
     ids: Vec<ElementId>,
+    /// For each stand-in, the elements for which it or an earlier stand-in in its place was made to act.
+    regions: BTreeMap<ElementId, BTreeSet<ElementId>>,
     /// The elements whose effects have changed since the graph was made, whether or not a stand-in acts for
     /// them.
     changed: BTreeSet<ElementId>,
@@ -36,8 +38,10 @@ pub(crate) struct StandIns {
 impl StandIns {
     pub(crate) fn new(effects: &[Effects]) -> StandIns {
         let stands = |id: &ElementId| !effects[*id].replaces.is_empty();
-        let ids = (0..effects.len()).filter(stands).collect();
+        let ids: Vec<ElementId> = (0..effects.len()).filter(stands).collect();
+        let region = |&id: &ElementId| (id, effects[id].replaces.iter().copied().collect());
         StandIns {
+            regions: ids.iter().map(region).collect(),
             ids,
             changed: BTreeSet::new(),
             unasked: BTreeSet::new(),
@@ -97,13 +101,15 @@ impl StandIns {
         }
         let depends = |id: &ElementId| *id == written || effects[*id].beside.contains(&written);
         let mut changed: BTreeSet<_> = (0..effects.len()).filter(depends).collect();
-        changed.append(&mut self.unasked);
+        let unasked = std::mem::take(&mut self.unasked);
+        changed.extend(&unasked);
         changed.retain(|&id| match &elements[id] {
             Some(element) => {
                 let present = element.effects();
                 let differs = present != effects[id];
                 effects[id] = present;
-                differs
+                // What was assumed about an element that could not be asked is now known.
+                differs || unasked.contains(&id)
             }
             None => self.unasked.insert(id),
         });
@@ -111,9 +117,24 @@ impl StandIns {
         changed.into_iter().collect()
     }
 
-    /// Returns the stand-ins that act for an element, or acted for it until its effects changed.
-    pub(crate) fn of(&self, effects: &[Effects], id: ElementId) -> Vec<ElementId> {
-        self.ids.iter().copied().filter(|&other| effects[other].replaces.contains(&id)).collect()
+    /// Returns the stand-ins that rely on an element's effects: those that act for it, or acted for it until
+    /// its effects changed. They are all stand-ins if the element writes handlers while packets pass, because
+    /// the elements upstream and downstream of it would process such a batch in another order.
+    fn of(&self, effects: &[Effects], id: ElementId) -> Vec<ElementId> {
+        let relies = |other: ElementId| effects[id].calls || effects[other].replaces.contains(&id);
+        self.ids.iter().copied().filter(|&other| relies(other)).collect()
+    }
+
+    /// Returns the stand-ins that have to be made again because an element has changed: those that rely on
+    /// it, and those in whose place an earlier one acted for it. The next one may act for it again.
+    pub(crate) fn to_renew(&self, effects: &[Effects], id: ElementId) -> BTreeSet<ElementId> {
+        let had = self.regions.iter().filter(|(_, region)| region.contains(&id)).map(|(&other, _)| other);
+        had.chain(self.of(effects, id)).collect()
+    }
+
+    /// True if a stand-in may not act for any element until it is replaced.
+    pub(crate) fn is_outdated(&self, stand_in: ElementId) -> bool {
+        self.outdated.iter().any(|&(other, _)| other == stand_in)
     }
 
     /// Returns the elements whose effects have changed since the graph was made. `None` if the effects of one
@@ -123,7 +144,8 @@ impl StandIns {
     }
 
     /// Records that a stand-in was replaced by one that was made for the present effects of all elements.
-    pub(crate) fn renew(&mut self, stand_in: ElementId) {
+    pub(crate) fn renew(&mut self, effects: &[Effects], stand_in: ElementId) {
+        self.regions.entry(stand_in).or_default().extend(&effects[stand_in].replaces);
         self.unaware.retain(|&(other, _)| other != stand_in);
         self.outdated.retain(|&(other, _)| other != stand_in);
     }

@@ -2,13 +2,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, TryRecvError};
+use std::sync::mpsc::{self, RecvTimeoutError, TryRecvError};
+use std::time::Duration;
 
 use element::{OutputStream, Rights, background};
 
 use crate::clock::ClockKind;
 use crate::recompose::{Composed, Composition, PAUSE, Recomposer};
 use crate::worker::Worker;
+
+/// The consequence for packets if a program cannot be composed again.
+const ELEMENTS: &str = "packets go through the elements until one of them changes again";
+
+/// The time after which a worker that waits for a composition looks for an interruption.
+const LOOK: Duration = Duration::from_millis(10);
 
 impl Worker {
     /// Takes the next step in composing programs again, if elements that they replace have changed.
@@ -43,9 +50,8 @@ impl Worker {
             }
             Err(TryRecvError::Disconnected) => {
                 recomposing.done = composition.version;
-                return self.say(format_args!(
-                    "synthesized programs: packets pass the elements for now: the composition has failed\n"
-                ));
+                return self
+                    .say(format_args!("synthesized programs: {ELEMENTS}: the composition has failed\n"));
             }
         };
         recomposing.cost = now - composition.start;
@@ -56,7 +62,7 @@ impl Worker {
     }
 
     /// Starts a composition that includes all changes up to `version`. With a clock that follows packets, the
-    /// worker itself makes the composition, so that the run can be repeated.
+    /// worker waits for the result, so that the run can be repeated, unless the user interrupts the run.
     fn start_composition(&mut self, recomposer: &Arc<Recomposer>, version: u64) {
         let changes = recomposer.changes();
         // A program that replaces no element that has changed stays. The declaration of an element that was
@@ -66,18 +72,26 @@ impl Worker {
             return;
         }
         let declarations = Arc::new(changes.declarations);
-        if self.options.clock != ClockKind::Real {
-            let programs = (recomposer.compose)(&declarations);
-            return self.put_in(version, Composed { declarations, programs });
-        }
         let (sender, result) = mpsc::sync_channel(1);
         let (recomposer, changed) = (Arc::clone(recomposer), Arc::clone(&declarations));
         let compose = move || _ = sender.send((recomposer.compose)(&changed));
         // Without a thread, the worker tries again in its next round.
-        if background::spawn("recompose", compose).is_ok() {
+        if background::spawn("recompose", compose).is_err() {
+            return;
+        }
+        if self.options.clock == ClockKind::Real {
             let start = self.core.now;
             self.control.recomposing.under_way = Some(Composition { version, start, declarations, result });
+            return;
         }
+        while !self.options.interrupt.load(Ordering::Relaxed) {
+            match result.recv_timeout(LOOK) {
+                Ok(programs) => return self.put_in(version, Composed { declarations, programs }),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.control.recomposing.done = version;
     }
 
     /// Gives the outdated programs their new arguments, at all workers. `version` is the number of the last
@@ -96,9 +110,11 @@ impl Worker {
             let program = composed.programs.get(&name).cloned().unwrap_or_else(missing);
             match program.and_then(|config| write(&config)) {
                 Ok(()) => recomposer.renewed(&name, version),
-                // With a further change, the program is composed again anyway.
+                // With a further change, the program is composed again anyway. A program that is not outdated
+                // stays, although another one might replace more elements.
                 Err(_) if recomposer.version.load(Ordering::Acquire) != version => {}
-                Err(error) => self.say(format_args!("{name}: packets pass the elements for now: {error}\n")),
+                Err(_) if !self.graph.is_outdated(id) => {}
+                Err(error) => self.say(format_args!("{name}: {ELEMENTS}: {error}\n")),
             }
         }
         recomposer.put_in(None);

@@ -11,6 +11,9 @@ pub(crate) struct Trigger {
     /// The count at which the call is made.
     pub(crate) at: u64,
     pub(crate) call: Arc<Call>,
+    /// True if the call concerns other elements: it neither stops the driver, nor writes a handler of the
+    /// element itself.
+    pub(crate) is_foreign: bool,
     /// True if the call has not been made since the trigger was set, or since its element armed it again.
     pub(crate) armed: bool,
 }
@@ -25,7 +28,10 @@ impl Trigger {
         let (count, call) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), "stop"));
         let at = parse_integer(count).ok().and_then(|n| u64::try_from(n).ok()).ok_or(unsigned)?;
         let own = |name: &str| class.each_handler().any(|h| h.name == name).then_some(cx.id());
-        Ok(Trigger { at, call: Arc::new(Call::parse(call, cx, own)?), armed: true })
+        let call = Call::parse(call, cx, own)?;
+        let is_stop = call.element.is_none() && call.handler == "stop";
+        let is_foreign = !is_stop && call.element != Some(cx.id());
+        Ok(Trigger { at, call: Arc::new(call), is_foreign, armed: true })
     }
 
     /// Returns the count of a trigger whose call has been made, for [`skip`](Self::skip).

@@ -315,6 +315,9 @@ impl Element for AggregateCounter {
         let access = if self.sides { StateAccess::EveryPacket } else { StateAccess::Soft };
         let key = if self.sides { vec![AGGREGATE] } else { Vec::new() };
         effects.counts = effects::Counting::Own;
+        let own = |text: &String| matches!(text.split_whitespace().nth(1), None | Some("stop" | "freeze"));
+        let set = self.on_aggregates.iter().chain(&self.on_count).any(|trigger| trigger.is_foreign);
+        effects.calls = set || self.texts.iter().flatten().any(|text| !own(text));
         effects.state.push(State { table: "counts", key, both_directions: false, access });
         effects
     }

@@ -290,7 +290,8 @@ impl Element for TimeFilter {
             Filter::Leaf(Predicate::Opaque { about: "outside of the range", reads: vec![Field::TimeStamp] });
         let cases = vec![aside(outside, DropReason::OutOfTime), Case::new(Filter::TRUE, Target::Output(0))];
         let relative = |from| from == From::FirstPacket || from == From::Start;
-        let effects = Effects::cases(cases).depending_on(Depends::Handler);
+        let calls = self.call_text.is_some();
+        let effects = Effects::cases(cases).depending_on(Depends::Handler).calling(calls);
         match relative(self.start_from) || relative(self.end_from) {
             true => effects.depending_on(Depends::Counter).sharing("first time"),
             false => effects,

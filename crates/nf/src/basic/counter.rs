@@ -138,7 +138,7 @@ impl Element for Counter {
         // itself and not only the totals of a program that replaces it.
         let calls = self.has_triggers() || self.texts.iter().any(Option::is_some);
         let counts = if calls { Counting::Own } else { Counting::Tallied };
-        Effects { state: vec![state], counts, ..Effects::pass() }.observing(&[Field::Length])
+        Effects { state: vec![state], counts, calls, ..Effects::pass() }.observing(&[Field::Length])
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

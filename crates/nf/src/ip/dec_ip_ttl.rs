@@ -98,8 +98,7 @@ impl Element for DecIpTtl {
         // A handler can switch the element on at any time. So the cases of the active element are declared
         // even if it is switched off.
         if !self.active {
-            let off = Filter::Leaf(Predicate::Opaque { about: "switched off", reads: Vec::new() });
-            cases.insert(0, Case::new(off, Target::Output(0)));
+            cases.insert(0, Case::new(Filter::TRUE, Target::Output(0)));
         }
         Effects::cases(cases).depending_on(Depends::Handler).counting(Counting::Tallied)
     }

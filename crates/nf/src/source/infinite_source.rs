@@ -162,7 +162,7 @@ impl InfiniteSource {
 
 impl Element for InfiniteSource {
     fn effects(&self) -> Effects {
-        Effects::source("packet")
+        Effects::source("packet").calling(self.end.calls())
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

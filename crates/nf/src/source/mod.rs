@@ -115,6 +115,11 @@ impl AtEnd {
         Ok(())
     }
 
+    /// True if a handler is called.
+    fn calls(&self) -> bool {
+        self.text.is_some()
+    }
+
     /// Stops the driver or calls the handler, as configured, unless this has been done already. The handler
     /// is called after the packets that have been emitted are processed.
     fn reached(&mut self, cx: &mut Cx<'_>) {

@@ -143,7 +143,7 @@ impl RatedSource {
 
 impl Element for RatedSource {
     fn effects(&self) -> Effects {
-        Effects::source("packet")
+        Effects::source("packet").calling(self.end.calls())
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

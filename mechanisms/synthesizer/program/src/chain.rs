@@ -28,8 +28,8 @@ pub struct Chain {
     /// Class and arguments of the elements that may write handlers, sorted. They are elements without ports,
     /// and elements of the graph with a handler call or a writing script among their arguments.
     scripts: Vec<String>,
-    /// True if an element with ports has a handler call or a writing script among its arguments, so that it
-    /// may write handlers while packets pass.
+    /// True if an element with ports may write handlers while packets pass: it makes handler calls, or its
+    /// script writes handlers.
     pub calls: bool,
     /// True if the identity of each element's function has the element's name ([`Chain::tell_apart`]).
     is_told_apart: bool,
@@ -308,17 +308,13 @@ impl Chain {
         for node in &mut nodes {
             node.function = format!("{} {}", node.key, names.join(" "));
         }
-        let has_call = |class: &Class, config: &str| {
-            let mut calls = class.args.iter().map(|arg| arg.name).filter(|name| name.ends_with("CALL"));
-            calls.any(|name| config.contains(name))
-        };
-        let calls = |class: &Class, config: &str| {
-            has_call(class, config) || class.notes.runs_script && config.contains("write")
-        };
         let in_graph = graph.elements.iter().zip(effects).zip(&counts).filter(|(_, ports)| **ports != (0, 0));
-        let known =
-            in_graph.filter_map(|((element, effects), _)| Some(((*effects)?.0, element.config.as_str())));
-        let scripts: Vec<(&Class, &str)> = known.filter(|(class, config)| calls(class, config)).collect();
+        let calling = in_graph.filter_map(|((element, effects), _)| {
+            let (class, effects) = (*effects)?;
+            let calls = effects.calls || class.notes.runs_script && element.config.contains("write");
+            calls.then_some((class, element.config.as_str()))
+        });
+        let scripts: Vec<(&Class, &str)> = calling.collect();
         let calls = !scripts.is_empty();
         let mut chain = Chain {
             nodes,

@@ -219,7 +219,7 @@ impl<'w> Walk<'w> {
             return Some("it multiplies classes".into());
         }
         let obstacle = if self.leases(node).is_some() { None } else { obstacle(&element.effects) };
-        obstacle.or_else(|| element.key.contains("CALL").then(|| "calls handlers".into()))
+        obstacle.or_else(|| element.effects.calls.then(|| "calls handlers".into()))
     }
 
     pub(super) fn hand_over(&mut self, port: Port, way: &Path, why: &str) -> Result<Next, Full> {
