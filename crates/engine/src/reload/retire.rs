@@ -129,7 +129,7 @@ impl Worker {
     }
 
     /// Passes packets that have come to an element with an heir to the heir.
-    fn enter_crossed(&mut self) {
+    pub(super) fn enter_crossed(&mut self) {
         for (to, mut batch) in std::mem::take(&mut self.crossed) {
             // A flow mark, or the number by which order is kept, has no meaning in another graph.
             batch.iter_mut().for_each(|packet| packet.set_flow_mark(None));

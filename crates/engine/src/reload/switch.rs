@@ -177,8 +177,9 @@ impl Worker {
         self.put_sent_states(&old.reload);
         next.garbage.append(&mut self.core.garbage);
         self.settle();
+        self.enter_crossed();
+        // The old generation is closed after the first packets of the new one, so that these do not wait.
         self.retiring = Some(old.keep(next));
-        self.serve_retiring();
         self.reloads.silence = start.elapsed();
     }
 
