@@ -303,6 +303,17 @@ fn errors_of_configurations_are_said_once_with_their_own_places() {
     assert_eq!(errors, ["a:1:19: error: undeclared element 'Counterr'"]);
 }
 
+/// The function in the middle passes packets on as they come, so packets are pushed through it without the
+/// queue of the function upstream.
+#[test]
+fn packets_are_pushed_on_where_a_queue_has_vanished() {
+    let prop = "[NF_MODULES]\nNF_1 = a\nNF_2 = a\nNF_3 = b\n[NF_TOPO]\n\
+        TOPOLOGY = NF_1[e1] -> [e1]NF_3; NF_3[e0] -> [e0]NF_2;\n[ENTRY_POINTS]\nDOMAINS = [e0]NF_1\n";
+    let direct = "FromDPDKDevice(e1) -> ToDPDKDevice(e0)";
+    let (graph, _) = chain(&[("chain.prop", prop), ("a", ONE_WAY), ("b", direct)]);
+    assert!(graph.elements.iter().all(|element| element.class != "Unqueue"), "{}", flatten(&graph));
+}
+
 #[test]
 fn cables_are_known_to_the_proofs() {
     let verdict = |a: &str, b: &str| {

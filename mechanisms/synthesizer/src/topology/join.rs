@@ -184,6 +184,8 @@ impl Joiner<'_> {
             if self.is_needless(source) {
                 self.joined.queues.add(&self.graph.elements[source.0]);
                 self.gone[source.0] = true;
+                // Without its connection to the sender, no later link takes the sender's packets for pulled.
+                self.graph.connections.retain(|connection| connection.from.0 != source.0);
                 for connection in &mut self.graph.connections {
                     if connection.to.0 == source.0 {
                         connection.to = (sender, 0);
