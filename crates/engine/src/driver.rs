@@ -5,6 +5,7 @@
 //! scheduled then and no packet came, it sleeps, at most until the next timer (in simulated time, it jumps to
 //! the timer), or ends the run. Under the trace clock, `trace_time.rs` runs the loop instead.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -63,7 +64,7 @@ impl Worker {
     /// Like [`initialize`](Self::initialize), but after a failure the caller has to call
     /// [`finish`](Self::finish).
     pub(crate) fn begin(&mut self) -> Result<(), Box<Problem>> {
-        let mut order: Vec<ElementId> = self.graph.placed().collect();
+        let mut order = self.graph.placed.to_vec();
         let trace = self.options.clock == ClockKind::Trace;
         let is_late = |class: &Class| trace && !class.notes.follows_captures;
         order.sort_by_key(|&id| {
@@ -118,7 +119,7 @@ impl Worker {
         self.drain();
         self.graph.settle_stand_ins(&mut self.core);
         let mut errors = Vec::new();
-        for id in self.graph.placed().collect::<Vec<_>>() {
+        for &id in &*Arc::clone(&self.graph.placed) {
             if let Some(Err(text)) = self.call(id, |element, cx| element.close(cx)) {
                 errors.push(text);
             }
@@ -138,14 +139,13 @@ impl Worker {
     /// Like [`drain`](Self::drain), but does not release the memory that is kept for the end of the run
     /// (`Worker::reserve`).
     pub(crate) fn drain_all(&mut self) {
-        let mut order = self.graph.plan.order().to_vec();
-        order.retain(|&id| self.graph.placement.is_at(id, self.graph.worker()));
+        let order = Arc::clone(&self.graph.upstream_first);
         let mut timers = MOST_LAST_TIMERS;
         // A path through the graph has at most `order.len()` elements. Packets that still move after as
         // many rounds go in circles, and are dropped at the next element.
         for round in 0..=order.len() {
             let before = self.traces();
-            for &id in &order {
+            for &id in &*order {
                 self.call(id, |element, cx| element.drain(cx));
                 self.settle_within(if round < order.len() { MOST_WORK } else { 0 });
             }

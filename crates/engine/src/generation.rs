@@ -33,6 +33,9 @@ pub(crate) struct Generation {
     pub(crate) exchange: Option<Exchange>,
     captures: Vec<ElementId>,
     manager: Option<ElementId>,
+    /// The heirs in this generation of the elements of the generation before, by the number of the old
+    /// element. Known once this generation has been initialised.
+    pub(crate) heirs: Vec<Option<ElementId>>,
     /// Values that elements have no use for any more. They are dropped with the generation.
     pub(crate) garbage: Vec<Box<dyn Any + Send>>,
 }
@@ -61,6 +64,7 @@ impl Generation {
             exchange: None,
             captures,
             manager: None,
+            heirs: Vec::new(),
             garbage: Vec::new(),
         }
     }

@@ -27,6 +27,12 @@ pub(crate) struct GraphCopy {
     pub(crate) plan: Arc<Plan>,
     /// The workers that do the work of each element.
     pub(crate) placement: Placement,
+    /// The elements whose work is done by this worker: in the order of the graph, and upstream elements
+    /// first.
+    pub(crate) placed: Arc<[ElementId]>,
+    pub(crate) upstream_first: Arc<[ElementId]>,
+    /// For each element, true if it has been closed before the end of its generation.
+    pub(crate) closed: Box<[bool]>,
     /// The declared effects of the elements, indexed by element number.
     pub(crate) effects: Vec<Effects>,
     /// The stand-ins of the graph: elements that act in place of other elements.
@@ -84,17 +90,24 @@ impl GraphCopy {
         let outputs = plan.outputs.iter().map(|side| side.len() as u32).collect();
         let placement = Placement::new(&plan, &effects, &setup, setup.workers);
         let (first_target, targets) = targets(&plan, &placement);
+        let is_here = |id: &ElementId| placement.is_at(*id, setup.worker);
+        let placed = (0..plan.len()).filter(is_here).collect();
+        let upstream_first = plan.order().iter().copied().filter(is_here).collect();
+        let closed = vec![false; plan.len()].into();
         let graph = GraphCopy {
             elements: elements.into_iter().map(Some).collect(),
             first_target,
             targets,
             placement,
+            placed,
+            upstream_first,
+            closed,
             stand_ins: StandIns::new(&effects),
             effects,
             setup,
             configs: BTreeMap::new(),
             generation: 0,
-            crossings: Vec::new(),
+            crossings: Vec::with_capacity(plan.len()),
             plan,
         };
         (graph, PerGraph::new(outputs, facts))
@@ -106,11 +119,6 @@ impl GraphCopy {
         self.setup.worker
     }
 
-    /// Returns the elements whose work is done by this worker.
-    pub(crate) fn placed(&self) -> impl Iterator<Item = ElementId> + use<'_> {
-        (0..self.plan.len()).filter(|&id| self.placement.is_at(id, self.worker()))
-    }
-
     /// Returns the input that an output is connected to, or `None` if there is no connection.
     #[inline]
     pub(crate) fn target(&self, element: u32, output: u32) -> Option<Target> {
@@ -119,13 +127,13 @@ impl GraphCopy {
     }
 
     /// Has packets that come to an element with an heir go on at the heir, in the graph of `new`. `heirs` are
-    /// the heirs by element number.
-    pub(crate) fn lead_to_heirs(&mut self, heirs: &[Option<ElementId>], new: &Plan) {
+    /// the heirs by element number. No memory is allocated.
+    pub(crate) fn lead_to_heirs(&mut self, heirs: impl Iterator<Item = Option<ElementId>>, new: &Plan) {
         // Packets cannot be pushed into an input that pulls. Packets for inputs that an heir does not have go
         // on in the old graph.
         let pushed = |heir: ElementId| new.inputs[heir].iter().take_while(|&&side| side == Processing::Push);
         let crossing = |heir: ElementId| (heir as u32, pushed(heir).count() as u32);
-        self.crossings = heirs.iter().map(|heir| heir.map(crossing)).collect();
+        self.crossings.extend(heirs.map(|heir| heir.map(crossing)));
         for number in 0..self.targets.len() {
             let to = self.targets[number];
             if let Some(heir) = self.crossing(to) {

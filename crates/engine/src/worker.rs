@@ -69,7 +69,7 @@ pub struct Worker {
     /// The part of this worker that takes part in reloads.
     pub(crate) reloads: Reloads,
     /// The generation of the graph before the current one, until its last packet has left.
-    pub(crate) retiring: Option<Box<Retiring>>,
+    pub(crate) retiring: Option<Retiring>,
     /// Packets of the old generation that have come to an element with an heir, and the input of the heir
     /// that they go to.
     pub(crate) crossed: Vec<(Target, Batch)>,

@@ -86,7 +86,7 @@ impl Worker {
     }
 
     fn load(&mut self, saved: &SavedRun) {
-        for id in self.graph.placed().collect::<Vec<_>>() {
+        for &id in &*Arc::clone(&self.graph.placed) {
             let Some((element, pieces)) = saved.of(&self.graph.plan, id) else { continue };
             let state = SavedState::new(pieces, saved.time, self.core.now);
             if let Some(result) = self.call(id, |element, cx| element.load_state(cx, &state)) {

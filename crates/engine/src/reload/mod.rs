@@ -68,6 +68,8 @@ pub(crate) struct Reloads {
     next: Option<Box<Generation>>,
     /// The heirs of the elements of the generation before the current one, by the number of the old element.
     heirs: Vec<Option<ElementId>>,
+    /// The state of old elements that is being handed on while this worker changes over.
+    saved: Vec<SavedState>,
     /// The time for which this worker stood still when it changed over in the last reload.
     silence: Duration,
 }
@@ -172,6 +174,7 @@ impl Reloads {
             reload: None,
             next: None,
             heirs: Vec::new(),
+            saved: Vec::new(),
             silence: Duration::ZERO,
         }
     }

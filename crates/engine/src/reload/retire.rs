@@ -11,42 +11,33 @@ use crate::generation::Generation;
 use crate::graph_copy::{GraphCopy, Target};
 use crate::worker::Worker;
 
-/// The old generation of the graph at one worker, and the elements in it that have been closed.
+/// The old generation of the graph at one worker, after the worker has changed over.
 pub(crate) struct Retiring {
-    pub(super) reload: Arc<Reload>,
-    /// The generation. `None` while the worker changes over, and while the generation is in use.
-    generation: Option<Box<Generation>>,
-    /// The elements that have been closed.
-    closed: Vec<bool>,
+    reload: Arc<Reload>,
+    generation: Box<Generation>,
 }
 
 impl Retiring {
-    pub(super) fn new(reload: Arc<Reload>) -> Retiring {
-        Retiring { reload, generation: None, closed: Vec::new() }
-    }
-
-    /// Keeps the old generation, after the worker has changed over.
-    pub(super) fn keep(self, generation: Box<Generation>) -> Box<Retiring> {
-        Box::new(Retiring { generation: Some(generation), ..self })
-    }
-
-    /// Closes the elements of the worker's current generation for which `ends` is true, and that have not
-    /// been closed. Errors are written as messages.
-    pub(super) fn close(&mut self, worker: &mut Worker, ends: impl Fn(&GraphCopy, ElementId) -> bool) {
-        self.closed.resize(worker.graph.plan.len(), false);
-        for id in worker.graph.placed().collect::<Vec<_>>() {
-            if self.closed[id] || !ends(&worker.graph, id) {
-                continue;
-            }
-            self.closed[id] = true;
-            if let Some(Err(error)) = worker.call(id, |element, cx| element.close(cx)) {
-                worker.control.sink.write(OutputStream::Messages, format_args!("{error}\n"));
-            }
-        }
+    pub(super) fn new(reload: Arc<Reload>, generation: Box<Generation>) -> Retiring {
+        Retiring { reload, generation }
     }
 }
 
 impl Worker {
+    /// Closes the elements of the current generation, which is about to be the old one or is it already, for
+    /// which `ends` is true, and that have not been closed. Errors are written as messages.
+    pub(super) fn close_old(&mut self, ends: impl Fn(&GraphCopy, ElementId) -> bool) {
+        for &id in &*Arc::clone(&self.graph.placed) {
+            if self.graph.closed[id] || !ends(&self.graph, id) {
+                continue;
+            }
+            self.graph.closed[id] = true;
+            if let Some(Err(error)) = self.call(id, |element, cx| element.close(cx)) {
+                self.control.sink.write(OutputStream::Messages, format_args!("{error}\n"));
+            }
+        }
+    }
+
     /// Ends a reload that is under way at the end of a run: changes over if that has been decided, and
     /// otherwise closes the copy of the new graph.
     pub(crate) fn end_reload(&mut self) {
@@ -60,9 +51,8 @@ impl Worker {
     /// Processes packets of the old generation, and closes it if no worker has such packets any more.
     #[cold]
     pub(crate) fn serve_retiring(&mut self) {
-        let Some(mut retiring) = self.retiring.take() else { return };
-        let Some(mut generation) = retiring.generation.take() else { return };
-        let (reload, me) = (Arc::clone(&retiring.reload), self.graph.worker());
+        let Some(Retiring { reload, mut generation }) = self.retiring.take() else { return };
+        let me = self.graph.worker();
         // The workers whose packets of the old generation are all in the rings. This is read before packets
         // are taken out of the rings.
         let left: Vec<usize> = (0..reload.seats.len())
@@ -88,7 +78,7 @@ impl Worker {
         let ends = reload.quiet.is_quiet();
         if ends {
             self.drain_all();
-            retiring.close(self, |_, _| true);
+            self.close_old(|_, _| true);
             self.former.add(&self.core.counters);
             if let Some(exchange) = &self.exchange {
                 self.former.add_exchange(exchange.report(self.core.burst));
@@ -105,11 +95,8 @@ impl Worker {
             exchange.open(&left, ends);
         }
         match ends {
-            true => retiring.reload.dispose(generation),
-            false => {
-                retiring.generation = Some(generation);
-                self.retiring = Some(retiring);
-            }
+            true => reload.dispose(generation),
+            false => self.retiring = Some(Retiring { reload, generation }),
         }
     }
 

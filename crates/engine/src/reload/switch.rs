@@ -73,12 +73,17 @@ impl WorkerHost<'_> {
         // Calls during initialisation have the rights of the new configuration, not the rights of the caller
         // that asked for the reload.
         let rights = std::mem::take(&mut core.rights);
-        let heirs = heirs(&self.graph.plan, &copy.graph.plan).into_iter().enumerate();
+        copy.heirs = heirs(&self.graph.plan, &copy.graph.plan);
+        let heirs = copy.heirs.iter().enumerate();
         copy.control.predecessors = Some(Predecessors {
             plan: Arc::clone(&self.graph.plan),
             configs: self.graph.changed_configs().clone(),
-            replaced: heirs.filter_map(|(id, heir)| Some((heir?, id))).collect(),
+            replaced: heirs.filter_map(|(id, heir)| Some(((*heir)?, id))).collect(),
         });
+        // While the worker changes over, it allocates as little memory as possible: an allocation may have to
+        // sort all that other threads have freed.
+        core.garbage.reserve(copy.heirs.len());
+        self.reloads.saved.reserve(copy.heirs.len());
         let result = copy.in_use(core, self.control, self.reloads, |core, host| {
             initialise(core, host).inspect_err(|_| abandon(core, host))
         });
@@ -105,7 +110,7 @@ impl WorkerHost<'_> {
 /// Stops at the first failure.
 fn initialise(core: &mut Core, host: &mut WorkerHost<'_>) -> Result<(), Box<Problem>> {
     let plan = Arc::clone(&host.graph.plan);
-    let mut order: Vec<ElementId> = host.graph.placed().collect();
+    let mut order = host.graph.placed.to_vec();
     order.sort_by_key(|&id| plan.classes[id].phase);
     for id in order {
         if let Some(Err(text)) = host.call(core, id, |element, cx| element.initialize(cx)) {
@@ -117,7 +122,7 @@ fn initialise(core: &mut Core, host: &mut WorkerHost<'_>) -> Result<(), Box<Prob
 
 /// Drains and closes a graph that never ran, and drops the packets that its elements have emitted.
 fn abandon(core: &mut Core, host: &mut WorkerHost<'_>) {
-    for id in host.graph.placed().collect::<Vec<_>>() {
+    for &id in &*Arc::clone(&host.graph.placed) {
         host.call(core, id, |element, cx| element.drain(cx));
         let _ = host.call(core, id, |element, cx| element.close(cx));
     }
@@ -152,17 +157,15 @@ impl Worker {
         let (Some(mut next), Some(reload)) = (self.reloads.next.take(), self.reloads.reload.take()) else {
             return;
         };
-        self.move_states(&mut next, &reload);
-        let heirs = heirs(&self.graph.plan, &next.graph.plan);
+        let heirs = std::mem::take(&mut next.heirs);
+        self.move_states(&heirs, &mut next, &reload);
         let unfit = self.drain_unacceptable(&next.graph, &heirs);
-        let saved = self.take_states(&heirs, &mut next, false);
-        // Packets go over to the new graph at the elements in this list.
-        let crossings: Vec<_> =
-            (0..heirs.len()).map(|id| heirs[id].filter(|_| !unfit.contains(&id))).collect();
-        self.graph.lead_to_heirs(&crossings, &next.graph.plan);
+        self.take_states(&heirs, &mut next, false);
+        // Packets go over to the new graph at the elements for which this returns an heir.
+        let crossing = |id: ElementId| heirs[id].filter(|_| !unfit.contains(&id));
+        self.graph.lead_to_heirs((0..heirs.len()).map(crossing), &next.graph.plan);
         self.drain_all();
-        let mut old = Retiring::new(reload);
-        old.close(self, |graph, id| crossings[id].is_some() || graph.plan.inputs[id].is_empty());
+        self.close_old(|graph, id| crossing(id).is_some() || graph.plan.inputs[id].is_empty());
         self.exchange_generation(&mut next);
         // Packets from the old graph may have annotations, so the pool continues to use them even if the
         // new graph does not need them.
@@ -173,13 +176,15 @@ impl Worker {
             team.set_displacement(exchange.board(self.core.burst));
         }
         self.reloads.set_heirs(heirs);
-        saved.into_iter().for_each(|saved| self.put_state(saved));
-        self.put_sent_states(&old.reload);
-        next.garbage.append(&mut self.core.garbage);
+        let mut saved = std::mem::take(&mut self.reloads.saved);
+        saved.drain(..).for_each(|saved| self.put_state(saved));
+        self.reloads.saved = saved;
+        self.put_sent_states(&reload);
+        next.garbage = std::mem::take(&mut self.core.garbage);
         self.settle();
         self.enter_crossed();
         // The old generation is closed after the first packets of the new one, so that these do not wait.
-        self.retiring = Some(old.keep(next));
+        self.retiring = Some(Retiring::new(reload, next));
         self.reloads.silence = start.elapsed();
     }
 
@@ -188,7 +193,7 @@ impl Worker {
     /// process the packets between them, so that no packet of the old graph comes to an element after its
     /// state has left, or later than a packet of the new graph. Then they send the state, so that no packet
     /// of the new graph comes to an element before its state.
-    fn move_states(&mut self, next: &mut Generation, reload: &Reload) {
+    fn move_states(&mut self, heirs: &[Option<ElementId>], next: &mut Generation, reload: &Reload) {
         let Some(team) = self.team.clone().filter(|_| reload.gathers) else { return };
         let me = self.graph.worker();
         while !reload.gathered.is_quiet() && !team.is_over() {
@@ -201,8 +206,8 @@ impl Worker {
             }
             self.answer_while_waiting();
         }
-        let heirs = heirs(&self.graph.plan, &next.graph.plan);
-        for saved in self.take_states(&heirs, next, true) {
+        self.take_states(heirs, next, true);
+        for saved in std::mem::take(&mut self.reloads.saved) {
             let ElementWorkers::One(there) = next.graph.placement.places[saved.heir] else { continue };
             next.hot.counters[saved.heir].sent += saved.packets;
             locked(&reload.seats[there].sent).push(saved);
@@ -277,16 +282,11 @@ impl Worker {
         minded.into_iter().collect()
     }
 
-    /// Takes the state of each old element that has an heir at this worker, or if `moves`, at another worker.
-    /// Moves the element's counts to the heir's.
-    fn take_states(
-        &mut self,
-        heirs: &[Option<ElementId>],
-        next: &mut Generation,
-        moves: bool,
-    ) -> Vec<SavedState> {
+    /// Takes the state of each old element that has an heir at this worker, or if `moves`, at another worker,
+    /// and adds it to the state that is being handed on (`Reloads::saved`). Moves the element's counts to the
+    /// heir's.
+    fn take_states(&mut self, heirs: &[Option<ElementId>], next: &mut Generation, moves: bool) {
         self.graph.settle_stand_ins(&mut self.core);
-        let mut all = Vec::new();
         for (id, heir) in heirs.iter().enumerate().filter_map(|(id, heir)| Some((id, (*heir)?))) {
             let fate = fate(&self.graph, &next.graph, id, heir);
             if (fate == Fate::Moves) != moves {
@@ -299,9 +299,8 @@ impl Worker {
             let left = old.held();
             let packets = (held - left) as u64;
             move_counters(&mut self.core.counters[id], &mut next.hot.counters[heir], left as u64);
-            all.extend(state.map(|state| SavedState { heir, state, packets }));
+            self.reloads.saved.extend(state.map(|state| SavedState { heir, state, packets }));
         }
-        all
     }
 }
 
