@@ -119,7 +119,8 @@ pub struct FigureRun<'r> {
     pub trace: Option<PathBuf>,
     /// The callback that receives the name of the next measurement and returns false to stop.
     progress: &'r dyn Fn(&str) -> bool,
-    /// The costs of the floor, measured before each measurement of the figure.
+    /// The costs of the floor, measured at each [`step`](Self::step) of the figure and at its end. Empty in a
+    /// small run.
     floors: RefCell<Floors>,
 }
 

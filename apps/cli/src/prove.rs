@@ -72,8 +72,9 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// Stores refutations in place of the proofs of these regions, after a packet has shown that the whole
-    /// chain differs. `about` is a line that names the configuration, for users who read the stored files.
+    /// Stores refutations in place of the proofs of the proven regions, after a packet has shown that the
+    /// whole chain differs. `about` is a line that names the configuration, for users who read the stored
+    /// files.
     pub(crate) fn refute(&self, proofs: &Proofs, about: &str) {
         self.keys.iter().for_each(|key| proofs.keep(key, &Kept::Refuted, about));
     }
@@ -163,7 +164,8 @@ pub(crate) enum Finding {
 
 /// Finds a stored result, or else searches for a proof with `search` and stores the result, unless the
 /// configurations differ. An undecided search is not repeated within the same or lower limits. `about` is a
-/// line that names the configuration and the region, for users who read the stored files.
+/// line that names the configuration, and the region if one region is compared, for users who read the stored
+/// files.
 fn find(
     proofs: &Proofs,
     key: Option<&Key>,

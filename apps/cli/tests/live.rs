@@ -16,7 +16,7 @@ fn large_segments_pass_where_nobody_minds() {
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
     // The file of 8 MB in one direction would be 5,800 ordinary frames, and the file in the other direction
-    // adds as many ACKs. Fewer frames show that large frames passed.
+    // adds the ACKs for its own frames. Fewer frames show that large frames passed.
     assert!(value(&output, "left.count") < 5000, "{output}");
     assert!(value(&output, "right.count") < 5000, "{output}");
 }

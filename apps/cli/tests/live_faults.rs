@@ -85,8 +85,8 @@ fn interfaces_that_are_away_for_a_moment() {
             assert_eq!(number.split(':').next(), now.split(':').next());
             let pause = || std::thread::sleep(std::time::Duration::from_millis(500));
             pause();
-            // An element that only sends notices that its interface has moved with its first packet, which is
-            // lost.
+            // A sending element does not notice that its interface has moved until it sends a packet. This
+            // packet is lost.
             line.left.enter(|| {
                 let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
                 socket.send_to(b"first", (RIGHT, 9)).unwrap();
@@ -301,7 +301,7 @@ fn senders_hear_of_an_interface_without_sending() {
 }
 
 /// If a program receives from an interface, receiving elements of another program are refused, whatever their
-/// kind (packet sockets or AF_XDP).
+/// kind (packet sockets or AF_XDP), unless they have SHARED true.
 #[test]
 fn a_claim_is_for_both_kinds_of_receivers() {
     let Some(line) = Line::new().filter(has_xdp) else { return };

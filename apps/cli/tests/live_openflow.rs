@@ -34,7 +34,8 @@ const IN_TURN: usize = 5;
 /// the server.
 const OUT: [&str; 4] = ["out", "out2", "out3", "out4"];
 const BEHIND: [&str; 4] = ["nf0", "nf2", "nf3", "nf4"];
-/// The ports of the interfaces `OUT` and `BEHIND`, one for each class, as a value of `--switch-ports`.
+/// The value of `--switch-ports`: port 1 leads to the client. Ports 2 to 5 are those of the interfaces `OUT`,
+/// one for each class, with the interfaces `BEHIND` at their other ends.
 const PORTS: &str = "1:2+3=nf2+4=nf3+5=nf4";
 
 /// Four machines in a row: `client` - `switch` - `software` - `server`. The client sends, the server

@@ -262,8 +262,8 @@ fn handlers_that_scripts_call_in_vain_are_told() {
         let said = says(&["check", "-e", &text], 0, &["Warning", "no element named 'nosuch'"]);
         assert!(!said.contains("Error"), "{said}");
     }
-    // No call in this script is an error: the handlers belong to the script or to the graph, or are not known
-    // before the run.
+    // No call in these two scripts is an error or a warning: the handlers belong to the scripts, to the
+    // counter or to the graph, or are not known before the run.
     let good = "Script(set e c, print $($e.count), print \"$(add 1 $(c.count))\", export v 3, print \"$(s.v)\", \
         print $(cat /dev/null), goto end $(readable nosuch.count), write stop); s :: Script(TYPE PASSIVE, export v 4)";
     assert_eq!(err(&tidegate(&["run", "-q", "-e", &format!("{counter}{good}")])), "");

@@ -334,8 +334,8 @@ mod tests {
         }
     }
 
-    /// The disk is full at any place of the file, and has room again later: a header or record that was begun
-    /// is completed.
+    /// The disk is full after a number of bytes (every seventh number, in headers and in records), and has
+    /// room again later: a header or record that was begun is completed.
     #[test]
     fn a_disk_that_has_room_again_gets_a_file_that_can_be_read() {
         let record = RECORD + 100;

@@ -1,9 +1,9 @@
 //! Threads for work beside the workers: building a configuration, composing programs, making machine code,
 //! writing state.
 //!
-//! These threads must not take the time in which a worker would process packets. So they run at a lower
-//! priority, and on all processors of the process: a thread that a worker starts would otherwise stay on the
-//! processor that the worker is bound to.
+//! These threads should take little of the time in which a worker would process packets. So they run at a
+//! lower priority, and on all processors of the process: a thread that a worker starts would otherwise stay
+//! on the processor that the worker is bound to.
 
 use std::io;
 use std::sync::OnceLock;
@@ -13,16 +13,30 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 /// The niceness that is added to that of the process. On a processor that a worker keeps busy, a thread with
-/// this niceness gets a quarter of the time, and its work takes four times as long.
+/// 5 more than the worker gets a quarter of the time, and its work takes four times as long.
 const NICE: i32 = 5;
 
-/// The processors that the process may use.
-static PROCESSORS: OnceLock<Option<CpuSet>> = OnceLock::new();
+/// The processors that the process may use, and its niceness; `None` if the system does not tell.
+struct Process {
+    processors: Option<CpuSet>,
+    niceness: Option<i32>,
+}
+
+/// The processors and the niceness of the process. They are read once, because a thread inherits its own from
+/// the thread that starts it. That thread may be bound to a processor, or have been started by [`spawn`].
+static PROCESS: OnceLock<Process> = OnceLock::new();
+
+fn process() -> &'static Process {
+    PROCESS.get_or_init(|| Process {
+        processors: sched_getaffinity(Pid::from_raw(0)).ok(),
+        niceness: rustix::process::getpriority_process(None).ok(),
+    })
+}
 
 /// Returns the processors that the process may use, or `None` if the system does not tell. The first call has
 /// to be made before a worker is bound to a processor.
 pub fn processors() -> Option<&'static CpuSet> {
-    PROCESSORS.get_or_init(|| sched_getaffinity(Pid::from_raw(0)).ok()).as_ref()
+    process().processors.as_ref()
 }
 
 /// Starts a thread for work beside the workers.
@@ -34,9 +48,10 @@ pub fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     Builder::new().name(name.into()).spawn(move || {
-        // If the system refuses one of these, the work is done all the same.
-        let _ = processors().map(|processors| sched_setaffinity(Pid::from_raw(0), processors));
-        let _ = rustix::process::nice(NICE);
+        // If the system refuses the processors or the lower priority, the work is done all the same.
+        let Process { processors, niceness } = process();
+        let _ = processors.as_ref().map(|processors| sched_setaffinity(Pid::from_raw(0), processors));
+        let _ = niceness.map(|niceness| rustix::process::setpriority_process(None, niceness + NICE));
         work()
     })
 }
@@ -56,9 +71,12 @@ mod tests {
             sched_setaffinity(Pid::from_raw(0), &one).unwrap();
             let own = of_thread();
             assert_eq!(own.0, one);
-            (own.1, spawn("test", of_thread).unwrap().join().unwrap())
+            // A thread that a thread of this module starts has the same processors and priority.
+            let both = move || (of_thread(), spawn("inner", of_thread).unwrap().join().unwrap());
+            (own.1, spawn("outer", both).unwrap().join().unwrap())
         });
-        let (nice, (processors, nicer)) = bound.join().unwrap();
-        assert_eq!((processors, nicer), (before, (nice + NICE).min(19)));
+        let (nice, threads) = bound.join().unwrap();
+        let expected = (before, (nice + NICE).min(19));
+        assert_eq!(threads, (expected, expected));
     }
 }

@@ -51,8 +51,8 @@ pub struct Class {
 }
 
 impl Class {
-    /// The class whose fields are the defaults for all other classes, which are written as `Class { ...,
-    /// ..Class::DEFAULT }`.
+    /// The class whose fields are the defaults for other classes. Other classes are written as `Class { ...,
+    /// ..Class::DEFAULT }`, or take their fields from another class that is written so.
     pub const DEFAULT: Class = Class {
         name: "",
         aliases: &[],

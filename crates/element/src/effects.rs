@@ -475,7 +475,7 @@ pub struct Effects {
     pub hold: Hold,
     /// The kinds of packets that the element makes, from incoming packets or as a source.
     pub emits: Vec<Emit>,
-    /// Everything other than the packet on which the outcome for a packet depends.
+    /// The things other than the packet and the `state` on which the outcome for a packet depends.
     pub depends: Vec<Depends>,
     /// The state that the element keeps.
     pub state: Vec<State>,

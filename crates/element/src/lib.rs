@@ -144,9 +144,9 @@ pub trait Element: Send + Any {
 
     /// The time stamp of the next packet, for sources that follow a capture's time stamps. `None` if there is
     /// no further packet, and for all other elements. Under the trace clock the engine runs the source with
-    /// the earliest time. Timers that are due until that time run before it. Exceptions are timers that are
-    /// due too long after the last packet of any capture, and timers after too many that have run in a row at
-    /// one time.
+    /// the earliest time. Before that, it runs the timers that are due until that time. It leaves out timers
+    /// that are due too long after the last packet of any capture, and further timers if too many have run in
+    /// a row without a change of time.
     fn next_time(&self) -> Option<Timestamp> {
         None
     }

@@ -148,8 +148,9 @@ impl GraphCopy {
         (to.input < inputs).then_some(Target { element, way: Way::Heir, ..to })
     }
 
-    /// Returns the input for packets that other workers have handed over for the input `to`: the input of the
-    /// heir, if this worker has changed over and the element has an heir, otherwise `to` itself.
+    /// Returns the input for packets that other workers have handed over for the input `to`. This is the same
+    /// input of the heir, if this worker has changed over, the element has an heir, and packets can be pushed
+    /// into this input of the heir; otherwise `to` itself.
     #[inline]
     pub(crate) fn arrival(&self, to: Target) -> Target {
         let here = Target { way: Way::Here, ..to };

@@ -122,8 +122,8 @@ impl Placement {
             };
             (placement.places[id], placement.reasons[id]) = (place, reason);
         }
-        // An element that uses the state of other elements, or acts for them, works at one worker if one of
-        // them does.
+        // If an element uses the state of other elements, or acts for them, and one of them works on one
+        // worker only, the element works on the same worker, unless the user has assigned it to a thread.
         let beside =
             effects.iter().enumerate().map(|(id, effects)| (id, &effects.beside, "uses the state of"));
         let standing = effects.iter().enumerate().map(|(id, effects)| (id, &effects.replaces, "stands for"));

@@ -23,7 +23,7 @@ pub struct Plan {
     pub forward: Vec<Vec<Vec<(ElementId, usize)>>>,
     /// By element and input, every element and output that the input is connected to.
     pub backward: Vec<Vec<Vec<(ElementId, usize)>>>,
-    /// See [`Plan::order`].
+    /// All elements, upstream elements first, as [`Plan::order`] returns them.
     order: Vec<ElementId>,
 }
 

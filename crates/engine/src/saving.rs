@@ -22,7 +22,7 @@ use element::{Damaged, Loaded, Timestamp};
 
 use crate::plan::Plan;
 
-/// The largest number of pieces, of all workers together, that wait for the owner's thread.
+/// The capacity of the channel to the owner's thread, in messages of all workers together.
 const WAITING: usize = 64;
 
 /// The time after which a collecting thread checks that the run goes on.

@@ -393,8 +393,8 @@ impl WholeSegment {
             (_, true) => same(own, other, &const { joined::<10, 5, 15>(IPV6, TCP) }),
             (_, false) => same(own, other, &const { joined::<10, 1, 11>(IPV6, PORTS) }),
         };
-        // The masks compare the fixed headers. IPv4 packets with options are not merged, so that only TCP
-        // options are compared in addition.
+        // `is_same` covers the fixed headers and IPv6 extension headers. IPv4 packets with options are not
+        // merged, so that only TCP options are left to be compared.
         let options = network + tcp::Header::LEN;
         is_same
             && equal(own_link, other_link)

@@ -87,8 +87,8 @@ pub(super) fn run(
     outcomes
 }
 
-/// A destination for the run's messages that drops them: the only messages are errors of the capture, which
-/// the analysis has already reported.
+/// A destination for the run's messages that drops them: errors of the capture, which the analysis has
+/// already reported, and warnings that do not change the advice, such as about long gaps between packets.
 struct Silence;
 
 impl Sink for Silence {

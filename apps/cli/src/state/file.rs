@@ -249,8 +249,8 @@ impl NewFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // The file has addresses of users and a secret, so only its owner may read it. A file or symbolic
-        // link that already has the name is an error.
+        // The file has addresses of users and a secret, so only its owner may read it. If a file or symbolic
+        // link gets this name after the removal above, it is not opened, and that is an error.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         let file = Some(BufWriter::with_capacity(1 << 18, file));
         let (paths, part) = ([new, path.to_path_buf()], Vec::new());
@@ -321,8 +321,11 @@ impl NewFile {
         }
         renamed?;
         // The new name of the file is on the disk only after the folder has been written to the disk, too.
+        // The new file is in its place already. So an error here, such as a folder that may not be read, is
+        // not reported as a failure to save. If the machine then fails, the old file may be there again.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
+        Ok(())
     }
 }
 
@@ -336,6 +339,8 @@ impl Drop for NewFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn piece(name: &str, bytes: Vec<u8>) -> SavedPiece {
@@ -367,6 +372,18 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left over");
         assert!(read(&folder.path().join("none")).unwrap().is_none());
         assert!(matches!(read(folder.path()), Err(Unread::Foreign)));
+    }
+
+    /// In a folder that a user may write but not read, a file is written all the same. (Root may read each
+    /// folder.)
+    #[test]
+    fn a_file_is_written_in_a_folder_that_may_not_be_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let allow = |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+        allow(0o300);
+        let whole = written(folder.path());
+        allow(0o700);
+        assert!(parse(&whole[..]).is_ok());
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(crate) struct StateFile {
 struct Writer {
     path: PathBuf,
     secret: u64,
-    /// The lock that keeps other runs from using the file; `None` until the lock could be taken.
+    /// The lock that keeps other runs from using the file; `None` until the lock has been taken.
     lock: Option<File>,
     /// True if there is a file at the path that is no state file, and that must not be overwritten.
     is_foreign: bool,
@@ -222,7 +222,7 @@ impl Writer {
 
     fn message(&self, error: &io::Error) -> String {
         let path = self.path.display();
-        format!("{path}: the state cannot be saved: {}; the file stays as it was", reason(error))
+        format!("{path}: the state cannot be saved: {}; an earlier state file is kept", reason(error))
     }
 
     /// Writes a file with pieces of state. `collect` passes each piece to the function that it gets, which

@@ -626,9 +626,9 @@ impl ControlSocket {
         }
         let waits = !connection.session.output.is_empty();
         if open && !waits && connection.session.is_awaiting() {
-            // Until the result of its command is known, nothing is read from the client. The next time that
-            // the connection is served, the interest computed below differs from `Both`, so that the
-            // connection is watched again.
+            // Until the result of its command is known, nothing is read from the client. `Both` differs from
+            // every interest that is computed below, so that the connection is watched again as soon as no
+            // result is awaited.
             cx.files().unwatch(connection.token);
             connection.interest = Interest::Both;
             return;

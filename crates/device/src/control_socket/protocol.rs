@@ -8,8 +8,9 @@ use element::{Call, ElementId};
 /// The line that the server sends first on each connection: the name and the version of the protocol.
 pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
-/// The numbers of bytes without a line end, and of data for a command, above which the client gets an error
-/// and is disconnected, because it is unknown where its next command begins.
+/// The largest number of bytes without a line end, and the largest number of bytes of data for a command. If
+/// a client sends or announces more, it gets an error and is disconnected, because the server neither keeps
+/// nor skips so many bytes.
 const MOST_LINE: usize = 1 << 20;
 const MOST_DATA: usize = 16 << 20;
 /// The number of unsent bytes at which no further command is executed until the client has taken its

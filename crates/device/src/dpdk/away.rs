@@ -123,8 +123,8 @@ impl Port {
         is_gone
     }
 
-    /// Marks the port as removed, and wakes the elements that send to it by their eventfds (bells), so that
-    /// all copies of elements leave the port.
+    /// Marks the port as removed. Writes to the eventfds (bells) of the elements that send to the port, to
+    /// wake them, so that all copies of elements leave the port.
     pub(super) fn lose(&self) {
         self.is_lost.store(true, Ordering::Release);
         for bell in self.bells() {

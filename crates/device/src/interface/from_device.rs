@@ -236,8 +236,8 @@ struct FromDevice {
     /// The claim that keeps other Tidegate processes from receiving from the interface; `None` with SHARED,
     /// or if the kernel did not allow a claim.
     claim: Option<Arc<Claim>>,
-    /// The last reported reason why another interface with the removed interface's name could not be opened.
-    /// The same reason is not reported twice.
+    /// The last reported reason why another interface with the configured or the last name of the removed
+    /// interface could not be opened. The same reason is not reported twice.
     told: Option<String>,
     promiscuous: bool,
     /// The only protocol (Ethernet type) to receive; 0 for all.
@@ -266,8 +266,8 @@ struct FromDevice {
     /// gets another index.
     index: c_int,
     state: Presence,
-    /// The registration that this element waits for another interface with the removed interface's name;
-    /// `None` while there is an interface.
+    /// The registration that this element waits for another interface with the configured name; `None` while
+    /// there is an interface.
     awaited: Option<Awaited>,
     /// The number of packets that were lost in rings that are closed now.
     earlier_drops: u64,
@@ -546,7 +546,7 @@ impl FromDevice {
     }
 
     /// Checks the interface: follows a new name, reports a change between up and down, and detects its
-    /// removal. After a removal, looks for another interface of the same name.
+    /// removal. After a removal, looks for another interface with the configured or the last name.
     fn look(&mut self, cx: &mut Cx<'_>) {
         if self.state == Presence::Gone {
             return self.find_again(cx);
@@ -586,8 +586,8 @@ impl FromDevice {
         }
     }
 
-    /// Registers that this element waits for another interface with the removed interface's name, and sets a
-    /// timer to look for it.
+    /// Registers that this element waits for another interface with the configured name, and sets a timer to
+    /// look for an interface with the configured or the last name.
     fn wait(&mut self, cx: &mut Cx<'_>) {
         self.awaited = Some(Awaited::new(&self.wanted));
         cx.set_coarse_timer(LOOK, cx.now() + LOOK_AGAIN);

@@ -35,13 +35,14 @@ pub(crate) struct OutLink {
     /// gets another index.
     index: c_int,
     gone: Gone,
-    /// True from the time when the interface was found to be removed until another interface of its name
-    /// has been found.
+    /// True from the time when the interface was found to be removed until another interface with the
+    /// configured or the last name has been found.
     is_gone: bool,
-    /// The time of the last search for another interface with the removed interface's name.
+    /// The time of the last search for another interface with the configured or the last name of the removed
+    /// interface.
     looked_again: Timestamp,
-    /// The registration that this element waits for another interface with the removed interface's name;
-    /// `None` while there is an interface.
+    /// The registration that this element waits for another interface with the configured name; `None` while
+    /// there is an interface.
     awaited: Option<Awaited>,
     /// The socket with the kernel's messages about interfaces. Without it, a removal is only noticed when
     /// sending fails.
@@ -152,9 +153,9 @@ impl OutLink {
         }
     }
 
-    /// Looks for another interface of the same name after a removal, and returns its index. Returns `None` if
-    /// there is none, if the last search was less than [`LOOK_AGAIN`] ago, or with GONE stop. Reports the
-    /// removal and the return once each; with GONE stop, stops the run.
+    /// Looks for another interface with the configured or the last name after a removal, and returns its
+    /// index. Returns `None` if there is none, if the last search was less than [`LOOK_AGAIN`] ago, or with
+    /// GONE stop. Reports the removal and the return once each; with GONE stop, stops the run.
     #[cold]
     pub(crate) fn find_again(&mut self, cx: &mut Cx<'_>) -> Option<c_int> {
         if cx.now() - self.looked_again < LOOK_AGAIN {
@@ -163,7 +164,7 @@ impl OutLink {
         self.looked_again = cx.now();
         let before = self.index;
         let found = self.find().ok();
-        // With GONE stop, the run ends even if there is another interface of the same name already.
+        // With GONE stop, the run ends even if there is another interface with one of these names already.
         if self.gone == Gone::Stop && before != self.index {
             self.is_gone = true;
             self.say(cx, format_args!("{}", self.gone.text()));

@@ -246,13 +246,13 @@ struct FromXdp {
     /// while the interface is closed, or if the kernel did not allow a claim.
     claim: Option<Arc<Claim>>,
     state: Presence,
-    /// The registration that this element waits for another interface with the removed interface's name; set
-    /// from the removal of the interface until another one has been opened.
+    /// The registration that this element waits for another interface with the configured name; set from the
+    /// removal of the interface until another interface has been opened.
     awaited: Option<Awaited>,
     gone: Gone,
     stage: Stage,
-    /// The last reported reason why another interface with the removed interface's name could not be opened.
-    /// The same reason is not reported twice.
+    /// The last reported reason why another interface with the configured or the last name of the removed
+    /// interface could not be opened. The same reason is not reported twice.
     told: Option<String>,
     /// True if this element has the seat of a running element, and has not taken over yet what that element
     /// has open.
@@ -620,8 +620,9 @@ impl FromXdp {
         }
     }
 
-    /// Closes this copy's guest sockets at the queues of other copies, and keeps their counts. A copy must
-    /// close its own queues only after all copies have done this.
+    /// Closes this copy's guest sockets at the queues of other copies, and keeps their counts. The kernel
+    /// releases a queue only after all guest sockets at it have been closed, even if its owner has closed it
+    /// before.
     fn leave(&mut self, cx: &mut Cx<'_>) {
         let guests = self.receivers.iter().filter(|receiver| receiver.owned().is_none());
         self.counts = guests.map(Receiver::counts).fold(self.counts, Counts::add);

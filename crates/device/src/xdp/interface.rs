@@ -359,8 +359,8 @@ impl State {
     }
 
     /// Loads the program, opens the guest sockets by which copies receive from each other's queues, enters
-    /// all sockets into the program's map, attaches the program, and wakes the copies that have guest
-    /// sockets. On an error, returns the name of the step that failed and the reason.
+    /// all sockets into the program's map, attaches the program, and wakes all copies that share queues. On
+    /// an error, returns the name of the step that failed and the reason.
     fn attach(&mut self, index: c_int, workers: usize, mode: Mode) -> Result<(), (&'static str, io::Error)> {
         let in_map = |error| ("BPF_MAP_UPDATE_ELEM", error);
         // All elements that share queues have the same steering, because the engine sets it.

@@ -33,11 +33,12 @@ impl<'a> Handlers<'_, 'a> {
         self.cx.host.write(self.cx.core, self.cx.id, call)
     }
 
-    /// Writes a handler. Handlers that replace the graph, such as `hotconfig`, run in the background, while
-    /// the caller continues and packets flow: the function returns `None`, and the result comes later by
-    /// [`Element::answered`](crate::Element::answered), with `token`. All other handlers are written at once,
-    /// and the result is returned. If the run is to be repeatable, as under the trace clock, handlers that
-    /// replace the graph are written at once, too.
+    /// Writes a handler. Handlers that replace the graph, such as `hotconfig`, run in the background if this
+    /// is the first worker, while the caller continues and packets flow: the function returns `None`, and the
+    /// result comes later by [`Element::answered`](crate::Element::answered), with `token`. If the graph
+    /// cannot be replaced now, for example because another reload is under way, the error is returned. All
+    /// other handlers are written at once, and the result is returned. So are handlers that replace the graph
+    /// at another worker than the first, and in a run that is to be repeatable, as under the trace clock.
     pub fn write_later(&mut self, call: &Call, token: u32) -> Option<Result<(), String>> {
         self.cx.host.write_later(self.cx.core, self.cx.id, call, token)
     }

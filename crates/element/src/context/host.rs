@@ -165,8 +165,9 @@ pub trait Host {
     fn on_os_signal(&mut self, element: ElementId, number: i32, on: bool) -> io::Result<()>;
     /// Switches a signal that the element gives on or off.
     fn set_signal(&mut self, element: ElementId, signal: Signal, on: bool);
-    /// True if an element whose signal reaches the port has switched the signal on, or if an element on the
-    /// way gives no such signal, so that it counts as always on.
+    /// True if an element whose signal reaches the port has switched the signal on. Also true if a path from
+    /// the port ends at an element that gives no such signal, because packets (or room) must then be expected
+    /// at any time, and for [`Signal::Room`] if no signal reaches the port.
     fn signal(&self, element: ElementId, signal: Signal, port: usize) -> bool;
     /// Reads a handler for the element `caller`.
     ///

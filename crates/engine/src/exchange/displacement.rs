@@ -176,8 +176,8 @@ impl Displacement {
         self.has_some
     }
 
-    /// Reads which of the packets that this worker has spread the other workers have processed, updates
-    /// `span`, and publishes the largest number of a processed packet.
+    /// Reads up to which number each other worker has processed the packets that this worker has spread,
+    /// updates `span`, and publishes the largest number of a processed packet.
     pub(crate) fn look(&mut self) {
         // Packets that stay at this worker are processed before the next call of this function.
         let (mut reached, mut oldest) = (self.stayed, self.given + 1);

@@ -156,7 +156,9 @@ struct Account {
     /// The counts that were published last.
     told: Vec<u64>,
     /// The value of [`Order::handed_aside`] when `next` was set. Before `next` is published, other workers
-    /// must have processed all packets that had been sent home to them at that time.
+    /// must have processed packets that had been sent home to them at that time: for the counts of a level,
+    /// the packets sent home at levels further downstream; for the last entry of [`Order::accounts`], all of
+    /// them.
     handed: Vec<u64>,
 }
 
@@ -187,7 +189,9 @@ struct Lane {
     /// Further packets, in order of their numbers: copies of packets, which have the numbers of these
     /// packets, and packets that elements made, which have the number of the packet that came before them.
     copies: VecDeque<(u64, Held)>,
-    /// The time since which the first of these packets has waited.
+    /// The time from which on the wait of the first of these packets counts: the time at which a packet came
+    /// into the empty lane or, if later, the last time at which the lane moved on to its next number without
+    /// a packet having waited too long.
     since: Timestamp,
 }
 
@@ -315,9 +319,9 @@ impl Order {
 
     /// Publishes that the packets taken so far, and the packets that this worker has kept for itself, have
     /// been processed and handed on. The counts of these packets become [`Account::next`], and are published
-    /// once other workers have processed the packets that this worker has sent home. If `has_waiting`, some
-    /// packets still wait for room in a ring: then the counts in `next` may be published, but no new counts
-    /// become `next`.
+    /// once other workers have processed packets that this worker has sent home (see [`Account::handed`]). If
+    /// `has_waiting`, some packets still wait for room in a ring: then the counts in `next` may be published,
+    /// but no new counts become `next`.
     pub(crate) fn tell(&mut self, has_waiting: bool) {
         let Order { me, tickets, given_to, handed_aside, accounts, .. } = self;
         let (me, count, workers) = (*me, tickets.count, given_to.len());

@@ -2,8 +2,9 @@
 //!
 //! The steering policy ([`Spread`]) names a worker for each packet. There are two exceptions. If the worker's
 //! ring has many packets already, a packet that any worker may process goes to another worker. While many
-//! packets of unknown flows come, these go to the flow's home worker at once (`unknown_flows.rs`). If no
-//! order is kept, `displacement.rs` bounds how many packets can overtake a packet.
+//! packets of unknown flows come, each of these packets goes to the home worker of its flow at once
+//! (`unknown_flows.rs`). If no order is kept, `displacement.rs` bounds how many packets can overtake a
+//! packet.
 
 use std::sync::Arc;
 

@@ -19,8 +19,8 @@ const WINDOW: u64 = 4096;
 /// The number of windows in a cycle: one window that is spread without look-ups, and the windows with
 /// look-ups after it.
 const CYCLE: u32 = 64;
-/// The divisor of the limit: if more than one of this number of spread packets is sent home, packets are
-/// looked up.
+/// The divisor of the limit: packets are looked up if more than this part (1/8) of the spread packets is sent
+/// home.
 const PART: u64 = 8;
 
 /// The counts of one worker while packets are spread. Other workers only read them.

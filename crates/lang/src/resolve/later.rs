@@ -81,8 +81,8 @@ impl<'s> Resolver<'s, '_> {
     pub(super) fn not_yet(&mut self, span: Span, clicks_words: &str) -> Option<Diagnostic> {
         const ITSELF: &str = "a compound element cannot contain itself, nor through another one";
         let name = self.text(span);
-        // The search for a later definition looks at all names, so it is made for the first errors only, like
-        // the search for similar names.
+        // The search for circles of definitions may visit the names in all definitions, so it is made for the
+        // first errors only, like the search for similar names.
         self.suggestions += 1;
         if self.suggestions > MAX_SUGGESTIONS {
             return None;

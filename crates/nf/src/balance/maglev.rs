@@ -9,7 +9,8 @@
 use element::Args;
 use flow::{FiveTupleKey, KeyHasher};
 
-/// The number of entries that is used if CST_BUCKETS is invalid: the smaller table size in the Maglev paper.
+/// The number of entries that [`places`] returns after an error in CST_BUCKETS: the smaller table size in the
+/// Maglev paper.
 const PLACES: usize = 65_537;
 
 /// The largest number of entries that CST_BUCKETS can request.

@@ -31,11 +31,11 @@
 //!
 //! When memory runs out, the source that holds most (rounded down to a power of two) loses the oldest packet
 //! that it has not completed. Each packet that a source completes doubles the amount that it can hold before
-//! it loses any, up to 64 times; each evicted packet halves this again. An eighth of HIMEM is reserved for
-//! remembering the completed packets of sources that hold nothing at the moment. So a flood from other
-//! addresses, one or many, does not evict sources that complete packets. A source that has not completed any
-//! packet yet has, between its first and last fragment, the time that a flood from many addresses takes to
-//! fill the memory: 25 ms at 100,000 fragments per second.
+//! it loses any, up to 64 times; each packet that is evicted or dropped halves this again. An eighth of HIMEM
+//! is reserved for remembering the completed packets of sources that hold nothing at the moment. So a flood
+//! from other addresses, one or many, does not evict sources that complete packets. A source that has not
+//! completed any packet yet has, between its first and last fragment, the time that a flood from many
+//! addresses takes to fill the memory: 25 ms at 100,000 fragments per second.
 //!
 //! ## Forged fragments
 //! Nothing in a fragment proves who sent it. A sender who forges another host's addresses and guesses

@@ -42,7 +42,8 @@
 //! - `table_size`: the number of mappings that exist and that this element has made.
 //! - `nmappings`: an old name of `table_size`.
 //! - `mapping_failures`: packets for which no mapping could be made: no address was free, a capacity was used
-//!   up, or the flow's addresses were taken.
+//!   up, the flow's addresses were taken, or the pattern also changes values that this class does not
+//!   translate, such as ports.
 //! - `patterns`: a line per input: its pattern, or the name of its action, and the number of its mappings if
 //!   there are any. `pattern0`, `pattern1` and so on are these lines one by one; writing a specification
 //!   there ends the input's mappings.

@@ -255,7 +255,8 @@ struct Window<'r> {
     owner: u16,
     is_read: bool,
     /// True if an element of the graph uses flow marks. Plain packets (whole TCP or UDP packets without IPv4
-    /// options) then get the mark of their mapping, and all others lose theirs.
+    /// options) whose mapping is found at the first look-up then get its mark. All other packets lose their
+    /// marks, also the packet for which a mapping is made.
     marks: bool,
 }
 

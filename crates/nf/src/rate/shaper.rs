@@ -66,9 +66,9 @@ struct Gaps {
     rate: u64,
     /// The second of the last call of `allow`; `None` before the first call.
     second: Option<i64>,
-    /// The number of packets or bytes that were sent in that second. When a new second begins, `rate` is
-    /// subtracted from this number if it is positive. So the new second has fewer packets if more than `rate`
-    /// were sent, and more packets if fewer than `rate` were sent.
+    /// The number of packets or bytes that count as sent in that second. When a new second begins, `rate` is
+    /// subtracted from this number if it is positive. So an excess over `rate` is taken from the new second;
+    /// and if the number is positive but below `rate`, the difference is added to the new second.
     gone: i128,
 }
 

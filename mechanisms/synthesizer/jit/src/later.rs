@@ -33,8 +33,8 @@ static MAKER: LazyLock<Option<SyncSender<Order>>> = LazyLock::new(|| {
     Some(sender)
 });
 
-/// Starts the compiling thread if the program will need it. Has to be called before the calling thread is
-/// bound to the processor of a worker, because the new thread inherits the binding.
+/// Starts the compiling thread if the program will need it, so that no worker has to start it between two
+/// batches.
 pub fn prepare(machine_code: MachineCode) {
     if machine_code == MachineCode::Later && super::EXISTS {
         LazyLock::force(&MAKER);

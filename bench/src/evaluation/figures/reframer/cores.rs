@@ -90,9 +90,9 @@ pub(in super::super) fn rate_per_core(run: &FigureRun<'_>) -> Result<FigureResul
 }
 
 /// Returns two rates in packets per second: the highest rate at which at most one packet of a hundred is
-/// missed, and the rate at which packets are taken if as many are there as the worker takes. The search
-/// begins at 1.2 times the second rate and lowers the rate in steps; if even 0.4 times the second rate is too
-/// high, the result is 0.3 times the second rate.
+/// missed, and the rate at which packets are taken if there are always packets to be taken. The search for
+/// the first rate begins at 1.2 times the second rate and goes down in steps. If even 0.4 times the second
+/// rate is too high, the first rate is 0.3 times the second rate.
 fn highest(run: &FigureRun<'_>, capture: &Path, chain: &str, threads: usize) -> Result<[f64; 2], String> {
     let arriving = |rate: f64| {
         let nic = format!("InMemoryNic({}, LOOPS -1, RATE {rate:.0}, RING 4096)", capture.display());

@@ -19,8 +19,8 @@ const VARIANTS: [(&str, &str); 3] = [
 pub(in super::super) fn web(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let web = Web::new().map_err(|error| error.to_string())?;
     let connections = if run.is_small() { vec![16] } else { vec![64, 256, 1024, 4096] };
-    // The time of a measurement. It is so long that each connection fetches a file, and so short that all
-    // cases take about ten minutes.
+    // The time of a measurement. On the machine of the figures in the documentation, it is so long that each
+    // connection fetches a file, and so short that all cases take about ten minutes.
     let time = |connections: usize| {
         Duration::from_secs(if run.is_small() { 2 } else { (connections as u64 / 40).max(8) })
     };

@@ -643,8 +643,9 @@ mod tests {
         let headers = mine.headers;
         Memory::close(mine, &mut one);
 
-        // DPDK still has the header of the packet in the ring, so the C part cannot be used again. Once the
-        // packet has been received, each new memory uses the same C part.
+        // DPDK still has the header of the packet in the ring, so the C part cannot be used again, and a
+        // second C part is made. Once the packet has been received, new memories use one of these two C
+        // parts.
         let second = Memory::of(&mut one).unwrap();
         assert_ne!(second.headers, headers);
         assert_eq!(receive(&mut elsewhere, &mut other).len(), 1);

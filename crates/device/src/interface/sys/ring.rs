@@ -30,8 +30,8 @@ const BLOCK: usize = 1 << 17;
 /// in which packets arrive, even few. Thus the number of blocks is also the number of milliseconds for
 /// which the ring need not be read.
 const BLOCKS: [usize; 2] = [256, 4];
-/// The largest number of blocks of all rings of an element together; and the smallest number that each ring
-/// gets, even if the rings together then have more than that.
+/// The largest number of blocks that all rings of an element together request; and the smallest number that
+/// each ring requests first, even if the rings together then request more than `BLOCKS_OF_ALL`.
 const BLOCKS_OF_ALL: usize = 1024;
 const SHARE: usize = 64;
 /// The number of packets after which the kernel is asked for its counts. The counts have 32 bits and

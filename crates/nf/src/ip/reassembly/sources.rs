@@ -2,9 +2,10 @@
 //! out.
 //!
 //! The rank of a source is the binary logarithm of the number of slots that its fragments take, reduced by
-//! its trust. Each completed datagram raises the trust of its source by one, up to [`TRUST`]; each evicted
-//! set lowers it by one. The set to evict is the oldest set of the source with the highest rank; of several
-//! such sources, the source for which most time has passed since it reached the rank or completed a datagram.
+//! its trust. Each completed datagram raises the trust of its source by one, up to [`TRUST`]; each set that
+//! is evicted or dropped lowers it by one. The set to evict is the oldest set of the source with the highest
+//! rank; of several such sources, the source for which most time has passed since it reached the rank or
+//! completed a datagram.
 //!
 //! So a source that floods loses its sets before all others, and a flood from any number of sources does not
 //! evict sets of a source whose datagrams are completed, unless this source holds much more than each of the
@@ -17,8 +18,8 @@ use super::Refusal;
 use super::links::{Links, List, NONE, put};
 use crate::memory::reserved;
 
-/// The highest trust of a source: each completed datagram adds 1, and each evicted set subtracts 1. A source
-/// with this trust may hold 2^6 = 64 times as much as a source without trust.
+/// The highest trust of a source: each completed datagram adds 1, and each set that is evicted or dropped
+/// subtracts 1. A source with this trust may hold 2^6 = 64 times as much as a source without trust.
 const TRUST: u8 = 6;
 /// The number of ranks that sources can have. The rank is the binary logarithm of the number of slots that a
 /// source takes, reduced by its trust and increased by [`TRUST`].

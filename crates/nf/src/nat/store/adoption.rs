@@ -48,7 +48,8 @@ pub(in crate::nat) struct Made {
 pub(in crate::nat) type CouldMake = Box<dyn Fn(&Made) -> bool + Send>;
 
 impl Revision {
-    /// Makes the revision visit all sessions again, because the sessions have got other indexes.
+    /// Makes the revision visit all sessions again, after the sessions have got other indexes or a rule was
+    /// added.
     pub(super) fn start_again(&mut self) {
         self.next = 0;
     }

@@ -1,8 +1,9 @@
 //! The queues in which sessions wait to be examined for expiry.
 //!
 //! A *turn* is an entry of a queue: a session, and the time at which it must be examined. Each session in use
-//! has one valid turn; a turn that was replaced by another is stale. Stale turns are skipped. All of them are
-//! removed once they are more than [`FEW`] and more than half of all turns, or once a queue is full.
+//! has one valid turn. A turn is stale if it was replaced by another turn, or its session was removed. Stale
+//! turns are skipped. All of them are removed once they are more than [`FEW`] and more than half of all
+//! turns, or once a queue is full.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,8 +27,8 @@ pub(super) enum Queue {
     Open,
 }
 
-/// The number of stale turns (queue entries that were replaced) up to which they are removed only if a queue
-/// is full.
+/// The number of stale turns (queue entries that were replaced, or whose sessions were removed) up to which
+/// they are removed only if a queue is full.
 const FEW: usize = 1024;
 /// The number of turns (queue entries) for which room is reserved in each queue, in addition to a number in
 /// proportion to the sessions.
@@ -37,7 +38,8 @@ const BESIDE: usize = 64;
 pub(super) struct Turns {
     guaranteed: BinaryHeap<Reverse<Turn>>,
     open: BinaryHeap<Reverse<Turn>>,
-    /// The number of stale turns (queue entries that were replaced) in both queues.
+    /// The number of stale turns (queue entries that were replaced, or whose sessions were removed) in both
+    /// queues.
     stale: usize,
 }
 
@@ -80,8 +82,8 @@ impl Turns {
         self.queue(queue).pop();
     }
 
-    /// Counts another stale turn (a queue entry that was replaced). If there are too many, removes all turns
-    /// for which `counts` returns false.
+    /// Counts another stale turn (a queue entry that was replaced, or whose session was removed). If there
+    /// are too many, removes all turns for which `counts` returns false.
     pub(super) fn forget(&mut self, counts: impl Fn(&Turn) -> bool) {
         self.stale += 1;
         let is_full = |queue: &BinaryHeap<_>| queue.len() >= queue.capacity();
