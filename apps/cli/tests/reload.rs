@@ -240,6 +240,31 @@ fn a_reload_in_the_middle_of_another_one_is_refused() {
 /// The first worker reads the second request when it has answered the first, before it changes over to the
 /// new graph. So the result of the second request comes to a control socket that has another element number
 /// in the new graph.
+/// A file on a full disk is no reason to refuse a configuration. The error is reported, and packets pass.
+#[test]
+fn a_full_disk_does_not_stop_a_reload() {
+    for threads in ["1", "2"] {
+        let mut run = start(&["--threads", threads]);
+        let before = run.outside();
+        fs::write(file(&run), config("ToDump(/dev/full)")).unwrap();
+        let output = run.reload(&[]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout).matches("stood still for").count().to_string(), threads);
+        run.wait_for("ToDump");
+        let counted = |run: &mut Run| run.read("c.count").trim().parse::<u64>().unwrap();
+        let first = counted(&mut run);
+        assert!((0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            counted(&mut run) > first + 1000
+        }));
+        fs::write(file(&run), config("Null")).unwrap();
+        assert!(run.reload(&[]).status.success());
+        assert_eq!(run.outside(), before);
+        let messages = run.end();
+        assert!(messages.contains("/dev/full") && !messages.contains("panicked"), "{messages}");
+    }
+}
+
 #[test]
 fn requests_that_follow_each_other_at_once_are_answered() {
     for threads in ["1", "2"] {

@@ -16,9 +16,9 @@
 //! USE_ENCAP_FROM is given; packets are in the file within a second. When the run ends, also by SIGINT or
 //! SIGTERM, all packets are in the file.
 //!
-//! If the disk is full, the run continues, and further packets are dropped (`write error`). A message says
-//! how many of the packets that had been taken before are not in the file; `count` is the number of packets
-//! that are in the file.
+//! If the disk is full, the run continues. Further packets are dropped (`write error`) or, with an output,
+//! passed on without being written. A message says how many of the packets that had been taken before are not
+//! in the file; `count` is the number of packets that are in the file.
 //!
 //! A reload continues the file if FILENAME, SNAPLEN, NANO and a given link type stay the same. Otherwise the
 //! file is completed, and FILENAME is created again.
@@ -325,7 +325,7 @@ impl Sink for ToDump {
                         Err(error) => self.fail(cx, &error),
                     }
                 }
-                Err(DropReason::WriteError)
+                if self.passes_on { Ok(()) } else { Err(DropReason::WriteError) }
             },
             // There is room: each of these batches has the capacity of the batch that the packets come
             // from.

@@ -14,6 +14,9 @@
 //! element pulls by itself. On a live run, lines are in the file within a second; when the run ends, also
 //! by SIGINT or SIGTERM, all lines are in the file.
 //!
+//! If the disk is full, the run continues. Further packets are dropped (`write error`) or, with an output,
+//! passed on without being written.
+//!
 //! A reload continues the file if FILENAME, BINARY and the fields stay the same. Otherwise the file is
 //! completed, and FILENAME is created again.
 //!
@@ -299,15 +302,14 @@ impl Sink for ToIpSummaryDump {
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let mut failed = cx.batch();
         batch.sift(
-            |packet| match self.fault.is_none().then(|| self.write_packet(packet)) {
-                Some(Ok(())) => Ok(()),
-                Some(Err(error)) => {
+            |packet| {
+                if self.fault.is_none() {
+                    let Err(error) = self.write_packet(packet) else { return Ok(()) };
                     let text = format!("ToIPSummaryDump({}): {}", self.filename, reason(&error));
                     cx.messages().remark(Severity::Error, format_args!("{text}"));
                     self.fault = Some(text);
-                    Err(())
                 }
-                None => Err(()),
+                if self.passes_on { Ok(()) } else { Err(()) }
             },
             // There is room: this batch has the capacity of the batch that the packets come from.
             |packet, ()| drop(failed.push(packet)),

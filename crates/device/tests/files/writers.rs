@@ -65,3 +65,23 @@ fn a_full_disk_is_an_error_of_the_run() {
         }
     }
 }
+
+/// A full disk does not stop packets that an element writes and passes on.
+#[test]
+fn packets_pass_elements_that_cannot_write_them() {
+    for writer in WRITERS {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file").display().to_string();
+        for name in [file.clone(), format!("{file}.gz")] {
+            std::os::unix::fs::symlink("/dev/full", name).unwrap();
+        }
+        let writer = writer.replace('%', &file).replace(" -> Discard", "");
+        let text = format!(
+            "InfiniteSource(LIMIT 20000, STOP true) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> {writer}
+             -> c :: Counter -> Discard"
+        );
+        let outcome = TestRun::default().text(&text, &["c.count"]).unwrap();
+        assert_eq!(outcome.values, [Ok("20000".to_string())], "{writer}");
+        assert!(outcome.errors.join(" ").contains("No space left"), "{writer}: {:?}", outcome.errors);
+    }
+}
