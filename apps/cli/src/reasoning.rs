@@ -104,8 +104,9 @@ struct Parts {
 }
 
 /// Builds the chain of a graph, without bystanders ([`Class::is_bystander`](element::Class::is_bystander)),
-/// such as scripts. The chain records those bystanders that may write handlers. `declared` are
-/// the declarations of elements that are known; others follow from the arguments. The error is the list of problems.
+/// such as scripts. The chain records those bystanders that may write handlers. `declared` are the
+/// declarations of elements that are known; others follow from the arguments. The error is the list of
+/// problems.
 fn chain(graph: &Graph, declared: &Declarations) -> Result<Parts, Vec<Problem>> {
     let (registry, unknown) = registry_for(graph);
     let plan = Plan::new(graph.clone(), &registry)?;

@@ -9,8 +9,8 @@ use element::{Call, ElementId};
 pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
 /// The largest number of bytes without a line end, and the largest number of bytes of data for a command. If
-/// a client sends or announces more, it gets an error and is disconnected, because the server neither keeps
-/// nor skips so many bytes.
+/// a client sends or announces more, it gets an error and is disconnected. The limits protect the memory of
+/// the program.
 const MOST_LINE: usize = 1 << 20;
 const MOST_DATA: usize = 16 << 20;
 /// The number of unsent bytes at which no further command is executed until the client has taken its

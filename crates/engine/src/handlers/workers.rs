@@ -57,8 +57,9 @@ impl GraphCopy {
         Ok((number, id, handler))
     }
 
-    /// Returns the rule that merges the values of a handler at several workers. The counts that every
-    /// element has are summed, and the times for which the workers stood still are listed. Any other handler without a declared rule has the value of one worker.
+    /// Returns the rule that merges the values of a handler at several workers. The counts that every element
+    /// has are summed, and the times for which the workers stood still are listed. Any other handler without
+    /// a declared rule has the value of one worker.
     pub(crate) fn merging(&self, element: Option<ElementId>, handler: &str) -> Merge {
         let Some(id) = element else {
             return if is_of_each_worker(element, handler) { Merge::Lines } else { Merge::First };

@@ -143,12 +143,39 @@ impl Element for InOrder {
     }
 }
 
+/// Passes packets on, and takes 30 milliseconds for every hundredth batch.
+static BUSY: Class = Class {
+    name: "TestBusy",
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(Busy { batches: 0 }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Busy {
+    batches: u32,
+}
+
+impl Element for Busy {
+    fn effects(&self) -> Effects {
+        Effects::pass()
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, _batch: &mut Batch) {
+        self.batches += 1;
+        if self.batches.is_multiple_of(100) {
+            thread::sleep(Duration::from_millis(30));
+        }
+    }
+}
+
 fn build(text: &str, workers: usize) -> Result<(Arc<Plan>, Vec<engine::Configured>), String> {
     let mut sources = lang::Sources::new();
     let id = sources.add("test", text);
     let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
     assert!(diagnostics.is_empty(), "{diagnostics:?}");
-    let registry = testkit::registry().with(&[&NUMBERED, &IN_ORDER]);
+    let registry = testkit::registry().with(&[&NUMBERED, &IN_ORDER, &BUSY]);
     let all =
         |problems: Vec<engine::Problem>| problems.iter().map(|p| p.render(&sources)).collect::<String>();
     let plan = Arc::new(Plan::new(graph, &registry).map_err(all)?);
@@ -249,4 +276,13 @@ fn an_element_moves_to_another_worker_with_its_state() {
     let first = &format!("{PLAIN}; StaticThreadSched(o 0, c 2)");
     let second = &format!("{PLAIN}; StaticThreadSched(o 2, c 1)");
     run(6, 3, 40, &[first, second]);
+}
+
+/// The other workers change over meanwhile, and their packets wait in rings until the busy worker has changed
+/// over, too.
+#[test]
+fn a_worker_may_be_busy_for_long() {
+    let busy = PLAIN.replace("-> o ::", "-> TestBusy -> o ::");
+    run(8, 3, 20, &[&busy, OTHER]);
+    run(9, 2, 20, &[&busy]);
 }
