@@ -2,7 +2,7 @@
 //! Sends each packet over one of several paths of different delay, chosen at random, so that packets
 //! overtake each other.
 //!
-//! The element simulates the switch of the Juggler experiments (figure 11 of the paper). Each packet goes
+//! The element simulates the switch in the experiments of the Juggler paper (figure 11). Each packet goes
 //! to one of the paths. A path keeps the order of its packets, but packets on a slower path are overtaken
 //! by later packets on a faster path. Packets leave exactly when the delay of their path has passed under
 //! the trace clock, otherwise after the running task. With equal delays the order of all packets is kept.

@@ -1,10 +1,10 @@
 //! The reframer: holds packets for microseconds so that each flow leaves in bursts. Downstream elements
 //! then process packets of one flow after the other, and find the flow's state in the caches.
 //!
-//! Structure: `key` makes the flow key of a packet, which finds the flow in the flow table of `crates/flow`.
-//! The index of the flow is the index of its list in `lists`. There, one ring per delay class holds the
-//! packets in order of arrival: the *flush list* of the paper. Packets that leave go through `outgoing`,
-//! which calls `tcp` to sort segments and merge ACKs.
+//! Structure: `key` makes the flow key of a packet, which finds the flow in the flow table of
+//! `crates/flow`. The index of the flow is the index of its list in `lists`. There, one ring per delay
+//! class holds the packets in order of arrival: the *flush list* of the Reframer paper. Packets that leave
+//! go through `outgoing`, which calls `tcp` to sort segments and merge ACKs.
 //!
 //! Invariants:
 //! - Each held packet is in the list of exactly one flow and has one slot in a ring. A flow is due when its

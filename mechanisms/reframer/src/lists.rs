@@ -5,11 +5,11 @@
 //! (`T`), so that tests hold numbers.
 //!
 //! Each delay class has one ring, which holds the values of all flows of the class in order of arrival. The
-//! ring is the paper's flush list as well: a flow is due when its oldest value has waited for the delay of
-//! the class. The first value of the ring is the oldest value of its flow, unless that flow has already
-//! left. So no value is unlinked when a flow leaves early, memory is read and written in order, and the
-//! flows that will be due soon can be prefetched. A slot whose value has left is skipped once, so each
-//! value costs constant time.
+//! ring is the flush list of the Reframer paper as well: a flow is due when its oldest value has waited for
+//! the delay of the class. The first value of the ring is the oldest value of its flow, unless that flow
+//! has already left. So no value is unlinked when a flow leaves early, memory is read and written in order,
+//! and the flows that will be due soon can be prefetched. A slot whose value has left is skipped once, so
+//! each value costs constant time.
 //!
 //! (A list of nodes from a free list, linked through the flows, took more instructions and waited for the
 //! cache line of each flow.)

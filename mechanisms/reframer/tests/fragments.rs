@@ -205,8 +205,9 @@ fn random(seed: u64) -> Arrivals {
                 frame(Builder::tcp(a, b, if random.bool() { 2 } else { 16 }).sequence(number, 1), &[1; 9])
             }
             4 => {
-                // A packet without a flow (GRE), or of a flow that is identified by its destination (ESP).
-                // Its flow number differs from the numbers of all other packets between these hosts.
+                // A packet that has no flow key (GRE), or whose flow is identified by destination and SPI
+                // (ESP). The GRE packets with one value of `flow` count as one further flow, and the ESP
+                // packets as another one.
                 let (a, b) = ends(flow);
                 let protocol = if random.bool() { ip_protocol::GRE } else { ip_protocol::ESP };
                 flow += if protocol == ip_protocol::GRE { 16 } else { 24 };

@@ -46,7 +46,7 @@ fn figure_10() {
         // Eight packets arrive in five runs; seven packets have left in three runs so far.
         let releases = "full 1\ntimeout 2\nbypass 0\ncapacity 0\ndrain 0\n";
         assert_eq!(values[..2], ["1.600", "2.333"], "{values:?}");
-        // Flow GREEN waited 5 us after its second packet had arrived, flow BROWN 6 us after its only packet.
+        // Flow GREEN waited 5 us after its second packet had arrived, flow BROWN 6 us after its first.
         assert_eq!(values[2..], [releases, "2.333", "3667ns"]);
     }
 }

@@ -219,8 +219,9 @@ fn must_be_sliced(state: &State, marks: bool, headers: &Headers, packet: &Packet
             && !matches!(encapsulated::look(state, marks, packet, Some(headers.l3.into())), Inside::Nothing)
 }
 
-/// Forwards a packet whole that has no token of its own. Removes the mark of sliced packets from it and from
-/// inner packets, because the mark is for use between Slice and Splice only.
+/// Forwards a packet whole that has no token of its own. If `marks`, the packet may look like a sliced
+/// packet because of its mark, or contain a packet that does. Marks are then removed
+/// ([`clear_marks`](encapsulated::clear_marks)), because the mark is for use between Slice and Splice only.
 ///
 /// # Errors
 /// Returns the packet if it must be dropped, because it quotes or contains a packet with a valid token.

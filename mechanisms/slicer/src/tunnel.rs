@@ -161,8 +161,8 @@ impl Outer {
     }
 
     /// Sets all lengths so that the packet ends at offset `end`. Replaces the mark of sliced packets in IP
-    /// headers that have it by `dscp`, if given. Checksums over the inner data are not changed, except those
-    /// of IPv4 headers; [`Outer::resum`] does that.
+    /// headers that have it by `dscp`, if given. Corrects the checksums of IPv4 headers. Checksums that
+    /// cover the inner data stay as they are; [`Outer::resum`] corrects them.
     pub fn set_end(&mut self, data: &mut [u8], end: usize, dscp: Option<u8>) {
         for layer in &mut self.layers[..self.count.into()] {
             layer.end = end as u32;

@@ -1,4 +1,5 @@
-//! Tests of the lists: the paper's figure 10, single properties, and a comparison with a simple model.
+//! Tests of the lists: figure 10 of the Reframer paper, single properties, and a comparison with a simple
+//! model.
 
 use super::*;
 use proptest::prelude::*;
@@ -31,13 +32,13 @@ const GREEN: u32 = 0;
 const BLUE: u32 = 1;
 const BROWN: u32 = 2;
 
-/// The arrivals of the paper's figure 10, as (time, flow).
+/// The arrivals of figure 10 of the Reframer paper, as (time, flow).
 const ARRIVALS: [(i64, u32); 7] =
     [(0, GREEN), (1, GREEN), (2, BLUE), (3, BLUE), (4, BROWN), (5, BLUE), (7, BLUE)];
 
-/// Runs the arrivals of figure 10 of the paper, with at most four values per list and a delay of 6. Returns
-/// (time, flow, number of values) of each list that leaves. Without `timers`, due lists leave only when a
-/// value arrives.
+/// Runs the arrivals of figure 10 of the Reframer paper, with at most four values per list and a delay of
+/// 6. Returns (time, flow, number of values) of each list that leaves. Without `timers`, due lists leave
+/// only when a value arrives.
 fn figure_10(timers: bool, priority: Priority) -> Vec<(i64, u32, usize)> {
     let mut lists = Lists::new(3, Timestamp(6)).unwrap();
     // Flow BROWN is opened first, flow GREEN last.

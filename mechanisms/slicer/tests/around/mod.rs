@@ -92,8 +92,9 @@ pub(crate) const KNOWN: &[Tunnel] = &[
     ("a service header", |frame| eth(0x894f, &[&[0x0f, 0xc2, 2, 3, 0, 0, 1, 255], frame].concat())),
 ];
 
-/// Tunnels in which the slicer notices a sliced packet but cannot join it. The packet of the tunnel may be
-/// sealed, a fragment, wrong, or of an unknown format. The slicer drops it.
+/// Tunnels in which Splice finds a sliced packet that it cannot join. The outer packet is authenticated
+/// (AH, ESP, MACsec), is a fragment, has a wrong length, or has contents of an unknown format. Splice drops
+/// the outer packet.
 pub(crate) const CLOSED: &[Tunnel] = &[
     ("AH", |frame| {
         let header = [number(frame), 4, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];

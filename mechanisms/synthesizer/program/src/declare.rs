@@ -313,10 +313,10 @@ fn of_test(test: &Test, list: &OrderedRules, header: Behind) -> Filter {
 /// offset, from the start of the input packet, of the transport header that is marked after the operation.
 pub(crate) fn operation(class: &TrafficClass, when: Filter, to: Target, transport: Option<i32>) -> Case {
     let mut case = Case::new(when, to);
-    // Bytes of the input packet that the class writes and then strips have to be written first. So the packet
-    // is first extended to the lowest offset that the writes need ([`TrafficClass::front`]), and stripped to
-    // the start of the output packet after the writes. All values except leased ones are computed from the
-    // input packet.
+    // Bytes of the input packet that the class writes and then strips have to be written first. So the
+    // packet is first extended to the lowest offset at which it starts or is written
+    // ([`TrafficClass::front`]), and stripped to the start of the output packet after the writes. All
+    // values except leased ones are computed from the input packet.
     let front = class.front();
     if front < 0 {
         case = case.with(Action::Strip(front));

@@ -184,8 +184,9 @@ impl Unfolding<'_> {
     }
 
     /// Returns the reference point for fields after the IPv4 header at a node or class. If only packets
-    /// without IPv4 options reach the node or class, it is the end of the header without options. If the
-    /// program refers to no IPv4 header, it is the packet's start.
+    /// without IPv4 options reach the node or class, it is the end of the header without options. If
+    /// packets with options may reach it, too, the reference point depends on the header of each packet
+    /// ([`Behind::Either`]). If the program refers to no IPv4 header, it is the packet's start.
     fn found(&self, next: Next) -> Behind {
         match (&self.plain, self.header) {
             (Some(plain), Some(place)) if plain.contains(&next) => Behind::Marked(place),
@@ -195,10 +196,10 @@ impl Unfolding<'_> {
     }
 
     /// Returns the marks to set with an operation upstream of any stateful element, unless its class sets
-    /// other marks. If the program refers to an IPv4 header, these are the network and the transport header
-    /// of the layout: the first stages have marked these headers at other places. The mark of the link header
-    /// is unchanged. The second result is `None`: the offset at which the network header is marked is not
-    /// known.
+    /// other marks. If the program refers to an IPv4 header, these are the layout's marks of the network
+    /// and the transport header, because the first stages may have marked these headers at other offsets.
+    /// The mark of the link header is unchanged. The second result is `None`: the offset at which the
+    /// network header is marked is not known.
     fn marked_first(&self) -> (Marked, Option<i32>) {
         let layout = self.program.layout;
         (std::array::from_fn(|base| self.header.filter(|_| base > 0).map(|_| layout[base])), None)

@@ -50,10 +50,9 @@ pub(super) struct Lanes {
 
 impl Lanes {
     /// Compiles writes that do not overlap. `front` is the offset at which packets start while they are
-    /// written to: they are extended to the lowest offset that a write needs. `words` has the offsets of the
-    /// 16-bit words that the IPv4 and the transport checksum account for. Returns `None` if some of these
-    /// words are at even and others at odd offsets, or if more than [`MOST_GATHERED`] lanes need gathered
-    /// values.
+    /// written to ([`front`](program::TrafficClass::front)). `words` has the offsets of the 16-bit words
+    /// that the IPv4 and the transport checksum account for. Returns `None` if some of these words are at
+    /// even and others at odd offsets, or if more than [`MOST_GATHERED`] lanes need gathered values.
     pub(super) fn new(writes: &[Write], words: [&[i32]; 2], front: i32) -> Option<Lanes> {
         let mut bytes = BTreeMap::new();
         for (number, write) in writes.iter().enumerate() {
@@ -98,8 +97,8 @@ impl Lanes {
         let mut lane =
             Lane { place: usize::try_from(place).unwrap_or_default(), keep: u64::MAX, ..Lane::default() };
         let shift = |byte: i32| 8 * (7 - (byte - start).clamp(0, 7)) as u32;
-        // The bytes whose values come from other bytes of the packet or from a lease: the offset of the
-        // byte, the index of its write, and the index of the byte within the write's value.
+        // The bytes whose values the lane takes ([`take`](Self::take)): the offset of the byte, the index
+        // of its write, and the index of the byte within the write's value.
         let mut values = Vec::new();
         for (&byte, &number) in bytes {
             let Write { place: ByteLocation::Byte(first), value } = &writes[number] else { continue };
@@ -141,9 +140,11 @@ impl Lanes {
         Some(())
     }
 
-    /// Makes a lane take values that come from other bytes of the packet or from a lease. They are read from
-    /// the row of the flow if they are consecutive there; otherwise they are gathered before the writes.
-    /// Returns `None` if too many lanes need gathered values.
+    /// Makes a lane take values that it does not compute from the bytes that it replaces: they come from
+    /// other bytes of the packet, from annotations or from a lease, or are sums of more than
+    /// [`LONGEST_SUM`] bytes. They are read from the row of the flow if they are all leased and consecutive
+    /// there; otherwise they are gathered before the writes. Returns `None` if too many lanes need gathered
+    /// values.
     fn take(
         &mut self,
         lane: &mut Lane,

@@ -26,8 +26,8 @@ pub enum AnswerTest {
 /// The condition that only an element itself can evaluate.
 pub const UNKNOWN: Formula = Tree::Leaf(AnswerTest::Unknown);
 
-/// The path condition (in the paper: the packet filter): the answers that are still possible for packets on
-/// a path, for each question that is restricted.
+/// The path condition (in the SNF paper: the packet filter): the answers that are still possible for
+/// packets on a path, for each question that is restricted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PathCondition(BTreeMap<Question, Rc<IntervalSet>>);
 

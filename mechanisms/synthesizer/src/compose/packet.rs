@@ -1,8 +1,8 @@
 //! The symbolic packet of the compiler: its contents at one point of a path, as expressions over the input
 //! packet.
 //!
-//! Offsets are counted from the first byte of the input packet. The paper's operation is the difference
-//! between this packet and an unmodified packet.
+//! Offsets are counted from the first byte of the input packet. An operation in the SNF paper is the
+//! difference between this packet and an unmodified packet.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -354,9 +354,10 @@ impl SymbolicPacket {
         }
     }
 
-    /// Returns a filter of a declaration as a condition on the input packet. This is the paper's Algorithm 2
-    /// with earlier writes substituted. If an element has set the filter's field to a constant, the filter is
-    /// decided. If the field is a function of its input value, the pre-image of the filter's set is taken.
+    /// Returns a filter of a declaration as a condition on the input packet. This is Algorithm 2 of the SNF
+    /// paper, with earlier writes substituted. If an element has set the filter's field to a constant, the
+    /// filter is decided. If the field is a function of its input value, the pre-image of the filter's set
+    /// is taken.
     pub fn condition(&self, filter: &Filter) -> Formula {
         filter.replace(&mut |predicate| match predicate {
             Predicate::In { field, mask, set } => self.lies_in(field, *mask, set),

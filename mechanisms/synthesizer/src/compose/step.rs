@@ -1,5 +1,5 @@
 //! The transfer function of a case of a declaration: it applies the case to a symbolic packet (the
-//! composition of operations in the paper's Algorithm 1).
+//! composition of operations in Algorithm 1 of the SNF paper).
 
 use std::collections::BTreeSet;
 

@@ -45,8 +45,9 @@ impl Division {
             program.layout[1] = Some(NETWORK);
         }
         for class in program.classes.iter_mut().filter(|class| matches!(class.exit, Exit::Output(_))) {
-            // Packets leave as if they had arrived without a tag: without the mark of the network header that
-            // VLANDecap has set, and with a VLAN annotation of zero.
+            // Packets leave as if they had arrived without a tag: with a VLAN annotation of zero, and
+            // without a mark of the network header, which a VLANDecap may have set. An annotation or a mark
+            // that the class itself sets is kept.
             class.headers[1].get_or_insert(None);
             for place in
                 [Annotations::VLAN_TCI as u8, Annotations::VLAN_TCI as u8 + 1].map(ByteLocation::Annotation)

@@ -410,8 +410,8 @@ impl Build<'_> {
             for cube in &rule.cubes {
                 let matched = matches(cube, MetadataMatch::default(), &self.ranges);
                 let is_certain = cube.is_certain && matched.is_some();
-                // If the rule needs too many flow entries, it gets one flow entry for all IPv4 packets, for
-                // which the software has to decide.
+                // If a cube of the rule needs too many flow entries, it gets one flow entry for all IPv4
+                // packets, for which the software has to decide.
                 let matched = matched.unwrap_or_else(|| vec!["ip".into()]);
                 let outcome = if is_certain { rule.outcome.into() } else { UNKNOWN };
                 outcomes.insert(outcome);

@@ -98,8 +98,8 @@ impl FlowCache {
     /// Returns the row head, with the residual program, for the flow of a packet. `terms` has the terms of
     /// the lease by step; it is empty for a flow without a lease. Returns `None` if the residual program
     /// would become too large, or if there are too many residual programs. For a lease, also returns `None`
-    /// if the packet's class bypasses no leasing element, or if the values that the class writes have no room
-    /// in the row.
+    /// if the packet's class bypasses no leasing element, or if the leased values that the class writes
+    /// have no room in the row.
     pub(super) fn residual_of(
         &mut self,
         graph: &mut CompiledGraph,

@@ -1,7 +1,7 @@
 //! Leases during path exploration. Packets of flows that a stateful element knows get values, such as new
 //! addresses, which the compiler does not know. Each of these values has a location of its own
-//! ([`ByteLocation::Leased`]). The decision of the element becomes a single question, whose answer belongs to
-//! the flow (Properties 1 and 2 of the paper).
+//! ([`ByteLocation::Leased`]). The decision of the element becomes a single question, whose answer belongs
+//! to the flow (Properties 1 and 2 of the SNF paper).
 
 use classify::IntervalSet;
 use element::effects::{Action, Field, Filter, Predicate, Target, wire_field};

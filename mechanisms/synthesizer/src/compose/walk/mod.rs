@@ -1,4 +1,5 @@
-//! Path exploration: follows all packets of an entry through the chain at once (the paper's Algorithm 1).
+//! Path exploration: follows all packets of an entry through the chain at once (Algorithm 1 of the SNF
+//! paper).
 //!
 //! Each condition of an element forks the path, and each change is recorded in the symbolic packet. Where a
 //! path cannot continue, its packets are handed over to the element itself.

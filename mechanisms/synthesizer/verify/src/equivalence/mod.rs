@@ -194,8 +194,8 @@ pub fn verify(
         first.get_or_insert(outcome);
     }
     let last = attempt(&Loops::none(chains));
-    // If no loops are known to be equal, the usual reason of an undecided verdict is that packets return
-    // without end. The reason of the first attempt is more helpful.
+    // The last attempt takes no loops for equal, and follows packets on every loop. If it is undecided, the
+    // usual reason is that packets return without end. The reason of the first attempt is more helpful.
     match first {
         Some(first) if matches!(last.verdict, Conclusion::Undecided { .. }) => first,
         _ => last,

@@ -162,8 +162,8 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
         findings.entries.push(entry);
     }
     findings.unknown.extend(entries);
-    // Packets that elements make are followed from that element on. Packets that come round on a loop too
-    // often are followed from the element at which they arrive. Both have arbitrary contents.
+    // Packets that elements make are followed from the output by which they leave. Packets that come round
+    // on a loop too often are followed from the element at which they arrive. Both have arbitrary contents.
     let mut next = 0;
     while next < made.len() {
         let ends = run(d, chain, &made[next], &mut notes, progress);

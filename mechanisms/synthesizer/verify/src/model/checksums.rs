@@ -78,9 +78,10 @@ fn cancel_moved(key: SumKey, wrong: &mut Vec<Wrong>) {
                 && key.always_covers(here.place)
                 && other.accounted == here.now
         });
-        // The word that is now at `place` is the word that the checksum accounts for at the offset `from`, so
-        // the two cancel out. The word that the checksum accounts for at `place` remains, and is compared
-        // with the word that is now at `from`.
+        // The word that is now at the offset of entry `place` is the word that the checksum accounts for at
+        // the offset of entry `from`, so the two cancel out. The other words of the two entries become the
+        // new entry `from`: the word that is now at its offset, and the word that the checksum accounts for
+        // at the offset of entry `place`.
         match from {
             Some(from) => {
                 wrong[from].accounted = std::mem::take(&mut wrong[place].accounted);

@@ -487,7 +487,7 @@ impl Diagrams {
 
     /// Returns the `width` bits of a term's value that an element writes at offset `place` of the frame. If
     /// a length field is at that offset, the bits use reserved variables next to the lengths with which
-    /// they are compared.
+    /// they are compared, as long as any are left.
     pub fn value_at(&self, term: Term, width: usize, place: i32) -> Vec<Bit> {
         self.value_with(term, width, |bit| {
             let (byte, weight) = (place + (bit / 8) as i32, 7 - (bit % 8) as u32);
@@ -510,8 +510,8 @@ impl Diagrams {
     }
 
     /// Returns the `width` bits of a term's value that is stored in annotations, in the byte order of the
-    /// machine, and is added to lengths. Each bit uses a variable that is reserved for bits of its weight (0
-    /// is the least significant).
+    /// machine, and is added to lengths. Each bit uses a variable that is reserved for bits of its weight
+    /// (0 is the least significant), if one is left.
     pub fn native_length(&self, term: Term, width: usize) -> Vec<Bit> {
         self.value_with(term, width, |bit| {
             let byte = bit / 8;
@@ -520,9 +520,9 @@ impl Diagrams {
         })
     }
 
-    /// Returns the bits of a term's value. `weight` returns the weight of the bit with an index: the bit then
-    /// uses a variable that is reserved for bits of that weight. If `weight` returns `None`, the bit uses a
-    /// variable like a bit of any other function.
+    /// Returns the bits of a term's value. `weight` returns the weight of the bit with an index: the bit
+    /// then uses a variable that is reserved for bits of that weight, if one is left. If `weight` returns
+    /// `None`, the bit uses a variable like a bit of any other function.
     fn value_with(&self, term: Term, width: usize, weight: impl Fn(usize) -> Option<u32>) -> Vec<Bit> {
         let number = self.term(term);
         let bit = |bit: usize| match weight(bit) {
@@ -541,7 +541,8 @@ impl Diagrams {
     }
 
     /// Returns the `width` bits of a term's value that is a length or offset, most significant first. Each
-    /// bit uses a variable that is reserved for bits of its weight (0 is the least significant).
+    /// bit uses a variable that is reserved for bits of its weight (0 is the least significant), if one is
+    /// left.
     pub fn length_bits(&self, term: Term, width: u32) -> Vec<Bit> {
         self.value_with(term, width as usize, |bit| Some(width - 1 - bit as u32))
     }

@@ -29,12 +29,15 @@ use program::metadata::{KIND, Metadata};
 /// number get variables at the end.
 const FUNCTIONS: u32 = 64;
 
-/// The number of variables that are reserved per action. For an action that sets a header offset or a length
-/// that only an element knows, this number is reserved for each bit weight. For an action that replaces the
-/// payload or changes the length, it is reserved next to each bit of the input packet.
+/// The number of variables that are reserved per action. For an action that sets a value that only an
+/// element knows (an offset of a transport header, or a value that may be a length), this number is
+/// reserved for each bit weight. For an action that replaces the payload, it is reserved next to each bit
+/// of the input packet. For an action that changes the length of the packet by an unknown amount, both are
+/// reserved.
 const PLACES_EACH: u32 = 2;
-/// The maximum number of variables that are reserved, per bit weight, for header offsets that only an element
-/// knows. As many may be reserved for lengths that only an element knows.
+/// The maximum number of variables that are reserved, per bit weight, for offsets of transport headers that
+/// only an element knows. As many may be reserved for values that only an element knows and that may be
+/// lengths.
 const MOST_PLACES: u32 = 16;
 
 /// The maximum number of variables reserved next to each bit of the input packet for bytes that functions
