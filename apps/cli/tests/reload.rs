@@ -240,6 +240,20 @@ fn a_reload_in_the_middle_of_another_one_is_refused() {
 /// The first worker reads the second request when it has answered the first, before it changes over to the
 /// new graph. So the result of the second request comes to a control socket that has another element number
 /// in the new graph.
+/// The counts of several copies of an element do not become the count of one, and a message says so.
+#[test]
+fn state_that_ends_is_said() {
+    let mut run = start(&["--threads", "2"]);
+    run.wait_for("Counter");
+    for more in ["; StaticThreadSched(c 1)", ""] {
+        fs::write(file(&run), config("Null") + more).unwrap();
+        assert!(run.reload(&[]).status.success());
+    }
+    let messages = run.end();
+    assert_eq!(messages.matches("into 'c :: Counter'").count(), 2, "{messages}");
+    assert_eq!(messages.matches("the state has ended").count(), 2, "{messages}");
+}
+
 /// A file on a full disk is no reason to refuse a configuration. The error is reported, and packets pass.
 #[test]
 fn a_full_disk_does_not_stop_a_reload() {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use element::context::{Counters, Emitted};
-use element::{Core, DropReason, ElementId, OutputStream};
+use element::{Core, DropReason, ElementId, OnReload, OutputStream};
 
 use super::{Decision, Reload, Reloads, Retiring, Seat, locked};
 use crate::control::Predecessors;
@@ -161,6 +161,7 @@ impl Worker {
         self.move_states(&heirs, &mut next, &reload);
         let unfit = self.drain_unacceptable(&next.graph, &heirs);
         self.take_states(&heirs, &mut next, false);
+        self.tell_ended(&heirs, &next.graph);
         // Packets go over to the new graph at the elements for which this returns an heir.
         let crossing = |id: ElementId| heirs[id].filter(|_| !unfit.contains(&id));
         self.graph.lead_to_heirs((0..heirs.len()).map(crossing), &next.graph.plan);
@@ -224,6 +225,30 @@ impl Worker {
         let (core, mut host) = self.host();
         host.answer(core);
         std::hint::spin_loop();
+    }
+
+    /// Tells the user which elements lose their state, because several workers do their work before the
+    /// reload and one worker does it afterwards, or the other way round. One worker tells it.
+    fn tell_ended(&mut self, heirs: &[Option<ElementId>], new: &GraphCopy) {
+        let tells = |id: ElementId| match self.graph.placement.places[id] {
+            ElementWorkers::One(worker) => worker == self.graph.worker(),
+            _ => self.graph.worker() == 0,
+        };
+        let keeps = |id: ElementId| {
+            self.graph.plan.classes[id].state.iter().any(|part| !matches!(part.fate, OnReload::Lost(_)))
+        };
+        let ends = |&(id, heir): &(ElementId, ElementId)| {
+            fate(&self.graph, new, id, heir) == Fate::Ends && keeps(id) && tells(id)
+        };
+        let pairs = heirs.iter().enumerate().filter_map(|(id, heir)| Some((id, (*heir)?)));
+        for (id, _) in pairs.filter(ends) {
+            let name = self.graph.plan.declaration(id);
+            let text = format_args!(
+                "While hot-swapping state into '{name}':\n  the state has ended: either several workers or one \
+                 worker must have the element before and after a reload\n"
+            );
+            self.control.sink.write(OutputStream::Messages, text);
+        }
     }
 
     /// Gives state to its new element.
