@@ -186,12 +186,31 @@ fn requests_are_served_and_the_run_goes_on() {
 
 #[test]
 fn scripts_hear_of_signals_in_the_place_of_requests() {
-    let config = "Script(TYPE SIGNAL HUP USR1 USR2, print \"heard\"); Script(print \"ready\", wait 1000s);";
-    let (mut program, messages) = with_messages(&["run", "-q", "-e", config]);
-    program.shell("for s in HUP USR1 USR2; do kill -$s N; sleep 0.1; done; kill -TERM N");
-    assert_eq!(program.0.wait().unwrap().code(), Some(0));
-    let told: Vec<String> = messages.collect();
-    assert!(told.iter().all(|line| !line.contains("SIG")), "{told:?}");
+    for worker in ["0", "1"] {
+        let config = format!(
+            "s :: Script(TYPE SIGNAL HUP USR1 USR2 INT, print \"heard\"); Script(print \"ready\", wait 1000s);
+             StaticThreadSched(s {worker})"
+        );
+        let (mut program, messages) = with_messages(&["run", "-q", "--threads", "2", "-e", &config]);
+        program.shell("for s in HUP USR1 USR2 INT; do kill -$s N; sleep 0.3; done; kill -TERM N");
+        assert_eq!(program.0.wait().unwrap().code(), Some(0));
+        let told: Vec<String> = messages.collect();
+        assert!(told.iter().all(|line| !line.contains("SIG")), "{told:?}");
+    }
+}
+
+/// Once no script waits for a signal, the run serves the signal again.
+#[test]
+fn requests_are_served_again_when_no_script_waits() {
+    let config = "Script(TYPE SIGNAL HUP USR1 USR2, exit); Script(print \"ready\", wait 1000s);";
+    for threads in ["1", "2"] {
+        let (mut program, mut messages) = with_messages(&["run", "-q", "--threads", threads, "-e", config]);
+        program.shell("kill -HUP N; sleep 0.3; kill -HUP N");
+        let told = messages.next().unwrap_or_default();
+        assert!(told.starts_with("SIGHUP: the configuration stays as it is"), "{told}");
+        program.shell("kill -TERM N");
+        assert_eq!(program.0.wait().unwrap().code(), Some(0));
+    }
 }
 
 /// Opening a pipe waits for a writer. The program has no handler of signals yet, so the signal ends it.

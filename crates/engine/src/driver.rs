@@ -429,9 +429,10 @@ impl Worker {
         }
         self.serve_requests();
         self.recompose_some();
-        // The signal that sets the interrupt flag also sets the flag of an element that waits for this
-        // signal. In that case the element handles it, and the run is not interrupted.
-        if self.options.interrupt.load(Ordering::Relaxed) && !self.wakeups.os_signals.has_come() {
+        // If an element waits for the signal that has set the interrupt flag, the element handles it, and the
+        // run is not interrupted.
+        let interrupt = &self.options.interrupt;
+        if interrupt.load(Ordering::Relaxed) && !OsSignals::take_interrupt(interrupt) {
             self.control.runcount = INTERRUPTED;
             self.consult();
             return Some(End::Interrupted);
@@ -500,7 +501,7 @@ impl Worker {
                 // perhaps on another thread. After this sleep both flags are set, so that the second flag
                 // can be cleared.
                 std::thread::sleep(Duration::from_millis(1));
-                self.options.interrupt.store(false, Ordering::Relaxed);
+                OsSignals::answer_interrupt(number, &self.options.interrupt);
             }
             self.options.requests.take_back(number);
             self.call(id, |element, cx| element.os_signal(cx, number));

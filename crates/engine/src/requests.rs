@@ -8,6 +8,7 @@ use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
 use crate::options::Requests;
 use crate::report::RunReport;
+use crate::wakeups::OsSignals;
 use crate::worker::Worker;
 
 /// The time to wait for the reports of other workers. A worker that needs longer is left out.
@@ -33,7 +34,7 @@ impl Worker {
         let is_raised = |flag: &AtomicBool, number: i32| {
             // If an element waits for the signal, its own flag is set too. The element handles the signal,
             // and nothing is written here.
-            flag.swap(false, Ordering::Relaxed) && !self.wakeups.os_signals.awaits(number)
+            flag.swap(false, Ordering::Relaxed) && !OsSignals::is_awaited(number)
         };
         let [report, reload, nothing] = [
             is_raised(&requests.report, SIGUSR1),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use element::ElementId;
 use signal_hook::SigId;
@@ -18,6 +18,9 @@ struct Awaited {
     elements: usize,
     /// True if no element waits, so that the signal has the effect that it has by default.
     has_default_effect: Arc<AtomicBool>,
+    /// True if the signal has come while an element waits for it, until a worker has seen it. Only for the
+    /// [`INTERRUPTS`](OsSignals::INTERRUPTS).
+    has_come: Arc<AtomicBool>,
 }
 
 /// The operating-system signals that elements wait for. A signal handler only sets a flag, and the driver
@@ -70,23 +73,40 @@ impl OsSignals {
     /// The signals that end a run unless an element waits for them.
     pub(crate) const INTERRUPTS: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
 
-    /// True if one of the [`INTERRUPTS`](Self::INTERRUPTS) that an element waits for has come. Call this
-    /// after another flag of the same signal was found set: the two flags are set one after the other,
-    /// perhaps on another thread. So this function first sleeps for 1 ms, unless no element waits for these
-    /// signals.
-    pub(crate) fn has_come(&self) -> bool {
-        let mut entries =
-            self.entries.iter().filter(|entry| Self::INTERRUPTS.contains(&entry.number)).peekable();
-        if entries.peek().is_none() {
+    /// True if the signal that has set the flag `interrupt` is one of the [`INTERRUPTS`](Self::INTERRUPTS)
+    /// that an element at any worker waits for. The flag is then cleared. A signal sets its flags one after
+    /// the other, perhaps on another thread, so this function first sleeps for 1 ms, unless no element waits
+    /// for these signals.
+    pub(crate) fn take_interrupt(interrupt: &AtomicBool) -> bool {
+        if !Self::INTERRUPTS.into_iter().any(Self::is_awaited) {
             return false;
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
-        entries.any(|entry| entry.raised.load(Ordering::Relaxed))
+        let awaited = locked();
+        let come = |number| {
+            let awaited: Option<&Awaited> = awaited.get(number);
+            awaited.is_some_and(|known| known.elements > 0 && known.has_come.swap(false, Ordering::SeqCst))
+        };
+        if Self::INTERRUPTS.iter().filter(|number| come(number)).count() > 0 {
+            interrupt.store(false, Ordering::SeqCst);
+            return true;
+        }
+        // The worker of the element may have cleared the flags meanwhile.
+        !interrupt.load(Ordering::SeqCst)
     }
 
-    /// True if an element waits for this signal.
-    pub(crate) fn awaits(&self, number: i32) -> bool {
-        self.entries.iter().any(|entry| entry.number == number)
+    /// Clears the flags of one of the [`INTERRUPTS`](Self::INTERRUPTS) that an element of this worker
+    /// handles, so that it does not end the run.
+    pub(crate) fn answer_interrupt(number: i32, interrupt: &AtomicBool) {
+        interrupt.store(false, Ordering::SeqCst);
+        if let Some(awaited) = locked().get(&number) {
+            awaited.has_come.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// True if an element at any worker waits for this signal.
+    pub(crate) fn is_awaited(number: i32) -> bool {
+        locked().get(&number).is_some_and(|awaited| awaited.elements > 0)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -101,31 +121,43 @@ impl Entry {
     }
 }
 
+fn locked() -> MutexGuard<'static, BTreeMap<i32, Awaited>> {
+    AWAITED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Changes the number of elements that wait for a signal. If none is left, the signal has its default effect
-/// again, which ends the process for most signals. There are three exceptions: the driver itself handles the
-/// [`INTERRUPTS`](OsSignals::INTERRUPTS); a signal stays ignored if it was ignored when the process started,
-/// as SIGHUP is with `nohup`; and a real-time signal stays without effect.
+/// again, which ends the process for most signals. There are three exceptions: the program itself handles the
+/// signal, as it does the [`INTERRUPTS`](OsSignals::INTERRUPTS) and requests to a run; the signal was ignored
+/// when the process started, as SIGHUP is with `nohup`; and a real-time signal stays without effect.
 fn change(number: i32, by: isize) {
-    let mut awaited = AWAITED.lock().unwrap_or_else(PoisonError::into_inner);
-    let Awaited { elements, has_default_effect } = awaited.entry(number).or_insert_with(|| {
+    let mut awaited = locked();
+    let Awaited { elements, has_default_effect, has_come } = awaited.entry(number).or_insert_with(|| {
         let awaited = Awaited::default();
-        if !OsSignals::INTERRUPTS.contains(&number) && !is_ignored(number) {
+        // Without these, the signal has no effect where it should have one; errors say that there is none.
+        if OsSignals::INTERRUPTS.contains(&number) {
+            let _ = signal_hook::flag::register(number, Arc::clone(&awaited.has_come));
+        } else if !is_handled(number) {
             let condition = Arc::clone(&awaited.has_default_effect);
-            // An error says that the signal has no default effect that could be restored.
             let _ = signal_hook::flag::register_conditional_default(number, condition);
         }
         awaited
     });
+    if *elements == 0 {
+        has_come.store(false, Ordering::Relaxed);
+    }
     *elements = elements.saturating_add_signed(by);
     has_default_effect.store(*elements == 0, Ordering::SeqCst);
 }
 
-/// True if the process ignores a signal at present.
-fn is_ignored(number: i32) -> bool {
+/// True if the process ignores a signal at present, or has a handler for it.
+fn is_handled(number: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
-    (1..=64).contains(&number) && mask >> (number - 1) & 1 == 1
+    let is_in = |name: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(name));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+        (1..=64).contains(&number) && mask >> (number - 1) & 1 == 1
+    };
+    is_in("SigIgn:") || is_in("SigCgt:")
 }
 
 impl Drop for OsSignals {

@@ -90,7 +90,8 @@ impl Store {
                 return;
             }
             self.remove(known.session);
-            loaded.taken -= 1;
+            // The replaced mapping may be one that was made before the state was loaded.
+            loaded.taken = loaded.taken.saturating_sub(1);
         }
         let before = self.additions;
         self.put(owner, written, is_independent);
