@@ -145,7 +145,7 @@ pub enum Precision {
 pub type Nearby = (ElementId, Arc<dyn Any + Send + Sync>);
 
 /// The requests that the engine executes for elements: pulling, and everything that an element requests less
-/// than once per batch. In all methods, `element` is the number of the element that makes the request or that
+/// than once per batch. The parameter `element` is the number of the element that makes the request or that
 /// the request is about.
 pub trait Host {
     /// Pulls at most `max` packets from the element that is connected to an input of `element`.
