@@ -150,8 +150,8 @@ pub struct Notes {
     /// True if packets come to the element from outside whether or not it has time for them: packets that a
     /// busy worker cannot take are lost instead of waiting.
     pub is_live: bool,
-    /// True if the element passes packets on and also writes to an outside object that exists only once,
-    /// such as a file or a socket. Such an element works at one worker only.
+    /// True if the element uses an outside object that exists only once, such as a file or a socket, also if
+    /// it passes packets on. Such an element works at one worker only.
     pub is_outside: bool,
     /// True if the element's arguments are a script, which may call handlers of other elements.
     pub runs_script: bool,

@@ -7,10 +7,10 @@
 //!
 //! - [`effects`]: the declaration, on which all mechanisms depend; [`obstacles`]: the reasons for which a
 //!   declaration prevents a mechanism
+//! - [`class`]: the description of a class, and the registry of classes
 //! - [`args`]: typed reading of configuration arguments, with Click's rules and error texts; [`setup`]: the
 //!   state that elements share while they are configured
 //! - [`background`]: threads for work beside the workers
-//!   state that elements share while they are configured
 //! - [`context`]: the requests that an element can make to the engine while it handles packets ([`Cx`])
 //! - [`ports`]: Click's port count and processing codes
 //! - [`five_tuple`](mod@five_tuple): the flow that a packet belongs to; [`frame`]: the offset of the IP
