@@ -110,6 +110,7 @@ impl Worker {
 
     /// Drains and closes every element of this worker.
     ///
+    /// # Errors
     /// If elements report errors when they are closed, for example that output could not be written: the
     /// messages of all these elements.
     pub fn finish(&mut self) -> Result<(), Vec<String>> {

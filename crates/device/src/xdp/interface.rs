@@ -210,6 +210,7 @@ impl Interface {
     /// key. Copies that share their queues pass `shares`: the steering by which the program chooses the
     /// worker of a frame, and a bell, which rings when the copy's guest sockets are open.
     ///
+    /// # Errors
     /// If the kernel refuses one of the last copy's steps; if only the key is refused, the user is warned.
     pub(super) fn serve(
         &self,
