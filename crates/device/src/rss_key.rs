@@ -1,7 +1,7 @@
 //! The argument RSS_KEY of elements that receive: the key of the hash by which an interface spreads packets
 //! over its receive queues.
 //!
-//! The default keys of interfaces are publicly known, so that an attacker can choose addresses and ports
+//! The default keys of many interfaces are publicly known, so that an attacker can choose addresses and ports
 //! that send all flows to one queue. A secret key prevents the attack only in part: the hash is linear, so
 //! that some relations between hashes are known without the key (`flow::rss`).
 

@@ -1,14 +1,15 @@
 //! # ToIPSummaryDump
 //! Writes a line of chosen fields for each packet.
 //!
-//! Fields are `timestamp`, `ts_sec`, `ts_usec`, `ts_usec1`, `first_timestamp`, `count`, `link`, `paint`,
-//! `direction`, `aggregate`, `wire_len`, `thread`; `eth_src`, `eth_dst`, `eth_type`; `ip_src`, `ip_dst`,
-//! `ip_frag`, `ip_fragoff`, `ip_len`, `ip_proto`, `ip_hl`, `ip_id`, `ip_tos`, `ip_dscp`, `ip_ecn`, `ip_ttl`,
-//! `ip_sum`, `ip_opt`, `ip_capture_len`; `sport`, `dport`; `tcp_seq`, `tcp_ack`, `tcp_off`, `tcp_flags`,
-//! `tcp_opt`, `tcp_ntopt`, `tcp_sack`, `tcp_window`, `tcp_urp`; `udp_len`; `icmp_type`, `icmp_code`,
-//! `icmp_type_name`, `icmp_code_name`, `icmp_flowid`, `icmp_seq`, `icmp_nextmtu`; `payload`, `payload_len`.
-//! Instead of underscores there may be spaces, with quotes around the name. `ip_` can be left out, except
-//! from `ip_capture_len`. A packet that does not have a field gets `-`, in binary records zeros.
+//! Fields are `timestamp`, `ntimestamp`, `ts_sec`, `ts_usec`, `ts_usec1`, `first_timestamp`,
+//! `first_ntimestamp`, `count`, `link`, `paint`, `direction`, `aggregate`, `wire_len`, `thread`; `eth_src`,
+//! `eth_dst`, `eth_type`; `ip_src`, `ip_dst`, `ip_frag`, `ip_fragoff`, `ip_len`, `ip_proto`, `ip_hl`,
+//! `ip_id`, `ip_tos`, `ip_dscp`, `ip_ecn`, `ip_ttl`, `ip_sum`, `ip_opt`, `ip_capture_len`; `sport`, `dport`;
+//! `tcp_seq`, `tcp_ack`, `tcp_off`, `tcp_flags`, `tcp_opt`, `tcp_ntopt`, `tcp_sack`, `tcp_window`, `tcp_urp`;
+//! `udp_len`; `icmp_type`, `icmp_code`, `icmp_type_name`, `icmp_code_name`, `icmp_flowid`, `icmp_seq`,
+//! `icmp_nextmtu`; `payload`, `payload_len`. Instead of underscores there may be spaces, with quotes around
+//! the name. `ip_` can be left out, except from `ip_capture_len`. A packet that does not have a field gets
+//! `-`, in binary records zeros.
 //!
 //! With an output, packets are passed on after their line was written; with a pull input and no output, the
 //! element pulls by itself. On a live run, lines are in the file within a second; when the run ends, also

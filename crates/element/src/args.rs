@@ -50,7 +50,7 @@ pub struct Complaint {
     /// empty if Click has no message.
     pub clicks_words: Option<String>,
     /// The index of the argument that the complaint is about, among all arguments of the element. `None` if
-    /// it is about several or none.
+    /// it is about several or none, or if the argument is not known.
     pub argument: Option<usize>,
 }
 
@@ -116,8 +116,8 @@ pub struct Args<'a> {
     /// has no output.
     pushes: bool,
     given: Vec<Given>,
-    /// The names of the arguments that were read and had been given, and the index of each among all
-    /// arguments.
+    /// The names of the arguments that were read by [`take`](Self::take) and had been given, and the index of
+    /// each among all arguments.
     read: Vec<(&'static str, usize)>,
     /// The index of the argument that is being read by a closure; complaints are about it.
     reading: Option<usize>,
@@ -253,7 +253,9 @@ impl<'a> Args<'a> {
         self.given(name).or(default).unwrap_or_default()
     }
 
-    /// True if the argument `name` was given. Only arguments that have been read already are known.
+    /// True if the argument `name` was given. Only arguments that have been read already are known, without
+    /// those that [`rest`](Self::rest) or [`each_of`](Self::each_of) reads. An empty positional argument does
+    /// not count as given.
     pub fn was_given(&self, name: &str) -> bool {
         self.read.iter().any(|&(read, _)| read == name)
     }
@@ -345,7 +347,7 @@ impl<'a> Args<'a> {
     }
 
     /// Returns the texts of all positional arguments that are left, each with its index among all arguments.
-    /// The keyword arguments of the class must have been read before.
+    /// The other positional arguments of the class must have been read before.
     pub fn rest(&mut self) -> Vec<(usize, String)> {
         debug_assert!(self.class.args.iter().any(|a| a.kind == ArgKind::Rest));
         let class = self.class;
@@ -368,8 +370,8 @@ impl<'a> Args<'a> {
     }
 
     /// Calls `read` for each value of an argument that may be given any number of times, by name or by
-    /// position, in order. Complaints that `read` reports are about the argument that has the value. All
-    /// other keyword arguments of the class must have been read before.
+    /// position, in order. Complaints that `read` reports are about the argument that has the value. The
+    /// other positional arguments of the class must have been read before.
     pub fn each_of(&mut self, name: &'static str, mut read: impl FnMut(&mut Self, &str)) {
         for (argument, text) in self.every(name) {
             self.about(argument, |args| read(args, &text));
@@ -402,8 +404,9 @@ impl<'a> Args<'a> {
     }
 
     /// Returns the text of the argument `name`, and marks it as read. It is the last text that names the
-    /// argument or, if none does, the next positional argument. `None` if the argument was not given, or if
-    /// the next positional argument is empty; the empty argument is then read.
+    /// argument. If none does, it is the next positional argument, for an argument of the kind `Required` or
+    /// `Positional`. `None` if the argument was not given, or if the next positional argument is empty; the
+    /// empty argument is then read.
     fn take(&mut self, name: &'static str) -> Option<String> {
         let Some(info) = self.class.arg(name) else {
             debug_assert!(false, "{} reads an argument {name} that its class does not list", self.class.name);
@@ -477,8 +480,8 @@ impl<'a> Args<'a> {
     }
 }
 
-/// The end of messages about a class that contradicts itself. Tests configure elements of all classes and so
-/// find all such messages.
+/// The end of messages about a class that contradicts itself. Tests configure elements of all classes that
+/// have samples, and so find such messages.
 const BUG: &str = "; this is a bug in the class, please report it";
 
 fn without_value(parameter: &str) -> String {

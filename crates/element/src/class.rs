@@ -150,8 +150,8 @@ pub struct Notes {
     /// True if packets come to the element from outside whether or not it has time for them: packets that a
     /// busy worker cannot take are lost instead of waiting.
     pub is_live: bool,
-    /// True if the element passes packets on and also writes to an outside object that exists only once,
-    /// such as a file or a socket. Such an element works at one worker only.
+    /// True if the element uses an outside object that exists only once, such as a file or a socket, also if
+    /// it passes packets on. Such an element works at one worker only.
     pub is_outside: bool,
     /// True if the element's arguments are a script, which may call handlers of other elements.
     pub runs_script: bool,
@@ -235,8 +235,8 @@ pub enum DefaultValue {
 }
 
 impl DefaultValue {
-    /// Returns the default as a user would write it. `None` if there is no default, or if it depends on the
-    /// run or the configuration.
+    /// Returns the default as a user would write it. `None` if there is no default, if it is the burst of the
+    /// run, or if the element computes it.
     pub const fn text(self) -> Option<&'static str> {
         if let DefaultValue::Text(text) = self { Some(text) } else { None }
     }
@@ -352,8 +352,8 @@ impl Access {
 /// the reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Merge {
-    /// The value of the first copy is taken: either all copies have the same value, or the first value
-    /// applies to all.
+    /// The value of one copy is taken: of the copy at the worker that reads the handler or, if this worker
+    /// has none, of the first copy. Either all copies have the same value, or this value applies to all.
     #[default]
     First,
     /// The numbers at the ends of lines that are otherwise equal are added; the number -1 stands for no

@@ -396,7 +396,7 @@ pub struct Emit {
     pub input: Option<usize>,
     /// The fields of the incoming packets from which the new packets are made.
     pub reads: Vec<Field>,
-    /// The output by which the new packets leave; `None` for every output.
+    /// The output by which the new packets leave; `None` if they may leave by every output.
     pub output: Option<usize>,
     /// The header with which the new packets start. `None` for copies, and if the header is not declared.
     pub starts: Option<HeaderKind>,
@@ -469,7 +469,7 @@ pub struct Support {
 /// The whole declaration of an element.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Effects {
-    /// The cases. The first case that matches a packet applies, and one always matches.
+    /// The cases. The first case that matches a packet applies; one always matches, unless `opaque` is set.
     pub cases: Vec<Case>,
     /// The way in which packets wait.
     pub hold: Hold,

@@ -15,9 +15,9 @@ pub const READS: [Field; 4] = [
 ];
 
 /// Returns the five-tuple of a packet. The IP header starts at the packet's network header annotation or,
-/// without this annotation, after the link header. Ports are 0 if the protocol has none, in fragments, and
-/// after more extension headers than the parser reads ([`wire::ipv6`]). `None` if the packet has no complete
-/// IP header; the options of an IPv4 header may be cut off.
+/// without this annotation, after the link header. Ports are 0 if the protocol has none, if they are cut off,
+/// in fragments, and after more extension headers than the parser reads ([`wire::ipv6`]). `None` if the
+/// packet has no complete and valid IP header; the options of an IPv4 header may be cut off.
 #[inline]
 pub fn five_tuple(packet: &Packet) -> Option<FiveTuple> {
     match packet.offset(Base::Network) {

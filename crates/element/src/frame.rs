@@ -1,9 +1,9 @@
 //! The offset of the IP header in a frame, and the VLANs of the tags ahead of it.
 //!
-//! The VLANs of a frame are one number, so that keys of flows can contain them: the 12-bit identifiers of
-//! the first tag (upper bits) and of the last tag (lower bits). With a single tag, the upper bits are all
-//! set. The number is 0 for frames without a tag, and for frames with one tag of identifier 0, which only
-//! sets a priority (IEEE 802.1Q, 6.8).
+//! The VLANs of a frame are one number, so that keys of flows can contain them: the 12-bit identifiers of the
+//! first tag (upper bits) and of the last tag (lower bits). With a single tag, the upper bits are all set.
+//! The number is 0 for frames without a tag, and for frames whose only tag, or whose first and last tags,
+//! have the identifier 0. A tag of identifier 0 only sets a priority (IEEE 802.1Q, 6.8).
 
 use packet::{Base, Packet};
 use wire::layers::{FLOW_HEADERS, Network};

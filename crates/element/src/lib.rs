@@ -10,6 +10,7 @@
 //! - [`class`]: the description of a class, and the registry of classes
 //! - [`args`]: typed reading of configuration arguments, with Click's rules and error texts; [`setup`]: the
 //!   state that elements share while they are configured
+//! - [`background`]: threads for work beside the workers
 //! - [`context`]: the requests that an element can make to the engine while it handles packets ([`Cx`])
 //! - [`ports`]: Click's port count and processing codes
 //! - [`five_tuple`](mod@five_tuple): the flow that a packet belongs to; [`frame`]: the offset of the IP
@@ -90,8 +91,8 @@ pub trait Element: Send + Any {
     fn effects(&self) -> Effects;
 
     /// Prepares the element before its first packet: opens files, looks up services and other elements,
-    /// schedules its task. The engine calls it once, after all elements were configured; for an element
-    /// that replaces a running element, it calls it while the graph runs.
+    /// schedules its task. The engine calls it once, after all elements were configured. If the element or
+    /// its graph replaces another one that runs, the engine calls it while that one still runs.
     ///
     /// # Errors
     /// A text that says what is wrong and what to do. The graph then does not run; a running graph goes on

@@ -151,8 +151,9 @@ fn hides(action: &Action) -> Option<&'static str> {
 /// The IP protocol number of payload compression (RFC 3173).
 const IP_COMPRESSION: u8 = 108;
 
-/// Returns the reason for which packets of one flow cannot be spread over workers: the element has state
-/// that each packet may write (Sprayer paper, Section 3), or that only one worker can read.
+/// Returns the reason for which packets of one flow cannot be spread over workers: the element has state that
+/// each packet may write (Sprayer paper, Section 3), or that only one worker can read, or its declaration is
+/// not complete.
 pub fn to_spraying(effects: &Effects) -> Option<String> {
     // If packets of a flow come together again to be put in order, it does not matter which workers had
     // them before.
@@ -278,7 +279,7 @@ struct Place {
 
 impl Place {
     /// Returns the name of the part of the packet in which a field lies, if slicing changes that part:
-    /// payload, length, DSCP or sequence number. `None` if the field has the same value in a sliced packet.
+    /// payload, length, DSCP or sequence number. `None` for all other fields.
     fn deep_field(self, field: &Field) -> Option<&'static str> {
         self.deep_bits(field, u128::MAX)
     }
@@ -337,10 +338,10 @@ impl Place {
     /// True if a field counts as a header field. Every field that is not bytes counts, even the length. Bytes
     /// that the element reads count if they are in the link header or in the first 24 bytes from the start of
     /// the IP header, or if they are addresses of IPv6, ports, or the header length or flags of TCP. Some of
-    /// these fields differ between the segments that a large segment represents: the total length and the
-    /// identification of IPv4, and the TCP flags CWR, PSH and FIN. Bytes that the element writes (`written`)
-    /// count if they are in the link header or among the bytes 0 to 3, 6 to 8, 10 and 11 of the IP header.
-    /// Over IPv4, no transport checksum covers these bytes.
+    /// these fields differ between the segments that a large segment represents: the total length, the
+    /// identification and the header checksum of IPv4, and the TCP flags CWR, PSH and FIN. Bytes that the
+    /// element writes (`written`) count if they are in the link header or among the bytes 0 to 3, 6 to 8, 10
+    /// and 11 of the IP header. Over IPv4, no transport checksum covers these bytes.
     fn is_header(self, field: &Field, written: bool) -> bool {
         let Field::Bytes { base, offset, length } = *field else { return true };
         let network = match base {

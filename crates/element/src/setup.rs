@@ -83,9 +83,9 @@ impl<T> Default for Same<T> {
 }
 
 impl<T> Same<T> {
-    /// Returns the object that another copy has made, if `is_same` returns true for it: it equals the object
-    /// that would be made from `of`. Otherwise makes a new object by `make`. Copies that call this at the
-    /// same time wait for each other, so that equal objects are made only once.
+    /// Returns the object that a copy has made last, if it is still in use and `is_same` returns true for it:
+    /// it equals the object that would be made from `of`. Otherwise makes a new object by `make`. Copies that
+    /// call this at the same time wait for each other, so that the second copy finds the object of the first.
     pub fn get_or_make<S>(
         &self,
         of: S,

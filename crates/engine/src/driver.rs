@@ -111,7 +111,8 @@ impl Worker {
     /// Drains and closes every element of this worker.
     ///
     /// # Errors
-    /// If an element cannot write all of its output: the messages of all such elements.
+    /// If elements report errors when they are closed, for example that output could not be written: the
+    /// messages of all these elements.
     pub fn finish(&mut self) -> Result<(), Vec<String>> {
         if self.team.is_none() {
             self.end_reload();
@@ -486,8 +487,8 @@ impl Worker {
         true
     }
 
-    /// True if input may still come from a file that an element waits for. Always false in simulated time,
-    /// which does not wait for input.
+    /// True if input may still come from a file that an element waits for. Always false with another clock
+    /// than the machine's, which does not wait for input.
     fn is_awaited(&self, clock: ClockKind) -> bool {
         clock == ClockKind::Real && self.wakeups.files.keep_running()
     }

@@ -1,5 +1,6 @@
 //! Finds elements in a wrong order. Some need payloads where payloads are parked, some park payloads which
-//! are never joined, and some may reorder packets whose order was restored.
+//! are never joined or join payloads which are never parked, and some may reorder packets whose order was
+//! restored.
 
 use std::collections::BTreeSet;
 

@@ -23,6 +23,8 @@
 //! | time and sleep | `clock`, `sleep`, `lateness` |
 //! | reading and writing handlers | `handlers` |
 //! | changing a running graph | `reconfigure`; the whole graph: `reload`, `generation` |
+//! | composing programs again after a change | `recompose`, `worker_recomposing` |
+//! | saving state for a restart | `saving`, `worker_saving` |
 //! | several workers: who does what, and what they share | `workers`, `placement`, `team`, `quiet` |
 //! | several workers: handing packets over, and their order | `exchange`; for benchmarks `exchange_bench` |
 //! | what the user of the crate gives and gets | `options`, `streams`, `report`, `worker_report`, `former` |
@@ -30,7 +32,8 @@
 //! Modules use each other in one direction, but for those that call the worker or are a part of it: `team`
 //! and `reload/mod.rs` say why.
 //!
-//! The engine knows elements only through the contract of the `element` crate, and names none of them.
+//! The engine knows elements only through the contract of the `element` crate, and names none of them except
+//! in hints for the user.
 #![allow(unsafe_code)]
 
 mod clock;

@@ -299,7 +299,7 @@ impl Placement {
     }
 
     /// True if packets from an element may come to an element that can read the state of all workers' flows.
-    /// No element on the way may change addresses or ports.
+    /// No element that the packets may come to before, on any path, may change addresses or ports.
     fn find_boards(&self, plan: &Plan, effects: &[Effects], from: ElementId) -> bool {
         let renames = |id: ElementId| {
             let is_field = |field: &Field| !matches!(field, Field::HeaderOffset(_));
@@ -416,8 +416,8 @@ fn joins_fragments(effects: &Effects) -> bool {
 }
 
 /// True if all packets that use one entry of the state have one home. The key of the state must have both
-/// addresses, and also the ports, or the identification that fragments have in common instead of ports. A
-/// key with the addresses and ports of a quoted packet is also enough.
+/// addresses, and also the ports, the identifier of an ICMP query, or the identification that fragments have
+/// in common instead of ports. A key with the addresses and ports of a quoted packet is also enough.
 fn is_per_flow(state: &State) -> bool {
     // True if the key has all these bytes. Addresses and ports are at different offsets in each kind of
     // header, and fragments have an identification in place of ports.

@@ -90,9 +90,9 @@ impl WorkerHost<'_> {
 }
 
 impl GraphCopy {
-    /// Checks that the effects of a new element keep all facts that other elements rely on. At the start,
-    /// elements were configured for certain annotations that are read, bytes that are written, offloads and
-    /// flow marks. So the new effects must not need more.
+    /// Checks that the effects of a new element keep the facts about annotations, offloads, flow marks and
+    /// replays that other elements rely on. At the start, elements were configured for certain annotations
+    /// that are read, bytes that are written, offloads and flow marks. So the new effects must not need more.
     fn check_declaration(&mut self, core: &Core, id: ElementId, new: Effects) -> Result<(), String> {
         let old = std::mem::replace(&mut self.effects[id], new);
         let facts = graph_facts::gather(&self.effects, &self.plan.forward);

@@ -43,7 +43,8 @@ pub struct WorkerReport {
     /// if packets of a flow are not spread, or their order is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub displaced: Option<u64>,
-    /// The limit of `displaced`. `None` if packets come from interfaces, which cannot wait.
+    /// The limit of `displaced`. `None` if packets come from interfaces, which cannot wait, or if `displaced`
+    /// is `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub displaced_most: Option<u64>,
 }

@@ -2,9 +2,10 @@
 //! FromHost.
 //!
 //! A sender may leave work to the receiving device: the segmentation of a large segment, and checksums. If a
-//! downstream element cannot handle unfinished packets, the work is done here: a large segment becomes frames
-//! of the size that its sender chose, and partial checksums are completed. Work that interfaces do not take
-//! is always done here: SCTP checksums, and large UDP segments with complete checksums.
+//! downstream element cannot handle unfinished packets, or a packet is longer than the snap length, the work
+//! is done here: a large segment becomes frames of the size that its sender chose, and partial checksums are
+//! completed. Work that interfaces do not take is done here in any case: SCTP checksums, and large UDP
+//! segments with complete checksums.
 
 use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, Target, Value};
 use element::{Base, Batch, Cx, DropReason, Effects, Packet, Timestamp};
@@ -150,8 +151,8 @@ impl Incoming {
     }
 
     /// Returns how a large segment is divided into frames. Returns `None` if it cannot be divided: the frame
-    /// has been cut, it would become more than [`MOST_SEGMENTS`] frames, or its headers are not as declared,
-    /// as with segments inside a tunnel.
+    /// has been cut, it would become more than [`MOST_SEGMENTS`] frames, its kind or its segment size is not
+    /// valid, or its headers are not as declared, as with segments inside a tunnel.
     fn segments(&self, received: &Received<'_>) -> Option<Segments> {
         let virtio = &received.virtio;
         if received.bytes.len() < received.length {
@@ -185,10 +186,11 @@ impl Incoming {
         }
     }
 
-    /// Makes a packet of a frame, sets its annotations, and appends it to the batch. With `leaves`, an
-    /// unfinished checksum or segmentation is left to an interface that the packet leaves by; otherwise a
-    /// partial checksum is completed. An SCTP checksum is completed in both cases. In a frame that the kernel
-    /// has cut, no checksum is completed.
+    /// Makes a packet of a frame, sets its annotations, and appends it to the batch; with [`MarksIp::Only`],
+    /// a packet that is not IP leaves by output 1 or is dropped. With `leaves`, an unfinished checksum or
+    /// segmentation is left to an interface that the packet leaves by; otherwise a partial checksum is
+    /// completed. An SCTP checksum is completed in both cases. In a frame that the kernel has cut, no
+    /// checksum is completed.
     fn take_one(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>, leaves: bool) {
         let Some((mut packet, shift)) = self.packet(cx, received) else { return };
         packet.set_time(received.time);

@@ -153,9 +153,10 @@ impl OutLink {
         }
     }
 
-    /// Looks for another interface with the configured or the last name after a removal, and returns its
-    /// index. Returns `None` if there is none, if the last search was less than [`LOOK_AGAIN`] ago, or with
-    /// GONE stop. Reports the removal and the return once each; with GONE stop, stops the run.
+    /// Looks for an interface with the configured or the last name, after a removal or at a message of the
+    /// kernel, and returns its index. Returns `None` if there is none, if the last search was less than
+    /// [`LOOK_AGAIN`] ago, or if the interface was removed, with GONE stop. Reports the removal and the
+    /// return once each; with GONE stop, a removal stops the run.
     #[cold]
     pub(crate) fn find_again(&mut self, cx: &mut Cx<'_>) -> Option<c_int> {
         if cx.now() - self.looked_again < LOOK_AGAIN {
@@ -276,9 +277,9 @@ impl OutLink {
         false
     }
 
-    /// True if the interface had a carrier, or was down, when it was last checked, at most a tenth of a
-    /// second ago. Senders through the queueing discipline need this: without a carrier, the queueing
-    /// discipline takes all packets and sends none.
+    /// True if the interface had a carrier, was down, or could not be queried when it was last checked, at
+    /// most a tenth of a second ago. Senders through the queueing discipline need this: without a carrier,
+    /// the queueing discipline takes all packets and sends none.
     pub(crate) fn is_connected(&mut self, cx: &mut Cx<'_>) -> bool {
         if cx.now() - self.asked > STUCK {
             self.asked = cx.now();

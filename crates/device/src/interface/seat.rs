@@ -57,8 +57,8 @@ impl Seat {
         *self.left() = Some(open);
     }
 
-    /// Takes the ring that the predecessor has left; `None` if the predecessor had no ring, or is not closed
-    /// yet.
+    /// Takes the ring that the predecessor has left; `None` if the predecessor had no ring or is not closed
+    /// yet, or if the ring has been taken already.
     pub(super) fn take(&self) -> Option<Open> {
         self.left().take()
     }

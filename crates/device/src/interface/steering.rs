@@ -29,8 +29,8 @@ const HASH_BITS: u32 = 7;
 /// The rule by which the kernel distributes packets to workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Steering {
-    /// Each packet goes to the worker that its flow belongs to; both directions of a connection have the
-    /// same worker.
+    /// Packets go to the worker that their flow belongs to, as far as the program can find it; both
+    /// directions of a connection have the same worker. Packets that are not IP go to worker 0.
     Hash,
     /// Unfragmented TCP segments go to a random worker, except for segments that open or close connections.
     /// The excepted segments and all other packets go as with `Hash`. The number is the number of workers

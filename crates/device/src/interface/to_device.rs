@@ -2,13 +2,14 @@
 //! Sends packets to a network interface.
 //!
 //! Packets must have a link header. With a pull input, the element pulls as the interface takes packets:
-//! while the interface takes nothing, a burst waits in the element, and further packets wait upstream. With
-//! a push input, packets are dropped while the interface takes nothing.
+//! while the interface takes nothing, a burst waits in the element, and further packets wait upstream. With a
+//! push input, packets are dropped while the interface takes nothing. While the interface is down or has no
+//! carrier, packets are dropped in both cases.
 //!
-//! Large segments and partial checksums that FromDevice or KernelTap have forwarded are sent unchanged, if
-//! the element has no outputs. If such packets may arrive, all packets pass through the interface's queueing
-//! discipline. Otherwise they go to the interface directly, and programs that watch the interface (FromDevice
-//! with OUTBOUND, tcpdump) do not see them.
+//! Large segments and partial checksums that FromDevice, FromHost or KernelTap have forwarded are sent
+//! unchanged, if the element has no outputs. If such packets may arrive, or with QDISC_BYPASS false, all
+//! packets pass through the interface's queueing discipline. Otherwise they go to the interface directly, and
+//! programs that watch the interface (FromDevice with OUTBOUND, tcpdump) do not see them.
 //!
 //! ## Usage
 //! `ToDevice(DEVNAME [, KEYWORDS])`

@@ -10,8 +10,9 @@
 //! element fails.
 //!
 //! Pushed packets wait in the element while the socket takes nothing. When 4096 packets wait, the upstream
-//! element has to wait, too. If nothing can be sent for a second, further packets are dropped. With a pull
-//! input, the element pulls as the socket takes packets, and only while there is a connection.
+//! element has to wait, too. If nothing can be sent for a second, further packets are dropped. Packets that
+//! are pushed while there is no connection, or no known peer, are dropped. With a pull input, the element
+//! pulls as the socket takes packets, and only while there is a connection.
 //!
 //! ## Usage
 //! `Socket(TCP, ADDR, PORT [, LOCAL_ADDR, LOCAL_PORT, KEYWORDS])`, also with `UDP`;
@@ -277,7 +278,7 @@ struct Connection {
     socket: socket2::Socket,
     /// The socket as a type of the standard library, which returns the sender of a datagram.
     receiver: Receiver,
-    /// The peer to which datagrams are sent; `None` until it is known, and for streams.
+    /// The peer to which datagrams are sent; `None` while no peer is known, and for streams.
     remote: Option<SockAddr>,
     /// The destination port, if the destination annotation of each packet gives the address.
     port: Option<u16>,

@@ -232,8 +232,8 @@ struct FromXdp {
     /// guest sockets have been opened by which this copy receives from queues of other copies, and when other
     /// copies have taken many slots of this copy's queues.
     bell: Option<Arc<EventFd>>,
-    /// True for the copy that reports events of the interface to the user. All copies notice the same
-    /// events, and the other copies do not report them.
+    /// True for the copy that reports the removal, the return and other changes of the interface to the user,
+    /// because all copies notice the same changes.
     speaks: bool,
     /// A packet socket that keeps the interface in promiscuous mode (PROMISC) or in all multicast groups,
     /// until the socket is closed.

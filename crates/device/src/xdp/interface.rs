@@ -211,7 +211,7 @@ impl Interface {
     /// worker of a frame, and a bell, which rings when the copy's guest sockets are open.
     ///
     /// # Errors
-    /// If the kernel refuses one of the last copy's steps.
+    /// If the kernel refuses one of the last copy's steps; if only the key is refused, the user is warned.
     pub(super) fn serve(
         &self,
         cx: &mut Cx<'_>,
@@ -387,9 +387,9 @@ impl State {
 
     /// Sets a secret key at the interface, of which the elements of this graph have `queues` queues. Does
     /// nothing if the engine gives no key: with one worker, or under the trace clock. Does nothing either
-    /// with RSS_KEY own, with a single queue, or if the interface has further queues. Further queues may
-    /// belong to other programs, whose frames the key spreads as well. If the interface refuses the key, the
-    /// user is warned.
+    /// with RSS_KEY own, with a single queue, or if the interface has further queues or does not report their
+    /// number. Further queues may belong to other programs, whose frames the key spreads as well. If the
+    /// interface refuses the key, the user is warned.
     fn hide_key(&mut self, cx: &mut Cx<'_>, device: &str, queues: usize) {
         let keeps = self.receivers.iter().any(|reception| reception.wanted.keeps_key);
         let are_all = || link::receive_queues(device).is_ok_and(|all| all as usize == queues);

@@ -41,7 +41,8 @@ enum Mode {
 struct Wanted {
     device: String,
     /// The number of the only queue to use. With `None`, FromXDP receives from all queues, and each copy of
-    /// ToXDP sends by a queue that its worker has open, or else by the queue with the copy's own index.
+    /// ToXDP sends by a queue that its worker has open, or else by the queue with the copy's own index, if
+    /// the interface has it.
     queue: Option<u32>,
     mode: Mode,
     /// The number of entries of each of a socket's rings: a power of two.

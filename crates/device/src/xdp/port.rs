@@ -136,8 +136,8 @@ impl Transmitter {
         self.completed.release();
     }
 
-    /// Returns the number of packets that the send ring has room for. The number is only up to date if it
-    /// is less than `wanted`.
+    /// Returns the number of packets that the send ring has room for. If the number is not less than
+    /// `wanted`, there may be more room.
     pub(super) fn room(&mut self, wanted: usize) -> usize {
         self.transmit.room(wanted.try_into().unwrap_or(u32::MAX)) as usize
     }

@@ -101,7 +101,8 @@ impl Seat {
         *self.left() = Some(open);
     }
 
-    /// Takes everything that the predecessor has stored; `None` if the predecessor is not closed yet.
+    /// Takes everything that the predecessor has stored; `None` if the predecessor is not closed yet, or if
+    /// everything has been taken already.
     pub(super) fn take(&self) -> Option<Open> {
         self.left().take()
     }

@@ -1,10 +1,10 @@
 //! # ToXDP
 //! Sends packets to a network interface by AF_XDP, directly from the packet pool.
 //!
-//! Packets must have a link header. The interface reads them from the packet pool, and their slots return to
-//! the pool when they have been sent. Packets that do not lie in one slot of the pool of this element's
-//! worker are copied first. With a pull input, the element pulls as the interface takes packets. With a push
-//! input, packets are dropped while the send ring is full.
+//! Packets must have a link header. The interface reads them from the packet pool (the kernel, if the driver
+//! cannot), and their slots return to the pool when they have been sent. Packets that do not lie in one slot
+//! of the pool of this element's worker are copied first. With a pull input, the element pulls as the
+//! interface takes packets. With a push input, packets are dropped while the send ring is full.
 //!
 //! A FromXDP with the same interface shares its queues. With several workers, each worker sends by a queue
 //! of its own: a queue of its FromXDP, or the queue with the worker's number. A worker without a queue
@@ -17,11 +17,11 @@
 //! ## Arguments
 //! - `DEVNAME`: the interface.
 //! - `QUEUE`: the only queue to send by.
-//! - `MODE`: `auto`, `native` or `skb`, as with FromXDP; it has an effect only if no FromXDP has this
-//!   interface.
+//! - `MODE`: `auto`, `native` or `skb`, as with FromXDP; it has an effect only for a queue that no FromXDP
+//!   has opened.
 //! - `BURST`: the largest number of packets to pull per turn.
-//! - `RING`: the number of packets that the send ring has room for, a power of two; with a FromXDP for the
-//!   interface, its RING applies.
+//! - `RING`: the number of packets that the send ring has room for, a power of two; for a queue that a
+//!   FromXDP has opened, the RING of FromXDP applies.
 //! - `GONE`: what happens when the interface is removed: `wait` for another interface of its name, while
 //!   packets are dropped, or `stop`: the run ends with an error.
 //!
@@ -247,6 +247,7 @@ impl ToXdp {
 
     /// Returns the worker to which this worker's packets are handed over. Returns `None` if this copy has a
     /// queue, if there are no other copies, or while the queue is closed because the interface was removed.
+    /// Also returns `None` for copy 0 while no other worker with a queue is known.
     fn substitute(&mut self, cx: &Cx<'_>) -> Option<usize> {
         let (copy, copies) = copy_of(cx);
         if self.outlet.is_some() || copies == 1 || self.is_closed {

@@ -74,8 +74,8 @@ impl Ipv4Prefix {
         Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0))
     }
 
-    /// Parses `address/length` or `address/mask`. `lookup` finds the address that a name means. `None`
-    /// if the text has another form.
+    /// Parses `address/length` or `address/mask`. `lookup` finds the address that a name means. `None` if the
+    /// text has another form, or if its address, length or mask is not valid.
     fn with_mask(text: &str, lookup: impl Fn(&str) -> Option<Ipv4Addr>) -> Option<Ipv4Prefix> {
         let (address, mask) = text.split_once('/')?;
         let mask = match mask.parse::<u8>() {

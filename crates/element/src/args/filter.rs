@@ -1,4 +1,4 @@
-//! The resolution of numbers, addresses and names in filter expressions, with the rules of all other
+//! The resolution of numbers, addresses and names in filter expressions, mostly with the rules of other
 //! arguments.
 
 use std::net::{Ipv4Addr, Ipv6Addr};

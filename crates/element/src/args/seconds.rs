@@ -22,7 +22,7 @@ pub fn read_seconds(text: &str) -> Result<Timestamp, String> {
 
 /// Parses a time span: a number of seconds, or a number and a unit (`ns`, `us`, `ms`, `s`, `m`, `h` or `d`,
 /// or a longer form such as `min`). The result is rounded to the nanosecond; if the number has an exponent,
-/// it is as exact as a floating-point number. `None` for other texts.
+/// it is as exact as a floating-point number. `None` for other texts, and for time spans that are too long.
 pub fn parse_seconds(text: &str) -> Option<Timestamp> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || "+-._eE".contains(c))).unwrap_or(text.len());

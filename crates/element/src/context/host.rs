@@ -145,7 +145,7 @@ pub enum Precision {
 pub type Nearby = (ElementId, Arc<dyn Any + Send + Sync>);
 
 /// The requests that the engine executes for elements: pulling, and everything that an element requests less
-/// than once per batch. In all methods, `element` is the number of the element that makes the request or that
+/// than once per batch. The parameter `element` is the number of the element that makes the request or that
 /// the request is about.
 pub trait Host {
     /// Pulls at most `max` packets from the element that is connected to an input of `element`.
@@ -230,9 +230,10 @@ pub trait Host {
     /// Returns the numbers of all elements to which packets that leave by an output may come.
     fn reached(&self, element: ElementId, output: usize) -> std::collections::BTreeSet<ElementId>;
 
-    /// Returns the state of a signal at a port. Each element from which the signal can come has an entry:
-    /// its number in the list of all elements that give this signal, and true if the signal is on. `None`
-    /// if an element on the path gives no such signal, so that it counts as always on.
+    /// Returns the state of a signal at a port. Each element from which the signal can come has an entry: its
+    /// number in the list of all elements that give this signal, and true if the signal is on. `None` if the
+    /// signal counts as always on, for example because an element on the path gives no such signal
+    /// ([`signal`](Self::signal)).
     fn signal_sources(&self, element: ElementId, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>>;
     /// Returns a count of processor cycles, for meters. It differs from run to run.
     fn cycles(&self) -> u64;

@@ -243,8 +243,8 @@ impl Exchange {
     }
 
     /// Moves packets that wait for room into rings that have room again, and begins a round of receiving if
-    /// packets have come or wait. True if a round has begun: then [`receive`](Self::receive) has to be
-    /// called until it returns `None`.
+    /// there is work ([`has_work`](Self::has_work)). True if a round has begun: then
+    /// [`receive`](Self::receive) has to be called until it returns `None`.
     #[inline]
     pub(crate) fn poll(&mut self) -> bool {
         self.rings.push_waiting();

@@ -402,7 +402,8 @@ impl Order {
 
     /// Reads up to which number the packets of each giver (a worker that spreads packets) may leave the
     /// window. Must be called before packets are taken out of the rings. Then all packets up to that number
-    /// are among the taken packets, or will never come.
+    /// are in the window or among the taken packets, were dropped, or are held by an element, from which they
+    /// come too late.
     pub(crate) fn look(&mut self) {
         for (giver, passed) in self.passed.iter_mut().enumerate() {
             *passed = self.tickets.passed(giver);

@@ -282,8 +282,8 @@ impl Rings {
         Some(Taken { to, numbers: (first, last) })
     }
 
-    /// True if each ring, in both directions, has fewer than `most` packets, including packets in the
-    /// queues of full rings.
+    /// True if each ring, in both directions, has fewer than `most` packets. For the rings to other workers,
+    /// packets in the queues of full rings count, too.
     pub(super) fn are_below(&self, most: usize) -> bool {
         self.lanes.iter().flatten().all(|lane| lane.filled() < most)
             && self.arrivals.iter().flatten().all(|ring| ring.slots() < most)

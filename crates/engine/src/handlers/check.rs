@@ -12,8 +12,8 @@ use crate::plan::Plan;
 use crate::problem::Problem;
 
 impl Plan {
-    /// Returns a problem for each handler call of an element that cannot succeed: an error if every run
-    /// makes the call, otherwise a warning.
+    /// Returns a problem for each planned handler call of an element that cannot succeed: an error if every
+    /// run makes the call, otherwise a warning.
     pub fn unknown_calls(&self, configured: &Configured) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (id, element) in configured.elements.iter().enumerate() {

@@ -203,7 +203,8 @@ impl WorkerHost<'_> {
     ///
     /// # Errors
     /// If the handler does not exist, cannot be read, or reports an error. Also if it gets a parameter that
-    /// it does not take, or if the element is being called.
+    /// it does not take, if the element is being called, or if calls of handlers by handlers are nested too
+    /// deeply.
     pub(crate) fn read_here(
         &mut self,
         core: &mut Core,
@@ -234,7 +235,7 @@ impl WorkerHost<'_> {
     ///
     /// # Errors
     /// If the handler does not exist, cannot be written, or reports an error. Also if the element is being
-    /// called.
+    /// called, or if calls of handlers by handlers are nested too deeply.
     pub(crate) fn write_here(
         &mut self,
         core: &mut Core,

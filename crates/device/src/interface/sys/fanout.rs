@@ -31,8 +31,8 @@ impl Group {
     /// Adds a worker's socket, which is bound to the interface with this index, to the group. The first
     /// socket creates the group; so does the first socket at an interface with another index, because the
     /// last interface was removed. `program` makes the program that chooses a socket, from the workers that
-    /// have joined in order. Packets that the machine itself sends reach the group only with `outbound`,
-    /// which is a setting of the group, not of its sockets.
+    /// have joined in order. Without `outbound`, packets that the machine itself sends do not reach the
+    /// group, unless the kernel is too old for this setting of the group.
     ///
     /// # Errors
     /// If the kernel refuses the group or the program.

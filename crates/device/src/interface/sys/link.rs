@@ -34,8 +34,8 @@ pub(super) fn name(request: &ifreq) -> String {
 
 /// Executes a request; the kernel writes its answer into the request.
 pub(super) fn ioctl(file: BorrowedFd<'_>, what: u64, request: &mut ifreq) -> io::Result<()> {
-    // SAFETY: every request that this module makes takes an `ifreq`, which lives through the call, as does
-    // the memory that it points to.
+    // SAFETY: every request for which this function is called takes an `ifreq`, which lives through the call,
+    // as does the memory that it points to.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), what as _, &raw mut *request) };
     checked(result).map(drop)
 }

@@ -81,8 +81,8 @@ impl Heard {
     }
 }
 
-/// Parses the first message in `bytes`. Returns its length in bytes, its type, and the index of its
-/// interface if it is about one. Returns `None` if the message is not complete.
+/// Parses the first message in `bytes`. Returns its length in bytes, its type, and the index of its interface
+/// if it is about one. Returns `None` if the message is not complete, or its length is not valid.
 fn first_message(bytes: &[u8]) -> Option<(usize, u16, Option<c_int>)> {
     let word = |at: usize| -> Option<[u8; 4]> { bytes.get(at..)?.first_chunk().copied() };
     let length = u32::from_ne_bytes(word(0)?) as usize;

@@ -102,7 +102,7 @@ impl Sender {
             return Ok(0);
         }
         // SAFETY: the messages point to pieces, and these to headers and packets, all of which live through
-        // the call and none of which the kernel writes to; the lists have not moved since they were filled.
+        // the call. The kernel writes only to the messages. The lists have not moved since they were filled.
         let sent = unsafe {
             let (first, count) = (self.messages.as_mut_ptr(), self.messages.len() as u32);
             libc::sendmmsg(self.socket.as_raw_fd(), first, count, libc::MSG_DONTWAIT)
