@@ -31,8 +31,8 @@ impl Worker {
     fn serve_raised(&mut self) {
         let requests = self.options.requests.clone();
         let is_raised = |flag: &AtomicBool, number: i32| {
-            // If an element waits for the signal, its own flag is set too. The element handles the signal,
-            // and nothing is written here.
+            // If an element of this worker waits for the signal, its own flag is set too. The element handles
+            // the signal, and nothing is written here.
             flag.swap(false, Ordering::Relaxed) && !self.wakeups.os_signals.awaits(number)
         };
         let [report, reload, nothing] = [
