@@ -75,8 +75,8 @@ impl<'a> Lexer<'a> {
     }
 
     /// Returns the next token. Unterminated comments and line directives ahead of it are added to `findings`.
-    /// If a clone of the lexer has passed them already, they are not added again directly after it;
-    /// [`parse`](crate::parse()) removes further repetitions of errors.
+    /// If a clone of the lexer has just passed them, they are not added again; [`parse`](crate::parse())
+    /// removes later repetitions of errors.
     pub(crate) fn next(&mut self, findings: &mut Findings) -> Token {
         let starts_line = self.skip_blank(findings);
         let start = self.at;
