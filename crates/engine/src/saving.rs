@@ -137,7 +137,7 @@ impl Saver {
 pub(crate) struct SaveProgress {
     /// The number of the collection that the worker has begun last.
     pub(crate) number: u64,
-    /// True until all messages of the collection `number` are sent.
+    /// True until all messages of the collection `number` are sent, or the connection has ended.
     pub(crate) is_busy: bool,
     /// The generation of the graph in which the collection began.
     pub(crate) generation: u64,
@@ -192,7 +192,7 @@ impl SavedRun {
         let note = notes.entry(element.clone()).or_insert(Ok(Loaded::default()));
         match (note, result) {
             (Ok(sum), Ok(loaded)) => sum.add(loaded),
-            // Each copy reads the same bytes, so all copies find the damage.
+            // Damage that one copy finds counts for all copies, because each reads the same bytes.
             (note, Err(damaged)) => *note = Err(damaged),
             (Err(_), Ok(_)) => {}
         }

@@ -1,8 +1,8 @@
 //! Puts a worker without work to sleep, and keeps it awake for the last moment before a timer is due.
 //!
 //! A sleep ends late. The kernel's timer, an idle core and the scheduler add some 10 to 100 microseconds,
-//! which is longer than many elements hold packets. So a worker that waits for a timer sleeps less, by as
-//! much as its sleeps have been late. Then it polls for work until the timer is due, like a worker that
+//! which is longer than many elements hold packets. So a worker that waits for an exact timer sleeps less, by
+//! as much as its sleeps have been late. Then it polls for work until the timer is due, like a worker that
 //! never sleeps. [`Options::spin`](crate::Options::spin) is the longest time for which it stays awake.
 
 use std::time::{Duration, Instant};
@@ -71,8 +71,8 @@ impl Worker {
         } else {
             self.wakeups.files.wait(longest, None)
         };
-        // Negative if the worker was woken before the end of its sleep. Then nothing is known about the
-        // lateness.
+        // Negative if the worker was woken before the end of its sleep, or has not slept. Then nothing is
+        // known about the lateness.
         let late = self.clock.now() - end;
         if late >= Timestamp::ZERO {
             self.lateness.note(late.0);

@@ -51,8 +51,9 @@ impl StandIns {
         }
     }
 
-    /// Has all stand-ins report what they have done for each element, and adds the reports to the counts of
-    /// these elements.
+    /// Has the stand-ins report what they have done for each element, and adds the reports to the counts of
+    /// these elements. Stand-ins that are being called are left out. Reports for elements that are being
+    /// called are kept for the next call.
     pub(crate) fn settle(&mut self, elements: &mut Elements, effects: &[Effects], core: &mut Core) {
         if !self.ids.is_empty() {
             self.settle_some(elements, effects, core);

@@ -159,8 +159,8 @@ impl TurnTakers<'_> {
 }
 
 /// Runs the loop until a worker finds that the run is over, and returns the reason. Captures continue only
-/// when all workers are idle at the current time, or have used up [`ROUNDS_PER_STEP`]. Then the earliest
-/// timer or packet is next.
+/// when all workers are idle at the current time, or have used up [`ROUNDS_PER_STEP`]. Then, as a rule, the
+/// earliest timer or packet is next.
 pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
     let has_captures = crew.iter().any(|worker| !worker.captures.is_empty());
     // The number of timers that have run in a row without a change of time, since a capture last ran.
@@ -177,7 +177,8 @@ pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
                 return end;
             }
         }
-        // At the current time, all workers run their tasks until none has work.
+        // At the current time, all workers run their tasks until none has work, for a limited number of
+        // rounds.
         let mut busy = true;
         for _ in 0..ROUNDS_PER_STEP {
             busy = crew.first().control.goes_on() && run_others(crew);
@@ -231,7 +232,8 @@ pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
             // The rounds at this time are used up, but tasks still have work: the loop goes on at the same
             // time.
             (None, _) if busy => {}
-            // The captures have ended, or the graph has none, and nothing else is due.
+            // No capture is scheduled to continue, and no timer is set, or the timers do not keep the run
+            // going.
             (None, timer) => {
                 if crew.turn(0, Worker::end_idle) {
                     return End::Idle;

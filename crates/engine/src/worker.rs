@@ -18,8 +18,8 @@
 //! ```
 //!
 //! The list goes depth first: all that an element emits is delivered before anything that was waiting. No
-//! element calls another element. Most batches are never put on the list, because output 0 is a tail call.
-//! The loop of `push_on` pushes the packets that an element returns into the next element.
+//! element calls another element to push packets. Most batches are never put on the list, because output 0 is
+//! a tail call. The loop of `push_on` pushes the packets that an element returns into the next element.
 //!
 //! With several workers, a connection may lead to another worker. Then [`Exchange::send`] returns the
 //! packets that go on here, and [`Worker::receive`] processes the packets of other workers.

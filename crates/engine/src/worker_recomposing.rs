@@ -61,8 +61,9 @@ impl Worker {
         }
     }
 
-    /// Starts a composition that includes all changes up to `version`. With a clock that follows packets, the
-    /// worker waits for the result, so that the run can be repeated, unless the user interrupts the run.
+    /// Starts a composition that includes all changes up to `version`. Unless the clock is the real clock,
+    /// the worker waits for the result, so that the run can be repeated; an interrupt by the user ends the
+    /// wait.
     fn start_composition(&mut self, recomposer: &Arc<Recomposer>, version: u64) {
         let changes = recomposer.changes();
         // A program that replaces no element that has changed stays. The declaration of an element that was

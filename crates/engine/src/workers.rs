@@ -1,5 +1,6 @@
-//! All workers of a graph. Each has a copy of the graph and a thread, which is pinned to a core if there are
-//! enough cores. Under the trace clock, the workers take turns on one thread instead.
+//! All workers of a graph. Each has a copy of the graph and a thread. The threads of several workers are
+//! pinned to cores if there are enough cores. Under the trace clock, the workers take turns on one thread
+//! instead.
 //!
 //! The first worker runs on the caller's thread. It decides when the run is over, handles interrupts and asks
 //! the driver script. Elements that work on one worker only work on the first worker, unless the user assigns

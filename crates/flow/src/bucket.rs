@@ -31,9 +31,9 @@ impl Link {
 /// The tag of a slot that points to no entry; no hash has this tag.
 const FREE: u8 = 0;
 
-/// A bucket of the hash table. Each slot has an 8-bit tag, taken from the hash of its entry. A look-up
-/// reads only entries whose tag is equal. A slot with another key has an equal tag by chance in about one
-/// of 255 cases.
+/// A bucket of the hash table. Each slot has an 8-bit tag, taken from the hash of its entry. Of the entries
+/// in slots, a look-up reads only those whose tag is equal. A slot with another key has an equal tag by
+/// chance in about one of 255 cases.
 #[derive(Clone, Copy, FromZeros)]
 #[repr(C, align(64))]
 pub(crate) struct Bucket {

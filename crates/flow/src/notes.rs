@@ -21,8 +21,8 @@ impl<T> Default for FlowNotes<T> {
 }
 
 impl<T: Copy + Default> FlowNotes<T> {
-    /// Returns the value that was stored for the flow with this mark; `None` if none was, or if a later
-    /// flow has overwritten it.
+    /// Returns the value that was stored for the flow with this mark; `None` if none was, or if another flow
+    /// with the same index has overwritten it.
     #[inline]
     pub fn get(&self, mark: NonZeroU64) -> Option<T> {
         let &(upper, note) = self.notes.get(mark.get() as u32 as usize)?;

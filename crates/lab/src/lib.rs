@@ -264,7 +264,7 @@ fn output_of(command: &mut Command) -> Result<String> {
 }
 
 /// Returns the counters of an interface from the text of `/proc/net/dev`; `None` if the interface is not in
-/// it.
+/// it, or its line cannot be read.
 fn counts(table: &str, interface: &str) -> Option<InterfaceCounts> {
     let (_, line) =
         table.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == interface)?;

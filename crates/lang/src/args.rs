@@ -136,7 +136,7 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
 
 /// Returns the name of the first parameter in a text, without dollar sign and braces; `None` if there is
 /// none. After substitution, only parameters without a value are left in a text. Text in quotes is ignored,
-/// because it may contain a literal dollar sign; so are comments.
+/// because it may contain a literal dollar sign; so are comments and `\<...>` data.
 pub fn parameter(text: &str) -> Option<&str> {
     let is_dollar =
         |piece: &scan::Piece| piece.kind == Kind::Plain && text.as_bytes().get(piece.start) == Some(&b'$');

@@ -205,8 +205,9 @@ impl<'p> Expander<'p> {
     }
 
     /// Chooses the alternative of a compound element: the first that has as many ports as the use connects,
-    /// and whose parameters fit the arguments. If there is only one alternative, it is chosen even if it
-    /// does not fit, because its errors say more than that nothing fits.
+    /// and whose parameters fit the arguments. A class that the configuration does not define, which `...`
+    /// may add, always fits. If a single alternative with a body is given, it is chosen even if it does not
+    /// fit, because its errors say more than that nothing fits.
     fn choose(&mut self, class: ClassId, slot: &Slot, config: &str, span: Span) -> ChosenClass {
         let program = self.program;
         let (class_name, choices) = match program.classes.get(class) {

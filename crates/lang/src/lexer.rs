@@ -74,8 +74,9 @@ impl<'a> Lexer<'a> {
         self.at = self.text.len();
     }
 
-    /// Returns the next token. Unterminated comments and line directives ahead of it are added to
-    /// `findings`. Each is added only once, even if a clone of the lexer has passed it already.
+    /// Returns the next token. Unterminated comments and line directives ahead of it are added to `findings`.
+    /// If a clone of the lexer has just passed them, they are not added again; [`parse`](crate::parse())
+    /// removes later repetitions of errors.
     pub(crate) fn next(&mut self, findings: &mut Findings) -> Token {
         let starts_line = self.skip_blank(findings);
         let start = self.at;

@@ -35,7 +35,7 @@ pub(crate) enum Class {
     /// A class that the configuration does not define, by its name.
     Primitive(String),
     /// A class that the configuration defines. Of its alternatives, the first whose ports and parameters fit
-    /// is chosen. A single alternative is always chosen.
+    /// is chosen. A single alternative with a body is always chosen.
     Compound { name: String, choices: Vec<Choice> },
 }
 

@@ -332,8 +332,8 @@ impl<'s> Resolver<'s, '_> {
         self.primitives.as_ref().map(|primitives| primitives.contains(name))
     }
 
-    /// Returns the id of the class that an identifier names, at a place where only a class is allowed. A
-    /// class that certainly does not exist is an error, and gets an id nevertheless.
+    /// Returns the id of the class that an identifier names, if the identifier cannot be an element. A class
+    /// that certainly does not exist is an error, and gets an id nevertheless.
     fn named_class(&mut self, scope: &Scope<'s>, span: Span) -> ClassId {
         let name = self.text(span);
         if let Some(id) = self.find_class(name) {

@@ -83,8 +83,8 @@ fn block_end(text: &[u8], mut at: usize) -> Option<usize> {
 }
 
 /// Returns the offset after the `>` of `\<...>` data whose content starts at `from`. `None` if another
-/// character than letters, digits, white space and the characters of parameters comes first. Then this is
-/// not data, and a later `>`, perhaps of an arrow, must not close it.
+/// character than letters, digits, white space and the characters of parameters comes first, or the text
+/// ends. Then this is not data, and a later `>`, perhaps of an arrow, must not close it.
 fn data_end(text: &[u8], from: usize) -> Option<usize> {
     let data =
         |byte: u8| byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"$_{}-".contains(&byte);

@@ -1,8 +1,8 @@
 //! Tests that configurations which others have written parse without an error, and that their flat form
 //! parses to the same graph.
 //!
-//! The configurations are read from `$TIDEGATE_DATA`, or `../shared/data` next to the workspace. If they
-//! are absent, the test prints a message and checks nothing.
+//! The configurations are read from `$TIDEGATE_DATA`, or `../shared/data` next to the workspace. For a folder
+//! that is absent, the test prints a message.
 
 use std::path::{Path, PathBuf};
 

@@ -26,7 +26,8 @@ pub(crate) struct Board<K: Key, V: Plain> {
     hasher: KeyHasher,
 }
 
-/// The id and the state of a flow on another worker's board; `None` if the flow is not on the board.
+/// The id and the state of a flow on another worker's board; `None` if the flow is not on the board, or
+/// cannot be read at this moment because that worker is changing it.
 pub(crate) type Seen<V> = Option<(StateId, V)>;
 
 impl<K: Key + Any + Send + Sync, V: Plain + Any + Send + Sync> Board<K, V> {

@@ -23,8 +23,8 @@ struct Awaited {
     has_come: Arc<AtomicBool>,
 }
 
-/// The operating-system signals that elements wait for. A signal handler only sets a flag, and the driver
-/// checks the flags.
+/// The operating-system signals that elements wait for. While elements wait for a signal, the signal handler
+/// only sets flags, which the driver checks.
 #[derive(Default)]
 pub(crate) struct OsSignals {
     entries: Vec<Entry>,

@@ -150,8 +150,8 @@ impl Signals {
 /// Returns the signals that each port hears, by element and port: for packets at inputs, for room at
 /// outputs.
 ///
-/// Each signal is followed from the element that gives it to all ports that hear it. So the time is
-/// proportional to the number of connections and of signals heard.
+/// Each signal is followed from the element that gives it to all ports that hear it. So the time grows with
+/// the number of connections and of signals heard, not with the number of paths.
 fn hears(plan: &Plan, signal: Signal) -> Vec<Vec<Hears>> {
     let upstream = signal == Signal::Packets;
     let (sides, through) = match upstream {
@@ -213,7 +213,8 @@ fn hears(plan: &Plan, signal: Signal) -> Vec<Vec<Hears>> {
             }
         }
     }
-    // A port that no signal reaches never gets packets, but always has room.
+    // A port that is reached neither by a signal nor by a path without a signal never gets packets, but
+    // always has room.
     let mut all = is_always.into_iter().zip(heard).map(|(is_always, heard)| match is_always {
         _ if heard.is_empty() && !upstream => Hears::Always,
         true => Hears::Always,

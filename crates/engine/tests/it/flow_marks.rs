@@ -46,7 +46,7 @@ fn packet((flow, kind, seconds): (u8, u8, u8), time: &mut i64) -> TestPacket {
 }
 
 /// Runs packets through a translator, a filter and two flow counters, with `between` inserted after the
-/// translator. Returns the packets that come out, and the values of all handlers.
+/// translator. Returns the packets that come out, and the values of handlers.
 fn run(packets: &[(u8, u8, u8)], between: &str) -> (Vec<Vec<u8>>, Vec<String>) {
     let mut time = 1;
     let exchange = offer(vec![packets.iter().map(|&of| packet(of, &mut time)).collect()]);

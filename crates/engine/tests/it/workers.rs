@@ -430,7 +430,7 @@ fn loss_ends_with_the_overload() {
 #[test]
 fn a_reply_that_one_worker_hears_counts_for_all() {
     // Packets of all flows wait for one Ethernet address, each at its own worker. The ARP reply is no IP
-    // packet, so it comes to worker 0, which notifies the others.
+    // packet, so it comes to worker 0. The others find the address in the table that they share.
     let text = "SOURCE -> Strip(14) -> CheckIPHeader -> c :: Counter
         -> a :: ARPQuerier(192.168.0.254/24, 2:0:0:0:0:1, CAPACITY 5000) -> SINK;
         a[1] -> ARPResponder(192.168.0.1 2:0:0:0:0:9) -> Queue(10) -> DelayUnqueue(20ms) -> [1] a";

@@ -16,9 +16,9 @@ use crate::id::FlowId;
 use crate::key::Key;
 
 /// The largest number of turns of the hand per time-out; a turn examines all entries once. A turn begins no
-/// sooner than `timeout / SLACK` after the start of the previous turn. So the cost is bounded, however
-/// often [`FlowTable::expire`] is called. The pause makes a flow expire late by at most an eighth of the
-/// time-out.
+/// sooner than `timeout / SLACK` after the start of the previous turn. So the cost is bounded, however often
+/// [`FlowTable::expire`] is called. The pause makes a flow expire late by at most an eighth of the time-out.
+/// In [`FlowTable::expire_paced`], the pace replaces the time-out here.
 pub const SLACK: i64 = 8;
 
 /// The number of entries that are examined together: the buckets of all due flows are prefetched before the

@@ -23,8 +23,8 @@ impl<K: Key> FlowTable<K> {
         true
     }
 
-    /// Returns the flow in the other direction; `None` if the id is stale, if the flow was not paired, or
-    /// if the other flow has left the table.
+    /// Returns the flow in the other direction; `None` if the id is stale, if the flow was not paired, or if
+    /// one of the two flows has left the table or was paired with a third flow.
     #[inline]
     pub fn reverse(&self, id: FlowId) -> Option<FlowId> {
         let link = self.current(id)?.reverse;

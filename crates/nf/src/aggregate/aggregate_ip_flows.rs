@@ -7,9 +7,9 @@
 //! next packet then gets a new number. A SYN that opens a closed connection again gets a new number, too.
 //! Time is the time stamp of packets; a packet without a time stamp gets the current time.
 //!
-//! Packets without a flow go to output 1, or are dropped. They have no IPv4 header, another protocol or two
-//! addresses of zero, or are too short for ports. Packets for which the table of flows or the queue of
-//! waiting packets has no room have no flow either. The header annotations must be set.
+//! Packets without a flow go to output 1, or are dropped. They have no IPv4 header, another protocol, two
+//! addresses of zero, or fewer than 8 bytes after the IPv4 header. Packets for which the table of flows or
+//! the queue of waiting packets has no room have no flow either. The header annotations must be set.
 //!
 //! Fragments wait until FRAGMENT_TIMEOUT has passed. They then get the number of their first fragment, or
 //! are dropped if the first fragment did not arrive. Later packets of the same protocol between the same two

@@ -57,8 +57,8 @@ impl Desk {
     }
 
     /// Handles a packet on input 0: returns it with an Ethernet header if its next hop is known, or is a
-    /// broadcast or multicast address. Otherwise lets it wait or drops it, and returns `None`. Sends queries
-    /// by `output`.
+    /// broadcast or multicast address. Otherwise lets it wait or drops it, and returns `None`. Also drops
+    /// packets without headroom, and all packets while this host has no address. Sends queries by `output`.
     #[inline]
     pub(super) fn take(
         &mut self,

@@ -694,7 +694,8 @@ impl<A: Address> Table<A> {
             // and the packet was counted as dropped.
             return Admission { waits: false, query: false };
         }
-        // If all waiting packets are in other elements, none could be dropped; this packet is refused.
+        // If too many of the waiting packets are in other elements, the bound is still exceeded; this packet
+        // is refused.
         let waits = packets == 0 || self.waiting <= packets;
         if !waits {
             self.gave_up(address, 1);

@@ -143,7 +143,7 @@ impl<A: Address> Waiting<A> {
         }
     }
 
-    /// Returns a time before which no packet will have waited too long; `None` if no packets wait, or if
+    /// Returns a time before which no packet will have waited too long; `None` only if no packets wait, or if
     /// packets may wait for any time.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
         self.dues.peek().map(|&Reverse((due, _))| due)

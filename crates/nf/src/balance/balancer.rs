@@ -436,8 +436,8 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Returns the number of the server for the packet at this index of the batch, and counts the packet as
-    /// its load. A packet of a new flow opens a connection, unless it is an ICMP error. Returns `None` if the
-    /// packet has no flow, or if no server is active for a new flow.
+    /// its load. A packet of a new flow opens a connection if the table has room, unless the packet is an
+    /// ICMP error. Returns `None` if the packet has no flow, or if no server is active for a new flow.
     #[inline]
     pub(super) fn server(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<u16> {
         let known = self.flows.known(place)?;

@@ -4,7 +4,8 @@ use element::{Base, Packet};
 use wire::{FiveTuple, FromBytes, ip_protocol, ipv4};
 
 /// Returns the five-tuple of an IPv4 packet, read at its header annotations; `None` for other packets. The
-/// ports are 0 for protocols without ports, for fragments, and if the transport header annotation is not set.
+/// ports are 0 for protocols without ports, for fragments, and if the transport header annotation is not set
+/// or the packet ends before the ports.
 #[inline]
 pub(super) fn marked(packet: &Packet) -> Option<FiveTuple> {
     let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;

@@ -1,10 +1,11 @@
 //! # Resize
 //! Adds bytes to both ends of packets, or removes them.
 //!
-//! New bytes at the front are the bytes that were stripped there, or zeros; new bytes at the end are zeros.
-//! A packet with fewer bytes than are to be removed becomes empty. A packet that is longer than a slot is
+//! New bytes at the front are the bytes that were stripped there, or zeros; new bytes at the end are zeros. A
+//! packet with fewer bytes than are to be removed becomes empty. A packet that is longer than a slot is
 //! dropped if more bytes are to be removed at the front than its first slot has. Packets without enough
-//! headroom are dropped, too. Header annotations keep pointing at their headers.
+//! headroom, and packets that would become too long, are dropped, too. Header annotations keep pointing at
+//! their headers.
 //!
 //! ## Usage
 //! `Resize([HEAD, TAIL])`
