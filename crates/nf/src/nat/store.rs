@@ -281,8 +281,8 @@ impl Store {
         }
     }
 
-    /// Returns an empty table whose ids differ from all ids that this store has used. Returns `None` if
-    /// there is no memory.
+    /// Returns an empty table whose ids differ from all ids that this store has used, until generations
+    /// repeat. Returns `None` if there is no memory.
     fn another_table(&self, capacity: usize) -> Option<FlowTable<MappedKey>> {
         let mut table = FlowTable::new(capacity).ok()?;
         table.set_first_generation(self.table.next_generation());
