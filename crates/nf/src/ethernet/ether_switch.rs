@@ -2,12 +2,12 @@
 //! Switches Ethernet frames and learns addresses: each input and the output of the same number are one LAN.
 //!
 //! The source address of each frame is recorded with the LAN on which the frame arrived. A frame for a
-//! recorded address leaves for that LAN only, or is dropped if it arrived from there. Other frames leave
-//! for all LANs except their own, starting with the last port. Time is the time stamp of frames. For each
-//! frame, two recorded addresses are checked and removed if they have expired, so that no address stays for
-//! long even if no frames are sent to it. When CAPACITY addresses are recorded, further addresses are not
-//! recorded until one has expired, and frames for them leave for all LANs. An address takes 75 bytes of
-//! memory from the time when it is recorded.
+//! recorded address leaves for that LAN only, or is dropped if it arrived from there or must not go there
+//! (see `remove_port_forwarding`). Other frames leave for all LANs except their own, starting with the last
+//! port. Time is the time stamp of frames. For each frame, two recorded addresses are checked and removed if
+//! they have expired, so that no address stays for long even if no frames are sent to it. When CAPACITY
+//! addresses are recorded, further addresses are not recorded until one has expired, and frames for them
+//! leave for all LANs. An address takes 75 bytes of memory from the time when it is recorded.
 //!
 //! ## Usage
 //! `EtherSwitch([KEYWORDS])`
@@ -112,7 +112,7 @@ fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_secs(seconds + i64::from(nanoseconds >= 500_000_000))
 }
 
-/// Returns the initial permissions, as `[from][to]`: true for frames from each LAN to all others.
+/// Returns the initial permissions, as `[from][to]`: true unless both are the same output.
 fn everywhere_else(outputs: usize) -> Vec<Vec<bool>> {
     (0..outputs).map(|from| (0..outputs).map(|to| to != from).collect()).collect()
 }

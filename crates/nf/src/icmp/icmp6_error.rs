@@ -70,8 +70,8 @@ pub static CLASS: Class = Class {
         let kind: i32 = args.required("TYPE");
         let code: i32 = args.required("CODE");
         let next_mtu = args.value::<u32>("PMTU");
-        // The default, 1280 bytes, is the MTU that every IPv6 link has (RFC 8200, section 5). Error
-        // messages must not be longer (RFC 4443, section 2.4 c).
+        // The default, 1280 bytes, is the minimum MTU of IPv6 links (RFC 8200, section 5). Error messages
+        // must not be longer (RFC 4443, section 2.4 c).
         let mtu = args.value::<u32>("MTU");
         let Some(source) = source else { return missing(args, "SRC") };
         args.finish()?;

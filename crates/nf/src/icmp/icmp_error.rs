@@ -175,7 +175,7 @@ impl IcmpError {
     }
 
     /// Writes the message about a packet into the buffer, and returns its destination. Returns `None` if no
-    /// message may be sent about the packet, or if it is not IPv4.
+    /// message may be sent about the packet, or if it has no complete IPv4 header.
     fn message_about(&mut self, packet: &Packet) -> Option<Ipv4Addr> {
         let quoted = packet.header(Base::Network)?;
         let (ip, _) = ipv4::Header::ref_from_prefix(quoted).ok().filter(|(ip, _)| ip.version() == 4)?;
@@ -222,8 +222,8 @@ impl IcmpError {
     }
 
     /// Appends an option with the reverse of the packet's source route to the IPv4 header in the buffer.
-    /// Appends nothing if the message reports an error in this option (`problem` is the offset in the
-    /// header).
+    /// Appends nothing if the packet has none, or if the message reports an error in this option (`problem`
+    /// is the offset in the header).
     fn write_route_back(&mut self, route: Option<(usize, &[u8])>, problem: u8) {
         let Some((at, option)) = route else { return };
         let pointer = usize::from(option[2]);

@@ -4,7 +4,8 @@
 //! The first request leaves one interval after the start. Identifications and sequence numbers count up from
 //! 1; the time to live is 200. Replies arrive on the input, if there is one; the element drops all packets
 //! that arrive there. With an input there are more handlers: `summary`, a text, and `rtt_min`, `rtt_avg` and
-//! `rtt_max`, in seconds. With a pull output, each pull makes a request.
+//! `rtt_max`, in seconds. With a pull output, a request is made for each packet that is pulled, without
+//! intervals.
 //!
 //! ## Usage
 //! `ICMPPingSource(SRC, DST [, KEYWORDS])`
@@ -237,8 +238,8 @@ impl IcmpPingSource {
         self.active && (self.limit < 0 || i64::from(self.count) < i64::from(self.limit))
     }
 
-    /// Makes and counts the next request, and records its time. Returns `None` if there is no memory for
-    /// the packet.
+    /// Makes and counts the next request, and records its time if the element has an input for replies.
+    /// Returns `None` if there is no memory for the packet.
     fn request(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         let id = (self.count % 0xffff) as u16 + 1;
         let total = self.bytes.len() as u16;

@@ -47,7 +47,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The text to print when the configuration starts to run; `None` if it has been reported as a warning.
+/// The text to print when the configuration starts to run; `None` if it has been printed, or reported as a
+/// warning or an error.
 struct Message(Option<String>);
 
 impl Element for Message {

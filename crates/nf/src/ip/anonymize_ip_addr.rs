@@ -4,9 +4,9 @@
 //! If two addresses have exactly their first n bits in common, so have the addresses that replace them. The
 //! replacements depend on a random key. 0.0.0.0 and 255.255.255.255 are not replaced; these two, and the
 //! addresses that would be replaced by them, are exceptions to the rule. The IP header checksum is updated;
-//! in ICMP errors, the addresses of the quoted packet are replaced, too, and the ICMP checksum is updated.
-//! Checksums of TCP and UDP are not updated. Packets without an IPv4 header leave by output 1, or are
-//! dropped.
+//! in ICMP errors that quote at least 8 bytes after the IP header, the addresses of the quoted packet are
+//! replaced, too, and the ICMP checksum is updated. Checksums of TCP and UDP are not updated. Packets without
+//! an IPv4 header leave by output 1, or are dropped.
 //!
 //! ## Usage
 //! `AnonymizeIPAddr([KEYWORDS])`

@@ -64,8 +64,8 @@ struct CheckTcpHeader {
 }
 
 /// Returns the IP header and options of a packet with this transport protocol. `None` if the protocol
-/// differs, if the IP header is cut off, or if the network or transport header annotation is not set. The
-/// packet may be a fragment.
+/// differs, if the first slot ends before byte 20 of the IP header, or if the network or transport header
+/// annotation is not set. The packet may be a fragment.
 pub(super) fn ipv4_of(packet: &Packet, protocol: u8) -> Option<(&ipv4::Header, &[u8])> {
     let (ip, options) = ipv4_with_options(packet)?;
     let marked = packet.offset(Base::Transport).is_some();

@@ -17,7 +17,7 @@
 //! `IP6Fragmenter(MTU [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `MTU`: the length in bytes of the longest packet that leaves, from the IPv6 header on.
+//! - `MTU`: the length in bytes of the longest packet that leaves by output 0, from the IPv6 header on.
 //! - `HONOR_DF`: if true, all longer packets leave by output 1.
 //!
 //! ## Handlers

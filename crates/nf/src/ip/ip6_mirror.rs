@@ -90,7 +90,7 @@ fn checksum_addresses(packet: &Packet) -> Option<[u8; 32]> {
 }
 
 /// Updates the transport checksum after the extension headers by a difference. Nothing happens if the packet
-/// has no transport header; the first fragment of a datagram has one.
+/// has no header of TCP, UDP or ICMPv6; of a datagram's fragments, the first has one.
 fn update(packet: &mut Packet, delta: Delta) {
     let Some(data) = packet.header_mut(Base::Network) else { return };
     let Ok((ip, rest)) = ipv6::Header::mut_from_prefix(data) else { return };

@@ -10,7 +10,7 @@
 //! `IPFragmenter(MTU [, HONOR_DF, VERBOSE, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `MTU`: the length in bytes of the longest packet that leaves, from the IP header on.
+//! - `MTU`: the length in bytes of the longest packet that leaves by output 0, from the IP header on.
 //! - `HONOR_DF`: if true, packets with "don't fragment" are not fragmented; if false, their fragments get a
 //!   random identification.
 //! - `VERBOSE`: true to report every packet that is not fragmented, not only the first five.

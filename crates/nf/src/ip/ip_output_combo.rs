@@ -131,8 +131,8 @@ impl Element for IpOutputCombo {
         let bad = when("bad options", &header, Target::Output(BAD_OPTIONS));
         let problem = pure(annotation(Annotations::ICMP_PARAM, 1), "wrong byte of options", &header);
         let mut cases = vec![group.clone(), needs(HeaderKind::Ipv4), bad.with(recorded()).with(problem)];
-        // If an address or an option is written, the checksum is recomputed; otherwise it is only updated
-        // for the time to live.
+        // If the packet has options or gets another source, the checksum is declared as recomputed; otherwise
+        // it is only updated for the time to live.
         let plain = within(wire_field::IP_VERSION_IHL, 15, 0, 5);
         let wished = fix_ip_src::is_asked();
         let ttl = wire_field::IP_TTL;

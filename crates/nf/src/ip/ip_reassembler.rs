@@ -185,7 +185,7 @@ struct Part {
 }
 
 /// Returns the position of a fragment in its datagram, or `Ok(None)` for a packet that is no fragment. `Err`
-/// has the drop reason of a packet without a header or with an invalid one.
+/// has the drop reason of a packet without an IPv4 header, or of a fragment that is invalid or cut off.
 fn part_of(packet: &Packet, by_vlan: bool) -> Result<Option<Part>, DropReason> {
     let (ip, _) = ipv4_with_options(packet).ok_or(DropReason::NoHeader)?;
     if !ip.is_fragment() {

@@ -81,8 +81,8 @@ const MOST_AT_ONCE: usize = 64;
 const NONE: i64 = i64::MIN;
 
 /// The times at which packets passed, by the packets' numbers. RecordTimestamp stores them, and a
-/// TimestampDiff takes them out. Blocks of memory are allocated when they are needed, and do not move, so
-/// both elements can share the times without a lock.
+/// TimestampDiff takes them out. Blocks of memory are allocated at the start or when they are first needed,
+/// and do not move, so both elements can share the times without a lock.
 pub(super) struct Times {
     blocks: Vec<OnceLock<Box<[AtomicI64]>>>,
     most: usize,

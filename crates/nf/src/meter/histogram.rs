@@ -29,7 +29,7 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// Returns the sum of all values that have been added.
+    /// Returns the sum of the values that have been added, as they were counted.
     pub(super) fn sum(&self) -> u64 {
         self.seen().map(|(value, count)| value as u64 * count).sum()
     }

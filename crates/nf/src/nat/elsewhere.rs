@@ -1,10 +1,11 @@
 //! Translation of packets whose flow belongs to another worker, if packets of one flow reach several
 //! workers.
 //!
-//! Workers can read each other's mappings on a board. A packet is translated at the worker at which it
-//! arrived if the board has all the data for that, if the mapping has had a packet in the current time slice,
-//! and if the packet neither gives new information about its mapping nor has SYN, FIN or RST. Otherwise it is
-//! sent to the worker that owns its flow.
+//! Workers can read each other's mappings on a board. A plain packet (see
+//! [`super::flavour::PlainSpaces::key`]) is translated at the worker at which it arrived if the board has all
+//! the data for that, if the mapping has had a packet in the current time slice, and if the packet neither
+//! gives new information about its mapping nor has SYN, FIN or RST. Other packets are sent to the worker that
+//! owns their flow.
 
 use element::{Batch, Cx, DropReason, Packet};
 use flow::Ipv4FlowKey;

@@ -325,9 +325,10 @@ impl Flavour {
     }
 
     /// Writes the new addresses, ports or identifier, and checksums into any translated packet. Later
-    /// fragments get only addresses and the IP checksum, and so do packets whose IP header length is below 20
-    /// bytes. A TCP segment that ends before its checksum keeps its ports, except in UDPRewriter. Returns the
-    /// information that the packet gives about its mapping.
+    /// fragments get only addresses and the IP checksum, and so do packets without a transport header
+    /// annotation and packets whose IP header length is below 20 bytes. A TCP segment that ends before its
+    /// checksum keeps its ports, except in UDPRewriter. Returns the information that the packet gives about
+    /// its mapping.
     pub(super) fn apply(self, packet: &mut Packet, change: &Change) -> Told {
         let Ok(ip) = ipv4(packet) else { return Told::Nothing };
         if self != Flavour::Address || !change.is_reply {

@@ -32,7 +32,7 @@
 //! - `REPLY_ANNO`: an annotation byte, which is copied from the flow's first packet to all packets of the
 //!   reply.
 //! - `END_STALE`: if true, a reload ends mappings that the new INPUTSPEC could not have made. Otherwise they
-//!   stay until they expire.
+//!   stay until they expire, except mappings with an input or output that no longer exists.
 //!
 //! ## Handlers
 //! - `table`: two lines per mapping (one if the flow is its own reply), the newest first: the addresses

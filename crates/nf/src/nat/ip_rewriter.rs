@@ -51,7 +51,7 @@
 //! - `REPLY_ANNO`: an annotation byte, which is copied from the flow's first packet to all packets of the
 //!   reply.
 //! - `END_STALE`: if true, a reload ends mappings that the new INPUTSPEC could not have made. Otherwise they
-//!   stay until they expire.
+//!   stay until they expire, except mappings with an input or output that no longer exists.
 //! - `DST_ANNO`: true to set the destination annotation to the new destination.
 //! - `INDEPENDENT_MAPPING`: if true, an inside address and port keeps one outside port of the range for all
 //!   its flows, to any destination (RFC 4787), and no other inside address and port gets it. A flow whose

@@ -2,12 +2,11 @@
 //! Lets translators choose among several patterns by consistent hashing, for example to balance load.
 //!
 //! A translator that names this element in an input's specification calls it for each new flow. The flow's
-//! addresses and ports (and, for IPRewriter, the protocol) select an entry of a table, and so a pattern
-//! (Eisenbud et al., "Maglev", NSDI 2016). The numbers of entries per pattern differ by one at most; when a
-//! pattern is removed or added, few entries of the other patterns change; and several translators of one
-//! class with the same patterns choose the same, in whatever order the patterns are given. Flows that have a
-//! mapping keep it. Flows for whose pattern there is no free port are dropped, and so are all new flows while
-//! no pattern is active.
+//! addresses and ports select an entry of a table, and so a pattern (Eisenbud et al., "Maglev", NSDI 2016).
+//! The numbers of entries per pattern differ by one at most; when a pattern is removed or added, few entries
+//! of the other patterns change; and several translators of one class with the same patterns choose the same,
+//! in whatever order the patterns are given. Flows that have a mapping keep it. Flows for whose pattern there
+//! is no free port are dropped, and so are all new flows while no pattern is active.
 //!
 //! ## Usage
 //! `MaglevIPMapper(PATTERN FOUTPUT ROUTPUT, ... [, KEYWORDS])`

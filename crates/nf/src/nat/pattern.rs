@@ -70,7 +70,8 @@ impl Range {
 
     /// Parses a range of source addresses: `A-B`, or a prefix without its first and last address (a prefix of
     /// 31 or 32 bits is used as a whole). Sets the size of the range, and returns the first address. Returns
-    /// `None` for other texts, and for a prefix whose address or mask is zero.
+    /// `None` for other texts, and for a prefix whose address or mask is zero or whose mask has a one after a
+    /// zero.
     fn addresses(&mut self, text: &str, place: &Scope<'_>) -> Option<u32> {
         let text = self.without_mark(text);
         if let Some((low, high)) = text.split_once('-') {

@@ -324,7 +324,8 @@ impl Window<'_> {
 
 impl Rewriter {
     /// Returns the lines of the handlers that list mappings: newest mapping first, each with one line per
-    /// direction. `which` selects the mappings of one space, such as UDP; `None` selects all.
+    /// direction, or a single line if it is its own reply. `which` selects the mappings of one space, such as
+    /// UDP; `None` selects all.
     fn table(&self, cx: &Cx<'_>, which: Option<u32>) -> String {
         let mut text = String::new();
         for written in self.store(cx).written(self.home.owner, which).iter().rev() {

@@ -130,8 +130,8 @@ impl State {
         }
     }
 
-    /// True if only packets that open or close a connection can still change this state. Flows can then be
-    /// leased, or translated by other workers.
+    /// True if only packets that open or close a connection can still change this state, and no sequence
+    /// numbers are shifted. Flows can then be leased, or translated by other workers.
     pub(super) fn is_final(self, kind: Kind) -> bool {
         match kind {
             Kind::Plain => true,

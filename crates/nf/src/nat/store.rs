@@ -2,8 +2,8 @@
 //!
 //! A mapping consists of two keys in one flow table, one per direction, and a session. (A flow that is its
 //! own reply has one key.) The value of a key is the rewriting of this direction's packets, with the state
-//! that follows from them; the table also records the time of each key's last packet. So a packet of a known
-//! mapping touches only one entry of the table. The session has the data that are needed only when the
+//! that follows from them; the table also records the time of each key's last packet. So most packets of a
+//! known mapping touch only one entry of the table. The session has the data that are needed only when the
 //! mapping is made, examined for expiry, or removed, and the byte for the reply annotation.
 //!
 //! Sessions wait in queues, ordered by a time before which they certainly do not expire. A session at the
@@ -98,7 +98,7 @@ pub(super) enum Claim {
     Port,
     /// The outside address. Mappings to other servers may have the same address.
     Address,
-    /// The outside port, for all destinations. All mappings of one inside endpoint share it.
+    /// The outside port, for all destinations. Mappings of one inside endpoint share it.
     Endpoint,
 }
 
@@ -202,7 +202,8 @@ pub(super) struct Store {
     /// needs their port or their room.
     reaps: bool,
     /// The time before which no mapping has to be examined for expiry, in nanoseconds. The minimum means that
-    /// the last search was cut off and must continue, or that there was none yet.
+    /// the last search was cut off and must continue, or that there was none since a translator joined or
+    /// mappings were taken over.
     next_search: i64,
     /// The exponent of the length of a time slice: 2^`slice` nanoseconds, at most the shortest time-out (one
     /// nanosecond if that is zero). A mapping that has had a packet in the current slice cannot have expired.
@@ -280,8 +281,8 @@ impl Store {
         }
     }
 
-    /// Returns an empty table whose ids differ from all ids that this store has used. Returns `None` if
-    /// there is no memory.
+    /// Returns an empty table whose ids differ from all ids that this store has used, until generations
+    /// repeat. Returns `None` if there is no memory.
     fn another_table(&self, capacity: usize) -> Option<FlowTable<MappedKey>> {
         let mut table = FlowTable::new(capacity).ok()?;
         table.set_first_generation(self.table.next_generation());
@@ -554,7 +555,8 @@ impl Store {
             to.destination_port = mark(to.source_port);
         }
         let reply = to.reversed();
-        // A key can belong to one mapping only, so the flow is refused if a mapping has its tuple.
+        // A key can belong to one mapping only, so the flow is refused if a mapping has its tuple. A flow
+        // that is its own reply replaces that mapping instead.
         if from != reply && self.find(from, space).is_some() {
             return Err(DropReason::NoMapping);
         }

@@ -50,7 +50,7 @@
 //! - `REPLY_ANNO`: an annotation byte, which is copied from the flow's first packet to all packets of the
 //!   reply.
 //! - `END_STALE`: if true, a reload ends mappings that the new INPUTSPEC could not have made. Otherwise they
-//!   stay until they expire.
+//!   stay until they expire, except mappings with an input or output that no longer exists.
 //! - `HANDLE_MIGRATION`: an argument of FastClick; without effect, because each flow's mapping belongs to one
 //!   worker.
 //! - `DST_ANNO`: true to set the destination annotation to the new destination.

@@ -58,7 +58,7 @@ pub(super) struct TagChoice {
 }
 
 /// Parses an argument as a number from `least` to `most`. Returns 0 if `text` is `None`, because the class
-/// has no such argument. The error gives the bounds.
+/// has no such argument. The error about a number out of bounds gives the bounds.
 fn bounded(
     name: &str,
     text: Option<&String>,

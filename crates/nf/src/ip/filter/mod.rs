@@ -163,8 +163,8 @@ impl Rules {
         });
     }
 
-    /// Looks up the rules only for packets without a flow mark, and for marks that were not seen before; the
-    /// results for all other packets were remembered.
+    /// Looks up the rules only for packets without a flow mark, and for marks that were not seen before this
+    /// batch; the results for all other packets were remembered.
     #[inline]
     fn find_by_marks(&mut self, batch: &Batch) {
         let Rules { table, found, counts, notes, unknown, .. } = self;

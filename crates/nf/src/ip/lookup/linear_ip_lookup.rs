@@ -4,10 +4,10 @@
 //! If the route has a gateway, it becomes the new destination annotation. Packets without a route are
 //! dropped, and for each of the first five such packets a message names the destination.
 //!
-//! All classes of route look-ups share one table implementation. It finds the route of an address in one to
-//! three steps, independently of the number of routes. Handlers change it at run time without rebuilding it.
-//! The classes differ in their handlers, and in the order in which `table` shows routes: here, the order in
-//! which they were given; a new route takes the first line that a removed route has left free.
+//! All classes of route look-ups for IPv4 share one table implementation. It finds the route of an address in
+//! one to three steps, independently of the number of routes. Handlers change it at run time without
+//! rebuilding it. The classes differ in their handlers, and in the order in which `table` shows routes: here,
+//! the order in which they were given; a new route takes the first line that a removed route has left free.
 //!
 //! ## Usage
 //! `LinearIPLookup(ROUTE, ...)`

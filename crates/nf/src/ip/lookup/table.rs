@@ -83,7 +83,7 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
         self.prefixes.lookup_batch(addresses, numbers);
     }
 
-    /// Returns the next hop with this number; `None` if there is none.
+    /// Returns the next hop with this number; `None` if the number has never been used.
     #[inline]
     pub(super) fn hop(&self, number: u32) -> Option<&Hop<G>> {
         self.hops.get(number as usize).map(|(hop, _)| hop)

@@ -1,6 +1,6 @@
 //! The store of a reassembler: the fragments that it holds, by set (the fragments of one datagram). The sets
-//! are in lists by pair of addresses, by source and by age, to find the set to evict. All memory is reserved
-//! at the start.
+//! are in lists by pair of addresses, by source and by age, to find the set to evict. The memory of the
+//! tables and lists is reserved at the start.
 
 mod links;
 mod pieces;
@@ -261,7 +261,7 @@ impl Store {
         self.sets[set as usize].row.count
     }
 
-    /// True if all fragments of the set's datagram have arrived.
+    /// True if the set has all bytes of its datagram's payload.
     pub(crate) fn is_complete(&self, set: u32) -> bool {
         self.sets[set as usize].row.is_complete()
     }

@@ -1,9 +1,9 @@
 //! The handover of a whole store to the translators of a new configuration.
 //!
 //! The new store takes over the table, the sessions and everything that belongs to them in one step, however
-//! many there are. Settings that differ are applied later by a *revision*. It visits each session once, a few
-//! with each batch, so that no packet waits for all of them. A mapping that the new specification could not
-//! have made, and that must therefore end, is also noticed when a packet looks it up.
+//! many there are. Settings that differ are applied later by a *revision*. It visits the sessions in turn, a
+//! few with each batch, so that no packet waits for all of them. A mapping that the new specification could
+//! not have made, and that must therefore end, is also noticed when a packet looks it up.
 
 use element::Timestamp;
 use flow::FlowId;
@@ -36,7 +36,7 @@ pub(super) struct Revision {
 /// A mapping about which a [`CouldMake`] decides.
 pub(in crate::nat) struct Made {
     pub(in crate::nat) input: u16,
-    /// True if all mappings of the inside endpoint share the outside port.
+    /// True if the mapping shares its outside port with other mappings of its inside endpoint.
     pub(in crate::nat) is_shared: bool,
     pub(in crate::nat) space: u32,
     /// The tuple of the flow before translation, and the tuple after translation.

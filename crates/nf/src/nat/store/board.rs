@@ -1,5 +1,5 @@
-//! The board of a store: a copy of all its keys with their values, which other workers read. It exists if
-//! packets of one flow reach several workers.
+//! The board of a store: a copy of all its keys with their values, which other workers read. It exists in
+//! translators of TCP and UDP if packets of one flow reach several workers.
 
 use element::Timestamp;
 use flow::{FlowId, Ipv4FlowKey};

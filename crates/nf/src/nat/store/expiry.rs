@@ -126,8 +126,8 @@ impl Store {
         self.see(id, now)
     }
 
-    /// Removes mappings until their number is within the capacity, those that expire first before others. If
-    /// all have a guarantee, the mappings are removed whose guarantee ends first, as far as it is known from
+    /// Removes mappings until their number is within the capacity: first those whose guarantee is over, in
+    /// the order in which they expire, then those whose guarantee ends first, as far as it is known from
     /// their last examination.
     pub(in crate::nat) fn shrink_to_capacity(&mut self, now: Timestamp) {
         while self.is_over_capacity() && self.evict(now, usize::MAX) {}
@@ -138,8 +138,9 @@ impl Store {
         self.size as i64 > i64::from(self.capacity).max(0)
     }
 
-    /// Removes the mapping that expires first, whether its guarantee is over or not; if `looks` examined
-    /// mappings do not tell which one expires first, the first of these. Returns false if there is none.
+    /// Removes the mapping that expires first among those whose guarantee is over, or, if there are none, the
+    /// mapping whose guarantee ends first. If `looks` examined mappings do not tell which one expires first,
+    /// removes the first to expire of these. Returns false if there is no mapping.
     pub(super) fn evict(&mut self, now: Timestamp, looks: usize) -> bool {
         let first = match self.look(now.0, &mut { looks }) {
             Front::First(place) => Some(place),
@@ -149,9 +150,9 @@ impl Store {
         first.map(|place| self.remove(place)).is_some()
     }
 
-    /// Returns the session of the mapping to evict for a new mapping: the first to expire, or after [`LOOKS`]
-    /// examined mappings the first to expire among these. Returns `None` if all have a guarantee, or all that
-    /// were examined.
+    /// Returns the session of the mapping to evict for a new mapping: the first to expire of those whose
+    /// guarantee is over, or after [`LOOKS`] examined mappings the first to expire among these. Returns
+    /// `None` if no guarantee is over, or none of those that were examined.
     pub(super) fn victim(&mut self, now: i64) -> Option<u32> {
         match self.look(now, &mut { LOOKS }) {
             Front::First(place) => Some(place),
@@ -221,8 +222,8 @@ impl Store {
         }
     }
 
-    /// True if the last search for expired mappings was cut off, or if there was none yet, so that some may
-    /// be left.
+    /// True if the last search for expired mappings was cut off, or if there was none since a translator
+    /// joined or mappings were taken over, so that some may be left.
     pub(super) fn is_behind(&self) -> bool {
         self.next_search == i64::MIN
     }

@@ -15,8 +15,9 @@ use crate::nat::change::Change;
 
 impl Store {
     /// Leases the flow with this key. Returns the id of the key and the rewriting of the flow's packets.
-    /// Returns `None` if the flow cannot be leased now: it has no valid mapping, its state still changes, it
-    /// is already leased, the store needs all packets itself, or there is no memory.
+    /// Returns `None` if the flow cannot be leased now: it has no valid mapping, its state still changes, its
+    /// sequence numbers are shifted, it is already leased, the store needs all packets itself, or there is no
+    /// memory.
     pub(in crate::nat) fn lease(&mut self, key: &Ipv4FlowKey, lease: Lease) -> Option<(FlowId, Change)> {
         // While keys are moved to another table, their ids change soon. A revision, which applies new
         // settings after a reload, ends leases. With a board, other workers also handle the packets. While
