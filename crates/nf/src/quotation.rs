@@ -96,8 +96,8 @@ impl Quotation {
     }
 }
 
-/// True if an ICMP message of type `kind` is a query; all queries have an identifier at offset 4 (RFC 792,
-/// RFC 950).
+/// True if an ICMP message of type `kind` is a query with an identifier, which is at offset 4 (RFC 792, RFC
+/// 950).
 fn is_query(kind: u8) -> bool {
     use icmp::kind::{ADDRESS_MASK, ECHO, INFORMATION, TIME_STAMP};
     [ECHO, TIME_STAMP, INFORMATION, ADDRESS_MASK].contains(&kind)
@@ -112,9 +112,9 @@ fn exchange(bytes: &mut [u8], at: usize, new: u16) -> Delta {
     Delta::u16(old, new)
 }
 
-/// Updates the checksum at offset `at` for a `change` of the data that it covers. Returns the change of the
-/// checksum field itself, for a checksum over both. `apply` computes the new checksum; for UDP, it leaves
-/// zero, which means no checksum.
+/// Updates the checksum at offset `at`, if it is there, for a `change` of the data that it covers. Returns
+/// the change of the checksum field itself, for a checksum over both. `apply` computes the new checksum; for
+/// UDP, it leaves zero, which means no checksum.
 fn sum_in(bytes: &mut [u8], at: usize, change: Delta, apply: impl Fn(Delta, u16) -> u16) -> Delta {
     let Some(&[a, b]) = bytes.get(at..at + 2).and_then(|place| place.first_chunk()) else {
         return Delta::default();

@@ -111,10 +111,10 @@ reasons! {
     /// The engine stopped passing the packet on: the graph has a loop without end, for example because it
     /// was misconfigured at run time.
     Loop = "loop",
-    /// A translator (NAT) has no mapping for the packet, and makes none: packets of this input must not get
-    /// a mapping, or another mapping has the same addresses and ports.
+    /// A translator (NAT) has no mapping for the packet, and makes none, for example because packets of this
+    /// input must not get a mapping, or another mapping has the same addresses and ports.
     NoMapping = "no mapping",
-    /// All ports or addresses from which a translator (NAT) may choose are in use.
+    /// All ports or addresses from which a translator (NAT) may choose for the flow are in use.
     NoFreePort = "no free port",
     /// A table has its largest allowed number of entries, or gets no memory for another entry, and no entry
     /// may be evicted.

@@ -81,8 +81,8 @@ const LINE: usize = 64;
 /// large enough to hide the latency of memory.
 const AHEAD: usize = 24;
 
-/// The saved state of a packet, in one cache line. Lending a packet whose writes stay inside its first 32
-/// own bytes reads nothing else of the store, except annotations if they are restored.
+/// The saved state of a packet, in one cache line. If writes to all packets stay inside their first 32 own
+/// bytes, lending a packet reads nothing else of the store, except annotations if they are restored.
 #[repr(C, align(64))]
 struct Image {
     values: Values,
@@ -433,11 +433,11 @@ impl Store {
                 break;
             }
             mark.store(owner::STORE_OUT, Ordering::Relaxed);
-            // SAFETY: the slot has been returned, so nothing else refers to its metadata; the values
-            // describe the same slot. `own` starts at `HEADROOM` and only falls, so that at least `HEADERS`
-            // bytes of the slot follow it. The packet on loan is a second handle to the slot: the first
-            // handle stays in the store, which does not access the slot again until the mark says that the
-            // packet has been returned.
+            // SAFETY: the slot has been returned, so nothing else refers to its metadata; the values describe
+            // the same slot. `own` starts at `HEADROOM`, or where a device put the packet, which is near that
+            // offset, and only falls, so that at least `HEADERS` bytes of the slot follow it. The packet on
+            // loan is a second handle to the slot: the first handle stays in the store, which does not access
+            // the slot again until the mark says that the packet has been returned.
             let (mut loan, own) = unsafe {
                 used.annotations_written |= (*meta).annotations == Standing::Any;
                 used.headers_added |= (*meta).values.own < image.values.own;
@@ -502,7 +502,7 @@ impl Store {
         self.behind = behind;
     }
 
-    /// Restores all bytes and the annotations of packet `number`.
+    /// Restores all own bytes of packet `number`, and its annotations if the store restores annotations.
     #[cold]
     fn put_back(&self, number: usize, packet: &mut Packet) {
         if let Some(bytes) = self.kept(number) {

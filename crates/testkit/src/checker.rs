@@ -28,9 +28,9 @@ pub struct Checked {
 }
 
 /// The fields that identify a packet ([`Checked::mark`]): IP version, protocol, IPv4 identification (0 for
-/// IPv6), and the transport packet without ports, ICMP identifiers and checksum. Of ICMP errors, the last
-/// part has only type, code and the low byte of the length. For IPv6 packets that cannot be checked, the last
-/// part is empty.
+/// IPv6), and the transport packet without ports, checksum and, for ICMP over IPv4, identifiers. Of ICMP
+/// errors over IPv4, the last part has only type, code and the low byte of the length. For IPv6 packets whose
+/// transport packet cannot be found, the last part is empty.
 pub type Mark = (u8, u8, u16, Vec<u8>);
 
 fn words(bytes: &[u8]) -> u64 {
@@ -49,7 +49,8 @@ fn number(bytes: &[u8], at: usize) -> usize {
 }
 
 /// Returns the IP packet in a frame. `link` is the link type of the capture, as pcap numbers it; VLAN tags
-/// are skipped. `None` if the frame has no IP packet, or for other link types.
+/// are skipped. `None` if an Ethernet or Linux cooked frame has no IP packet, if the frame is too short, or
+/// for unknown link types.
 pub fn ip(link: u16, frame: &[u8]) -> Option<&[u8]> {
     let mut at = match link {
         1 => 12,

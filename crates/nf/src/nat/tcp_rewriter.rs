@@ -9,11 +9,12 @@
 //! - `keep FOUTPUT ROUTPUT`: a mapping is made that changes no addresses and ports; the flow leaves by one
 //!   output, its reply by the other.
 //! - `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`: the flow gets these addresses and ports, and its
-//!   reply is changed back. A dash leaves a field as it is. SPORT may be a range `L-H`: the packet's own
-//!   port if it is in the range and free, else a random free port; with `#` after the range, the next free
-//!   port; with `?`, always a random free port. A port is free if no other mapping has replies with the
-//!   addresses and ports that its replies would have. If a pattern without a range makes a mapping whose
-//!   replies equal those of an older mapping, the older mapping is removed.
+//!   reply is changed back. A dash leaves a field as it is. SPORT may be a range `L-H`: the packet's own port
+//!   if it is in the range and free, else a random free port; with `#` after the range, the next free port;
+//!   with `?`, always a random free port. A port is free if no other mapping has replies with the addresses
+//!   and ports that its replies would have and, with several workers, its replies come to the same worker. If
+//!   a pattern without a range makes a mapping whose replies equal those of an older mapping, the older
+//!   mapping is removed.
 //! - `pattern NAME FOUTPUT ROUTPUT`: as above, with a pattern of IPRewriterPatterns.
 //! - `ELEMENT`: a RoundRobinIPMapper, SourceIPHashMapper or MaglevIPMapper chooses the pattern.
 //!

@@ -5,17 +5,17 @@
 //! address is not known yet, the packet waits, and a solicitation is sent, once a second and at most three
 //! times. Packets without an answer then leave by output 2 as they came, for an ICMP6Error that reports it
 //! (type 1, code 3), or are dropped. Advertisements, with their Ethernet headers, arrive on input 1. An
-//! advertisement is ignored if it is not valid (section 7.1.2), if there is no entry for its address, or if
-//! it names an address that no other host can have (`::`, `::1`, multicast addresses and this host's own;
-//! an Ethernet address that is a group address, all zeros, or this host's own). Solicitations leave by
-//! output 1 if there is one.
+//! advertisement is ignored if it is not valid (section 7.1.2), if there is no entry for its address, if it
+//! has no Ethernet address and none is known, or if it names an address that no other host can have (`::`,
+//! `::1`, multicast addresses and this host's own; an Ethernet address that is a group address, all zeros, or
+//! this host's own). Solicitations leave by output 1 if there is one.
 //!
 //! Multicast addresses need no solicitation (RFC 2464). Packets for the address `::` are dropped. An address
-//! is valid for TIMEOUT after the last answer to a solicitation. From POLL_TIMEOUT on, or when an unsolicited
-//! advertisement has announced another Ethernet address (section 7.2.5), the known neighbour is queried while
-//! packets continue to leave, and its entry is removed after three queries without an answer (never with
-//! POLL_TIMEOUT 0). So no host can replace a neighbour that answers. RFC 4861 lets an advertisement with the
-//! flag Override replace a known address at once; UNSOLICITED enables this.
+//! is valid for TIMEOUT after the last answer to a solicitation, or after another advertisement that set it.
+//! From POLL_TIMEOUT on, or when an advertisement has announced another Ethernet address (section 7.2.5), the
+//! known neighbour is queried while packets continue to leave, and its entry is removed after three queries
+//! without an answer (never with POLL_TIMEOUT 0). So no host can replace a neighbour that answers. RFC 4861
+//! lets an advertisement with the flag Override replace a known address at once; UNSOLICITED enables this.
 //!
 //! ## Usage
 //! `IP6NDSolicitor(IP, ETH [, KEYWORDS])`
@@ -34,7 +34,8 @@
 //! - `TIMEOUT`: the time that an address is valid after the last answer; 0 for ever.
 //! - `POLL_TIMEOUT`: the time after the last answer when solicitations begin that ask whether an address is
 //!   still valid; 0 for never.
-//! - `UNSOLICITED`: if true, unsolicited advertisements with the flag Override replace a known address.
+//! - `UNSOLICITED`: if true, advertisements with the flag Override replace a known address, also if they are
+//!   unsolicited.
 //!
 //! ## Handlers
 //! - `table`: a line per entry, oldest first: IPv6 address, 1 if its Ethernet address is known, else 0,
@@ -156,10 +157,11 @@ struct Ip6NdSolicitor {
     mac: MacAddr,
     /// The largest number of packets that wait for one address; zero for no limit.
     per_address: usize,
-    /// The time after the last answer when queries for a known address begin, in milliseconds
-    /// (POLL_TIMEOUT); zero for never.
+    /// The time after the last answer when queries for a known address begin, in milliseconds (POLL_TIMEOUT);
+    /// zero for no such queries.
     poll_timeout: i64,
-    /// True if unsolicited advertisements with the flag Override replace a known address (UNSOLICITED).
+    /// True if advertisements with the flag Override replace a known address, also if they are unsolicited
+    /// (UNSOLICITED).
     unsolicited: bool,
     outputs: usize,
     solicitations: u64,
@@ -362,7 +364,8 @@ impl Ip6NdSolicitor {
     }
 
     /// Handles a packet on input 1. If it is a valid advertisement for an address with an entry, updates the
-    /// entry and sends the packets that wait for the address. The packet itself is always dropped.
+    /// entry and, if the Ethernet address is then known, sends the packets that wait for the address. The
+    /// packet itself is always dropped.
     fn learn(&mut self, cx: &mut Cx<'_>, packet: Packet) {
         let found = message(packet.data(), kind::NEIGHBOR_ADVERTISEMENT);
         let Some((_, found)) = found.filter(|(_, found)| self.may_be_of_another(found)) else {

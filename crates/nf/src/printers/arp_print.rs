@@ -84,9 +84,9 @@ impl std::fmt::Display for Hardware<'_> {
     }
 }
 
-/// Appends the source and destination of the Ethernet header at `base`, as `SOURCE > DESTINATION: `.
-/// Appends nothing if a header annotation is not set, or if the network header is less than 14 bytes after
-/// `base`.
+/// Appends the source and destination of the Ethernet header at `base`, as `SOURCE > DESTINATION: `. Appends
+/// nothing if a header annotation is not set, if the network header is less than 14 bytes after `base`, or if
+/// the packet's first slot has fewer than 14 bytes there.
 pub(super) fn ethernet(text: &mut String, packet: &Packet, base: Base) {
     let length = packet.offset(Base::Network).zip(packet.offset(base)).map(|(network, mac)| network - mac);
     let header = packet.header(base).and_then(|mac| mac.first_chunk::<14>());

@@ -2,16 +2,17 @@
 //! Drops packets that have waited too long in queues (controlled delay, RFC 8289).
 //!
 //! The wait of a packet is the time since its first-timestamp annotation, which SetTimestamp(FIRST true)
-//! sets upstream of the queue; packets without the annotation pass. When all waits of an INTERVAL were
-//! TARGET or longer, CoDel begins to drop packets, more and more often. It stops when a packet has waited
-//! less than TARGET or has no annotation, or when no packet is left upstream.
+//! sets upstream of the queue; packets without the annotation pass. When all waits of two INTERVALs (a short
+//! time after earlier drops, of one INTERVAL) were TARGET or longer, CoDel begins to drop packets, more and
+//! more often. It stops when a packet has waited less than TARGET or has no annotation, or when no packet is
+//! left upstream.
 //!
 //! ## Usage
 //! `CoDel([TARGET, INTERVAL, KEYWORDS])`
 //!
 //! ## Arguments
 //! - `TARGET`: the wait from which on packets may be dropped.
-//! - `INTERVAL`: the time for which waits must be above the target before packets are dropped.
+//! - `INTERVAL`: the time for which waits are compared with the target before packets are dropped; see above.
 //! - `QUEUES`: the names of the queues that the handlers report; the nearest queues upstream if not given.
 //!
 //! ## Handlers

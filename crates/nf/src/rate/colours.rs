@@ -16,8 +16,8 @@ use wire::ipv6;
 use super::limit::parse_rate;
 use crate::editing::{annotation, length_from, when};
 
-/// The colours of packets. The value of a colour (0, 1, 2) is both the number of its output and the paint
-/// in the annotation.
+/// The colours of packets. The value of a colour (0, 1, 2) is the paint in the annotation and, with more than
+/// one output, the number of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Colour {
     Green,
@@ -106,7 +106,8 @@ pub(super) const COMMON: [ArgInfo; 2] =
 /// Makes the element that applies a marker.
 ///
 /// # Errors
-/// If there was any error in the arguments, or if `marker` is an error. All errors are reported to `args`.
+/// If there was any error in the arguments, or if `marker` is an error. The errors are reported to `args`;
+/// the error of `marker` is reported only if the other arguments have no error.
 pub(super) fn build<M: Marker>(
     args: &mut Args<'_>,
     marker: Result<M, String>,

@@ -64,7 +64,7 @@ const SECOND: i128 = 1_000_000_000;
 #[derive(Clone, Copy)]
 struct Gaps {
     rate: u64,
-    /// The second of the last call of `allow`; `None` before the first call.
+    /// The latest second in which `allow` was called; `None` before the first call.
     second: Option<i64>,
     /// The number of packets or bytes that count as sent in that second. When a new second begins, `rate` is
     /// subtracted from this number if it is positive. So an excess over `rate` is taken from the new second;
@@ -128,8 +128,8 @@ impl Shaper {
     fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<element::Packet> {
         if !self.gaps.allow(cx.now()) {
             // The packet signal, which tells elements that pull if there are packets, applies to both
-            // outputs. With two outputs, one of them gives packets at any time. Therefore the signal is
-            // turned off only with one output.
+            // outputs. With two outputs of Shaper, one of them gives packets at any time if there are packets
+            // upstream. Therefore the rate turns the signal off only with one output.
             if self.outputs == 1 {
                 cx.set_signal(Signal::Packets, false);
             }

@@ -13,7 +13,7 @@
 //!   that are slightly out of order are put in order.
 //!
 //! ## Handlers
-//! - `well_ordered`: true if all packets so far have left in the order of their time stamps.
+//! - `well_ordered`: true if all packets with time stamps have left in their order so far.
 //!
 //! ## Example
 //! ```click

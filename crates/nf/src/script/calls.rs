@@ -68,7 +68,7 @@ const FUNCTIONS: &[Handler<Script>] = &{
 };
 
 /// The handlers that depend on the configuration: the exported variables and, for a script of type PROXY,
-/// handlers of any name, which run the script.
+/// handlers of any other name, which run the script.
 const FURTHER: &[Handler<Script>] = &[
     Handler::named(
         |e| e.program.exported().map(str::to_owned).collect(),
@@ -182,7 +182,8 @@ impl Script {
     }
 
     /// Returns the access that the script's own text has to a handler of the script. Returns `None` for
-    /// handlers of other elements, and for handlers that the engine answers in place of the script.
+    /// handlers of other elements, for handlers that the engine answers in place of the script, and for names
+    /// that the script does not list, such as the other handlers of a script of type PROXY.
     fn own_access(&self, cx: &Cx<'_>, call: &Call) -> Option<Access> {
         if call.element != Some(cx.id()) {
             return None;
@@ -293,7 +294,7 @@ impl Script {
     }
 }
 
-/// The source of values for references in a script's text: the script's variables, and all handlers.
+/// The source of values for references in a script's text: the script's variables, and read handlers.
 struct References<'a, 'cx> {
     script: &'a mut Script,
     cx: &'a mut Cx<'cx>,

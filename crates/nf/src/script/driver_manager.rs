@@ -4,8 +4,8 @@
 //! DriverManager is a Script with DRIVER as the default TYPE; there can be only one script of that type.
 //! Unless its first instruction waits, the script starts before any task runs. A request to stop, by any
 //! element, does not stop the driver: it gives the script a step, for which an instruction may be waiting.
-//! The driver stops when the script has reached its end or a `stop`. Having no work left counts as a
-//! request to stop.
+//! The driver stops when the script has reached its end or a `stop`, or at a request to stop if the script
+//! has ended in another way. Having no work left counts as a request to stop.
 //!
 //! ## Usage
 //! `DriverManager(INSTRUCTION, ..., [TYPE type])`

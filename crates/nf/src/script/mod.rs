@@ -13,12 +13,13 @@
 //!   an implicit `end`, or by `stop` in scripts of type DRIVER.
 //! - `TYPE`: when the script runs. ACTIVE (the type without ports, if TYPE is not given): at the start.
 //!   PASSIVE: when the handler `run` is called. PACKET or PUSH (the type with ports, if TYPE is not given):
-//!   for each packet; `$input` is the number of the packet's input, and the value that the script returns
-//!   is the number of its output. PROXY: when any handler of any name is called; `$0` is the name. DRIVER:
-//!   when the driver is about to stop (see DriverManager). SIGNAL and names or numbers of signals
-//!   (`SIGNAL INT USR1`): when the process receives one of these signals, which then has no other effect. A
-//!   script that ends with `end` or `stop` waits for the signal again. A script that ends otherwise, or
-//!   waits, no longer waits for that signal, which then has its usual effect: most signals end the process.
+//!   for each packet; `$input` is the number of the packet's input, and the value that the script returns is
+//!   the number of its output. PROXY: when a handler is called that scripts of other types do not have; `$0`
+//!   is its name. DRIVER: when the driver is about to stop (see DriverManager). SIGNAL and names or numbers
+//!   of signals (`SIGNAL INT USR1`): when the process receives one of these signals, which then has no other
+//!   effect. A script that ends with `end` or `stop` waits for the signal again. A script that ends
+//!   otherwise, or waits, no longer waits for that signal, which then has its usual effect: most signals end
+//!   the process.
 //!
 //! ## Instructions
 //! Instructions that are shown with `[q]` have a second form, such as `setq`, that removes a layer of quotes
@@ -34,9 +35,10 @@
 //! - `printn[q]`: like `print`, without a line end.
 //! - `save HANDLER [FILE]`, `append HANDLER [FILE]`: like `print >FILE HANDLER`, `print >>FILE HANDLER`.
 //! - `read[q] HANDLER [PARAMETERS]`: writes the handler's full name and its answer to standard error.
-//! - `write[q] HANDLER [VALUE]`: calls a write handler; afterwards `$?` is 0, or negative if it failed. The
-//!   handler `hotconfig` takes the text of a configuration only from an instruction without substitution,
-//!   because a client may have set the value of a variable.
+//! - `write[q] HANDLER [VALUE]`: calls a write handler; afterwards `$?` is 0, or negative if the call failed.
+//!   If there is no such handler, an error is reported, and `$?` does not change. The handler `hotconfig`
+//!   takes the text of a configuration only from an instruction without substitution, because a client may
+//!   have set the value of a variable.
 //! - `wait TIME`, `wait_time TIME`, `wait_for TIME`: waits for a time or for a step, whichever comes first.
 //! - `pause [N]`, `wait_step [N]`, `wait_stop [N]`, `wait`: waits for N steps, or for one step without N.
 //! - `label L`: defines the label L at this instruction.

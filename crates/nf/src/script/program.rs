@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Passive,
     /// Runs for each packet and chooses its output.
     Packet,
-    /// Runs when any handler of any name is called.
+    /// Runs when a handler is called that scripts of other types do not have.
     Proxy,
     /// Runs when the driver is about to stop.
     Driver,

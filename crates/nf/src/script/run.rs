@@ -147,7 +147,8 @@ impl Script {
 
     /// Executes one instruction. Returns the outcome, or `None` if execution continues.
     fn execute_one(&mut self, cx: &mut Cx<'_>, instruction: &Instruction) -> Option<Outcome> {
-        // Execution goes on after a blocking instruction only when it has used enough steps.
+        // Execution goes on after a blocking instruction when it has used enough steps, or if its time is
+        // invalid.
         match instruction {
             Instruction::WaitSteps(wanted) => {
                 let used = self.steps.min(wanted - self.waited);

@@ -383,8 +383,8 @@ impl FastFlows {
         self.flows.iter_mut().for_each(|flow| flow.sent = 0);
     }
 
-    /// Builds the headers of all flows, at the start and after a change of length or addresses. Except for
-    /// FastUDPSource, all flows get new ports.
+    /// Builds the headers of all flows, at the start and after a change of length or Ethernet addresses.
+    /// Except for FastUDPSource, all flows get new ports.
     fn renew_all(&mut self, cx: &mut Cx<'_>) {
         self.write_template();
         for place in 0..self.flows.len() {

@@ -24,8 +24,8 @@
 //!
 //! ## Handlers
 //! - `count`: the number of packets that were sent.
-//! - `rate`: packets per second from the first packet to the last, once all are sent, otherwise 0. Writing
-//!   it sets RATE.
+//! - `rate`: packets per second from the first packet to the last, once all are sent; 0 before, and if that
+//!   took less than a millisecond. Writing it sets RATE.
 //! - `reset`: sets the count to zero and starts again.
 //! - `active`: true if packets are sent. Writing true starts again.
 //! - `limit`, `length`, `stop`: the arguments.

@@ -5,8 +5,9 @@
 //! input's number. The packets are lent, not copied: changes by downstream elements are undone before the
 //! next round.
 //!
-//! A reload keeps the packets and the position. It drops the packets if the elements of the new configuration
-//! change other parts of packets, because these changes could not be undone.
+//! A reload keeps the packets and the position. It drops the packets if the number of inputs changes, or if
+//! the elements of the new configuration change other parts of packets, because these changes could not be
+//! undone.
 //!
 //! ## Usage
 //! `ReplayUnqueue([KEYWORDS])`

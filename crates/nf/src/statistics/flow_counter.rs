@@ -149,7 +149,7 @@ fn layout(args: &mut Args<'_>, path: Option<&str>) -> Layout {
     }
 }
 
-/// The element's counts over all flows, which the handlers of the same names show.
+/// The element's counts over all flows, which the handlers show (`flows` as `count`).
 #[derive(Default)]
 struct Counts {
     flows: u64,

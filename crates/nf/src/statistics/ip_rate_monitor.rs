@@ -7,7 +7,8 @@
 //! to single addresses. After its rates have fallen below about an eighth of THRESH, as in Click, it is
 //! merged again. Rates are exponentially weighted moving averages. Rounding keeps a falling rate from going
 //! below about two per second. Therefore networks are never merged again if the threshold, multiplied by
-//! RATIO, is 16 or less. The network header annotation must be set; packets without it are dropped.
+//! RATIO, is 16 or less. The network header annotation must be set; packets without a whole IPv4 header are
+//! dropped.
 //!
 //! ## Usage
 //! `IPRateMonitor(TYPE, RATIO, THRESH [, MEMORY, ANNO])`
@@ -27,8 +28,8 @@
 //! - `thresh`: the threshold, multiplied by RATIO.
 //! - `mem`: bytes in use, counted as for MEMORY.
 //! - `memmax`: the limit in bytes; written in kilobytes.
-//! - `anno_level`: `ADDRESS LEVEL SECONDS`: networks around an address are not split below byte LEVEL (0 to
-//!   3) for SECONDS.
+//! - `anno_level`: `ADDRESS LEVEL SECONDS`: the network around an address is not split below byte LEVEL (0 to
+//!   3) for SECONDS. No effect if this byte of the address has no counter yet.
 //! - `reset`: forgets all rates.
 //!
 //! ## Example
@@ -123,8 +124,8 @@ struct IpRateMonitor {
 
 impl IpRateMonitor {
     /// Adds a packet of an input to the rates of its address, unless `counts` is false. If ANNO is true,
-    /// annotates the packet with both rates of the address. Input 0 counts for the source address, input 1
-    /// for the destination address.
+    /// annotates the packet with both rates of the address, unless there is no memory for them. Input 0
+    /// counts for the source address, input 1 for the destination address.
     ///
     /// # Errors
     /// [`DropReason::NoHeader`] if the packet has no IPv4 header.

@@ -292,8 +292,8 @@ impl RateTree {
     }
 
     /// Removes the networks below byte `level` (0 to 3) of an address, so that all addresses with the same
-    /// bytes 0 to `level` are measured together. Their counter is not split again until after epoch
-    /// `until`.
+    /// bytes 0 to `level` are measured together. Their counter is not split again until after epoch `until`.
+    /// Does nothing if they have no counter yet.
     pub(super) fn keep_whole(&mut self, address: u32, level: usize, until: i64) {
         let mut network = ALL;
         for at in 0..=level {
@@ -323,7 +323,8 @@ impl RateTree {
     fn show_network(&mut self, text: &mut String, network: u32, prefix: &str, now: Timestamp) {
         for byte in 0..=u8::MAX {
             let Some(counter) = self.counter(network, byte) else { continue };
-            // Leave out counters that have been read but have never counted a packet.
+            // Leave out counters whose averages are zero, such as counters that have been read but have never
+            // counted a packet.
             if counter.rates.iter().all(|rate| rate.average() == 0) {
                 continue;
             }

@@ -1,7 +1,7 @@
 //! # Unqueue2
 //! Pulls packets and pushes them, as long as the queues downstream have room for them.
 //!
-//! Unqueue2 never pulls more packets than there is room for in the fullest of the nearest queues.
+//! In one call of its task, Unqueue2 never pulls more packets than there is room for in each of the queues.
 //!
 //! ## Usage
 //! `Unqueue2([BURST, KEYWORDS])`

@@ -1,8 +1,8 @@
 //! # Pipeliner
 //! Passes packets to the thread that the element belongs to.
 //!
-//! Packets that this thread itself pushes pass directly, and with a single worker these are all packets. If
-//! DIRECT_TRAVERSAL is false, the element queues packets, and its task pushes them.
+//! Each worker has its own copy of the element, so packets come from the element's own thread, and pass
+//! directly. If DIRECT_TRAVERSAL is false, the element queues packets, and its task pushes them.
 //!
 //! ## Usage
 //! `Pipeliner([CAPACITY, BURST, BLOCKING, KEYWORDS])`

@@ -68,7 +68,7 @@ impl Store {
     }
 
     /// Adds a mapping of an earlier run, and counts what became of it in `loaded`. If the store has the same
-    /// mapping already, the one with the later packet stays, and only the first counts.
+    /// mapping already, the mapping with the later packet stays, and both together count as one.
     pub(in crate::nat) fn put_saved(
         &mut self,
         (owner, is_independent): (u16, bool),

@@ -8,8 +8,7 @@ use crate::nat::shift::{Numbers, Shifts};
 use crate::nat::state::State;
 
 impl Store {
-    /// Returns the edits (replaced ranges of bytes) of a mapping's connection; `None` if its sequence numbers
-    /// are not shifted.
+    /// Returns the edits (replaced ranges of bytes) of a mapping's connection; `None` if it has none.
     pub(in crate::nat) fn shifts(&self, session: u32) -> Option<&Shifts> {
         self.shifts.get(&session).map(|shifts| &**shifts)
     }

@@ -2,8 +2,8 @@
 //!
 //! A *turn* is an entry of a queue: a session, and the time at which it must be examined. Each session in use
 //! has one valid turn. A turn is stale if it was replaced by another turn, or its session was removed. Stale
-//! turns are skipped. All of them are removed once they are more than [`FEW`] and more than half of all
-//! turns, or once a queue is full.
+//! turns are skipped. When another turn becomes stale, all stale turns are removed if they are more than
+//! [`FEW`] and more than half of all turns, or if a queue is full.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,12 +23,12 @@ pub(super) struct Turn {
 pub(super) enum Queue {
     /// The queue of sessions that are to be examined when their guarantee ends, ordered by this time.
     Guaranteed,
-    /// The queue of all other sessions, ordered by their expiry.
+    /// The queue of all other sessions, ordered by the expiry that was known when they were queued.
     Open,
 }
 
 /// The number of stale turns (queue entries that were replaced, or whose sessions were removed) up to which
-/// they are removed only if a queue is full.
+/// they are removed together only if a queue is full.
 const FEW: usize = 1024;
 /// The number of turns (queue entries) for which room is reserved in each queue, in addition to a number in
 /// proportion to the sessions.

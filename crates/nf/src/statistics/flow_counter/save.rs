@@ -73,8 +73,9 @@ impl FlowCounter {
         (next < self.book.records.len()).then_some(next as u64)
     }
 
-    /// Adds the flows of an earlier run that belong to this worker. Flows for which there is no room are
-    /// refused, and all flows if BIDIRECTIONAL has changed or FILE is given.
+    /// Adds the flows of an earlier run whose packets come, or may come, to this worker. Flows that have
+    /// timed out are left out. Flows for which there is no room are refused, and all others if BIDIRECTIONAL
+    /// has changed or FILE is given.
     ///
     /// # Errors
     /// If the bytes are not flows. Then the element stays as it is.
