@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use crate::memory::SharedPool;
 use crate::packet::Packet;
 use crate::pool::{Pool, STEP, fresh};
-use crate::slot::{SLOT_CAPACITY, SLOT_STRIDE, owner};
+use crate::slot::{LAST_START, SLOT_CAPACITY, SLOT_STRIDE, owner};
 
 /// The smallest owner mark of a shared device. All smaller marks of devices are of devices that are not
 /// shared. A slot of a shared device must be claimed in one atomic operation, because several threads may
@@ -247,7 +247,7 @@ fn take_back(
     (slot, start, length): (u32, usize, usize),
     clears: bool,
 ) -> Option<Packet> {
-    let fits = start.checked_add(length).is_some_and(|end| end <= SLOT_STRIDE);
+    let fits = start <= LAST_START && length <= SLOT_STRIDE - start;
     if !fits || !claim(home, device, slot) {
         return None;
     }
@@ -321,6 +321,8 @@ mod tests {
             (one, slot + 1, HEADROOM, 5),
             (one, u32::MAX, HEADROOM, 5),
             (one, slot, SLOT_STRIDE, 1),
+            (one, slot, LAST_START + 1, 1),
+            (one, slot, 0, SLOT_STRIDE + 1),
             (one, slot, usize::MAX, 2),
         ] {
             assert!(pool.take_back(device, slot, start, length).is_none());

@@ -7,6 +7,9 @@ pub const HEADROOM: usize = 256;
 /// The distance from one slot to the next, in bytes: 37 cache lines. An odd number of cache lines spreads the
 /// first lines of neighbouring packets over all cache sets; with a power of two, they would share a few sets.
 pub const SLOT_STRIDE: usize = 2368;
+/// The largest offset in a slot at which a device may have put a packet: a store restores up to 128 bytes
+/// from the start of a packet on.
+pub(crate) const LAST_START: usize = SLOT_STRIDE - 128;
 /// The number of bytes that a slot can hold after its headroom; longer packets are lists of slots.
 pub const SLOT_CAPACITY: usize = SLOT_STRIDE - HEADROOM;
 /// The length of the longest packet in bytes: the largest record that captures may contain.
