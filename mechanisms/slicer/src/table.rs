@@ -5,8 +5,8 @@
 //! function has presumably dropped the headers (NFSlicer paper, section III-C). A payload also expires when
 //! it has waited for too long, so that no payload stays after the last packet.
 //!
-//! Invariants: a payload is taken out at most once, and only under the generation under which it was
-//! parked. At most as many payloads wait as there are entries.
+//! Invariants: a payload is taken out at most once; `take` takes it out only under the generation under which
+//! it was parked. At most as many payloads wait as there are entries.
 
 use element::Packet;
 use packet::prefetch_line;

@@ -133,7 +133,8 @@ impl Outer {
         self.start.into()
     }
 
-    /// True if the length fields of all recorded headers can represent a packet that ends at offset `end`.
+    /// True if no recorded header, with its data up to offset `end`, is longer than the maximum value of its
+    /// length field.
     pub fn may_end_at(&self, end: usize) -> bool {
         let most = |kind| match kind {
             // Larger values in this field are EtherTypes.
@@ -296,8 +297,8 @@ pub struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// Starts a walk at the link header of a packet. `data` is the first bytes of the packet, `length` its
-    /// whole length. `None` if the link type is not known, or the header of a Linux cooked capture is
-    /// truncated.
+    /// whole length. `None` if the link type is not known, or if the header of a Linux cooked capture ends
+    /// before its protocol field.
     pub fn frame(data: &'a [u8], length: usize, link: LinkType) -> Option<Walk<'a>> {
         let announced = |at: usize| data.get(at..)?.first_chunk().map(|kind| u16::from_be_bytes(*kind));
         let (at, next) = match link {
@@ -326,8 +327,9 @@ impl<'a> Walk<'a> {
         &self.outer
     }
 
-    /// Walks to the next IP header and returns its offset in bytes; `None` at the first header that is not
-    /// known, at the end of the data or after too many headers.
+    /// Walks to the next IP header and returns its offset in bytes. Returns `None` at the first header that
+    /// is not known, inconsistent or encrypted, at a fragment that is not the first, at the end of the data,
+    /// or after too many headers.
     pub fn next_ip(&mut self) -> Option<usize> {
         while self.steps < STEPS {
             self.steps += 1;

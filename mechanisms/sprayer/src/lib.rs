@@ -1,10 +1,11 @@
-//! Sprayer: spreads the packets of one flow over all workers.
+//! Sprayer: spreads the packets of one flow over several workers.
 //!
 //! Interfaces give each flow to one worker (receive-side scaling, RSS). So a single large flow uses one
 //! worker, and a few flows are spread unevenly. Spraying gives packets to workers instead. Connection
 //! packets, which open or close a connection, go to the worker that owns the state of the flow. Regular
-//! packets are all others: they are handled on any worker, and only read the state (Sadok et al., "A Case
-//! for Spraying Packets in Software Middleboxes", HotNets 2018; the paper's *cores* are workers here).
+//! packets are the other packets of kinds that may be spread ([`Classes`]): they are handled on any worker,
+//! and only read the state (Sadok et al., "A Case for Spraying Packets in Software Middleboxes", HotNets
+//! 2018; the paper's *cores* are workers here). All other packets go to the owner, too.
 //!
 //! | policy | destination of a regular packet |
 //! | --- | --- |

@@ -65,7 +65,8 @@ fn one_connection_goes_to_all_workers_evenly() {
     assert!(are_even(&all, 250), "{:?}", shares(&all));
 }
 
-/// Flows whose packets alternate, as data and acknowledgments do, must go to all workers all the same.
+/// Flows whose packets alternate, as data and acknowledgments do, must go to all of the flow's workers all
+/// the same.
 #[test]
 fn connections_that_take_turns_go_to_all_workers() {
     for (together, workers_per_flow) in [(2, 0), (3, 0), (4, 0), (2, 2), (2, 3)] {

@@ -53,7 +53,7 @@ fn captures() -> Vec<(String, Vec<TestPacket>)> {
     read.chain([("made".to_string(), made())]).filter(|(_, packets)| !packets.is_empty()).collect()
 }
 
-/// Returns the IPv4 packets of an Ethernet capture, at most [`MOST`]; `None` if it cannot be read.
+/// Returns the IPv4 packets of an Ethernet capture, at most [`MOST`]; `None` if it cannot be opened.
 fn ip_packets(file: &Path) -> Option<Vec<TestPacket>> {
     let mut reader = capture::Reader::open(file).ok()?;
     let mut packets = Vec::new();

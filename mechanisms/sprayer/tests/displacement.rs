@@ -49,7 +49,7 @@ struct Common {
     /// The number of packets that have arrived at `Log`, and the number that the source sends in all.
     ended: AtomicU64,
     all: AtomicU64,
-    /// True if the second worker has stalled already; it stalls only once.
+    /// True if the second worker has begun to stall; it stalls only once.
     is_over: AtomicBool,
 }
 

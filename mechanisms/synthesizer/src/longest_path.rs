@@ -151,8 +151,8 @@ pub(crate) fn name_of_question(question: &Question, network: i32) -> Option<Stri
 }
 
 /// Returns, for a question about a lease, the name of the element that leases the flow, and the field that
-/// gets the value asked for. The field is `None` for a question about the output. Returns `None` for other
-/// questions.
+/// gets the value asked for. The field is `None` for a question about the output, and for a field without a
+/// name. Returns `None` for other questions.
 pub(crate) fn leased<'a>(
     question: &Question,
     chain: &Chain,

@@ -16,8 +16,8 @@ use program::{self, Next, Program, TrafficClass, text};
 pub struct SynthesisReport {
     /// The regions that programs replace.
     pub regions: Vec<RegionReport>,
-    /// The elements that process all packets of some region themselves, except packets of leased flows; with
-    /// the reasons.
+    /// The elements that process all packets of some region themselves, except packets of leased flows and
+    /// packets that the program drops; with the reasons.
     pub alone: Vec<LeftElement>,
     /// The regions that are not replaced, because a program would cost more than their elements.
     pub unprofitable: Vec<Unprofitable>,

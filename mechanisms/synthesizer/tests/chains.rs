@@ -1,7 +1,7 @@
 //! Tests the linker with the chains of the SNF paper, described by `.prop` files of our own, and with the
 //! chain of an Internet provider. Packets have to leave a linked chain as they leave its functions run one
 //! after the other, also if the chain is synthesized. The configurations of the SNF chains are not part of
-//! the repository; without them, these tests check nothing.
+//! the repository; without them, the tests of these chains check nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -204,8 +204,8 @@ fn chains_of_the_snf_paper_are_joined() {
 #[test]
 fn packets_leave_chains_of_the_snf_paper_as_all_their_functions_have_changed_them() {
     for ((name, functions, [from, to], ends), graph, _) in all().unwrap_or_default() {
-        // A packet with just enough time to live for all functions, a packet with too little, and a packet
-        // that is not IP.
+        // A packet with a time to live of 64, a packet with just enough time to live for all functions, a
+        // packet with too little, and a packet that is not IP.
         let enough = functions as u8 + 1;
         let packets =
             vec![udp(from, to, 64), udp(from, to, enough), udp(from, to, enough - 1), vec![0xff; 60]];

@@ -1,5 +1,5 @@
 //! Tests programs of chains with loops, and of a translator in both directions. Each program must be proven
-//! by itself, and the proof must fail for a program with any error.
+//! by itself, and the proof must fail for programs with an error.
 
 use element::DropReason;
 use program::{Exit, Program, WrittenValue};
@@ -54,9 +54,10 @@ fn programs_on_circles_are_proven() {
     assert!(passed("rt") >= 2 && passed("ttl") >= 2 && passed("size") >= 2, "{synthesis:#?}");
 }
 
-/// Returns copies of a region's program with one error each, and a description of the error. Only classes
-/// whose packets leave the region are changed. (Packets that are handed over to an element of the region
-/// may be dropped there, or their checksums recomputed, and a hand-over to an earlier element is harmless.)
+/// Returns copies of a region's program with one error each, and a description of the error. Of the classes
+/// with an output, only classes whose packets leave the region are changed. (Packets that are handed over to
+/// an element of the region may be dropped there, or their checksums recomputed, and a hand-over to an
+/// earlier element is harmless.)
 fn spoiled(region: &Region) -> Vec<(String, Program)> {
     let program = &region.program;
     let leaves = |output: &usize| !region.passed.contains(&region.outputs[*output].0);

@@ -8,9 +8,9 @@ use crate::spray::STEP;
 
 /// The load (see [`Usage::busy`]) from which on a worker gives packets away. A less busy worker keeps up.
 const BUSY: f32 = 0.8;
-/// Loads are compared by their *excess* over the average load of all workers. A worker begins to give
-/// packets away if the moving average of its excess reaches `UNEVEN`; the last window has the weight
-/// `WEIGHT` in this average. Afterwards an excess of `EVEN` or more is corrected.
+/// Loads are compared by their *excess* over the average load of all workers. A busy worker begins to give
+/// packets away if the moving average of its excess reaches `UNEVEN`; the last window has the weight `WEIGHT`
+/// in this average. Afterwards an excess of `EVEN` or more is corrected.
 const UNEVEN: f32 = 1.0 / 16.0;
 const WEIGHT: f32 = 1.0 / 8.0;
 const EVEN: f32 = 1.0 / 256.0;
@@ -60,8 +60,8 @@ struct Row {
     owner: usize,
     /// The moving average of the excess of the owner's load over the average load.
     excess: f32,
-    /// The owner's busy time per incoming packet, in nanoseconds: `whole` while nothing is given away,
-    /// `parted` while packets are. 0 if not known.
+    /// The owner's busy time per incoming packet, in nanoseconds: `whole` if no packets are given away,
+    /// `parted` if some are. 0 if not known.
     whole: f32,
     parted: f32,
     /// `tried` is the number of windows since packets began to be given away. `pause` is the number of

@@ -48,9 +48,9 @@ impl Bench {
         }
     }
 
-    /// Runs batches of 32 packets, whose connection and flags `next` returns. After every `TOGETHER`
-    /// batches, time advances by what the slowest worker needs. Returns the connection and the worker of
-    /// each packet.
+    /// Runs batches of 32 packets, whose connection and flags `next` returns. After every `TOGETHER` batches,
+    /// time advances by what the slowest worker needs, and by `pause`. Returns the connection and the worker
+    /// of each packet.
     fn run(&mut self, batches: usize, mut next: impl FnMut() -> (u16, u8)) -> Vec<(u16, usize)> {
         let owner = Rss::new(WORKERS);
         let mut all = Vec::new();

@@ -119,7 +119,7 @@ impl<S: Plain> FlowStates<'_, S> {
     }
 
     /// Looks up at most [`WINDOW`] flows, of which `owners[i]` owns flow `i`. Returns id and state of each;
-    /// `None` for unknown flows.
+    /// `None` for a flow that is unknown, or whose worker is changing its state at this moment.
     pub(super) fn find<'f>(
         &self,
         flows: impl Iterator<Item = &'f FiveTuple>,

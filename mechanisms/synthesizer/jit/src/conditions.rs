@@ -12,12 +12,12 @@ pub struct Conditions {
 
 impl Conditions {
     /// Compiles conditions that read the first `window` bytes of a packet. Returns `None` if machine code
-    /// cannot be made, or if a condition reads bytes beyond `window`.
+    /// cannot be made, if a condition reads bytes beyond `window`, or if a range check shifts out all bits.
     pub fn new(exactly: &[Exactly], checks: &[RangeCheck], window: usize) -> Option<Conditions> {
         // Instructions hold offsets as 32-bit numbers.
         i32::try_from(window).ok()?;
-        // The compiled function reads exactly the bytes of its conditions, so all of them have to lie
-        // within `window`.
+        // The compiled function reads bytes of its conditions only, so all of them have to lie within
+        // `window`.
         let ends = exactly.iter().map(|exactly| exactly.place.saturating_add(16));
         let ends = ends.chain(checks.iter().map(|check| usize::from(check.place) + 8));
         if ends.max().is_some_and(|end| end > window) || checks.iter().any(|check| check.shift >= 64) {

@@ -29,8 +29,8 @@ impl Writes {
     pub fn new(constants: &[Constant], lanes: &[Lane], updates: Updates, window: usize) -> Option<Writes> {
         // Instructions hold offsets as 32-bit numbers.
         i32::try_from(window).ok()?;
-        // The compiled function accesses exactly the bytes of its lanes, checksums and values, so all of
-        // them have to lie within `window` and the row.
+        // The compiled function accesses only bytes of its lanes, checksums and values, so all of them have
+        // to lie within `window` and the row.
         let ends = updates.iter().flatten().map(|(place, _)| place.saturating_add(2));
         let ends = ends.chain(constants.iter().map(|constant| constant.place.saturating_add(8)));
         let ends = ends.chain(lanes.iter().map(|lane| lane.place.saturating_add(8)));

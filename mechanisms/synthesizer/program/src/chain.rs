@@ -110,13 +110,14 @@ pub struct ChainNode {
     pub key: String,
     /// The identity of the element's function: two elements with equal texts do the same. The text has the
     /// element's key, and the keys of all elements without ports, because arguments may refer to these. It
-    /// also has the element's name if any element may write handlers.
+    /// also has the element's name if any element may write handlers, or after [`Chain::tell_apart`].
     pub function: String,
     /// For each output, the inputs that it is connected to.
     pub forward: Vec<Vec<Port>>,
     /// The entries for packets of programs. The entry with index `i` is the input `FIRST_PASSAGE + i`.
     passages: Vec<Passage>,
-    /// The region that the program of this element replaces; `None` if the element runs no program.
+    /// The region that the program of this element replaces. `None` if the element runs no program, if its
+    /// program was not unfolded, and for the second and further stages.
     pub region: Option<ReplacedRegion>,
     /// The number of inputs: one more than the highest input that has a connection.
     pub inputs: usize,

@@ -4,7 +4,7 @@
 //! - `LAYOUT - 14 34`: the offsets of the marked link, network and transport header, `-` for no mark; a
 //!   leading `?` (`?- 14 34`) if the mark of the link header does not matter; a leading `ANY` (`ANY - 14 34`)
 //!   if all packets have this layout
-//! - `OTHERWISE 1`: the output for packets with another layout
+//! - `OTHERWISE 1`: the output for packets with another layout, and for packets that are left to the elements
 //! - `PASSING a b c`: the names of the replaced elements, to which other lines refer by index
 //! - `MACHINE_CODE later`: the time at which machine code is made, `never`, `later` or `now`
 //! - `USE always`: the program processes all packets and leases flows regardless of cost; the default is

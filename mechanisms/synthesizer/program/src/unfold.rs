@@ -361,8 +361,8 @@ impl Unfolding<'_> {
 
     /// Returns the offsets of wrong checksum fields, each with a description: the class, or an operation
     /// before one of the steps, does not account for all writes. If the class updates no transport checksum,
-    /// the offset of the transport header stands for that field. The list is empty if all checksums are
-    /// right; `None` means that this cannot be decided.
+    /// the offset of the transport header is returned in place of that field's. The list is empty if all
+    /// checksums are right; `None` means that this cannot be decided.
     fn wrong_sums(&self, class: &TrafficClass, behind: u16) -> Option<Vec<(i32, &'static str)>> {
         let step = self.program.steps.get(usize::from(behind))?;
         let case = (self.passed)(step)?.case;
@@ -419,8 +419,8 @@ impl Unfolding<'_> {
         all
     }
 
-    /// Returns the packet as it leaves the stateful element of a step; `None` if the element's case has other
-    /// actions than writes of chosen values and of copies.
+    /// Returns the packet as it leaves the stateful element of a step; `None` if the element's case is not
+    /// known, or has other actions than writes of chosen values and of copies to bytes and annotations.
     fn behind(&self, step: u16) -> Option<Shape> {
         let step_here = self.program.steps.get(usize::from(step))?;
         let case = (self.passed)(step_here)?.case;
@@ -521,7 +521,8 @@ impl Shape {
 
     /// Returns the packet after a case of the stateful element of `step`. Values that the element chooses
     /// become leased bytes of this step, in the order of the actions. `None` if an action is no write of
-    /// chosen values or of a copy.
+    /// chosen values or of a copy, or if its field is not a field of bytes or annotations that the packet
+    /// has.
     fn after(mut self, case: &Case, step: u16) -> Option<Shape> {
         let before = self.bytes.clone();
         let mut chosen = ByteLocation::Leased(step, 0);

@@ -30,7 +30,8 @@ pub(super) enum Ask {
 }
 
 impl Ask {
-    /// Returns the compiled form of a question that a single read answers; `None` for other questions.
+    /// Returns the compiled form of a question that a single read answers; `None` for other questions, and
+    /// for offsets that do not fit into 16 bits.
     pub(super) fn plain(question: &Question) -> Option<Ask> {
         let place = |offset: i32| u16::try_from(offset).ok();
         Some(match *question {

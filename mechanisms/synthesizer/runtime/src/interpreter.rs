@@ -1,7 +1,7 @@
 //! The interpreter: finds the class of each packet of a batch, and holds the operations of the classes.
 //!
-//! Rule lists are evaluated together for all packets of a batch that have reached them. Nothing is allocated
-//! per batch.
+//! Rule lists are evaluated together for all packets of a batch that have reached them. No memory is
+//! allocated per batch, except for new trails and machine code.
 
 use element::Packet;
 use packet::BATCH_CAPACITY;

@@ -141,8 +141,8 @@ impl Lanes {
     }
 
     /// Makes a lane take values that it does not compute from the bytes that it replaces: they come from
-    /// other bytes of the packet, from annotations or from a lease, or are sums of more than
-    /// [`LONGEST_SUM`] bytes. They are read from the row of the flow if they are all leased and consecutive
+    /// other bytes of the packet, from annotations or from a lease, or are sums of more than [`LONGEST_SUM`]
+    /// bytes. They are read from the row of the flow if all are copies of leased bytes that are consecutive
     /// there; otherwise they are gathered before the writes. Returns `None` if too many lanes need gathered
     /// values.
     fn take(
@@ -302,7 +302,8 @@ fn is_sum_in_place(write: &Write) -> bool {
     matches!(write.value, WrittenValue::Plus(from, length, _) if from == write.place && usize::from(length) <= LONGEST_SUM)
 }
 
-/// Returns the 16-bit word at an offset from the packet's start; `None` if the packet does not have it.
+/// Returns the 16-bit word at an offset from the packet's start; `None` if the packet's first slot does not
+/// have it.
 #[inline]
 pub(super) fn word_mut(packet: &mut Packet, place: i32) -> Option<&mut [u8; 2]> {
     packet.data_mut().get_mut(usize::try_from(place).ok()?..)?.first_chunk_mut()

@@ -20,12 +20,13 @@
 //! - `LAYOUT`: the offsets of the marked link, network and transport header from the start of the packet; `-`
 //!   for a header that is not marked. A leading `ANY` declares that all packets have this layout; a leading
 //!   `?`, that the mark of the link header does not matter.
-//! - `OTHERWISE`: the output for packets with another layout.
+//! - `OTHERWISE`: the output for packets with another layout, and for packets that the program leaves to the
+//!   elements.
 //! - `PASSING`: the elements that packets bypass.
 //! - `MACHINE_CODE`: the time at which machine code is made for questions and operations: `later`, if many
 //!   packets have needed it, and without delaying packets; `now`, when packets first need it, which delays
-//!   these packets; `never`. Machine code exists on x86-64 only, with the feature `machine-code`; results are
-//!   the same without it.
+//!   these packets; `never`. Machine code exists only on Unix systems on x86-64, with the feature
+//!   `machine-code`; results are the same without it.
 //! - `USE`: `paying` lets packets bypass the elements while that costs less by the cost model of
 //!   docs/synthesizer.md, and leases only flows that have shown that they last; `always` takes all packets,
 //!   and leases flows from their first packets on. Results are the same. If any of the elements is not in the

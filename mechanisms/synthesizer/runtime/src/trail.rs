@@ -5,8 +5,8 @@
 //! time, and the ranges of other answers. The conditions do not depend on each other, and one branch
 //! decides if the packet is on the trail. Packets on no trail are asked question by question.
 //!
-//! Trails are recorded from packets that arrive (`Start::record`). Each start of the program has up to four
-//! trails. After 1024 packets of a start, trails that few of its packets take are removed.
+//! Trails are recorded from packets that arrive (`Start::record`). Each of the first [`MOST_STARTS`] starts
+//! has up to four trails. After 1024 packets of a start, trails that few of its packets take are removed.
 
 use std::collections::BTreeMap;
 

@@ -99,8 +99,8 @@ pub struct Synthesis {
     /// The elements at which regions end, because their forks would lead to more classes than the limit;
     /// each with its number of forks.
     pub multiplied: Vec<(usize, usize)>,
-    /// The elements that process all packets of some region themselves, except packets of leased flows; with
-    /// the reasons.
+    /// The elements that process all packets of some region themselves, except packets of leased flows and
+    /// packets that the program drops; with the reasons.
     pub alone: BTreeMap<usize, String>,
     /// The regions that are not replaced, because a program would cost more than the elements. Each has its
     /// entry, and the number of elements on its longest path.

@@ -39,7 +39,7 @@ pub enum Summed {
     #[default]
     Not,
     /// Elements have updated the checksum for writes. The first number is the offset of the header; the set
-    /// has the offsets of all bytes that were written with an update.
+    /// has the offsets of all bytes of the header that were written with an update.
     Updated(i32, BTreeSet<i32>),
     /// An element has computed the checksum of the header at this offset from scratch.
     Recomputed(i32),
@@ -66,7 +66,7 @@ pub struct TransportSummed {
     pub network: i32,
     /// The offset of the transport header from the start of the input packet.
     pub transport: i32,
-    /// The offsets of all bytes that were written with an update of the checksum.
+    /// The offsets of all covered bytes that were written with an update of the checksum.
     pub places: BTreeSet<i32>,
 }
 
@@ -281,8 +281,8 @@ impl SymbolicPacket {
         network.into_iter().chain(self.transport_summed.as_ref().map(TransportSummed::place))
     }
 
-    /// Returns the location and the length of a field of bytes or annotations; `None` for other fields, and
-    /// if the field's header is not marked.
+    /// Returns the location and the length of a field of bytes or annotations; `None` for other fields, for
+    /// fields of more than 255 bytes, and if the field's header is not marked.
     pub fn whereabouts(&self, field: &Field) -> Option<(ByteLocation, u8)> {
         match *field {
             Field::Bytes { base, offset, length } => {
@@ -409,7 +409,7 @@ impl SymbolicPacket {
                 if length > 16 {
                     return UNKNOWN;
                 }
-                // Only the bytes of the field that have bits in the mask are tested.
+                // If possible, only the bytes of the field that have bits in the mask are tested.
                 let runs = runs(mask & all_ones(length), length);
                 let inside = match (&runs[..], set.intervals()) {
                     (&[(first, width)], _) => {

@@ -1,8 +1,7 @@
 //! The OpenFlow back end: the part of a program that a switch can execute, as OpenFlow 1.3 flow entries (SNF
-//! paper, "Hardware-accelerated SNF"). In the names of this module, *flow* stands for a flow entry of a
-//! switch.
+//! paper, "Hardware-accelerated SNF"). In the names of this module, *flow* means a flow entry of a switch.
 //!
-//! A switch matches addresses, ports, protocol and DSCP. It does not know lengths, times to live or
+//! A switch matches addresses, ports, protocol, DSCP and ECN. It does not know lengths, times to live or
 //! checksums. So it evaluates those questions of a program that it can answer ([`pipeline`]). It forwards
 //! each packet with a number, its *switch class*: in a VLAN tag, or by the class's own port. The number
 //! selects the residual program, which the software runs ([`behind`]). The rules of a list become flow

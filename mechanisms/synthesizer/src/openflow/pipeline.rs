@@ -1,5 +1,6 @@
-//! The pipeline of a switch: one table for each question about bytes that it answers, and two for each list
-//! of rules.
+//! The pipeline of a switch: a table that selects packets, up to two for ranges of ports, one for each
+//! question about bytes that the switch answers, two for each list of rules, and a table that sends packets
+//! to the software.
 //!
 //! The metadata of a packet holds its state: the number of the residual program after the answers so far. A
 //! table evaluates one question and writes the next state. So the number of flow entries grows with the

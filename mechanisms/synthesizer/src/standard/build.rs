@@ -1,10 +1,10 @@
 //! Code generation for questions: elements that send packets to the same places as the questions of a
 //! program.
 //!
-//! The successors of a question are built before the element that asks it, so only elements that are needed
-//! are inserted. Most elements for questions leave packets unchanged. Some also mark headers, or cut the
-//! packet; these changes are the [`State`] in which packets reach a part of the program. Packets can be
-//! left to the original elements only in the initial state, unchanged.
+//! The successors of a question are built before the element that asks it, so a question whose answers all
+//! have the same successor needs no element. Most elements for questions leave packets unchanged. Some also
+//! mark headers, or cut the packet; these changes are the [`State`] in which packets reach a part of the
+//! program. Packets can be left to the original elements only in the initial state, unchanged.
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;

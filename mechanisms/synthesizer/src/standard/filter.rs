@@ -9,7 +9,8 @@ use std::net::Ipv4Addr;
 
 use classify::filter::{Condition, DEEPEST, HeaderLayer, Test};
 
-/// Returns a condition as a pattern of IPFilter; `None` if the language cannot express it.
+/// Returns a condition as a pattern of IPFilter; `None` if the language cannot express it, or if it is nested
+/// too deeply.
 pub fn pattern(condition: &Condition) -> Option<String> {
     match condition {
         Tree::Constant(true) => Some("all".to_string()),

@@ -61,8 +61,8 @@ pub(super) fn kept_bits(place: i32) -> u8 {
 /// Returns the offset of the IPv4 header from which keys of flows are read. It is the offset at which the
 /// first stateful element on each path ([`program::Step`]) finds the header; in a program without one, the
 /// offset that all rule lists ([`program::OrderedRules`]) use. Returns `None` if these offsets differ, or if
-/// there is neither a step nor a list. Also returns `None` if the transport header does not follow an IPv4
-/// header without options.
+/// there is neither a step nor a list. Also returns `None` if an offset is negative or not known, or if the
+/// transport header does not follow an IPv4 header without options.
 pub(super) fn network_of(program: &Program) -> Option<i32> {
     let of_steps = program
         .steps

@@ -31,7 +31,7 @@ impl FlowCache {
         hash: u32,
         now: Timestamp,
     ) -> Option<FlowId> {
-        // The flow must not expire from the table: only the elements end a lease.
+        // The flow must not expire from the table before the lease ends.
         let known = MappedKey::new(key, [0; 6]);
         let (id, is_new) = match self.table.insert(&known, hash, NEVER_IDLE) {
             Ok(Inserted::New(id)) => (id, true),

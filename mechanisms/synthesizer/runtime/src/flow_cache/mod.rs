@@ -19,7 +19,8 @@
 //! - A flow that is cached without a lease only saves questions: its packets have the same destinations and
 //!   order as without the cache.
 //! - Stateful elements see the packets of a flow in order: after a packet that has to go to an element
-//!   itself, all later packets of its flow in the same batch do so too.
+//!   itself, all later packets of its flow in the same batch do so too, except packets that the program drops
+//!   upstream of these elements.
 //! - A leased flow stays in the table until the lease ends, however long it has been idle. If there is no
 //!   room for another flow, the packets of that flow are processed as without the cache.
 //! - Unless the program processes all packets regardless of cost (`USE always`), only a flow with several
@@ -529,8 +530,8 @@ impl FlowCache {
                 spared += 1;
                 continue;
             }
-            // Packets that wait for a lease have been counted already, by the loop over all packets of the
-            // batch.
+            // Packets that wait for a lease are counted in the loop over all packets of the batch, if they
+            // may be leased.
             let is_counted = is_sample
                 && self.constant_lists[list as usize]
                 && self.keys[place] != Ipv4FlowKey::NONE
@@ -539,8 +540,8 @@ impl FlowCache {
                 known = Some(place);
             }
         }
-        // At most one flow per batch is cached. Caching costs as much as about a hundred packets, and a
-        // sender must not be able to cause this cost with every second packet.
+        // At most one flow per batch is cached without a lease. Caching costs as much as about a hundred
+        // packets, and a sender must not be able to cause this cost with every second packet.
         if let Some(place) = known {
             self.remember(graph, &packets[place], place, now);
         }

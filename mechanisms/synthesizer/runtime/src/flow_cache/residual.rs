@@ -42,7 +42,7 @@ enum Fixed {
 /// by its answers.
 #[derive(Default)]
 pub(super) struct Residuals {
-    /// The starts of residual programs that exist, by the sequence of all answers.
+    /// The starts of residual programs, at most [`MOST_KNOWN`], by the sequence of all answers.
     starts: HashMap<Vec<Next>, Next, RandomState>,
     /// By node of the whole program: the number of the last flow that reached it.
     seen: Vec<u32>,

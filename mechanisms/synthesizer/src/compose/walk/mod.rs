@@ -1,8 +1,8 @@
 //! Path exploration: follows all packets of an entry through the chain at once (Algorithm 1 of the SNF
 //! paper).
 //!
-//! Each condition of an element forks the path, and each change is recorded in the symbolic packet. Where a
-//! path cannot continue, its packets are handed over to the element itself.
+//! Each condition of an element that is not decided on the path forks it, and each change is recorded in the
+//! symbolic packet. Where a path cannot continue, its packets are handed over to the element itself.
 
 pub mod leased;
 
@@ -80,8 +80,9 @@ pub struct Walked {
 }
 
 impl Walked {
-    /// Returns the reason why the element at an input processes all packets that arrive there; `None` if it
-    /// processes only some of them. Packets of leased flows do not count.
+    /// Returns the reason why the element at an input processes all packets that arrive there; `None` if some
+    /// of them bypass the element and continue downstream. Packets of leased flows, and packets that the
+    /// program drops there, do not count.
     pub fn why_alone(&self, (node, input): Port) -> Option<&str> {
         let (why, always) = self.handed.get(&(node, input))?;
         (*always || !self.gone_on.contains(&node)).then_some(why)

@@ -61,7 +61,8 @@ impl Loops {
         Loops { of: chains.map(|chain| vec![None; chain.nodes.len()]), elements: Vec::new() }
     }
 
-    /// Finds the loops that are equal in both chains.
+    /// Finds loops that are equal in both chains. Loops with an exit or a program are not found, nor loops
+    /// without an element that has a name from the configuration.
     pub(super) fn of_both(chains: [&Chain; 2]) -> Loops {
         let mut loops = Loops::none(chains);
         let [a, _] = chains;

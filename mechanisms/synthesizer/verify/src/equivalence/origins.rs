@@ -188,8 +188,8 @@ fn come_in_order(d: &Diagrams, starts: &[Start], places: [[&Place<'_>; 2]; 2]) -
 /// Returns the class and arguments of a stateful element for which it is not proven that it receives the same
 /// packets in the same order in both chains; `None` if there is no such element. Only elements at which
 /// packets of several starts, or several packets made of one, may arrive are checked. All stateful elements
-/// are checked if any element uses the state of another: then packets at one element affect the results at
-/// another.
+/// are checked if any element is opaque or uses the state of another: then packets at one element may affect
+/// the results at another.
 pub(super) fn shared_state(
     d: &Diagrams,
     chains: [&Chain; 2],

@@ -33,8 +33,8 @@ pub struct IdleRule {
     /// more. Empty if no packet that arrives matches the rule.
     pub covered_by: Vec<Written>,
     /// The first earlier rule that takes some of the idle rule's packets and does something else with them
-    /// than the idle rule would: another destination or other changes. `None` if the idle rule is merely
-    /// redundant.
+    /// than the idle rule would: another destination or other changes. `None` if there is no such rule: the
+    /// idle rule is redundant, or no packet matches it.
     pub elsewhere: Option<Written>,
 }
 

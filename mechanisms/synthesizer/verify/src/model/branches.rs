@@ -64,9 +64,9 @@ impl BranchHistory {
         history
     }
 
-    /// Returns the history after the packet has waited in an element that holds packets. Repeated waits
-    /// count once. A wait before the first branch is not recorded, because all packets of the input packet
-    /// share it.
+    /// Returns the history after the packet has waited in an element that holds packets. Waits without a
+    /// branch between them count once. A wait before the first branch is not recorded, because all packets of
+    /// the input packet share it.
     #[must_use]
     pub fn waited(mut self) -> BranchHistory {
         if self.0.last().is_some_and(|last| *last != BranchEntry::Waited) {

@@ -67,7 +67,8 @@ struct Wrong {
     accounted: Vec<Bit>,
 }
 
-/// Removes words that have only changed places, such as swapped addresses, since the sum is then unchanged.
+/// Removes words that the checksum always covers and that have only changed places, such as swapped
+/// addresses, since the sum is then unchanged.
 fn cancel_moved(key: SumKey, wrong: &mut Vec<Wrong>) {
     let mut place = 0;
     while place < wrong.len() {

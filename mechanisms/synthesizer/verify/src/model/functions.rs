@@ -66,8 +66,8 @@ impl Functions {
 }
 
 impl Applied {
-    /// True if the arguments are equal for every input packet of `condition` to which the function is
-    /// already applied under this number.
+    /// True if the function reads the same fields, and the arguments are equal for every input packet of
+    /// `condition` to which the function is already applied under this number.
     fn agrees(
         &self,
         d: &Diagrams,

@@ -574,7 +574,7 @@ impl PacketModel {
     }
 }
 
-/// Returns the symbolic packet that a source emits, with the header marks and metadata of the source's
+/// Returns the symbolic packet that a source emits, with the header marks and annotations of the source's
 /// declaration. If only the source knows the offset of a header, nothing is known of the packet.
 pub fn incoming(d: &Diagrams, source: &Effects) -> PacketModel {
     let starts = source.emits.first().and_then(|emit| emit.starts);

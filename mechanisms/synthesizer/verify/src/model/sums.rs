@@ -93,7 +93,7 @@ impl SumKey {
     }
 
     /// True if the checksum covers the word at `place` in every packet, and that word does not decide which
-    /// words are covered.
+    /// words are covered. False for ICMP.
     pub(super) fn always_covers(self, place: i32) -> bool {
         let behind = place - self.at;
         match self.kind {
