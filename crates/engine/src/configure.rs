@@ -115,7 +115,7 @@ impl Plan {
 
     /// Makes the error for an element `id` that gets packets without their payloads, which `by` has parked,
     /// and that needs the payloads. `why` says what it needs.
-    fn misplaced(&self, id: ElementId, by: ElementId, why: &str) -> Problem {
+    pub(crate) fn misplaced(&self, id: ElementId, by: ElementId, why: &str) -> Problem {
         let element = &self.graph.elements[id];
         let text = format!(
             "'{}' is downstream of '{}', which parks payloads: {why}",
@@ -130,7 +130,7 @@ impl Plan {
 
     /// Makes the error for an element that parks payloads although no element joins them, or joins payloads
     /// that no element parks. `what` is the text after the element's name.
-    fn unjoined(&self, id: ElementId, what: &str, hint: &str) -> Problem {
+    pub(crate) fn unjoined(&self, id: ElementId, what: &str, hint: &str) -> Problem {
         let text = format!("'{}' {what}", self.declaration(id));
         Problem::new(Diagnostic::error(self.graph.elements[id].span, text).with_hint(hint))
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use element::effects::{FlowMarks, Hold};
 use element::{Complaint, Core, Cx, Effects, ElementId, Facts, OutputStream};
 
+use crate::element_order;
 use crate::graph_copy::GraphCopy;
 use crate::graph_facts;
 use crate::host::WorkerHost;
@@ -100,7 +101,15 @@ impl GraphCopy {
         let takers: Vec<ElementId> = (0..self.effects.len())
             .filter(|&id| self.effects[id].support.marks == FlowMarks::Takes)
             .collect();
+        let misplaced = element_order::misplaced(&self.effects, &self.plan.forward);
+        let unjoined = element_order::unjoined(&self.effects, &self.plan.forward);
         self.effects[id] = old;
+        // The start has checked the same, so each problem comes from this change.
+        let misplaced = misplaced.iter().map(|(id, by, why)| self.plan.misplaced(*id, *by, why));
+        let unjoined = unjoined.iter().map(|(id, what, hint)| self.plan.unjoined(*id, what, hint));
+        if let Some(problem) = misplaced.chain(unjoined).next() {
+            return Err(problem.diagnostic.message);
+        }
         let (now, was) = (&facts.annotations_read, &core.facts.annotations_read);
         let seen = |facts: &Facts| facts.annotations_seen.iter().flatten().copied().collect::<Vec<u64>>();
         let is_more = |(now, was): (u64, u64)| now & !was != 0;

@@ -175,3 +175,21 @@ fn every_class_that_reconfigures_does() {
     }
     assert!(tried > 50, "{tried}");
 }
+
+/// Rules that read what has been parked are refused as at the start.
+#[test]
+fn payloads_that_are_parked_are_not_read() {
+    let mut worker = start(
+        "p :: PayloadTable; InfiniteSource(LIMIT 0) -> MarkIPHeader(14) -> t :: Slice(p)
+         -> f :: IPFilter(allow all) -> u :: Splice(p) -> Discard",
+    );
+    for (rules, reads) in
+        [("deny ip len > 500", "the length"), ("deny transp[900:4] 0x41414141, allow all", "the payload")]
+    {
+        let error =
+            format!("'f :: IPFilter' is downstream of 't :: Slice', which parks payloads: reads {reads}");
+        assert_eq!(write(&mut worker, "f.config", rules), Err(error));
+        assert_eq!(read(&mut worker, "f.config"), "allow all");
+    }
+    write(&mut worker, "f.config", "deny tcp dst port 80, allow all").unwrap();
+}
