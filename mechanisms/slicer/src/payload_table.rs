@@ -56,7 +56,8 @@
 //! - `long`: the number of packets that passed whole because they are longer than LONGEST.
 //! - `unsuitable`: the number of packets that passed whole because Slice cannot slice them. They are neither
 //!   a complete TCP segment nor a complete UDP datagram, open or reset a connection, or go to a group of
-//!   hosts. Or they have urgent data, a source route or headers of more than 112 bytes.
+//!   hosts. Or they have urgent data, a source route, IPv6 extension headers that may hide the payload or
+//!   change checksums, or headers of more than 112 bytes.
 //! - `occupied`: the number of packets that passed whole because the next entry was in use.
 //! - `no_buffer`: the number of packets that passed whole because less than an eighth of the packet pool was
 //!   free.
