@@ -281,8 +281,8 @@ struct Juggler {
     scratch: Option<Box<Scratch>>,
     cutter: Cutter,
     statistics: Statistics,
-    /// The number of segments of the current batch that were forwarded at once: each was the next one, or
-    /// there was no memory. They are counted together at the end of the batch.
+    /// The number of segments of the current batch that were forwarded at once because each was the next one.
+    /// They are counted together at the end of the batch.
     in_sequence: u64,
     /// `merges` is true if large segments may leave, `is_asked` if packets with unfinished offloads may
     /// arrive, and `leaves_checksums` if checksums may be left to a device.
