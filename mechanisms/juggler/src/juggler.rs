@@ -337,7 +337,7 @@ impl Juggler {
     }
 
     /// Verifies the transport checksum of a segment if CHECKSUM is true, except the checksums of large
-    /// segments and those that a device downstream will complete. Completes a checksum that was left to a
+    /// segments and checksums that a device downstream will complete. Completes a checksum that was left to a
     /// device, unless a device downstream will do so. Returns the checksum of the segment's data; `None` if
     /// it is not known or not needed. Returns [`Damaged`] if the checksum is wrong.
     #[inline]

@@ -6,7 +6,7 @@
 //!
 //! Two kinds of packets may belong to such a flow, but do not show which flow it is: fragments, and packets
 //! with IPv6 extension headers that are truncated, or more than the parser walks over ([`wire::ipv6`]). Their
-//! key is the *pair key* of their addresses, which stands for all packets from the one host to the other
+//! key is the *pair key* of their addresses, which is equal for all packets from the one host to the other
 //! ([`FlowKind::Pair`]). All other packets have no key.
 
 use classify::filter::HeaderSlices;

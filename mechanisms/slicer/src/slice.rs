@@ -5,9 +5,9 @@
 //! are copied: an interface to a namespace, a container, a virtual machine or another program. Splice joins
 //! the payloads again after the boundary. Packets of at least THRESHOLD bytes lose the payload of TCP or UDP;
 //! its bytes stay where they are and are not touched. A token of 16 bytes takes the place of the payload. The
-//! result is a valid packet: lengths are right, the checksum of TCP or UDP too, and that of an IPv4 header if
-//! it was right before. A TCP segment is presented as its own last bytes (its sequence number is larger), so
-//! that observers of the connection see its progress.
+//! result is a valid packet: its lengths and its TCP or UDP checksum are right, and the checksum of its IPv4
+//! header is if it was right before. A TCP segment is presented as its own last bytes (its sequence number is
+//! larger), so that observers of the connection see its progress.
 //!
 //! Packets over IPv4 and IPv6 are sliced, after VLAN tags or without a link header. Fragments, other
 //! protocols, and segments with SYN, RST or urgent data pass whole. So do packets with source routes, with
