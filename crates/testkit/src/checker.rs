@@ -89,8 +89,9 @@ fn transport(protocol: u8, addresses: u64, bytes: &[u8]) -> ChecksumResult {
     }
 }
 
-/// Returns the parts of a transport packet that translators do not change: everything but ports, ICMP
-/// identifiers and the checksum. Of ICMP errors, only type, code and the low byte of the length.
+/// Returns the parts of a transport packet that translators do not change: of TCP, UDP and ICMP, everything
+/// but ports, ICMP identifiers and the checksum. Of ICMP errors, only type, code and the low byte of the
+/// length; of other protocols, everything but the bytes at offsets 2 and 3, the checksum of ICMPv6.
 fn rest(protocol: u8, bytes: &[u8]) -> Vec<u8> {
     let keep: &[(usize, usize)] = match protocol {
         6 => &[(4, 16), (18, usize::MAX)],
@@ -206,7 +207,7 @@ pub struct KnownWrong {
 }
 
 impl KnownWrong {
-    /// Collects the wrong checksums of all IP packets of a capture, also of datagrams in fragments.
+    /// Collects the wrong checksums of all IP packets of a capture, also of IPv4 datagrams in fragments.
     pub fn of<'a>(packets: impl Iterator<Item = &'a [u8]>) -> KnownWrong {
         let mut known = KnownWrong::default();
         let mut datagrams: BTreeMap<Vec<u8>, Vec<Piece<'a>>> = BTreeMap::new();

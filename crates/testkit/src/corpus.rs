@@ -135,7 +135,8 @@ pub fn frames() -> Vec<Vec<u8>> {
 /// - length fields above and below the actual length, and all data offsets of TCP
 /// - IPv6 with extension headers, truncated at several offsets
 ///
-/// The header annotations are where the length fields say.
+/// The header annotations are where the length fields of IPv4 headers say. In IPv6 packets, they take an
+/// extension header to be 8 bytes long.
 pub fn headers() -> Vec<TestPacket> {
     const MORE: u16 = 0x2000;
     let mut packets: Vec<(Vec<u8>, [Option<isize>; 3])> = Vec::new();

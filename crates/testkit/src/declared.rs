@@ -96,8 +96,8 @@ thread_local! {
     static KNOWN: Known = Known { diagrams: Diagrams::new(1 << 20), packets: RefCell::default() };
 }
 
-/// Returns the test packets for one input of an element. If `with_headers` is true, packets with headers of
-/// all lengths are among them.
+/// Returns the test packets for one input of an element: those of at most [`ONE_SLOT`] bytes. If
+/// `with_headers` is true, packets with headers of all lengths are among them.
 fn inputs(input: usize, with_headers: bool) -> Vec<TestPacket> {
     let mut all = corpus::inputs(7 + input as u64);
     all.retain(|given| given.bytes.len() <= ONE_SLOT);
@@ -138,8 +138,9 @@ fn check(sample: &ClassSample, effects: &Effects, known: &Known) -> Result<Tally
     if sample.shape.0 == 0 || effects.hold == Hold::Replay {
         return Ok(Tally { exact: 0, unknown: 0 });
     }
-    // In pull context the declaration is the same, so packets with special headers are only pushed. The
-    // declaration of an opaque element says nothing about them.
+    // In pull context the declaration is the same, so packets with special headers are only pushed. Opaque
+    // elements, whose declaration says nothing about these packets, and elements that hold packets do not get
+    // them.
     let with_headers = !sample.pull && effects.opaque.is_none() && effects.hold == Hold::None;
     let inputs: Vec<Vec<TestPacket>> = (0..sample.shape.0).map(|input| inputs(input, with_headers)).collect();
     let make = |input: usize, number: usize, given: &TestPacket| known.packet(input, number, given);
@@ -158,8 +159,8 @@ fn check(sample: &ClassSample, effects: &Effects, known: &Known) -> Result<Tally
 const AGAIN: usize = 200;
 
 /// Makes an input packet of an output packet, with all bits of the IPv4, TCP and UDP checksum set; `None`
-/// without a complete IPv4 header. An update turns the first two into zero, even an update that changes
-/// nothing.
+/// without a network header annotation, or if the packet ends before the IPv4 checksum does. An update turns
+/// the first two into zero, even an update that changes nothing.
 fn all_ones(seen: &Seen) -> Option<TestPacket> {
     let Seen { mut bytes, time, annotations, headers, .. } = seen.clone();
     let [_, network, transport] = headers.map(|place| place.and_then(|place| usize::try_from(place).ok()));

@@ -225,8 +225,9 @@ impl TestSource {
             for (base, offset) in BASES.into_iter().zip(input.headers) {
                 packet.set_offset(base, offset);
             }
-            // The flow mark carries the packet's number to the sink. No element overwrites it, because flow
-            // marks are only set if an element asks for them.
+            // The flow mark carries the packet's number to the sink. Elements set flow marks only if another
+            // element asks for them; an element that removes the mark, such as IPReassembler, makes the
+            // number 0.
             packet.set_flow_mark(NonZeroU64::new(1 << 32 | u64::from(self.first + place as u32)));
             if let Err(packet) = batch.push(packet) {
                 cx.drop(packet, DropReason::NoBuffer);

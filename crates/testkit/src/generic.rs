@@ -1,7 +1,7 @@
 //! Generic tests that compare classes of elements with their declarations, for the product and for other
 //! crates.
 //!
-//! Each class is configured by its `samples`, in push and in pull context, and gets packets of all kinds
+//! Each class is configured by its `samples`, in push and in pull context, and gets packets of many kinds
 //! ([`corpus`]). It runs with batches of several sizes, with several workers, and with packets that differ in
 //! the fields that it does not declare as read. Each test is a [`Check`].
 //!
@@ -69,7 +69,7 @@ pub fn check(classes: &'static [&'static Class]) -> Result<(), String> {
 /// may need.
 ///
 /// # Errors
-/// All samples that fail, with the reasons.
+/// All samples that fail, with the reasons; or the reason why the captures for samples cannot be written.
 pub fn run(check: &Check, classes: &[&'static Class], own: &'static [&'static Class]) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     prepare(folder.path()).map_err(|error| error.to_string())?;
@@ -421,8 +421,9 @@ fn reads_what_it_declares(sample: &ClassSample, effects: &Effects) -> Result<(),
 }
 
 /// Checks that every reason for which the element drops packets follows from its declaration
-/// ([`Effects::drop_reasons`]). Some of the packets have several slots or no headroom. The reason
-/// [`DropReason::Stop`], for which held packets are dropped at the end of the run, is not checked.
+/// ([`Effects::drop_reasons`]), unless the element is opaque. Some of the packets have several slots or no
+/// headroom. The reason [`DropReason::Stop`], for which held packets are dropped at the end of the run, is
+/// not checked.
 fn drops_as_declared(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
     if effects.opaque.is_some() {
         return Ok(());
@@ -442,7 +443,7 @@ fn drops_as_declared(sample: &ClassSample, effects: &Effects) -> Result<(), Stri
     Ok(())
 }
 
-/// Values that are written to handlers, of all types that settings of elements have.
+/// Values that are written to handlers, of the common types of settings.
 const VALUES: [&str; 22] = [
     "0",
     "1",

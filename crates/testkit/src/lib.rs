@@ -1,7 +1,7 @@
 //! Helpers for tests that run configurations and single elements.
 //!
 //! [`TestRun`] runs the text of a configuration. [`elements`] are sources and sinks that send packets and
-//! record the packets that arrive. [`corpus`] has packets of every kind, [`found`](mod@found) captures and
+//! record the packets that arrive. [`corpus`] has packets of many kinds, [`found`](mod@found) captures and
 //! rules from other sources. [`example`] is the element that a document explains. [`timed`] sends packets at
 //! given times; [`plain`] makes IP packets between given endpoints. [`stand_in`] is an element that does the
 //! work of others. [`cases`] runs configurations that stand in files with packets and expected results.
@@ -62,8 +62,8 @@ pub fn registry() -> Registry {
 pub struct TestRun {
     /// The clock from which elements read the time.
     pub clock: ClockKind,
-    /// The burst of the run: the maximum number of packets per batch of all sources. `None` for the defaults
-    /// of Click, where most elements have a burst of one.
+    /// The burst of the run: the number of packets that a source makes per call if its argument BURST is not
+    /// given. `None` for the defaults of Click, where most elements have a burst of one.
     pub burst: Option<usize>,
     /// The number of workers. More than one worker is possible only with the real and the trace clock.
     pub workers: usize,

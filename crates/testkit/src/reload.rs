@@ -256,9 +256,9 @@ fn pairs(samples: &[ClassSample]) -> impl Iterator<Item = [&ClassSample; 2]> {
     samples.iter().enumerate().filter_map(other).map(|(at, other)| [&samples[at], other])
 }
 
-/// Returns an entry for each part that no sample confirms, for each exception in `unshown` that a sample
-/// confirms, and for each handler of a part that no element has. `known` are all handlers; `kept` are the
-/// handlers with a value that was kept, `lost` those with a value that was lost.
+/// Returns an entry for each part with handlers that no sample confirms, for each exception in `unshown` that
+/// a sample confirms, and for each handler of a part that no element has. `known` are all handlers; `kept`
+/// are the handlers with a value that was kept, `lost` those with a value that was lost.
 fn unconfirmed(
     class: &Class,
     known: &BTreeSet<String>,

@@ -55,8 +55,8 @@ impl Selection {
     }
 }
 
-/// Returns the condition of a test of the filter language. In a configuration, only IPv4 packets reach a
-/// filter, but a capture has IPv6 packets, too. So tests of IPv4 fields also test that the version is 4,
+/// Returns the condition of a test of the filter language. In configurations, filters mostly get IPv4 packets
+/// only, but a capture may have IPv6 packets, too. So tests of IPv4 fields also test that the version is 4,
 /// except for the test of the version field itself.
 fn condition(question: &Primitive) -> Condition {
     let about_ipv4 = match question {

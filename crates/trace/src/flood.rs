@@ -39,7 +39,8 @@ pub enum Flood {
     Mac,
 }
 
-/// The number of varying bits in a frame. Only the low 39 bits of a frame number matter.
+/// The number of varying bits in a frame. Only the low 39 bits of a frame number matter; for [`Flood::Gap`],
+/// which uses each number twice, 40 bits.
 const BITS: u32 = 39;
 const ROUTER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);

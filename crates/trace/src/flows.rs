@@ -202,7 +202,7 @@ pub(crate) fn entry<T: Clone + Default>(entries: &mut Vec<T>, number: u32) -> &m
 /// Prefetches the entry with index `number`; harmless if the array has no such entry.
 #[inline]
 pub(crate) fn prefetch<T>(entries: &[T], number: u32) {
-    // An address beyond the end of the array is allowed, as a prefetch never reads.
+    // An address beyond the end of the array is allowed, as a prefetch cannot fault.
     ::packet::prefetch_line(entries.as_ptr().wrapping_add(number as usize).cast());
 }
 

@@ -1,6 +1,6 @@
 //! The two passes over captures that run the analyses.
 //!
-//! The first pass ([`Analyzer`]) runs all analyses at once. The second pass ([`SecondPass`]) runs the
+//! The first pass ([`Analyzer`]) runs most analyses at once. The second pass ([`SecondPass`]) runs the
 //! analyses that can start only if all flows are known, because they select large flows or busy addresses.
 
 use capture::Record;
@@ -38,7 +38,7 @@ pub struct Options {
 /// their flows overlap.
 const TOGETHER: usize = 32;
 
-/// The first pass, which runs all analyses at once. Its [`finish`](Self::finish) returns the second pass.
+/// The first pass, which runs most analyses at once. Its [`finish`](Self::finish) returns the second pass.
 pub struct Analyzer {
     options: Options,
     clock: Clock,

@@ -12,7 +12,8 @@ use crate::{U16, ip_protocol};
 /// bytes without padding, so that it is hashed as plain memory.
 ///
 /// A five-tuple is made by [`crate::Layers::five_tuple`], or from addresses and ports. An IPv4 address never
-/// equals an IPv6 address. By convention, ports are 0 for protocols without ports, and for fragments.
+/// equals an IPv6 address. By convention, ports are 0 for protocols without ports, for fragments, and for
+/// packets that are truncated before their ports.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoBytes, FromBytes, KnownLayout, Immutable, Unaligned,
 )]

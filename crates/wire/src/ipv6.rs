@@ -5,7 +5,8 @@
 //! of headers in total.
 //!
 //! A packet beyond these limits has no transport header for any element, and so no ports. Its five-tuple
-//! consists of its addresses and, as protocol, the number of the extension header that was not read.
+//! consists of its addresses and, as protocol, the number of the extension header that was not read; in a
+//! fragment, the protocol that its fragment header names.
 
 use std::net::Ipv6Addr;
 

@@ -1,4 +1,4 @@
-//! The offsets of all headers in a frame.
+//! The offsets of the link, network and transport headers in a frame.
 //!
 //! [`Layers::locate`] checks every length once and never fails: it reports the headers that it found, and
 //! the fault at which it stopped. Captures often contain truncated or malformed frames, so a fault is a
@@ -53,8 +53,8 @@ pub struct Layers {
     /// The offset of the header of `protocol`. `None` if the packet is not IP, in fragments other than the
     /// first, and if the IP headers could not be read to their end.
     pub l4: Option<usize>,
-    /// The offset of the first byte after the TCP, UDP, ICMP or ICMPv6 header; `None` for other protocols,
-    /// and if this header is truncated or malformed.
+    /// The offset of the first byte after the TCP, UDP, ICMP or ICMPv6 header; `None` if `l4` is `None`, for
+    /// other protocols, and if this header is truncated or malformed.
     pub payload: Option<usize>,
     /// The offset of the end of the IP packet, or of the part of it that is in the frame; bytes after it are
     /// link padding. The end of the frame if the packet is not IP, if its length could not be read, or if a
@@ -94,7 +94,7 @@ pub struct Fragment {
     pub offset: usize,
     /// True in all fragments of a datagram but the last.
     pub more: bool,
-    /// The protocol of the first header of the fragmented part, which all fragments of the datagram name.
+    /// The protocol of the first header of the fragmented part, as this fragment names it.
     pub protocol: u8,
 }
 

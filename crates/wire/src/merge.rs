@@ -199,8 +199,8 @@ impl Ip {
     }
 
     /// Returns the segment with a transport header of `own` bytes in a packet of `length` bytes, of which the
-    /// first `head` are available. `None` if the headers are not available, if the payload does not end
-    /// inside the packet, or if an offset or length is above 65,535.
+    /// first `head` are available. `None` if the headers are not available or longer than the IP packet, if
+    /// the payload does not end inside the packet, or if an offset or length is above 65,535.
     #[inline(always)]
     fn segment(self, own: usize, head: usize, length: usize) -> Option<WholeSegment> {
         let Ip { network, l3, l4, end, is_plain, id } = self;
@@ -366,9 +366,9 @@ impl WholeSegment {
         bytes.get(..self.start.into())?.split_at_checked(self.l3.into())
     }
 
-    /// True if segment `next` can be merged after this segment: the headers `other` of `next` are those
-    /// that cutting would make from the headers `own` of this segment. Sequence number and length are not
-    /// compared, and PSH and FIN may differ.
+    /// True if segment `next` can be merged after this segment: the headers `other` of `next` are those that
+    /// cutting would make from the headers `own` of this segment. Sequence number, length, transport checksum
+    /// and data are not compared, and PSH and FIN may differ.
     ///
     /// `id_ahead` is the expected difference between their IPv4 identifications: the position of `next` in
     /// the large segment, or 0 if all its segments have the same identification.

@@ -92,8 +92,8 @@ pub struct Segments {
     /// The number of payload bytes in each frame but the last.
     size: usize,
     is_tcp: bool,
-    /// The length in bytes of the hop-by-hop header with the length of a jumbogram; 0 if there is none. It
-    /// is left out of the frames, which are too short for it.
+    /// The length in bytes of a hop-by-hop header that contains only the length of a jumbogram; 0 if there is
+    /// none. It is left out of the frames, which are too short for it.
     jumbo: usize,
     /// True if all frames get the IPv4 identification of the large frame; otherwise it increases by one
     /// from frame to frame.
@@ -189,7 +189,7 @@ impl Segments {
     }
 
     /// Turns the copied headers in `frame` into those of frame `number`: sets lengths, identification,
-    /// sequence number, flags and all checksums.
+    /// sequence number, flags, urgent pointer and checksums.
     fn finish(&self, number: usize, frame: &mut [u8]) {
         let Some((headers, segment)) = frame.split_at_mut_checked(self.l4 - self.jumbo) else { return };
         let ip = headers.get_mut(self.l3..).unwrap_or_default();

@@ -10,7 +10,8 @@ pub const CHECKSUM: usize = 8;
 const HEADER: usize = 12;
 
 /// Returns the range of bytes of the SCTP packet in a frame of `length` bytes, of which `head` holds the
-/// first. `None` if the frame contains no SCTP packet, a truncated header, or only a fragment.
+/// first. `None` if the frame contains no SCTP packet, a truncated header or only a fragment, or if `head`
+/// ends before the SCTP header.
 pub fn find(head: &[u8], link: LinkType, length: usize) -> Option<Range<usize>> {
     let layers = Layers::locate(head, link);
     let start =

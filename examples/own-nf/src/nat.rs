@@ -114,7 +114,8 @@ fn translate(packet: &mut FlowPacket<FiveTuple>, translated: Option<FiveTuple>) 
 }
 
 /// Replaces the addresses and ports of a TCP segment over IPv4, and updates its checksums. Returns `None`,
-/// without a change, if the packet is too short or the addresses are not IPv4.
+/// without a change, if the packet has no network header annotation, its headers are malformed or truncated,
+/// or the addresses are not IPv4.
 fn update_header(packet: &mut Packet, to: &FiveTuple) -> Option<()> {
     let (IpAddr::V4(source), IpAddr::V4(destination)) = (to.source(), to.destination()) else { return None };
     let header = packet.header_mut(Base::Network)?;

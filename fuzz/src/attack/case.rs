@@ -77,7 +77,8 @@ pub(super) struct Checked {
     pub(super) passed: usize,
     /// True if an element of the configuration keeps state that affects later packets.
     pub(super) keeps_state: bool,
-    /// The result of the proof for the form that would run; `None` if no program can be made.
+    /// The result of the proof for the form that would run; `None` if no program can be made, or this form
+    /// was not run.
     pub(super) proof: Option<Proof>,
     /// True if two runs of the original differ. Then differences to the synthesized form show nothing, and
     /// are not reported.

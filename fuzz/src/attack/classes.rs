@@ -706,7 +706,8 @@ fn router(r: &mut Rng) -> Element {
     }
 }
 
-/// Returns an element that keeps state of flows. If `both` is true, it has an input for each direction.
+/// Returns an element that keeps state of flows. If `both` is true, a rewriter has an input for each
+/// direction; other elements have one input.
 pub(super) fn stateful(r: &mut Rng, both: bool) -> Element {
     let class = pick(
         r,

@@ -71,8 +71,9 @@ fn end(r: &mut Rng) -> Next {
 }
 
 impl Network {
-    /// Creates a random configuration. `seed` selects the class of one element, so that consecutive seeds use
-    /// every class. If `keeps_state` is true, there is an element that keeps state of flows.
+    /// Creates a random configuration. `seed` selects the class of one element, in turn of all classes,
+    /// unless an element that keeps state takes its place. If `keeps_state` is true, there is an element that
+    /// keeps state of flows.
     pub(super) fn random(r: &mut Rng, catalogue: &Catalogue, seed: u64, keeps_state: bool) -> Network {
         let length = r.usize(3..14);
         let turn_at = r.usize(2..=length);

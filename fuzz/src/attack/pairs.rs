@@ -145,8 +145,8 @@ impl Pair {
             Derivation::Changed => {
                 let mut element = next(r, catalogue, &mut Context { marked: true, ..Context::default() });
                 for _ in 0..200 {
-                    // Looks for other arguments of the same class. If none is found, the element is
-                    // replaced by one of another class.
+                    // Looks for other arguments of the same class. If none is found, the element is replaced
+                    // by a random one.
                     let other = next(r, catalogue, &mut Context { marked: true, ..Context::default() });
                     if other.class == b.nodes[at].element.class && other != b.nodes[at].element {
                         element = other;
@@ -214,8 +214,9 @@ impl Pair {
         match outcome.verdict {
             Conclusion::Equivalent => {
                 judged.said = Said::Same;
-                // Differences that the verdict's assumptions permit are no failure: equal checksums 0000
-                // and ffff, and full queues.
+                // Differences that the verdict's assumptions permit are no failure: equal checksums 0000 and
+                // ffff, and full queues or tables. Runs in which the sources have sent different numbers of
+                // packets are not compared.
                 let zeros = outcome.assumptions.iter().any(|assumption| assumption.contains("checksum"));
                 let full = ran_a.overflows() || ran_b.overflows();
                 if let Some(what) = apart

@@ -250,9 +250,9 @@ impl Flows {
     }
 
     /// Returns the list whose first flow is to be evicted: loss recovery or inactive, if the first flow of
-    /// that list has flushed nothing for [`REPAIR_TIME`], so that its loss is not repaired any more;
-    /// otherwise the first list with flows. For a datagram, only `Datagrams` and `Inactive` are tried then;
-    /// `None` if both are empty.
+    /// that list has flushed nothing for [`REPAIR_TIME`], so that a loss is not repaired any more; otherwise
+    /// the first list with flows. For a datagram, only `Datagrams` and `Inactive` are tried then; `None` if
+    /// both are empty.
     fn list_to_evict_from(&self, is_tcp: bool, now: Timestamp) -> Option<EvictionList> {
         let is_old = |list: &EvictionList| {
             let first = self.flows.get(self.lists[*list as usize].0 as usize);

@@ -13,12 +13,11 @@
 //! of merged segments differ in nothing but the fields that cutting restores, and their checksums are right
 //! (CHECKSUM). The data of all of them except the last one is of equal size. IPv4 segments of equal
 //! identification are merged only if CONSTANT_ID is true. IPv6 extension headers have to be equal. IPv6
-//! segments with destination options or with a fragment header that holds the whole packet are not merged,
-//! nor are segments with more than 8 bytes of extension headers and VLAN tags. A large segment is a valid
-//! packet of up to 64 KiB with correct checksums. It goes to the machine (KernelTap, ToHost, ToDevice) as it
-//! is, and elements on the way count it as one packet. If an element downstream reads lengths, payload or
-//! fields that differ between segments, or sends packets to outputs that large segments do not fit, segments
-//! leave one by one, in order.
+//! segments are not merged if they have destination options, a fragment header that holds the whole packet,
+//! or more than 8 bytes of extension headers and VLAN tags. A large segment is a valid packet of up to 64 KiB
+//! with correct checksums. It goes to the machine (KernelTap, ToHost, ToDevice) as it is, and elements on the
+//! way count it as one packet. If an element downstream reads lengths, payload or fields that differ between
+//! segments, or sends packets to outputs that large segments do not fit, segments leave one by one, in order.
 //!
 //! Each worker keeps up to FLOWS flows, identified by addresses, ports and VLANs, over IPv4 and IPv6. The
 //! sequence number of a flow whose opening was not seen is learned until its first segments leave. If there
@@ -282,8 +281,8 @@ struct Juggler {
     scratch: Option<Box<Scratch>>,
     cutter: Cutter,
     statistics: Statistics,
-    /// The number of segments of the current batch that were forwarded at once: each was the next one, or
-    /// there was no memory. They are counted together at the end of the batch.
+    /// The number of segments of the current batch that were forwarded at once because each was the next one.
+    /// They are counted together at the end of the batch.
     in_sequence: u64,
     /// `merges` is true if large segments may leave, `is_asked` if packets with unfinished offloads may
     /// arrive, and `leaves_checksums` if checksums may be left to a device.
@@ -337,9 +336,10 @@ impl Juggler {
         self.flows.look_up(&keys[..*count], &hashes[..*count], &mut ids[..*count]);
     }
 
-    /// Verifies the transport checksum of a segment if CHECKSUM is true. Completes a checksum that was left
-    /// to a device, unless a device downstream will do so. Returns the checksum of the segment's data; `None`
-    /// if it is not known or not needed. Returns [`Damaged`] if the checksum is wrong.
+    /// Verifies the transport checksum of a segment if CHECKSUM is true, except the checksums of large
+    /// segments and checksums that a device downstream will complete. Completes a checksum that was left to a
+    /// device, unless a device downstream will do so. Returns the checksum of the segment's data; `None` if
+    /// it is not known or not needed. Returns [`Damaged`] if the checksum is wrong.
     #[inline]
     fn data(&self, packet: &mut Packet, segment: &WholeSegment) -> Result<Option<Sum>, Damaged> {
         let is_large = self.is_asked && is_large_segment(packet);

@@ -79,9 +79,9 @@ impl SegmentFlow {
     }
 }
 
-/// Returns the segment and the flow key of a packet; `None` if the packet is neither a complete TCP segment
-/// nor a complete UDP datagram, or if its transport header starts so late that 20 bytes of it would reach
-/// beyond offset [`FLOW_HEADERS`].
+/// Returns the segment and the flow key of a packet; `None` if no TCP segment or UDP datagram is found
+/// ([`WholeSegment::of`]), or if its transport header starts so late that 20 bytes of it would reach beyond
+/// offset [`FLOW_HEADERS`].
 ///
 /// If the network header annotation is set, the IP header starts there, and the VLAN tags are read from the
 /// bytes ahead of it. Otherwise the packet is taken to start with a header of its link type.

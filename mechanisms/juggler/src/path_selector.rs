@@ -2,11 +2,12 @@
 //! Chooses one of several paths per flow, per block of a flow or per packet, as load-balancing switches do.
 //!
 //! Each output is a path. Per flow, packets are distributed by a hash of addresses, protocol and ports
-//! (equal-cost multipath, ECMP), so that no packets are reordered. Per block, up to BLOCK consecutive bytes
-//! of a flow take the same path; this is how Presto sends the segments that TSO makes of one large send. A
-//! new block begins when BLOCK is reached, after a PSH flag, where TCP's sequence numbers jump, and after a
-//! pause of GAP. A packet of more than BLOCK bytes is a block of its own. Per packet, each packet takes its
-//! own path. Packets that are not IP go to output 0 unless the mode is PACKET.
+//! (equal-cost multipath, ECMP), so that the packets of a flow keep their order; only fragments, which are
+//! distributed without ports, may take another path. Per block, up to BLOCK consecutive bytes of a flow take
+//! the same path; this is how Presto sends the segments that TSO makes of one large send. A new block begins
+//! when BLOCK is reached, after a PSH flag, where TCP's sequence numbers jump, and after a pause of GAP. A
+//! packet of more than BLOCK bytes is a block of its own. Per packet, each packet takes its own path. Packets
+//! that are not IP go to output 0 unless the mode is PACKET.
 //!
 //! If there is no room for the flow of a block, its packets are distributed by the hash.
 //!

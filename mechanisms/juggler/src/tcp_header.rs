@@ -34,8 +34,8 @@ pub struct TcpHeader {
     pub flags: u8,
 }
 
-/// Finds the headers of a packet: at its network header annotation or, without the annotation, after its
-/// link header. `None` if the packet is not IP, or its IP header is truncated.
+/// Finds the headers of a packet: at its network header annotation or, without the annotation, after its link
+/// header. `None` if the packet is not IP, or its IP header is truncated or malformed.
 pub fn locate(packet: &Packet) -> Option<LocatedSegment> {
     let (bytes, link) = match packet.offset(Base::Network) {
         Some(_) => (packet.header(Base::Network)?, LinkType::RawIp),

@@ -5,9 +5,9 @@
 //! the outer and the inner tag.
 //!
 //! Two kinds of packets may belong to such a flow, but do not show which flow it is: fragments, and packets
-//! with more IPv6 extension headers than the parser walks over ([`wire::ipv6`]). Their key is the *pair key*
-//! of their addresses, which stands for all packets from the one host to the other ([`FlowKind::Pair`]). All
-//! other packets have no key.
+//! with IPv6 extension headers that are truncated, or more than the parser walks over ([`wire::ipv6`]). Their
+//! key is the *pair key* of their addresses, which is equal for all packets from the one host to the other
+//! ([`FlowKind::Pair`]). All other packets have no key.
 
 use classify::filter::HeaderSlices;
 use element::frame::{ip_header, vlans_before};
@@ -193,7 +193,8 @@ fn addresses(ip: &[u8]) -> Option<(u8, [u64; 4])> {
 }
 
 /// Finds the flow of any IP packet; `None` if its protocol or its type of ICMP message has no flows here, or
-/// its headers are truncated.
+/// its headers are truncated or malformed. The result for fragments and for packets with unreadable IPv6
+/// extension headers is the pair key.
 #[inline(never)]
 fn inner(frame: &Frame<'_>) -> Option<Located> {
     let layers = Layers::locate(frame.ip, LinkType::RawIp);

@@ -10,9 +10,10 @@
 //! - Each held packet is in the list of exactly one flow and has one slot in a ring. A flow is due when its
 //!   oldest packet is due. Of the flows of one delay class, the flow that is due next owns the first slot of
 //!   the ring whose packet is still held.
-//! - Each packet costs constant time: one look-up (or two, while a packet whose flow is unknown is held), and
-//!   one slot of a ring that is written, read and skipped once. Ordering the flows that leave together costs
-//!   one sort of these few flows, and nothing if they are already in order.
+//! - Each packet costs constant time: one look-up (two for the first packet of a flow, or while a packet
+//!   whose flow is unknown is held), and one slot of a ring that is written, read and skipped once. Ordering
+//!   the flows that leave together costs one sort of these few flows, and nothing if they are already in
+//!   order.
 //! - A packet leaves at most DELAY (or the delay that SLO gives) after its arrival: exactly under the trace
 //!   clock, otherwise plus the duration of the running task.
 //! - The packets of a flow leave in order of arrival (unless REORDER sorts TCP segments). A packet that

@@ -7,13 +7,13 @@
 //! other packets pass at once. The order of packets within a flow is kept, and at the end of a run no
 //! packet is lost. Where there is no room for a flow or a packet, the packet passes.
 //!
-//! The flow of two kinds of packets is not known: fragments, and IPv6 packets with more than 16 extension
-//! headers or 256 bytes of them. Such a packet waits for DELAY. All packets that arrive from the same source
-//! address to the same destination address in the same VLANs wait with it. They leave with it, in order of
-//! arrival, even if MAX_BURST, BYPASS, ELEPHANTS or SLO would release them sooner. So fragments keep their
-//! place in their flow, in any order of arrival, and no packet overtakes a fragment. Packets between other
-//! hosts are not affected. An IPv6 fragment that is the whole packet (RFC 6946) counts as an unfragmented
-//! packet of its flow.
+//! The flow of two kinds of packets is not known: fragments, and IPv6 packets whose extension headers are
+//! truncated, or have more than 256 bytes, or are more than 16. Such a packet waits for DELAY. All packets
+//! that arrive from the same source address to the same destination address in the same VLANs wait with it.
+//! They leave with it, in order of arrival, even if MAX_BURST, BYPASS, ELEPHANTS or SLO would release them
+//! sooner. So fragments keep their place in their flow, in any order of arrival, and no packet overtakes a
+//! fragment. Packets between other hosts are not affected. An IPv6 fragment that is the whole packet (RFC
+//! 6946) counts as an unfragmented packet of its flow.
 //!
 //! Flows expire after ten seconds without packets, or sooner if there is no room for new flows.
 //!
@@ -303,9 +303,9 @@ impl Reframer {
     }
 
     /// Holds a packet in the list of its pair of hosts, so that it does not overtake packets between these
-    /// hosts whose flow is unknown. This concerns packets whose own flow is unknown, and all packets
-    /// between two hosts while such a packet is held. Returns other packets to the caller. `brief` is
-    /// `None` for packets without a flow.
+    /// hosts whose flow is unknown. This concerns packets whose own flow is unknown, and all packets between
+    /// two hosts while such a packet is held. Returns other packets to the caller. Without room, releases all
+    /// held packets and forwards the packet. `brief` is `None` for packets without a flow.
     #[inline(never)]
     fn hold_unknown(
         &mut self,

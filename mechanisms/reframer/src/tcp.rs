@@ -1,11 +1,11 @@
 //! TCP within a burst: sorts data segments and merges ACKs, without a change that a TCP receiver or sender
 //! depends on.
 //!
-//! **Order.** Segments that carry data or a FIN are put in the order in which they were sent: by time
-//! stamp, and by sequence number if time stamps are equal or absent. (A retransmission has an older
-//! sequence number and a newer time stamp. If it moved ahead of segments that were sent before it, the
-//! receiver would drop them: RFC 7323, section 5.3.) No segment moves past a segment without data, because
-//! the order of ACKs has a meaning: senders count duplicates.
+//! **Order.** Segments that carry data or a FIN, without SYN, RST and URG, are put in the order in which they
+//! were sent: by time stamp, and by sequence number if time stamps are equal or absent. (A retransmission has
+//! an older sequence number and a newer time stamp. If it moved ahead of segments that were sent before it,
+//! the receiver would drop them: RFC 7323, section 5.3.) No segment moves past a segment of another kind,
+//! because the order of ACKs has a meaning: senders count duplicates.
 //!
 //! **ACKs.** An ACK is dropped only if the next packet of the burst is an ACK that carries all of its
 //! information and more. Both must be without data and have the same flags, sequence number, TOS and
@@ -199,9 +199,10 @@ fn same_network(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Removes superfluous ACKs from a burst of one flow and passes them to `drop`. `acknowledged` is the
-/// highest acknowledgment number of the flow so far, which the call updates; `None` before the first ACK.
-/// An ACK that does not exceed it may be a duplicate, and is kept. So is the first ACK while it is `None`.
+/// Removes superfluous ACKs from a burst of one flow and passes them to `drop`. `acknowledged` is the highest
+/// acknowledgment number of the flow so far, which the call updates; `None` before the first ACK, and again
+/// after a SYN. An ACK that does not exceed it may be a duplicate, and is kept. So is the first ACK while it
+/// is `None`.
 pub fn coalesce(packets: &mut Vec<Packet>, acknowledged: &mut Option<u32>, drop: impl FnMut(Packet)) {
     let mut kept = 0;
     for place in 0..packets.len() {

@@ -1,12 +1,12 @@
 //! The headers of a packet whose payload is taken out: their offsets, the changes that describe the shorter
 //! packet, and the reversal of these changes.
 //!
-//! A sliced packet is a valid packet. The lengths of IP and UDP are the new lengths, and all checksums are
-//! right, as if the sender had sent the token; a datagram without a checksum stays without one. With TAIL, a
-//! TCP segment is presented as its own last bytes: its sequence number is larger by the number of bytes that
-//! its payload is shorter, so that the segment ends at the same number as before. Observers of the
-//! connection (conntrack of the Linux kernel) then know how far the sender has got, and find the receiver's
-//! ACKs inside the window.
+//! A sliced packet is a valid packet. The lengths of IP and UDP are the new lengths, and the checksum of TCP
+//! or UDP is right, as if the sender had sent the token; a datagram without a checksum stays without one. The
+//! checksum of an IPv4 header is right if it was right before. With TAIL, a TCP segment is presented as its
+//! own last bytes: its sequence number is larger by the number of bytes that its payload is shorter, so that
+//! the segment ends at the same number as before. Observers of the connection (conntrack of the Linux kernel)
+//! then know how far the sender has got, and find the receiver's ACKs inside the window.
 //!
 //! Changes that a network function makes to the headers are kept: lengths and the sequence number are
 //! restored by adding the difference, not by writing the old value. Checksums are corrected by the
@@ -64,8 +64,8 @@ impl Headers {
     ///
     /// Returns `None` for packets that cannot be sliced: fragments, other protocols than TCP and UDP,
     /// segments that open or reset a connection or have urgent data, and packets with source routes or with
-    /// IPv6 extension headers that hide the payload or change checksums. Also `None` if the headers
-    /// contradict each other, claim more than `length` bytes or do not end in `data`.
+    /// IPv6 extension headers that may hide the payload or change checksums (`after_extensions`). Also `None`
+    /// if the headers contradict each other, claim more than `length` bytes or do not end in `data`.
     #[inline]
     pub fn find(data: &[u8], l3: usize, length: usize) -> Option<Headers> {
         let ip = data.get(l3..)?;
@@ -355,7 +355,8 @@ fn has_route(options: &[u8]) -> bool {
 }
 
 /// Returns the protocol after the IPv6 extension headers, and their length in bytes. `None` if an extension
-/// header changes the addresses that checksums cover, or hides what follows. `next` is the type of the
+/// header may change the addresses that checksums cover, or hide what follows: any but hop-by-hop options,
+/// destination options without a byte 201, and a fragment header of a whole packet. `next` is the type of the
 /// first header, `rest` the bytes after the IPv6 header.
 #[cold]
 pub(crate) fn after_extensions(next: u8, rest: &[u8]) -> Option<(u8, usize)> {

@@ -6,12 +6,13 @@
 //! function brings a packet back to another worker, the packet is handed over to the worker that has its
 //! payload.
 //!
-//! Entries are assigned in rotation. If the next entry is still in use, the packet that was to take it
-//! passes whole, and the entry loses one of its TTL turns. When it has lost all turns, its payload expires,
-//! because the network function has probably dropped its packet. So no packets are dropped while the table
-//! is full. Each packet that a network function drops takes up an entry for TTL rounds or until TIMEOUT. If
-//! it drops many packets, few packets are sliced; a small TTL helps, or more entries. A payload also expires
-//! when it has waited for TIMEOUT, so that no payload stays after the last packet.
+//! Entries are assigned in rotation. If the next entry is still in use, the packet that was to take it passes
+//! whole, and the entry loses one of its TTL turns. When it has lost all turns, its payload expires, because
+//! the network function has probably dropped its packet. So no packets are dropped while the table is full,
+//! except packets from outside with a valid token. Each packet that a network function drops takes up an
+//! entry for TTL rounds or until TIMEOUT. If it drops many packets, few packets are sliced; a small TTL
+//! helps, or more entries. A payload also expires when it has waited for TIMEOUT, so that no payload stays
+//! after the last packet.
 //!
 //! A token is 16 bytes long: an AES block of the worker, the entry, a number that the entry does not use
 //! again, and 48 zeros. It cannot be forged without the key. The key is generated at each start; if all
@@ -56,7 +57,8 @@
 //! - `long`: the number of packets that passed whole because they are longer than LONGEST.
 //! - `unsuitable`: the number of packets that passed whole because Slice cannot slice them. They are neither
 //!   a complete TCP segment nor a complete UDP datagram, open or reset a connection, or go to a group of
-//!   hosts. Or they have urgent data, a source route or headers of more than 112 bytes.
+//!   hosts. Or they have urgent data, a source route, IPv6 extension headers that may hide the payload or
+//!   change checksums, or headers of more than 112 bytes.
 //! - `occupied`: the number of packets that passed whole because the next entry was in use.
 //! - `no_buffer`: the number of packets that passed whole because less than an eighth of the packet pool was
 //!   free.

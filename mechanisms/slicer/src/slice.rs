@@ -1,19 +1,20 @@
 //! # Slice
 //! Parks the payloads of packets in a PayloadTable and forwards short packets with their headers.
 //!
-//! The element is for network functions that read headers only, where packets cross a boundary at which
-//! they are copied: an interface to a namespace, a container, a virtual machine or another program. Splice
-//! joins the payloads again after the boundary. Packets of at least THRESHOLD bytes lose the payload of TCP
-//! or UDP; its bytes stay where they are and are not touched. A token of 16 bytes takes the place of the
-//! payload. The result is a valid packet: lengths are right, and checksums as far as they were. A TCP
-//! segment is presented as its own last bytes (its sequence number is larger), so that observers of the
-//! connection see its progress.
+//! The element is for network functions that read headers only, where packets cross a boundary at which they
+//! are copied: an interface to a namespace, a container, a virtual machine or another program. Splice joins
+//! the payloads again after the boundary. Packets of at least THRESHOLD bytes lose the payload of TCP or UDP;
+//! its bytes stay where they are and are not touched. A token of 16 bytes takes the place of the payload. The
+//! result is a valid packet: its lengths and its TCP or UDP checksum are right, and the checksum of its IPv4
+//! header is if it was right before. A TCP segment is presented as its own last bytes (its sequence number is
+//! larger), so that observers of the connection see its progress.
 //!
 //! Packets over IPv4 and IPv6 are sliced, after VLAN tags or without a link header. Fragments, other
 //! protocols, and segments with SYN, RST or urgent data pass whole. So do packets with source routes, with
-//! headers of more than 112 bytes, or to groups of hosts, and packets that find the next entry of the table
-//! in use. A wrong checksum of the sender is right in the sliced packet, and as wrong as before in the
-//! joined packet: the network function in between cannot detect it.
+//! IPv6 extension headers that may hide the payload or change checksums, with headers of more than 112 bytes,
+//! or to groups of hosts, and packets that find the next entry of the table in use or little room in the
+//! packet pool. A wrong TCP or UDP checksum of the sender is right in the sliced packet, and as wrong as
+//! before in the joined packet: the network function in between cannot detect it.
 //!
 //! Elements between Slice and Splice must not read payloads. Elements that show or record packets may be
 //! there: they see the sliced packets. Elements that read the length of a packet get the original length by

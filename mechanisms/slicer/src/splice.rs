@@ -1,12 +1,12 @@
 //! # Splice
 //! Joins payloads that Slice has parked to the headers that return from a network function.
 //!
-//! A packet whose token belongs to a payload in the table gets back the payload, its length, its DSCP and
-//! its sequence number. It then equals the packet that the network function would have made of the whole
-//! packet, byte for byte: the sender's checksums are kept, with the changes of the network function. ICMP
-//! errors that quote a sliced packet quote the original afterwards. Packets without a token pass. Packets
-//! that are marked as sliced but have no valid token, or a token whose payload has left or expired, are
-//! dropped.
+//! A packet whose token belongs to a payload in the table gets back the payload, its length, its sequence
+//! number and, unless the network function has written another, its DSCP. It then equals the packet that the
+//! network function would have made of the whole packet, byte for byte: the sender's checksums are kept, with
+//! the changes of the network function. ICMP errors that quote a sliced packet quote the original afterwards.
+//! Packets without a token pass. Packets that are marked and may be sliced packets, but have no valid token,
+//! are dropped, and so are packets with a token whose payload has left or expired.
 //!
 //! Packets that the network function has put into tunnels are joined there, and lengths and checksums
 //! around them are corrected: IP in IP of both versions, GRE, VXLAN, VXLAN-GPE, GENEVE, GTP-U, GUE, LISP,

@@ -2,14 +2,14 @@
 //! they write must have correct checksums, and every packet must be accounted for.
 //!
 //! The IPv4 header checksum and the checksum of TCP, UDP, ICMP or ICMPv6 are checked by the testkit's own
-//! checker. A wrong checksum is excused if a packet of the capture already has it, because the
-//! configuration is not supposed to correct it. That packet may differ in the fields that translators,
-//! balancers and routers change: addresses, ports, identifiers, time to live. If a datagram arrived in
-//! fragments, the whole datagram is compared. If its fragments overlap or are incomplete, its transport
-//! checksum is not checked. ICMP errors are compared by type, code and length.
+//! checker. A wrong checksum is excused if a packet of the capture already has it, because the configuration
+//! is not supposed to correct it. That packet may differ in the fields that translators, balancers and
+//! routers change: addresses, ports, identifiers, time to live. If an IPv4 datagram arrived in fragments, the
+//! whole datagram is compared. If its fragments overlap or are incomplete, its transport checksum is not
+//! checked. ICMP errors are compared by type, code and length.
 //!
-//! Not checked are packets whose end was not captured, UDP without a checksum, output fragments, and
-//! packets with source routes.
+//! Not checked are packets whose end was not captured, UDP without a checksum, output fragments, and packets
+//! with IPv4 source routes or IPv6 routing headers with segments left.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

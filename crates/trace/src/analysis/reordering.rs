@@ -59,8 +59,8 @@ struct Hole {
     since: i64,
 }
 
-/// The sequence numbers of a flow that have been seen: all from `first` up to but excluding `next`, except
-/// the holes.
+/// The sequence numbers of a flow that count as seen: all from `first` up to but excluding `next`, except the
+/// holes.
 #[derive(Clone, Default)]
 struct State {
     started: bool,

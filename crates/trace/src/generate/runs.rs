@@ -6,10 +6,10 @@ use fastrand::Rng;
 /// has runs left.
 ///
 /// The number of runs of each flow is fixed in advance: one, plus its share of the remaining runs by Zipf's
-/// law, but at most half of all runs. The next flow is drawn at random from the flows other than the last
-/// one. The probability of a flow is proportional to the number of its remaining runs. But a flow with more
-/// than half of the remaining runs comes next, unless it was the last one. A Fenwick tree finds the drawn
-/// flow in logarithmic time.
+/// law. With several flows, no flow has more than half of all runs (rounded up). The next flow is drawn at
+/// random from the flows other than the last one. The probability of a flow is proportional to the number of
+/// its remaining runs. But a flow with more than half of the remaining runs comes next, unless it was the
+/// last one. A Fenwick tree finds the drawn flow in logarithmic time.
 pub(super) struct Runs {
     /// A table by flow: the number of runs that remain.
     left: Vec<u64>,

@@ -2,9 +2,10 @@
 //! as the Reframer paper makes its traces (section 5.1, Figure 11).
 //!
 //! Window `w` has the packets whose time since the first packet is at least `w` and less than `w` + 1 window
-//! lengths. In the result, all windows begin together, and the addresses of each window after the first are
-//! moved to separate networks (`networks`). So the load and the number of flows multiply, and the time
-//! between packets of a flow stays the same.
+//! lengths; window 0 also has the packets with an earlier time than the first packet. In the result, all
+//! windows begin together, and the addresses of each window after the first are moved to separate networks
+//! (`networks`). So the load and the number of flows multiply, and the time between packets of a flow stays
+//! the same.
 //!
 //! The capture is read once. Each window is stored in an unnamed temporary file. Then the files are merged
 //! in the order of the packets' times. So memory does not depend on the length of the capture.
@@ -222,8 +223,8 @@ pub fn multiply<W: Write>(
     Ok(multiplied)
 }
 
-/// Moves the addresses of a packet to the networks of its window. False if the packet must be left out: all
-/// its addresses are fixed and `window` is not the first.
+/// Moves the addresses of a packet to the networks of its window. False if the packet must be left out: it
+/// has addresses, all of them are fixed, and `window` is not the first.
 fn moved(frame: &mut [u8], link: LinkType, moves: &Moves, window: u32) -> bool {
     let (mut seen, mut moved) = (false, false);
     rewrite(frame, link, &mut |address| {

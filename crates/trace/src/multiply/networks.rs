@@ -1,9 +1,9 @@
 //! The networks of a trace, and the networks to which each window is moved.
 //!
-//! The first window keeps its addresses. The addresses of each other window are moved to networks that do not
-//! occur in the trace. Each network is moved as a whole, and the networks keep their order. So addresses of
-//! one network stay in one network, and no address occurs in two windows. Only multicast and reserved
-//! addresses are the same in all windows.
+//! The first window keeps its addresses. The addresses of each other window are moved to networks that occur
+//! in no window. Each network is moved as a whole, and the networks keep their order. So addresses of one
+//! network stay in one network, and no address occurs in two windows. Only multicast and reserved addresses
+//! are the same in all windows.
 //!
 //! A network is a prefix. IPv4 prefixes have 8 to 24 bits: the fewest bits for which there are enough
 //! unused networks. IPv6 prefixes have 16 bits.
