@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Status {
     if !line.starts_with(GREETING) {
         return Err(format!("{}: no control socket answers there", args.socket).into());
     }
-    let before = silences(&mut connection).map_err(failed)?;
+    let before = silences(&mut connection).unwrap_or_default();
     let (succeeds, text) = ask(&mut connection, &command).map_err(failed)?;
     if !succeeds {
         return Err(explained(&text).into());

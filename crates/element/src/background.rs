@@ -47,11 +47,14 @@ pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
+    let Process { processors, niceness } = process();
     Builder::new().name(name.into()).spawn(move || {
         // If the system refuses the processors or the lower priority, the work is done all the same.
-        let Process { processors, niceness } = process();
         let _ = processors.as_ref().map(|processors| sched_setaffinity(Pid::from_raw(0), processors));
-        let _ = niceness.map(|niceness| rustix::process::setpriority_process(None, niceness + NICE));
+        // A user may have lowered the priority of all threads meanwhile. It is not raised again.
+        let own = rustix::process::getpriority_process(None).unwrap_or_default();
+        let wanted = niceness.map(|niceness| niceness + NICE).filter(|&wanted| wanted > own);
+        let _ = wanted.map(|wanted| rustix::process::setpriority_process(None, wanted));
         work()
     })
 }

@@ -194,14 +194,11 @@ impl Worker {
                 return end;
             }
             let saves = self.save_some();
-            let came = self.receive_current(false);
+            let came = self.receive(false);
             if came && self.has_timer_due() {
                 self.run_timers(self.core.now);
             }
             self.run_tasks(TASKS_PER_ROUND);
-            if self.retiring.is_some() {
-                self.serve_retiring();
-            }
             if !self.control.goes_on() {
                 continue;
             }

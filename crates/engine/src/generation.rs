@@ -34,7 +34,7 @@ pub(crate) struct Generation {
     captures: Vec<ElementId>,
     manager: Option<ElementId>,
     /// The heirs in this generation of the elements of the generation before, by the number of the old
-    /// element. Known once this generation has been initialised.
+    /// element. Found when this generation is initialised, and empty once the worker has changed over.
     pub(crate) heirs: Vec<Option<ElementId>>,
     /// Values that elements have no use for any more. They are dropped with the generation.
     pub(crate) garbage: Vec<Box<dyn Any + Send>>,

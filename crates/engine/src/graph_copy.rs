@@ -204,11 +204,11 @@ impl GraphCopy {
         self.stand_ins.look_for_changes(&mut self.elements, &mut self.effects, written)
     }
 
-    /// Returns the names of the stand-ins that have to be made again because an element has changed. See
-    /// [`StandIns::to_renew`].
-    pub(crate) fn stand_ins_to_renew(&self, id: ElementId) -> impl Iterator<Item = &str> {
+    /// Returns the names of the stand-ins that have to be made again because an element has changed. With
+    /// each comes true if it relies on the element. See [`StandIns::to_renew`].
+    pub(crate) fn stand_ins_to_renew(&self, id: ElementId) -> impl Iterator<Item = (&str, bool)> {
         let stand_ins = self.stand_ins.to_renew(&self.effects, id).into_iter();
-        stand_ins.map(|stand_in| self.plan.graph.elements[stand_in].name.as_str())
+        stand_ins.map(|(stand_in, relies)| (self.plan.graph.elements[stand_in].name.as_str(), relies))
     }
 
     /// Checks that a stand-in that was made from the declarations `known` knows the present effects of all
@@ -228,11 +228,6 @@ impl GraphCopy {
             Some(id) => Err(format!("'{}' has changed since", elements[id].name)),
             None => Ok(()),
         }
-    }
-
-    /// True if a stand-in may not act for any element until it is replaced.
-    pub(crate) fn is_outdated(&self, stand_in: ElementId) -> bool {
-        self.stand_ins.is_outdated(stand_in)
     }
 
     /// Records that a stand-in was replaced: see [`StandIns::renew`].

@@ -70,9 +70,10 @@ pub(crate) struct Changes {
     /// The names of elements whose declarations are not known, because they were being called when they
     /// changed.
     pub(crate) unknown: BTreeSet<String>,
-    /// The names of programs that have to be composed again, because an element has changed that they
-    /// replace, or that an earlier program in their place replaced.
-    pub(crate) outdated: BTreeSet<String>,
+    /// The names of programs that have to be composed again, because an element has changed. With each, true
+    /// if the program replaces the element, so that packets pass the elements; false if only an earlier
+    /// program in its place did.
+    pub(crate) outdated: BTreeMap<String, bool>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -91,12 +92,12 @@ impl Recomposer {
     }
 
     /// Records that an element has changed. `effects` is its declaration, or `None` if the element is being
-    /// called. `outdated` are the names of the programs that have to be composed again.
+    /// called. `outdated` are programs that have to be composed again: see [`Changes::outdated`].
     pub(crate) fn note<'n>(
         &self,
         name: &str,
         effects: Option<&Effects>,
-        outdated: impl Iterator<Item = &'n str>,
+        outdated: impl Iterator<Item = (&'n str, bool)>,
     ) {
         let mut changes = lock(&self.changes);
         match effects {
@@ -106,7 +107,9 @@ impl Recomposer {
             }
             None => _ = changes.unknown.insert(name.to_string()),
         }
-        changes.outdated.extend(outdated.map(str::to_string));
+        for (program, must_be_replaced) in outdated {
+            *changes.outdated.entry(program.to_string()).or_default() |= must_be_replaced;
+        }
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -117,6 +120,11 @@ impl Recomposer {
         if self.version.load(Ordering::Acquire) == version {
             changes.outdated.remove(program);
         }
+    }
+
+    /// Returns the names of the programs that have to be composed again: see [`Changes::outdated`].
+    pub(crate) fn outdated(&self) -> BTreeMap<String, bool> {
+        lock(&self.changes).outdated.clone()
     }
 
     pub(crate) fn changes(&self) -> Changes {

@@ -44,6 +44,11 @@ impl WorkerHost<'_> {
             self.graph.elements[id] = Some(old);
             return Err(error);
         }
+        if is_stand_in {
+            // Translators get the flows back that the old program has on lease, so that the new program can
+            // lease them.
+            old.outdated(id);
+        }
         if let Some(state) = old.take_state() {
             // The state fits, because the class is the same. An element that does not accept it starts
             // without state.

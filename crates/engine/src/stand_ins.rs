@@ -126,16 +126,13 @@ impl StandIns {
         self.ids.iter().copied().filter(|&other| relies(other)).collect()
     }
 
-    /// Returns the stand-ins that have to be made again because an element has changed: those that rely on
-    /// it, and those in whose place an earlier one acted for it. The next one may act for it again.
-    pub(crate) fn to_renew(&self, effects: &[Effects], id: ElementId) -> BTreeSet<ElementId> {
-        let had = self.regions.iter().filter(|(_, region)| region.contains(&id)).map(|(&other, _)| other);
-        had.chain(self.of(effects, id)).collect()
-    }
-
-    /// True if a stand-in may not act for any element until it is replaced.
-    pub(crate) fn is_outdated(&self, stand_in: ElementId) -> bool {
-        self.outdated.iter().any(|&(other, _)| other == stand_in)
+    /// Returns the stand-ins that have to be made again because an element has changed: with true those that
+    /// rely on it, and with false those in whose place an earlier one acted for it. The next one may act for
+    /// it again.
+    pub(crate) fn to_renew(&self, effects: &[Effects], id: ElementId) -> BTreeMap<ElementId, bool> {
+        let had = self.regions.iter().filter(|(_, region)| region.contains(&id));
+        let had = had.map(|(&other, _)| (other, false));
+        had.chain(self.of(effects, id).into_iter().map(|other| (other, true))).collect()
     }
 
     /// Returns the elements whose effects have changed since the graph was made. `None` if the effects of one

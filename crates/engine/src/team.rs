@@ -17,7 +17,7 @@ use element::{ElementId, Rights};
 use crate::exchange::{self, Bell, Board, Exchange};
 use crate::graph_copy::GraphCopy;
 use crate::quiet::Quiet;
-use crate::reload::Reload;
+use crate::reload::{Reload, Silence};
 use crate::report::RunReport;
 use crate::worker::Worker;
 
@@ -63,6 +63,7 @@ struct Member {
     /// The report that the worker has given, until it is taken.
     report: Mutex<Option<RunReport>>,
     requests: Mutex<VecDeque<Request>>,
+    silence: Silence,
 }
 
 /// A handler call that one worker has sent to another worker.
@@ -219,6 +220,11 @@ impl Team {
         member.has_requests.store(true, Ordering::Release);
         self.bells[worker].ring();
         Some(answer)
+    }
+
+    /// Returns the silence of a worker in its last reload.
+    pub(crate) fn silence(&self, worker: usize) -> &Silence {
+        &self.members[worker].silence
     }
 
     /// True if handler calls wait for a worker.

@@ -89,7 +89,10 @@ impl Worker {
             match result.recv_timeout(LOOK) {
                 Ok(programs) => return self.put_in(version, Composed { declarations, programs }),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.say(format_args!("synthesized programs: {ELEMENTS}: the composition has failed\n"));
+                    break;
+                }
             }
         }
         self.control.recomposing.done = version;
@@ -102,7 +105,7 @@ impl Worker {
         self.control.recomposing.done = version;
         let composed = Arc::new(composed);
         recomposer.put_in(Some(Arc::clone(&composed)));
-        for name in recomposer.changes().outdated {
+        for (name, must_be_replaced) in recomposer.outdated() {
             let Some(id) = self.graph.plan.graph.find(&name) else { continue };
             let (core, mut host) = self.host();
             let mut write =
@@ -114,7 +117,7 @@ impl Worker {
                 // With a further change, the program is composed again anyway. A program that is not outdated
                 // stays, although another one might replace more elements.
                 Err(_) if recomposer.version.load(Ordering::Acquire) != version => {}
-                Err(_) if !self.graph.is_outdated(id) => {}
+                Err(_) if !must_be_replaced => {}
                 Err(error) => self.say(format_args!("{name}: {ELEMENTS}: {error}\n")),
             }
         }

@@ -19,8 +19,8 @@ use packet::PoolError;
 use crate::clock::ClockKind;
 use crate::configure::Configured;
 use crate::control::End;
+use crate::handlers::WORKER;
 use crate::handlers::merge::merge;
-use crate::handlers::{WORKER, is_of_each_worker};
 use crate::options::Options;
 use crate::placement::{ElementWorkers, Placement};
 use crate::plan::Plan;
@@ -316,9 +316,7 @@ impl Workers {
         }
         let place = element.map_or(ElementWorkers::One(0), |id| self.placement().places[id]);
         match place {
-            ElementWorkers::One(worker) if !is_of_each_worker(element, handler) => {
-                self.here[worker].read_here(element, handler, param)
-            }
+            ElementWorkers::One(worker) => self.here[worker].read_here(element, handler, param),
             _ => {
                 let values = self.here.iter_mut().map(|worker| worker.read_here(element, handler, param));
                 let values = values.collect::<Result<Vec<_>, _>>()?;

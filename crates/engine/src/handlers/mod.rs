@@ -6,6 +6,7 @@ pub(crate) mod merge;
 mod workers;
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use element::args::{ArgType, Scope};
 use element::class::{ANY_HANDLER, Access};
@@ -18,7 +19,6 @@ use crate::options::RebuildRequest;
 use crate::reload::Reloads;
 use crate::team::Team;
 use crate::wakeups::MOST_TICKETS;
-pub(crate) use workers::is_of_each_worker;
 
 /// The handlers that every element has: Click's, in the order in which Click registers them, and two more. A
 /// list of handlers shows them in the opposite order.
@@ -372,8 +372,10 @@ impl WorkerHost<'_> {
                 })
             }
             SILENCE => {
-                let (worker, reloads) = (self.graph.worker(), self.graph.generation);
-                format!("{worker} {reloads} {:.1}\n", self.reloads.silence().as_secs_f64() * 1e6)
+                let of_team = |team: &Arc<Team>| {
+                    (0..team.len()).map(|worker| team.silence(worker).line(worker)).collect()
+                };
+                self.team.as_ref().map_or_else(|| self.reloads.silence.line(0), of_team)
             }
             // The factor by which time runs faster, which Click can change.
             "timewarp" => "1".to_string(),

@@ -8,8 +8,8 @@ use element::class::Merge;
 use element::{Core, ElementId, Rights};
 
 use crate::graph_copy::GraphCopy;
+use crate::handlers::WORKER;
 use crate::handlers::merge::merge;
-use crate::handlers::{SILENCE, WORKER};
 use crate::host::WorkerHost;
 use crate::reload::Caller;
 
@@ -36,11 +36,6 @@ struct Question<'a> {
     writes: Option<&'a Rights>,
 }
 
-/// True if a handler of the graph (`element` is `None`) has a value of its own at each worker.
-pub(crate) fn is_of_each_worker(element: Option<ElementId>, handler: &str) -> bool {
-    element.is_none() && handler == SILENCE
-}
-
 impl GraphCopy {
     /// Parses the parameter of the graph's handler `worker`, `N ELEMENT.HANDLER`. Returns the worker, the
     /// element and the name of the handler.
@@ -58,12 +53,9 @@ impl GraphCopy {
     }
 
     /// Returns the rule that merges the values of a handler at several workers. The counts that every element
-    /// has are summed, and the times for which the workers stood still are listed. Any other handler without
-    /// a declared rule has the value of one worker.
+    /// has are summed. Any other handler without a declared rule has the value of one worker.
     pub(crate) fn merging(&self, element: Option<ElementId>, handler: &str) -> Merge {
-        let Some(id) = element else {
-            return if is_of_each_worker(element, handler) { Merge::Lines } else { Merge::First };
-        };
+        let Some(id) = element else { return Merge::First };
         let class = self.plan.classes[id];
         let own = match self.elements[id].as_deref() {
             Some(element) => class.merging(element, handler),
@@ -173,12 +165,9 @@ impl WorkerHost<'_> {
     /// Sends a handler call to each other worker that does the element's work. Workers that do not run have
     /// no answer in the result.
     fn ask_others(&self, question: Question<'_>) -> Vec<Answer> {
-        let Some(team) = self.team else { return Vec::new() };
+        let (Some(team), Some(id)) = (self.team, question.element) else { return Vec::new() };
         let others = (0..team.len()).filter(|&worker| worker != self.graph.worker());
-        let others = others.filter(|&worker| match question.element {
-            Some(id) => self.graph.placement.is_at(id, worker),
-            None => is_of_each_worker(None, question.handler),
-        });
+        let others = others.filter(|&worker| self.graph.placement.is_at(id, worker));
         others.filter_map(|worker| self.ask(worker, question)).collect()
     }
 

@@ -34,7 +34,7 @@ mod lead;
 mod retire;
 mod switch;
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -70,8 +70,31 @@ pub(crate) struct Reloads {
     heirs: Vec<Option<ElementId>>,
     /// The state of old elements that is being handed on while this worker changes over.
     saved: Vec<SavedState>,
-    /// The time for which this worker stood still when it changed over in the last reload.
-    silence: Duration,
+    /// The silence of this worker, if it is the only one. Several workers have theirs in the team.
+    pub(crate) silence: Silence,
+}
+
+/// The time that a worker took to change over in its last reload. Other workers read it.
+#[derive(Default)]
+pub(crate) struct Silence {
+    /// The number of the reload; 0 if there was none.
+    reload: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+impl Silence {
+    fn set(&self, reload: u64, time: Duration) {
+        self.nanoseconds.store(time.as_nanos() as u64, Ordering::Relaxed);
+        self.reload.store(reload, Ordering::Release);
+    }
+
+    /// Returns the line of the handler `silence` for this worker: its number, the number of its last reload,
+    /// and the time in microseconds.
+    pub(crate) fn line(&self, worker: usize) -> String {
+        let reload = self.reload.load(Ordering::Acquire);
+        let microseconds = self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e3;
+        format!("{worker} {reload} {microseconds:.1}\n")
+    }
 }
 
 /// A reload that is under way: what the workers tell each other about it.
@@ -175,14 +198,8 @@ impl Reloads {
             next: None,
             heirs: Vec::new(),
             saved: Vec::new(),
-            silence: Duration::ZERO,
+            silence: Silence::default(),
         }
-    }
-
-    /// Returns the time for which this worker stood still when it changed over in the last reload: the time
-    /// in which it processed no packets of the new graph. Zero if there was no reload.
-    pub(crate) fn silence(&self) -> Duration {
-        self.silence
     }
 
     /// Makes the part for a generation that is being initialised or closed. Its elements find the handlers

@@ -24,8 +24,8 @@ impl Retiring {
 }
 
 impl Worker {
-    /// Closes the elements of the current generation, which is about to be the old one or is it already, for
-    /// which `ends` is true, and that have not been closed. Errors are written as messages.
+    /// Closes the elements of the current generation for which `ends` is true, and that have not been closed.
+    /// The generation is the old one, or will be the old one next. Errors are written as messages.
     pub(super) fn close_old(&mut self, ends: impl Fn(&GraphCopy, ElementId) -> bool) {
         for &id in &*Arc::clone(&self.graph.placed) {
             if self.graph.closed[id] || !ends(&self.graph, id) {
@@ -116,7 +116,7 @@ impl Worker {
     }
 
     /// Passes packets that have come to an element with an heir to the heir.
-    pub(super) fn enter_crossed(&mut self) {
+    fn enter_crossed(&mut self) {
         for (to, mut batch) in std::mem::take(&mut self.crossed) {
             // A flow mark, or the number by which order is kept, has no meaning in another graph.
             batch.iter_mut().for_each(|packet| packet.set_flow_mark(None));

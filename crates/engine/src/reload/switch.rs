@@ -80,8 +80,8 @@ impl WorkerHost<'_> {
             configs: self.graph.changed_configs().clone(),
             replaced: heirs.filter_map(|(id, heir)| Some(((*heir)?, id))).collect(),
         });
-        // While the worker changes over, it allocates as little memory as possible: an allocation may have to
-        // sort all that other threads have freed.
+        // While the worker changes over, it allocates as little memory as possible: the allocator may first
+        // sort all the memory that other threads have freed.
         core.garbage.reserve(copy.heirs.len());
         self.reloads.saved.reserve(copy.heirs.len());
         let result = copy.in_use(core, self.control, self.reloads, |core, host| {
@@ -183,10 +183,13 @@ impl Worker {
         self.put_sent_states(&reload);
         next.garbage = std::mem::take(&mut self.core.garbage);
         self.settle();
-        self.enter_crossed();
-        // The old generation is closed after the first packets of the new one, so that these do not wait.
         self.retiring = Some(Retiring::new(reload, next));
-        self.reloads.silence = start.elapsed();
+        self.serve_retiring();
+        let silence = match &self.team {
+            Some(team) => team.silence(self.graph.worker()),
+            None => &self.reloads.silence,
+        };
+        silence.set(self.graph.generation, start.elapsed());
     }
 
     /// Waits for the other workers if the reload asks for that ([`Reload::gathers`]), and sends the state of
@@ -208,7 +211,7 @@ impl Worker {
             self.answer_while_waiting();
         }
         self.take_states(heirs, next, true);
-        for saved in std::mem::take(&mut self.reloads.saved) {
+        for saved in self.reloads.saved.drain(..) {
             let ElementWorkers::One(there) = next.graph.placement.places[saved.heir] else { continue };
             next.hot.counters[saved.heir].sent += saved.packets;
             locked(&reload.seats[there].sent).push(saved);

@@ -517,7 +517,7 @@ const HANDLERS: &[Handler<Synthesized>] = &[
     Handler::count("flows", |e| e.flows.as_ref().map_or(0, FlowCache::leased) as u64),
     Handler::count("remembered", |e| e.flows.as_ref().map_or(0, FlowCache::remembered) as u64),
     Handler::get("sampled", |e| (!e.balance.pays()).to_string()),
-    Handler::get("active", |e| (!e.is_outdated).to_string()),
+    Handler::<Synthesized>::get("active", |e| (!e.is_outdated).to_string()).least(),
 ];
 
 fn tally(count: Count, input: usize, case: usize, moved: i64) -> Tally {
