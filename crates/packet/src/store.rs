@@ -435,9 +435,9 @@ impl Store {
             mark.store(owner::STORE_OUT, Ordering::Relaxed);
             // SAFETY: the slot has been returned, so nothing else refers to its metadata; the values describe
             // the same slot. `own` starts at `HEADROOM`, or where a device put the packet, which is at most
-            // `LAST_START`, and only falls, so that at least `HEADERS` bytes of the slot follow it. The packet
-            // on loan is a second handle to the slot: the first handle stays in the store, which does not
-            // access the slot again until the mark says that the packet has been returned.
+            // `LAST_START`, and only falls, so that at least `HEADERS` bytes of the slot follow it. The
+            // packet on loan is a second handle to the slot: the first handle stays in the store, which does
+            // not access the slot again until the mark says that the packet has been returned.
             let (mut loan, own) = unsafe {
                 used.annotations_written |= (*meta).annotations == Standing::Any;
                 used.headers_added |= (*meta).values.own < image.values.own;
