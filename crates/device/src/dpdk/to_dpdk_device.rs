@@ -147,7 +147,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(element))
 }
 
-/// The time until the next attempt to send, if at least BURST packets still wait after an attempt.
+/// The time until the next attempt to send, if the port has not taken all packets.
 const PAUSE: Timestamp = Timestamp(20_000);
 /// The number of attempts to send with BLOCKING before packets are dropped: they take about a second if the
 /// port takes nothing.
