@@ -67,8 +67,8 @@ pub(crate) use switching::{Passed, Switching};
 pub(crate) use turns::{Taken, Turns};
 
 /// Measures all devices. Each has a row for TCP and a row for packets per second, except DPDK's null port,
-/// which has no row for TCP. Prints a message and returns no rows if network namespaces, `ip` or `ethtool`
-/// cannot be used.
+/// which has no row for TCP. A device that cannot be measured is reported and has no rows. Prints a message
+/// and returns no rows if network namespaces, `ip` or `ethtool` cannot be used.
 pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> {
     let interrupt = Interrupt::new().map_err(|error| error.to_string())?;
     if let Err(error) = is_possible() {

@@ -184,8 +184,8 @@ impl Floor {
         self.measure_with(packets, |floor| floor.copy_batch(to))
     }
 
-    /// Copies the packets of the last batch. While a packet is copied, all lines of a packet further ahead
-    /// are prefetched.
+    /// Copies the packets of the last batch. While a packet is copied, lines of a packet further ahead in the
+    /// batch are prefetched.
     fn copy_batch(&mut self, to: &mut [[Line; LINES]; BATCH]) {
         let packets = self.lengths.len();
         let first = self.next + packets - BATCH;

@@ -50,10 +50,10 @@ impl OpenLoop {
         Ok(open_loop)
     }
 
-    /// Lets packets arrive at `rate` per second for `time`, after a warm-up of a tenth of `time`. Returns
-    /// the million packets per second that were taken; all other packets found the ring full. The run is
-    /// extended, up to a hundred times, while one of the meters has seen no packet, because a busy machine
-    /// may not schedule this thread during a short run.
+    /// Lets packets arrive at `rate` per second for `time`, after a warm-up of a tenth of `time`. Returns the
+    /// million packets per second that were taken; all other packets found the ring full. The run is
+    /// extended, to at most a hundred times `time`, while one of the meters has seen no packet, because a
+    /// busy machine may not schedule this thread during a short run.
     pub(crate) fn drive(&mut self, rate: f64, time: Duration, meters: &[&str]) -> Result<f64, String> {
         self.write("arrivals", "rate", &rate.to_string())?;
         self.run_for(time / 10)?;

@@ -357,8 +357,8 @@ fn composed<T>(
     Ok(of(&plan, &chain, &synthesis))
 }
 
-/// Returns the elements of router `n` of the SNF paper's evaluation: all that RFC 1812 requires for a
-/// forwarded packet.
+/// Returns the elements of router `n` of the SNF paper's evaluation, which forwards packets by RFC 1812
+/// without checking their headers.
 fn router(n: usize) -> String {
     let (own, next) = (n + 1, n + 2);
     format!(

@@ -23,7 +23,7 @@ use crate::packets::describe as describe_packet;
 use crate::reasoning::Reasoned;
 
 /// The most warnings about elements and rules that never act that are shown with the lines of the
-/// configuration. Further warnings are counted, or have one line each with `--all`.
+/// configuration. Further warnings are counted or, with `--all`, shown as text only.
 const PICTURES: usize = 5;
 
 /// The most names in one list of names; further names are counted.
@@ -41,9 +41,8 @@ pub(crate) fn find(reasoned: &Reasoned, end: Instant, memory: usize) -> Findings
     findings
 }
 
-/// Returns warnings about elements that no packet reaches and rules that never decide. The first
-/// [`PICTURES`] are problems; the others are text: one line each if `all`, otherwise one line for all of
-/// them.
+/// Returns warnings about elements that no packet reaches and rules that never decide. The first [`PICTURES`]
+/// are problems. The others are text: all of them if `all`, otherwise one line with their number.
 pub(crate) fn idle(reasoned: &Reasoned, findings: &Findings, all: bool) -> (Vec<Problem>, String) {
     let elements = &reasoned.graph.elements;
     let unreached = findings.unreached.iter().map(|&node| {

@@ -5,7 +5,7 @@ use engine::Workers;
 use lang::nearest;
 
 /// Reads the handlers that `-H` (in Click: `-h`) names, and returns their values in Click's format. The value
-/// of a single handler, named by its element, stands alone. For several names, and for a pattern or a class,
+/// of a single name stands alone, unless the name has a pattern or a class in place of an element. Otherwise
 /// each value has the line `name:` before it.
 ///
 /// # Errors

@@ -172,7 +172,8 @@ fn unknown_command(error: &clap::Error) -> Option<String> {
     Some(format!("there is no command '{name}'{guess} `tidegate --help` lists all of them"))
 }
 
-/// Returns the message about arguments that are not UTF-8 although they must be. `None` for other errors.
+/// Returns the message about an argument that is not UTF-8 although it must be. The message lists all
+/// arguments that are not UTF-8. `None` for other errors.
 fn not_utf8(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::InvalidUtf8 {
         return None;

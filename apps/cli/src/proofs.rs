@@ -94,7 +94,8 @@ impl Proofs {
     }
 
     /// Returns the key for the result of comparing two configurations, in this order. `kind` distinguishes
-    /// kinds of comparison. Returns `None` if this program cannot read its own file.
+    /// kinds of comparison. Returns `None` for [`Proofs::none`], and if this program cannot read its own
+    /// file.
     pub(crate) fn key(&self, kind: &str, pair: [&Reasoned; 2]) -> Option<Key> {
         let mut hash = Hashing(self.program.clone()?);
         // Writing to a hash never fails. The length ahead of a text separates it from what follows.

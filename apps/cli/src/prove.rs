@@ -108,8 +108,8 @@ pub(crate) fn split(reasoned: &Reasoned, synthesis: &Synthesis, allowed: Allowed
 
 const NO_PROOF: &str = "there is no proof yet";
 
-/// Proves one region, within the time `share`. Returns the key under which the proof is stored, or `None` if
-/// this program cannot read its own file. The error is the reason why there is no proof.
+/// Proves one region, within the time `share`. Returns the key of the proof, or `None` if it has no key
+/// ([`Proofs::key`]). The error is the reason why there is no proof.
 fn prove(
     reasoned: &Reasoned,
     synthesis: &Synthesis,

@@ -27,7 +27,7 @@ fn expect(args: &[&str], status: i32, text: &str) {
     assert_eq!((output.status.code(), lines(&err(&output))), (Some(status), lines(text)), "{args:?}");
 }
 
-/// The commands whose help is checked: all but `click` and `reload`.
+/// The commands whose help is checked: all but `click`.
 const COMMANDS: [&str; 14] = [
     "run",
     "check",

@@ -1,6 +1,6 @@
 //! The byte order of a capture file: usually that of the machine that wrote the file.
 
-/// The byte order of the 32-bit words of a file, of which all headers of pcap and pcapng consist.
+/// The byte order of the numbers in the headers of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ByteOrder {
     Little,

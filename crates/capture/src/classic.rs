@@ -32,8 +32,8 @@ pub(crate) struct Classic {
 }
 
 impl Classic {
-    /// Reads the file header. Returns `None`, and consumes nothing, if the magic number is of another
-    /// format.
+    /// Reads the file header. Returns `None`, and consumes nothing, if the file does not begin with a magic
+    /// number of this format.
     pub(crate) fn open(input: &mut Buffer) -> Result<Option<Self>, ErrorKind> {
         let header = input.peek(FILE_HEADER)?;
         let Some((order, magic)) = [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| {

@@ -78,8 +78,8 @@ enum Block {
 }
 
 impl Pcapng {
-    /// Reads blocks up to the first interface description or packet, so that the link type is known.
-    /// Returns `None`, and consumes nothing, if the file does not start with a section header.
+    /// Reads blocks up to the first interface description, so that the link type is known, or to the end of
+    /// the file. Returns `None`, and consumes nothing, if the file does not start with a section header.
     pub(crate) fn open(input: &mut Buffer) -> Result<Option<Self>, ErrorKind> {
         if ByteOrder::Little.words(input.peek(4)?) != Some([SECTION_HEADER]) {
             return Ok(None);

@@ -116,8 +116,9 @@ impl Reader {
         }
     }
 
-    /// Returns a warning if other bytes follow the compressed data of the file and have been ignored; every
-    /// packet has been read all the same. `None` for other files, and before the end has been read.
+    /// Returns a warning if other bytes follow the compressed data of the file and have been ignored; the
+    /// compressed data before them are complete. `None` for other files, and until [`next`](Self::next) has
+    /// reached the end or a fault.
     pub fn warning(&self) -> Option<String> {
         let compression = self.input.compression().filter(|_| self.done && self.input.ignores_rest())?;
         Some(input::warning(&self.name, compression))

@@ -226,8 +226,8 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes the buffer to the stream. If the stream fails, records that it has not begun to take are lost.
-    /// The rest of a header or record that it has taken in part stays in the buffer. This rest is written
-    /// first once the stream works again, because otherwise nothing after it could be read.
+    /// The rest of the file header, or of a record that it has taken in part, stays in the buffer. This rest
+    /// is written first once the stream works again, because otherwise nothing after it could be read.
     fn write_out(&mut self) -> io::Result<()> {
         let (taken, result) = write_all(&mut self.inner, &self.buffer);
         let began = self.buffer.get(self.front..taken).unwrap_or_default();

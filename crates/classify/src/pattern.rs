@@ -2,10 +2,10 @@
 //! a packet decides.
 //!
 //! A pattern is a list of clauses that must all hold. A clause is `[!]offset/value[%mask]`: the offset in
-//! bytes is decimal, value and mask are hexadecimal. `?` stands for half bytes with any value, and `!`
-//! negates the clause. The pattern `-` matches every packet. A packet that lacks a byte that a clause
-//! compares does not match the clause, so it matches the negated clause. Bytes without mask bits are not
-//! compared; a clause without mask bits matches every packet.
+//! bytes is decimal, value and mask are hexadecimal. `?` is half a byte with any value, and `!` negates the
+//! clause. The pattern `-` matches every packet. A packet that lacks a byte that a clause compares does not
+//! match the clause, so it matches the negated clause. Bytes without mask bits are not compared; a clause
+//! without mask bits matches every packet, and if negated, no packet.
 //!
 //! Patterns are compiled into a decision graph over aligned 32-bit words. Tests whose outcome follows from
 //! earlier tests are skipped.
@@ -112,9 +112,9 @@ impl PatternProgram {
         self.graph.unused(self.patterns.len())
     }
 
-    /// Returns the clauses of a pattern, all of which must hold; none for the pattern `-` or a number that
-    /// no pattern has. Each clause is a flag and a list of tests. If the flag is `false`, all tests must
-    /// hold; if it is `true` (negated), at least one test must fail.
+    /// Returns the clauses of a pattern, all of which must hold; none for a pattern that matches every
+    /// packet, such as `-`, and for a number that no pattern has. Each clause is a flag and a list of tests.
+    /// If the flag is `false`, all tests must hold; if it is `true` (negated), at least one test must fail.
     pub fn clauses(&self, pattern: usize) -> impl Iterator<Item = (bool, Vec<BytesTest>)> {
         let bytes = |test: &WordTest| {
             // The length ends with the last byte under the mask: later bytes of the word may be missing in

@@ -34,9 +34,10 @@ fn complete_closely(frame: &mut [u8]) -> bool {
     was && set_checksum(frame, start, offset, checksum).is_ok()
 }
 
-/// True if a frame may have a checksum of the pseudo header alone. Returns false only if bytes at fixed
-/// offsets exclude it, such as for ARP frames, for ICMP over IPv4, and for unfragmented IPv4 packets without
-/// options whose checksum has another value.
+/// True if a frame may have a checksum of the pseudo header alone. Returns false only if the frame is too
+/// short for the headers of Ethernet and IPv4, or if bytes at fixed offsets exclude such a checksum: for
+/// example for ARP frames, for ICMP over IPv4, and for unfragmented IPv4 packets without options whose
+/// checksum has another value.
 #[inline]
 fn may_be_partial(frame: &[u8]) -> bool {
     // The lengths of the Ethernet and IPv4 headers together. A frame with TCP or UDP is longer.

@@ -1,13 +1,14 @@
 //! # FromIPSummaryDump
 //! Makes packets from the lines of an IP summary dump, as ToIPSummaryDump writes them.
 //!
-//! A packet has an IPv4 header, and a TCP, UDP or ICMP header if its protocol is one of these. If the dump
-//! has Ethernet fields, the packet starts with an Ethernet header; with another Ethernet type than IPv4, it
-//! has no IP header. Fields that the dump does not contain are zero, except for the time to live (100),
-//! lengths, and the fields that PROTO and FLOWID give. Packets are usually shorter than their headers say,
-//! and the extra length annotation is the number of missing bytes. The annotations for the network and
-//! transport header, destination address, time stamp, paint, aggregate, extra packets and first time stamp
-//! are set. Files may be compressed with gzip or zstd.
+//! A packet has an IPv4 header and, if it has one of these protocols and is not a later fragment, a header of
+//! TCP, UDP, UDP-Lite, DCCP or ICMP. If the dump has Ethernet fields, the packet starts with an Ethernet
+//! header; with another Ethernet type than IPv4, it has no IP header. Header fields that the dump does not
+//! contain are zero, except for versions and types, lengths, the time to live (100), the fields that PROTO
+//! and FLOWID give and, with CHECKSUM, checksums. Packets are usually shorter than their headers say, and the
+//! extra length annotation is the number of missing bytes. The annotations for the network and transport
+//! header, destination address, time stamp, paint, aggregate, extra packets and first time stamp are set.
+//! Files may be compressed with gzip or zstd.
 //!
 //! ## Usage
 //! `FromIPSummaryDump(FILENAME [, KEYWORDS])`
@@ -17,7 +18,7 @@
 //! - `DATA`: the dump itself, instead of a file.
 //! - `STOP`: true to stop the driver at the end.
 //! - `ACTIVE`: true to make packets.
-//! - `ZERO`: accepted; fields that the dump does not contain are always zero.
+//! - `ZERO`: accepted; fields that the dump does not contain are always filled in as described above.
 //! - `TIMING`: true to send packets at the pace of their time stamps.
 //! - `CHECKSUM`: true to make packets with their whole length and right checksums.
 //! - `PROTO`: the protocol of packets whose line has none.

@@ -418,7 +418,7 @@ fn cores(core: f64) -> String {
 }
 
 /// Judges holding only heavy flows, from an outcome for each bound in [`ELEPHANTS`] with the chosen delay.
-/// `outcomes` is empty if holding packets does not pay at all.
+/// `outcomes` is empty if holding packets is not worth a try.
 pub(super) fn elephants(
     report: &TraceReport,
     assumed: &Assumptions,
@@ -471,7 +471,7 @@ pub(super) fn longest_under(slo_us: u32) -> f64 {
 }
 
 /// Judges holding only flows of which more packets are expected, from the outcome with an SLO. There is no
-/// outcome if holding packets does not pay at all.
+/// outcome if holding packets is not worth a try.
 pub(super) fn slo(
     report: &TraceReport,
     assumed: &Assumptions,

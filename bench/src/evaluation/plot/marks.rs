@@ -31,8 +31,8 @@ const UP: &[(i32, i32)] = &[(0, -5), (5, 4), (-5, 4)];
 const DOWN: &[(i32, i32)] = &[(0, 5), (5, -4), (-5, -4)];
 const DIAMOND: &[(i32, i32)] = &[(0, -6), (5, 0), (0, 6), (-5, 0)];
 
-/// The marks of series. Their number and the number of colours have no common divisor, so that all pairs of
-/// a colour and a mark occur before one is repeated.
+/// The marks of series. Their number and the number of colours have no common divisor above 1, so that all
+/// pairs of a colour and a mark occur before one is repeated.
 const MARKS: [Mark; 12] = [
     Mark::Disc,
     Mark::Filled(UP),

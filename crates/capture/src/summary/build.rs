@@ -4,9 +4,9 @@ use wire::checksum::{self, PseudoHeader};
 
 use super::{FlowDefaults, PacketInfo, SummaryField};
 
-/// A packet made from a line or record of a summary: headers with the values of its fields, and with fixed
-/// values, mostly zeros, in all other places. `bytes` may be shorter than the IP header says;
-/// `info.extra_length` is the number of missing bytes.
+/// A packet made from a line or record of a summary: headers with the values of its fields. Other places have
+/// default values, mostly zeros; lengths and, if requested, checksums are computed. `bytes` may be shorter
+/// than the IP header says; `info.extra_length` is the number of missing bytes.
 #[derive(Clone, Debug, Default)]
 pub struct BuiltPacket {
     /// The bytes of the packet, from its Ethernet header or else its IP header on.
@@ -433,7 +433,8 @@ impl BuiltPacket {
             source: address(ip + 12, &self.bytes).into(),
             destination: address(ip + 16, &self.bytes).into(),
         };
-        // The functions fail only if a header is truncated; its checksum is then left as it is.
+        // The functions fail if a header is truncated or the UDP length is wrong; the checksum is then left
+        // as it is.
         let _ = checksum::fill_ipv4(&mut self.bytes[ip..at]);
         if fragment {
             return;

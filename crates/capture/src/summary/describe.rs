@@ -203,8 +203,9 @@ impl<'p> Facts<'p> {
         found
     }
 
-    /// Returns the `length` bytes at offset `at` of the transport header as a number, if its protocol is
-    /// one of `protocols`; otherwise `None`. Missing bytes also give `None`, with an error noted.
+    /// Returns the `length` bytes at offset `at` of the transport header as a number; `None` if the packet
+    /// has a protocol that is not in `protocols`. Missing bytes, a later fragment and a wrong TCP data offset
+    /// also give `None`, with an error noted.
     fn transport(&mut self, protocols: &[u8], at: usize, length: usize) -> Option<u32> {
         if self.ip.is_empty() {
             self.missing("no IP header");

@@ -1,5 +1,5 @@
-//! Tests of files that are cut short or damaged: no panic occurs. Of a file that is cut short, all packets
-//! before the cut are returned, and then an error.
+//! Tests of files that are cut short or damaged: no panic occurs. Of a file that is cut short, the packets
+//! before the cut are returned, and then an error, unless the cut is between two records or blocks.
 
 use capture::{ErrorKind, Reader, WriterOptions};
 use proptest::collection::vec;

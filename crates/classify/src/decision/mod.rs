@@ -45,7 +45,7 @@ impl Next {
 /// A test of a packet, which holds or fails.
 pub(crate) trait Test: Copy + PartialEq {
     /// Returns the outcome of this test for packets for which the outcome of the test `fact` is `held`;
-    /// `None` if both outcomes are possible.
+    /// `None` if both outcomes are possible, or may be.
     fn implied_by(self, fact: Self, held: bool) -> Option<bool>;
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Step<T> {
 }
 
 /// The steps of a decision graph, and the target at which an evaluation starts: the first step, or a result
-/// if the graph has no steps. Branches lead from a step to a later step only.
+/// if the graph has no steps. A branch leads to a later step or to a result.
 #[derive(Clone, Debug)]
 pub(crate) struct Graph<T> {
     pub(crate) steps: Vec<Step<T>>,

@@ -49,7 +49,8 @@ impl Kind {
     }
 
     /// True if the word names a kind of question, a header, or the source or destination, or is `not`. Such a
-    /// word is never a value.
+    /// word is no value, unless a kind of question precedes it and the configuration has given the word to a
+    /// port.
     pub(super) fn is_word(word: &str) -> bool {
         let syntax = ["src", "dst", "dest", "ip", "ip6", "ether", "not"];
         Kind::named(word).is_some() || syntax.contains(&word)
@@ -133,8 +134,8 @@ pub(super) struct Previous {
 pub(super) struct Draft {
     pub(super) family: Option<AddressFamily>,
     pub(super) kind: Option<Kind>,
-    /// True if the kind is a field written in brackets, such as `ip6[7]`; only such fields can be in an IPv6
-    /// header as well.
+    /// True if the kind is a field written in brackets, such as `ip6[7]`. Of the fields of the IP header,
+    /// only these and the version can be asked for in an IPv6 header.
     pub(super) bracketed: bool,
     pub(super) ends: Option<Sides>,
     pub(super) protocol: Option<Protocol>,

@@ -108,9 +108,9 @@ fn is(protocol: Protocol, version: Version, headers: &HeaderSlices<'_>) -> bool 
     }
 }
 
-/// True if the packet has the protocol and is not a later fragment. In an IPv6 fragment, the protocol field
-/// has the number of the fragment header. So the protocol of such a fragment is not TCP, UDP or ICMP, but it
-/// is in the set `transp` of all protocols.
+/// True if the packet has the protocol and, over IPv4, is not a later fragment. In an IPv6 fragment, the
+/// protocol field has the number of the fragment header. So the protocol of such a fragment is not TCP, UDP
+/// or ICMP, but it is in the set `transp` of all protocols.
 fn starts_with(protocol: Protocol, version: Version, headers: &HeaderSlices<'_>) -> bool {
     let first = match version {
         Version::V4 => headers.network.get(6..8).is_some_and(|f| big_endian(f) & 0x1fff == 0),

@@ -9,7 +9,7 @@
 //! - A comparison with bytes that the packet does not have is false, also with `!=` and `<`. An unset header
 //!   annotation counts as a header without bytes.
 //! - A question about a transport header (ports, flags, `icmp type`, `tcp[...]`) is false for another
-//!   protocol and for all fragments but the first.
+//!   protocol and for later fragments of IPv4. IPv6 fragments count as packets of another protocol.
 //! - `not` inverts any result: `not port 80` holds for ICMP, `port != 80` does not.
 
 mod classbench;

@@ -41,9 +41,9 @@ pub const DEEPEST_CONDITION: usize = 4;
 /// The expression of a filter: a Boolean expression of questions.
 pub type Expression = Tree<Primitive>;
 
-/// Parses an expression, and returns it with all errors and warnings. If there is an error, the expression
-/// must not be used. `names` supplies the parsers of numbers and addresses, and the names of the
-/// configuration.
+/// Parses an expression, and returns it with the errors and warnings. If there is an error, the expression
+/// must not be used. Errors after an unknown word are not looked for. `names` supplies the parsers of numbers
+/// and addresses, and the names of the configuration.
 pub fn parse(text: &str, names: &(impl NameLookup + ?Sized)) -> (Expression, Vec<Issue>) {
     let (expression, mut issues) = read(text, names, false);
     if issues.iter().any(|issue| !issue.is_warning) {
@@ -67,7 +67,7 @@ fn add_clicks_words(issues: &mut [Issue], clicks: &[Issue]) {
     }
 }
 
-/// Parses an expression, and returns it with all errors and warnings. With `as_click`, errors are found and
+/// Parses an expression, and returns it with the errors and warnings. With `as_click`, errors are found and
 /// worded as in Click. Otherwise each error is reported once, with what was expected.
 pub(super) fn read(
     text: &str,

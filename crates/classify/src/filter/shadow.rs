@@ -23,8 +23,8 @@ pub struct Shadows {
 
 /// Finds hidden conditions. A condition is divided into boxes over addresses, ports and protocol. It counts
 /// as hidden if each of its boxes is inside one box of an earlier condition that holds everywhere in its box.
-/// So two cases are not found: a box that only several earlier boxes cover together, and conditions that hide
-/// others by tests of other fields. Packets are assumed to have complete IP headers.
+/// So some hidden conditions are not found, for example if only several earlier boxes cover a box together,
+/// or if conditions hide others by tests of other fields. Packets are assumed to have complete IP headers.
 pub fn shadows(conditions: &[Condition]) -> Shadows {
     let mut left = COMPARISONS;
     let four = hidden::<V4, 6>(conditions, &mut left);

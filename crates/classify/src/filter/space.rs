@@ -214,7 +214,7 @@ fn range_of(test: &Test, top: u32) -> Option<Range> {
         return Some((0, 0));
     }
     let free = !test.mask & top;
-    // The values are consecutive only if the bits outside of the mask are the lowest bits.
+    // The values need not be consecutive unless the bits outside of the mask are the lowest bits.
     let is_prefix = free & (free.wrapping_add(1)) == 0;
     let whole = test.low & free == 0 && test.high & free == 0 && test.high | free <= top;
     (is_prefix && whole && test.low <= test.high).then_some((test.low, test.high | free))

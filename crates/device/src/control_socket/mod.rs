@@ -255,7 +255,7 @@ struct ControlSocket {
     /// until that element passes its listening socket on.
     awaits_heritage: bool,
     listener: Option<Listener>,
-    /// The TCP port on which the element listens; `None` until it listens.
+    /// The TCP port on which the element listens; `None` before it listens, and for other sockets.
     port: Option<u16>,
     connections: Vec<Connection>,
     next_token: u32,

@@ -72,7 +72,7 @@
 //! - `burst`: the value of BURST.
 //! - `device`: the port's number.
 //! - `driver`: the name of the port's driver.
-//! - `vendor`: the manufacturer of the port; always `Unknown`.
+//! - `vendor`: `Unknown`: the manufacturer of the port is not read.
 //! - `mac`: the port's Ethernet address.
 //! - `add_mac`: adds an Ethernet address that the port receives for.
 //! - `remove_mac`: removes an address that `add_mac` has added.
@@ -81,7 +81,7 @@
 //! - `duplex`: 1 if the link works in both directions at once, otherwise 0; -1 without a link.
 //! - `autoneg`: 1 if the speed was negotiated, otherwise 0.
 //! - `speed`: the speed of the link, in Mb/s.
-//! - `type`: always `fiber`, as in FastClick.
+//! - `type`: `fiber`, as in FastClick.
 //! - `nb_rx_queues`: receive queues of the port.
 //! - `nb_tx_queues`: send queues of the port.
 //! - `nb_rx_desc`: descriptors of each receive queue.

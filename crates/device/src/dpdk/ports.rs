@@ -608,9 +608,9 @@ impl Port {
     }
 
     /// Stops the port if all copies of elements that use it neither receive nor send any more: at the end of
-    /// a run, or with the last graph that has the port. First takes the packets out of all receive queues,
-    /// because ports that connect workers (`net_ring`) may hold packets. Only the first call that stops the
-    /// port does something.
+    /// a run, or with the last graph that has the port. First takes up to 64 bursts of packets out of each
+    /// receive queue, because ports that connect workers (`net_ring`) may hold packets. Only the first call
+    /// that stops the port does something.
     pub(super) fn stop(&self, pool: &mut Pool, memory: &Arc<Memory>) {
         let are_drained = lock(&self.users).iter().all(|user| user.is_drained.load(Ordering::Acquire));
         if !are_drained || !self.runs.swap(false, Ordering::AcqRel) {

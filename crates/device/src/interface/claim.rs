@@ -21,8 +21,8 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, soc
 
 use super::sys::peer;
 
-/// A claim: only this process receives from the interface with this index. The claim ends when all elements
-/// that share it have dropped it.
+/// A claim to receive alone from the interface with this index. The claim ends when all elements that share
+/// it have dropped it.
 #[derive(Debug)]
 pub(crate) struct Claim {
     index: c_int,
@@ -129,7 +129,8 @@ impl Other {
         peer::user(socket.as_fd()).ok()
     }
 
-    /// Returns the number of the process that has the claim; `None` if this process may not see it.
+    /// Returns the number of the process that has the claim; `None` if the process has ended, or if this
+    /// process may not see it.
     fn process(&self) -> Option<u32> {
         let target = format!("socket:[{}]", self.inode);
         let has_it = |process: &Path| {

@@ -381,8 +381,8 @@ impl FromDevice {
         Ok(())
     }
 
-    /// Opens this copy's ring. The socket joins the fanout group of all copies' sockets, and is blocked until
-    /// [`unshut`](Self::unshut).
+    /// Opens this copy's ring, whose socket is blocked until [`unshut`](Self::unshut). With several workers,
+    /// the socket joins the fanout group of all copies' sockets.
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
         let (worker, workers) = cx.worker();

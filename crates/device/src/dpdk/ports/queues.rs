@@ -36,7 +36,7 @@ impl Receiver {
 
     /// Receives at most `most` packets from all queues in turn. Calls `show` for each packet, with the hash
     /// that the port computed and the number of the queue. Returns the number of packets; `None` while the
-    /// port has not been started.
+    /// port does not run.
     pub(in crate::dpdk) fn receive(
         &mut self,
         cx: &mut Cx<'_>,
