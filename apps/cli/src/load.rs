@@ -281,14 +281,7 @@ pub(crate) fn parse(texts: Texts<'_>, defines: &[(String, String)], checks_class
         ..lang::Options::default()
     };
     let (graph, diagnostics) = lang::parse(&mut sources, source, &options);
-    Loaded {
-        sources,
-        graph,
-        problems: diagnostics.into_iter().map(Problem::new).collect(),
-        name,
-        text,
-        declared: Declarations::new(),
-    }
+    Loaded::new(sources, (graph, diagnostics), name, text)
 }
 
 /// Returns the folders for libraries in the environment variable CLICKPATH. Empty if it is not set.
@@ -365,17 +358,21 @@ fn parse_chain(name: String, text: String, defines: &[(String, String)], checks_
     let options = topology::Options { registry: &registry, defines, checks_classes, files: &files };
     let (graph, diagnostics) = topology::read(&mut sources, source, &options);
     let text = lang::flatten(&graph);
-    Loaded {
-        sources,
-        graph,
-        problems: diagnostics.into_iter().map(Problem::new).collect(),
-        name,
-        text,
-        declared: Declarations::new(),
-    }
+    Loaded::new(sources, (graph, diagnostics), name, text)
 }
 
 impl Loaded {
+    /// Makes a configuration that does not run from what a parser has returned.
+    fn new(
+        sources: Sources,
+        (graph, diagnostics): (Graph, Vec<Diagnostic>),
+        name: String,
+        text: String,
+    ) -> Loaded {
+        let problems = diagnostics.into_iter().map(Problem::new).collect();
+        Loaded { sources, graph, problems, name, text, declared: Declarations::new() }
+    }
+
     /// Returns a copy of the configuration without its problems.
     pub(crate) fn copied(&self) -> Loaded {
         Loaded {

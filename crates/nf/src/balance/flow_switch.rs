@@ -2,12 +2,12 @@
 //! Balances flows over outputs.
 //!
 //! Packets are not changed. A flow is all packets with the same IPv4 or IPv6 addresses, protocol and ports.
-//! They are read at the network header annotation or, without it, after the link header. The packets of a
-//! flow leave by the output that was chosen for its first packet, until the flow is forgotten. Fragments have
-//! no ports: the fragments of a datagram leave by one output, but not always by the output of the datagram's
-//! flow. Outputs are chosen and remembered as servers are by FlowIPLoadBalancer; closed connections are
-//! noticed if the transport header annotation is set. An ICMP error leaves by the output of the flow that it
-//! is about.
+//! The element reads these fields at the network header annotation or, without it, after the link header. The
+//! packets of a flow leave by the output that was chosen for its first packet, until the flow is forgotten.
+//! Fragments have no ports: the fragments of a datagram leave by one output, but not always by the output of
+//! the datagram's flow. Outputs are chosen and remembered as servers are by FlowIPLoadBalancer; closed
+//! connections are noticed if the transport header annotation is set. An ICMP error leaves by the output of
+//! the flow that it is about.
 //!
 //! Packets without IP leave by output 0. Packets of new flows are dropped while no output is active.
 //!
