@@ -37,7 +37,8 @@ const MOST_ROUND: u64 = 600_000;
 const WARM_UP: u64 = 20_000;
 /// The size in bytes of a small entry. It converts a number of entries to a bound in bytes and back.
 const SMALL_ENTRY: u64 = 64;
-/// The smallest bound in bytes that elements accept.
+/// The smallest bound in bytes that the benchmark gives to an element. It is above the smallest bounds that
+/// the elements accept or use.
 const LEAST: u64 = 128 << 10;
 /// The memory in bytes for the packets of each worker. It may be used completely, if one worker sends more
 /// than another worker takes.

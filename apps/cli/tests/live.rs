@@ -341,7 +341,7 @@ fn frames_pass_by_xdp_without_a_copy() {
     line.check();
     let (good, [output, messages]) = running.stop();
     assert!(good && output.contains("left.mode:\nnative\n"), "{output}{messages}");
-    // The frames are ordinary ones, and each is sent from the slot in which it arrived, without a copy.
+    // Each frame fits into one slot, and is sent from the slot in which it arrived, without a copy.
     assert!(value(&output, "left.count") > 5000, "{output}");
     assert_eq!(value(&output, "to_right.count"), value(&output, "left.count"));
     assert_eq!((value(&output, "to_right.copied"), value(&output, "left.rx_invalid")), (0, 0));

@@ -35,7 +35,8 @@ const RECORD: usize = 16;
 /// full.
 const ROOM: usize = BUFFER + MAX_CAPTURED + 16;
 
-/// Allocates a buffer for [`Writer::with_buffer`], so that writing allocates no memory.
+/// Allocates a buffer for [`Writer::with_buffer`], so that the writer itself need not allocate memory. The
+/// stream may allocate, for example to compress.
 ///
 /// # Errors
 ///

@@ -16,7 +16,7 @@ struct Rule {
     nets: [(u32, u32); 2],
     ports: [(u16, u16); 2],
     protocol: (u8, u8),
-    /// True if the rule holds only for TCP and UDP, because it asks for ports and names no protocol.
+    /// True if the rule holds only for TCP and UDP, because it is a rule of IPFilter that asks for ports.
     needs_ports: bool,
 }
 

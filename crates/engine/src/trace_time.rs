@@ -34,7 +34,7 @@ const MOST_GAPS_TOLD: usize = 5;
 
 /// The gap since the last packet of a capture.
 struct Gap {
-    /// The time of the last packet; before the first packet, the start of the run.
+    /// The latest time of a packet so far, or the start of the run if that is later or there was no packet.
     last: Timestamp,
     /// The longest time for which timers run without a packet
     /// ([`Options::max_gap`](crate::Options::max_gap)).

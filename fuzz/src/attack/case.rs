@@ -244,8 +244,8 @@ impl Case {
                     if numbers && (at_once || (reorders || divides) && *burst > 1) {
                         found.retain(|one| is_order(one) || one.aspect == Aspect::Panic);
                     }
-                    // The flow that finds a table full depends on the order in which flows arrive, and so
-                    // on batches.
+                    // The packet that finds a queue full, and the flow that finds a table full, depend on the
+                    // order of arrival, and so on batches.
                     let is_full = plain.overflows() || ran.overflows();
                     if is_full && parts && *burst > 1 {
                         found.retain(|one| is_order(one) || one.aspect == Aspect::Panic);

@@ -234,7 +234,8 @@ fn through(
         }
     }
     out.values_mut().for_each(|packets| packets.sort());
-    // Packets that elements still hold leave at this point.
+    // Elements release the packets that they still hold. These packets are not in `out`, but if they are
+    // dropped, their reasons count.
     let _ = worker.finish();
     let drops = worker.report().totals.drops.into_keys().map(String::from).collect();
     Some((out, drops))

@@ -108,8 +108,9 @@ pub struct Outer {
     is_sealed: bool,
 }
 
-/// For each recorded header, the ones' complement sum of the data that its checksum covers; 0 without a
-/// checksum.
+/// For each recorded header, the ones' complement sum of the data that its checksum over the inner data
+/// covers; of the pseudo header of UDP, only the length is included. 0 for headers without such a checksum,
+/// for example IPv4.
 pub type Sums = [u16; MOST];
 
 impl Outer {

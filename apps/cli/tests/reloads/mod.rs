@@ -107,7 +107,7 @@ impl Run {
     }
 }
 
-/// Adds a message for the test to a configuration.
+/// Adds a script to a configuration that prints `ready` once the run has begun.
 fn ready(text: &str) -> String {
     format!("{text}; Script(print \"ready\")")
 }

@@ -68,8 +68,8 @@ pub(super) enum Seen {
     New,
 }
 
-/// The result for a packet of a group, if it is known already. Otherwise the point to look up for it, by
-/// its index among the IPv4 points or the IPv6 points.
+/// The result for one of several packets that are looked up together, if it is known already. Otherwise the
+/// point to look up for the packet, by its index among the IPv4 points or the IPv6 points.
 #[derive(Clone, Copy)]
 pub(super) enum Lookup {
     Four(usize),

@@ -169,8 +169,9 @@ impl Ports {
     /// elements starts the port, if it does not run already.
     ///
     /// # Errors
-    /// If DPDK does not run, there is no such port, or DPDK refuses a step; the message includes DPDK's
-    /// output.
+    /// If DPDK does not run, there is no such port, the port has too few queues, two elements receive from
+    /// one queue, the port is open with other settings, the element was not there when the port was opened,
+    /// or DPDK refuses a step. The message includes DPDK's output, if there is any.
     pub(super) fn receive(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Receiver, Refused> {
         let (receiver, joined) = self.open_receiver(cx, wanted).map_err(Refused::with_its_words)?;
         match joined {

@@ -73,8 +73,9 @@ impl Shares {
                 wanted.queues.unwrap_or(usual.clamp(wanted.least, wanted.most.max(wanted.least))).max(1);
             let mut first = wanted.queue.unwrap_or(next[side]);
             if first >= most[side] && wanted.sends && wanted.queue.is_none() {
-                // No send queue is left: the element shares queues with elements that have been assigned
-                // before.
+                // No send queue is left after the queues that have been assigned. The element begins with
+                // queue 0, and shares queues with elements that have been assigned before if they have the
+                // same ones.
                 first = 0;
             }
             let there = most[side].saturating_sub(first);

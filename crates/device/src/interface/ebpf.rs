@@ -55,9 +55,10 @@ const TAGS: usize = 2;
 /// the offset of any transport header.
 const FURTHEST: i32 = 0x7fff;
 
-/// Returns an XDP program that redirects each frame to a socket in `map`. The steps of `program` choose the
-/// worker by the packet after the link header. The index in the map is the queue's number times `workers`,
-/// plus the worker. Frames that are not IP, are too short, or have more than two VLAN tags go to worker 0.
+/// Returns an XDP program that redirects each frame to a socket in `map`. A frame for which `map` has no
+/// socket goes to the kernel's network stack. The steps of `program` choose the worker by the packet after
+/// the link header and the VLAN tags. The index in the map is the queue's number times `workers`, plus the
+/// worker. Frames that are not IP, are too short, or have more than two VLAN tags go to worker 0.
 pub(super) fn redirecting(program: &Program, workers: u32, map: c_int) -> Vec<u64> {
     let workers = workers.max(1) as i32;
     choosing(

@@ -62,8 +62,9 @@ impl Drop for Slots {
     }
 }
 
-/// The devices of closed ports that pools have yet to detach, each with the address of its pool. They have no
-/// slots any more, but only the pool's owner can make their owner marks free ([`sweep`]).
+/// The devices of closed ports that pools have yet to detach, each with the address of its pool. The devices
+/// have no slots any more, but their numbers can be given to other devices only after the pool's worker has
+/// detached them ([`sweep`]).
 static LEFT: Mutex<Vec<(usize, DeviceId)>> = Mutex::new(Vec::new());
 
 /// Drops a half's reference to the port; with the last reference, the socket is closed. The half's rings must

@@ -33,11 +33,14 @@ impl FileEvents<'_, '_> {
 
     /// Makes [`Element::os_signal`](crate::Element::os_signal) run when the process receives the signal
     /// `number`, in place of the signal's default action. If `on` is false, the element no longer gets the
-    /// signal. SIGINT and SIGTERM then end the run again; other signals are ignored, because their default
-    /// action is not restored.
+    /// signal. When no element of the process waits for it any more, SIGINT and SIGTERM end the run again,
+    /// and other signals have their default action again. Exceptions are signals that the program itself
+    /// handles, signals that were ignored when the process started, and real-time signals, which stay
+    /// without effect.
     ///
     /// # Errors
-    /// If the operating system does not allow to wait for the signal.
+    /// If the signal must not be handled (such as SIGKILL or SIGSEGV), or the operating system refuses the
+    /// signal handler.
     pub fn on_os_signal(&mut self, number: i32, on: bool) -> io::Result<()> {
         self.cx.host.on_os_signal(self.cx.id, number, on)
     }

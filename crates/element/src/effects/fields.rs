@@ -16,7 +16,7 @@ pub enum Field {
     },
     /// Bytes of the annotation area.
     Annotation {
-        /// The offset of the first byte.
+        /// The offset of the first byte in the annotation area.
         offset: u8,
         /// The number of bytes.
         length: u8,

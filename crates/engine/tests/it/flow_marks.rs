@@ -31,8 +31,8 @@ fn packet((flow, kind, seconds): (u8, u8, u8), time: &mut i64) -> TestPacket {
         30..40 => bytes[20] |= 0x20,
         40..50 => bytes[17] = 20 + kind % 16,
         50..55 => bytes[23] = 1,
-        // A segment that ends before TCP's checksum, or a little after it. It is truncated, or only its
-        // length field says so.
+        // A packet with 8 to 19 bytes after the IP header. A TCP segment then ends before its checksum, in
+        // it, or a little after it. The packet is truncated, or only its length field says so.
         55..80 => {
             let behind = 8 + kind % 12;
             bytes[17] = 20 + behind;

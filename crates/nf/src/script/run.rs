@@ -62,7 +62,9 @@ pub(super) struct Frame {
     pub(super) write: bool,
 }
 
-/// The state of an activation. Each event begins a new activation with counts of zero.
+/// The state of an activation. An event begins a new activation with counts of zero, unless the script is
+/// being executed already: a handler of the script that its own text calls belongs to the activation under
+/// way.
 #[derive(Default)]
 pub(super) struct Activation {
     /// True while instructions are being executed.

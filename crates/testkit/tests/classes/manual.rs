@@ -1,5 +1,6 @@
-//! Tests that the manual of each class is complete, that its examples can be configured, that names and codes
-//! of classes are valid, and that each handler has an answer.
+//! Tests that the manual of each class is complete, that its examples can be configured, that no two classes
+//! have the same name, that the port and processing codes of classes are valid, and that elements know each
+//! handler that their class lists.
 
 use std::collections::BTreeSet;
 

@@ -139,7 +139,7 @@ fn step(range: f64) -> f64 {
 pub(super) enum Shape {
     /// Straight lines from point to point, with dots.
     Line(Vec<(f64, f64)>),
-    /// A step function: each y holds up to the x of the next point.
+    /// A step function: each y holds up to the x of the next point, and the last y up to the right edge.
     Steps(Vec<(f64, f64)>),
     /// A filled area between a lower and an upper y at each x: points (x, low, high).
     Band(Vec<(f64, f64, f64)>),

@@ -334,7 +334,8 @@ impl Chain {
     /// Scripts that cannot write are left out. With the first such element, names become part of the identity
     /// of all functions.
     pub fn add_scripts<'a>(&mut self, scripts: impl IntoIterator<Item = (&'a Class, &'a str)>) {
-        // A script without the word `write` and without a handler call writes no handlers.
+        // A script without the words `write` and `CALL` writes no handlers. Handler calls in its texts, such
+        // as `$(c.count)`, only read.
         let writes = |(class, config): &(&Class, &str)| {
             !class.notes.runs_script || config.contains("write") || config.contains("CALL")
         };
