@@ -213,8 +213,8 @@ impl Build<'_> {
     }
 
     /// Adds the first table. It lets IPv4 packets continue in the first state if they have no tag, are no
-    /// fragments, and their addresses and ports are not all zero: a switch sees zeros in truncated packets. It
-    /// sends all other packets to the software as [`REST`]. `from` is the port at which packets arrive.
+    /// fragments, and their addresses and ports are not all zero: a switch sees zeros in truncated packets.
+    /// It sends all other packets to the software as [`REST`]. `from` is the port at which packets arrive.
     fn sort(&mut self, from: &str) -> Result<(), Refusal> {
         let rest = self.rest.clone();
         let comes = format!("in_port={from}");
