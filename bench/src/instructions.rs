@@ -6,9 +6,9 @@ use crate::Settings;
 use crate::floor::Floor;
 use crate::forwarding::{EDIT, FORWARD, QUEUE, TEE};
 use crate::frames::Start;
-
+use crate::functions::{FUNCTIONS_FLOWS, functions};
 use crate::reframing::REFRAMER;
-use crate::runner::{drive, worker};
+use crate::runner::{drive, worker, worker_with};
 use crate::synthesis::{Form, Traffic, form_of};
 use crate::translation::NAT;
 
@@ -35,6 +35,13 @@ pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Resul
         "nat" => {
             start = Start::Ethernet;
             NAT
+        }
+        // The chain of the benchmark `chain`, with packets of a flow in runs of this length.
+        name if let Some(slf) = name.strip_prefix("chain-").and_then(|slf| slf.parse().ok()) => {
+            let flows = (FUNCTIONS_FLOWS, slf);
+            let packets_in_memory = in_memory.max(FUNCTIONS_FLOWS * slf);
+            let worker = worker_with(packets_in_memory, flows, 64, Start::Ethernet, &functions())?;
+            return drive_to_the_end(worker, packets);
         }
         // A name with an arrow is a chain, for example to examine a single element.
         chain if chain.contains("->") => chain,

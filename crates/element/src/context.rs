@@ -174,6 +174,8 @@ pub struct Core {
     /// The values that elements have given away by [`Cx::dispose`], because they may own much memory. The
     /// engine drops them.
     pub garbage: Vec<Box<dyn Any + Send>>,
+    /// The number of the last run that was found ([`Cx::find_runs`]).
+    pub(crate) last_run: u32,
     /// The number that [`Cx::next_series`] returned last.
     pub(crate) series: u32,
     /// Empty batches, kept so that no memory is allocated for new batches.
@@ -241,6 +243,7 @@ impl Core {
             is_repeatable: true,
             rights: Rights::default(),
             garbage: Vec::new(),
+            last_run: 0,
             series: 0,
             // 16 batches are enough for most graphs; other graphs allocate more batches while they warm up.
             spare: (0..16).map(|_| Batch::new()).collect(),
@@ -291,9 +294,9 @@ impl Core {
 /// - [`accounts`](Cx::accounts) counts packets that devices process.
 /// - [`messages`](Cx::messages) writes messages.
 pub struct Cx<'a> {
-    core: &'a mut Core,
+    pub(crate) core: &'a mut Core,
     host: &'a mut dyn Host,
-    id: ElementId,
+    pub(crate) id: ElementId,
 }
 
 /// The methods that most elements use.

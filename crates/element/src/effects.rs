@@ -440,6 +440,7 @@ pub enum Leaves {
 /// | `leases` | elements that replace others, for packets of known flows |
 /// | `offloads` | the engine, before sources leave work to devices |
 /// | `marks` | the engine, so that a flow is looked up once |
+/// | `finds_runs` | the engine, so that packets are compared once |
 /// | `sliced` | the engine, which checks the elements between parking and joining of payloads |
 /// | `whole_length` | the engine, for elements between parking and joining of payloads |
 /// | `keeps_to_header` | the verifier, for bytes after the network header |
@@ -455,6 +456,8 @@ pub struct Support {
     pub offloads: Option<i32>,
     /// The use of flow marks by the element.
     pub marks: FlowMarks,
+    /// True if the element finds the runs of batches ([`crate::Cx::find_runs`]).
+    pub finds_runs: bool,
     /// The outputs and inputs at which the element parks payloads and joins them again.
     pub sliced: Sliced,
     /// True if the length that the element reads is the length of the whole packet, even if the packet's

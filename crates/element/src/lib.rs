@@ -46,6 +46,7 @@ pub mod obstacles;
 pub mod ports;
 pub mod reload;
 mod rights;
+pub mod runs;
 mod sample;
 pub mod save;
 pub mod services;

@@ -81,7 +81,7 @@ fn keeps(effects: &Effects) -> bool {
 
 /// True if a field may distinguish flows (addresses, protocol, ports) or determine the offsets of such
 /// fields. Also true for bytes that are not known to be harmless, such as payload.
-fn tells_apart(field: &Field) -> bool {
+pub(crate) fn tells_apart(field: &Field) -> bool {
     let within = |offset: i32, length: u16, free: &[(i32, i32)]| {
         let (start, end) = (offset, offset + i32::from(length));
         free.iter().any(|&(from, to)| from <= start && end <= to)

@@ -8,7 +8,7 @@ use element::obstacles::{to_large_segments, to_offloads};
 use element::{Base, ElementId, Facts};
 use packet::{ReachFromTransport, Restore};
 
-use crate::flow_marks;
+use crate::{flow_marks, runs};
 
 /// The length of the longest IPv4 header, in bytes.
 const IP_HEADER: i64 = 60;
@@ -74,6 +74,7 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         receives_offloads,
         tells_lengths,
         flow_marks,
+        runs: runs::known(effects, forward),
     }
 }
 

@@ -33,7 +33,7 @@ impl WorkerHost<'_> {
             let composed = self.composed(id, config).ok_or("programs are not changed by hand")?;
             self.graph.check_declarations(&composed.declarations)?;
         }
-        self.graph.check_declaration(core, id, new.effects())?;
+        let facts = self.graph.check_declaration(core, id, new.effects())?;
         for Complaint { text: warning, .. } in warnings {
             let name = plan.declaration(id);
             self.control.sink.write(OutputStream::Messages, format_args!("{name}: warning: {warning}\n"));
@@ -55,6 +55,7 @@ impl WorkerHost<'_> {
             let _ = new.put_state(&mut cx, state);
         }
         core.garbage.clear();
+        keep_known_runs(&mut core.facts, facts);
         debug_assert_eq!(old.held(), 0, "{} keeps packets back", plan.declaration(id));
         let effects = new.effects();
         let same = std::mem::replace(&mut self.graph.effects[id], effects) == self.graph.effects[id];
@@ -99,7 +100,8 @@ impl GraphCopy {
     /// Checks that the effects of a new element keep the facts about annotations, offloads, flow marks and
     /// replays that other elements rely on. At the start, elements were configured for certain annotations
     /// that are read, bytes that are written, offloads and flow marks. So the new effects must not need more.
-    fn check_declaration(&mut self, core: &Core, id: ElementId, new: Effects) -> Result<(), String> {
+    /// Returns the facts about the graph with the new effects.
+    fn check_declaration(&mut self, core: &Core, id: ElementId, new: Effects) -> Result<Facts, String> {
         let old = std::mem::replace(&mut self.effects[id], new);
         let facts = graph_facts::gather(&self.effects, &self.plan.forward);
         // An element that takes no marks with its new effects does not need them any more.
@@ -145,6 +147,15 @@ impl GraphCopy {
         if replays && (now.bytes > was.bytes || farther || unkept) {
             return Err("this change writes to parts of packets that are not restored for a replay".into());
         }
-        Ok(())
+        Ok(facts)
+    }
+}
+
+/// Takes over from the new facts which elements find runs. An element relies on the runs of incoming packets
+/// only if it may do so by the new and by the old facts, because packets are on their way.
+fn keep_known_runs(facts: &mut Facts, new: Facts) {
+    let was = std::mem::replace(&mut facts.runs, new.runs);
+    for (now, was) in facts.runs.iter_mut().zip(was) {
+        *now = now.map(|now| now && was == Some(true));
     }
 }

@@ -1,6 +1,6 @@
 //! A flow table with look-up of the flows of a whole batch.
 
-use element::{Batch, Packet};
+use element::Packet;
 use flow::{Directed, FiveTupleKey, FlowId, FlowTable, Key, KeyHasher, TableError};
 use packet::BATCH_CAPACITY;
 use wire::FiveTuple;
@@ -77,13 +77,13 @@ impl Flows {
         if both_directions { ordered(key) } else { (key, false) }
     }
 
-    /// Looks up the flows of all packets of a batch at once, so that the memory accesses overlap;
-    /// [`known`](Self::known) then returns the results. `locate` returns a packet's five-tuple, or `None`
+    /// Looks up the flows of packets at once, so that the memory accesses overlap; [`known`](Self::known) then
+    /// returns the results. `locate` returns a packet's five-tuple, or `None`
     /// to leave the packet out. With `both_directions`, both directions of a connection have the same key.
     #[inline]
-    pub(crate) fn look_up(
+    pub(crate) fn look_up<'p>(
         &mut self,
-        batch: &Batch,
+        packets: impl Iterator<Item = &'p Packet>,
         both_directions: bool,
         mut locate: impl FnMut(&Packet) -> Option<FiveTuple>,
     ) {
@@ -91,7 +91,7 @@ impl Flows {
         self.keys.clear();
         self.turned.clear();
         self.hashes.clear();
-        for packet in batch.iter() {
+        for packet in packets {
             let Some(tuple) = locate(packet) else {
                 self.places.push(None);
                 continue;
@@ -107,7 +107,7 @@ impl Flows {
         self.table.lookup_batch(&self.keys, &self.hashes, &mut self.ids);
     }
 
-    /// Returns the result of the last [`look_up`](Self::look_up) for the packet at this index of the batch;
+    /// Returns the result of the last [`look_up`](Self::look_up) for the packet with this index;
     /// `None` if the packet was left out.
     #[inline]
     pub(crate) fn known(&self, packet: usize) -> Option<Known> {

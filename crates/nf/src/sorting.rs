@@ -131,7 +131,7 @@ impl Sorter {
 
 /// Sends a whole batch to one output or drops it. Returns a batch for output 0 instead of emitting it.
 #[inline]
-fn send_all(cx: &mut Cx<'_>, batch: Batch, fate: Fate) -> Option<Batch> {
+pub(crate) fn send_all(cx: &mut Cx<'_>, batch: Batch, fate: Fate) -> Option<Batch> {
     match fate {
         Fate::Output(0) => return Some(batch),
         Fate::Output(output) => cx.emit(output, batch),

@@ -144,7 +144,7 @@ impl Pool {
     #[inline]
     pub fn hand_over(&mut self, device: DeviceId, packet: Packet) -> Result<BufferSpan, Packet> {
         let meta = packet.meta();
-        let slot = meta.values.index;
+        let slot = meta.index();
         let is_own = meta.owner.load(Ordering::Relaxed) == owner::POOL && self.owns(&packet);
         if !is_own || meta.has_next() || slot >= STEP {
             return Err(packet);
@@ -372,11 +372,11 @@ mod tests {
         assert_eq!(packets.len(), STEP as usize + 1000);
         assert_eq!(pool.hand_out(device), None);
         // A slot in the device area lies in the free list below many slots outside of the area.
-        let first = packets.iter().position(|packet| packet.meta().values.index < STEP).unwrap();
+        let first = packets.iter().position(|packet| packet.meta().index() < STEP).unwrap();
         let last = packets.swap_remove(first);
-        let expected = last.meta().values.index;
+        let expected = last.meta().index();
         let (own, further): (Vec<_>, Vec<_>) =
-            packets.into_iter().partition(|packet| packet.meta().values.index < STEP);
+            packets.into_iter().partition(|packet| packet.meta().index() < STEP);
         pool.free(last);
         for packet in further {
             let packet = pool.hand_over(device, packet).unwrap_err();

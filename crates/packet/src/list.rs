@@ -34,10 +34,10 @@ impl ReturnList {
         let meta = unsafe { &mut *slot.as_ptr() };
         if !ptr::eq(meta.home, self.home) {
             self.flush();
-            (self.home, self.last) = (meta.home, meta.values.index);
+            (self.home, self.last) = (meta.home, meta.index());
         }
         meta.next_free = self.first;
-        self.first = meta.values.index;
+        self.first = meta.index();
     }
 
     /// Returns the slots in the list to their pool, and empties the list. Every list needs this call at its
@@ -75,7 +75,7 @@ pub(crate) unsafe fn give_back_list(
             continue;
         }
         match &mut own {
-            Some((home, free)) if ptr::eq(*home, meta.home) => free.push(meta.values.index),
+            Some((home, free)) if ptr::eq(*home, meta.home) => free.push(meta.index()),
             // SAFETY: as above.
             _ => unsafe { returning.add(slot) },
         }

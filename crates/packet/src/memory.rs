@@ -60,6 +60,13 @@ impl Slots {
         unsafe { self.metas.add(index as usize).as_ptr() }
     }
 
+    /// Returns the index of the slot with this metadata, which must belong to this pool.
+    #[inline]
+    fn index_of(self, meta: &Meta) -> u32 {
+        let distance = ptr::from_ref(meta).addr().wrapping_sub(self.metas.addr().get());
+        (distance / size_of::<Meta>()) as u32
+    }
+
     /// Returns the address of the first byte of slot `index`.
     #[inline]
     pub(crate) fn slot(self, index: u32) -> NonNull<u8> {
@@ -158,8 +165,16 @@ impl SharedPool {
         self.slots
     }
 
-    pub(crate) fn annotations(&self, index: u32) -> *mut Annotations {
-        self.slots.annotations(index)
+    /// Returns the address of the annotations of the slot with this metadata, which must belong to this pool.
+    #[inline]
+    pub(crate) fn annotations(&self, meta: &Meta) -> *mut Annotations {
+        self.slots.annotations(self.slots.index_of(meta))
+    }
+
+    /// Returns the index of the slot with this metadata, which must belong to this pool.
+    #[inline]
+    pub(crate) fn index_of(&self, meta: &Meta) -> u32 {
+        self.slots.index_of(meta)
     }
 
     /// Returns the number of slots for which address space is reserved.
@@ -228,11 +243,11 @@ pub(crate) struct Meta {
 
 impl Meta {
     /// Makes the metadata of a slot at `base` with an empty packet.
-    pub(crate) fn new(base: NonNull<u8>, home: *const SharedPool, index: u32) -> Meta {
+    pub(crate) fn new(base: NonNull<u8>, home: *const SharedPool) -> Meta {
         Meta {
             base,
             home,
-            values: Values::fresh(index),
+            values: Values::fresh(),
             length: 0,
             next: NO_SLOT,
             next_free: NO_SLOT,
@@ -240,6 +255,13 @@ impl Meta {
             annotations: Standing::Any,
             next_home: 0,
         }
+    }
+
+    /// Returns the index of the slot in its pool.
+    #[inline]
+    pub(crate) fn index(&self) -> u32 {
+        // SAFETY: a pool's shared part outlives its packets.
+        unsafe { &*self.home }.index_of(self)
     }
 
     #[inline]
@@ -279,7 +301,7 @@ impl Meta {
         if !ptr::eq(self.home, next.home) && (other == 0 || unsafe { (*self.home).number } == 0) {
             return false;
         }
-        (self.next, self.next_home) = (next.values.index, other);
+        (self.next, self.next_home) = (next.index(), other);
         true
     }
 }

@@ -35,6 +35,7 @@ impl Packet {
         unsafe { self.0.as_mut() }
     }
 
+    #[inline]
     pub(crate) fn home(&self) -> &SharedPool {
         // SAFETY: `SharedPool` outlives its packets (see `Pool::drop`). Only this field is read, because a
         // store calls this for packets on loan, whose other metadata another thread may be writing.
@@ -407,6 +408,42 @@ impl Packet {
         (meta.values.flow, meta.next_free) = ((mark >> 32) as u32, mark as u32);
     }
 
+    /// Returns the packet's run: packets of one batch with the same run belong to the same flow. 0 if the run
+    /// is not known.
+    #[inline]
+    pub fn run(&self) -> u32 {
+        self.meta().values.run
+    }
+
+    /// Sets the packet's run; 0 unsets it.
+    #[inline]
+    pub fn set_run(&mut self, run: u32) {
+        self.meta_mut().values.run = run;
+    }
+
+    /// True if the data and the headers of both packets start at the same offsets in their slots, or the same
+    /// header offsets are unset, and the link types are equal.
+    #[inline]
+    pub fn has_layout_of(&self, other: &Packet) -> bool {
+        let (one, other) = (&self.meta().values, &other.meta().values);
+        // SAFETY: `Values` has the layout of C, so the offsets of the headers and the link type are four
+        // adjacent numbers; they are compared as one.
+        let headers = |values: &Values| unsafe { (&raw const values.mac).cast::<[u16; 4]>().read() };
+        one.start == other.start && headers(one) == headers(other)
+    }
+
+    /// Returns the `N` bytes of the slot from offset `place` of the network header on; `None` if the offset
+    /// of the network header is not set, or the slot ends before. As in [`slot_bytes`](Self::slot_bytes), bytes
+    /// after the packet's end are meaningless.
+    #[inline(always)]
+    pub fn network_bytes<const N: usize>(&self, place: usize) -> Option<&[u8; N]> {
+        let meta = self.meta();
+        // An unset offset is greater than every offset in a slot.
+        let at = usize::from(meta.values.network) + place;
+        // SAFETY: as in `slot_bytes`.
+        (at <= const { SLOT_STRIDE - N }).then(|| unsafe { &*meta.base.as_ptr().add(at).cast() })
+    }
+
     /// Returns the offset in bytes of the header of `base` from the first byte of the data; negative if the
     /// header was stripped. Returns `None` if the header annotation is not set.
     #[inline]
@@ -499,6 +536,15 @@ impl Packet {
         Some(unsafe { meta.base.add(start).cast::<[u8; N]>().as_mut() })
     }
 
+    /// True if the annotation of the header of `base` is set, and at least `length` bytes of the data in the
+    /// first slot follow from there on.
+    #[inline]
+    pub fn reaches(&self, base: Base, length: usize) -> bool {
+        let values = &self.meta().values;
+        // `NO_OFFSET` is greater than the end of any data.
+        usize::from(values.place(base)) + length <= usize::from(values.start) + usize::from(values.head)
+    }
+
     /// True if the transport header annotation is set, and lies `length` bytes after the network header
     /// annotation.
     #[inline]
@@ -522,7 +568,7 @@ impl Packet {
     #[inline]
     pub fn annotations(&self) -> &Annotations {
         // SAFETY: the handle owns the annotations of its slot; they are initialised (zeroed) memory.
-        unsafe { &*self.home().annotations(self.meta().values.index) }
+        unsafe { &*self.home().annotations(self.meta()) }
     }
 
     /// Returns Click's annotations of the packet, writable.
@@ -530,7 +576,7 @@ impl Packet {
     pub fn annotations_mut(&mut self) -> &mut Annotations {
         self.meta_mut().annotations = Standing::Any;
         // SAFETY: as above, and the borrow is exclusive.
-        unsafe { &mut *self.home().annotations(self.meta().values.index) }
+        unsafe { &mut *self.home().annotations(self.meta()) }
     }
 
     /// Asks the processor to load the cache line with the packet's first byte of data.

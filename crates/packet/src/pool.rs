@@ -204,7 +204,7 @@ impl Pool {
         self.free.reserve_exact(end as usize - self.free.len().min(end as usize));
         // In reverse order, so that slots are popped in the order of their addresses.
         for index in (self.grown..end).rev() {
-            let meta = Meta::new(self.home.slot(index), &raw const **self.home, index);
+            let meta = Meta::new(self.home.slot(index), &raw const **self.home);
             // SAFETY: the place lies in the reserved region and has not been used before.
             unsafe { self.home.meta(index).write(meta) };
             self.free.push(index);
@@ -348,7 +348,7 @@ impl Pool {
             // Release: all accesses to the packet happen before its store lends the slot again.
             meta.owner.store(owner::STORE_HOME, Ordering::Release);
         } else if self.owns(&packet) {
-            self.free.push(meta.values.index);
+            self.free.push(self.home.index_of(meta));
         } else {
             return packet.give_back();
         }
@@ -391,7 +391,7 @@ pub(crate) fn fresh(home: &SharedPool, index: u32, clears: bool) -> Packet {
     // borrower has a second handle with the same pointer.
     let mut packet = Packet(unsafe { NonNull::new_unchecked(home.meta(index)) });
     let meta = packet.meta_mut();
-    meta.values = Values::fresh(index);
+    meta.values = Values::fresh();
     meta.length = 0;
     meta.end();
     let is_clear = packet.meta().annotations == Standing::Clear;
@@ -404,10 +404,10 @@ pub(crate) fn fresh(home: &SharedPool, index: u32, clears: bool) -> Packet {
 
 impl Meta {
     /// Copies all metadata that describes the packet, and keeps the fields that describe the slot (its
-    /// index, base and owner).
+    /// pool, base and owner).
     #[inline]
     pub(crate) fn copy_values(&mut self, from: &Meta) {
-        self.values = Values { index: self.values.index, ..from.values };
+        self.values = from.values;
         self.next_free = from.next_free;
         self.length = from.length;
     }

@@ -102,8 +102,8 @@ pub(crate) struct Values {
     pub(crate) time: Timestamp,
     /// The upper half of the packet's flow mark; 0 if the packet has no flow mark.
     pub(crate) flow: u32,
-    /// The index of the slot in the pool; never changes.
-    pub(crate) index: u32,
+    /// The packet's run ([`Packet::run`](crate::Packet::run)); 0 if it is not known.
+    pub(crate) run: u32,
     /// The offset in the slot of the first byte of the packet's data.
     pub(crate) start: u16,
     /// The number of bytes of the packet's data that lie in this slot.
@@ -126,13 +126,13 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// Returns the values of a packet without bytes in slot `index`.
+    /// Returns the values of a packet without bytes.
     #[inline]
-    pub(crate) fn fresh(index: u32) -> Values {
+    pub(crate) fn fresh() -> Values {
         Values {
             time: Timestamp::ZERO,
             flow: 0,
-            index,
+            run: 0,
             start: HEADROOM as u16,
             head: 0,
             own: HEADROOM as u16,

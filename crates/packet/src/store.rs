@@ -85,9 +85,30 @@ const AHEAD: usize = 24;
 /// bytes, lending a packet reads nothing else of the store, except annotations if they are restored.
 #[repr(C, align(64))]
 struct Image {
-    values: Values,
+    /// The packet's values; in place of the run, which is not saved, they have the index of the slot. So an
+    /// image fits into one line.
+    saved: Values,
     /// The first own bytes of the packet; filled with zeros if it has fewer.
     front: [u8; PIECE],
+}
+
+impl Image {
+    fn new(packet: &Packet, front: [u8; PIECE]) -> Image {
+        let meta = packet.meta();
+        Image { saved: Values { run: meta.index(), ..meta.values }, front }
+    }
+
+    /// Returns the index of the slot.
+    #[inline]
+    fn index(&self) -> u32 {
+        self.saved.run
+    }
+
+    /// Returns the values with which the packet is lent.
+    #[inline]
+    fn values(&self) -> Values {
+        Values { run: 0, ..self.saved }
+    }
 }
 
 const _: () = assert!(size_of::<Image>() == 64 && HEADROOM + HEADERS <= SLOT_STRIDE);
@@ -172,7 +193,7 @@ impl Store {
 
     /// Returns the time stamp with which packet `number` was stored; `None` if there is no such packet.
     pub fn time(&self, number: usize) -> Option<Timestamp> {
-        self.images.get(number).map(|image| image.values.time)
+        self.images.get(number).map(|image| image.saved.time)
     }
 
     /// Adds a packet, without its flow mark, at the end. If the packet is on loan from a store, or belongs to
@@ -211,7 +232,7 @@ impl Store {
         let pieces_before = self.pieces_behind();
         self.longest = self.longest.max(own.len());
         self.farthest = self.farthest.max(self.reach(&packet.meta().values).min(own.len()));
-        self.images.push(Image { values: packet.meta().values, front: piece(own, 0) });
+        self.images.push(Image::new(&packet, piece(own, 0)));
         if self.pieces_behind() == pieces_before {
             self.behind.extend((1..=pieces_before).map(|number| piece(own, number)));
         } else {
@@ -325,8 +346,8 @@ impl Store {
                     prefetch_line(self.behind.as_ptr().wrapping_add(number * step).cast());
                 }
                 if PIECES * PIECE > LINE {
-                    let last = ahead.own as usize + PIECES * PIECE - 1;
-                    prefetch_line(slots.slot(ahead.index).as_ptr().wrapping_add(last));
+                    let last = ahead.saved.own as usize + PIECES * PIECE - 1;
+                    prefetch_line(slots.slot(ahead.index()).as_ptr().wrapping_add(last));
                 }
             },
             |number, image, own, loan| {
@@ -400,14 +421,14 @@ impl Store {
     }
 
     /// Lends slots like [`lend_slots`](Self::lend_slots). `prefetch` is called for the packet `AHEAD`
-    /// places later, or for the last packet, with its number and values. `put_back` restores the packet
+    /// places later, or for the last packet, with its number and image. `put_back` restores the packet
     /// that is lent; it gets the packet's number and image, a pointer to its first own byte, and the packet
     /// itself.
     #[inline]
     fn lend_slots_with(
         &self,
         (start, end, batch): (usize, usize, &mut Batch),
-        prefetch: impl Fn(usize, Slots, &Values),
+        prefetch: impl Fn(usize, Slots, &Image),
         put_back: impl Fn(usize, &Image, *mut [u8; PIECE], &mut Packet),
     ) -> (usize, Used) {
         let mut used = Used { annotations_written: false, headers_added: false };
@@ -421,10 +442,10 @@ impl Store {
             // processor does not prefetch even arrays that are read in order.
             prefetch_line(self.images.as_ptr().wrapping_add(number + 2 * AHEAD).cast());
             let ahead = (number + AHEAD).min(last);
-            let values = &self.images[ahead].values;
-            prefetch_line(slots.meta(values.index).cast());
-            prefetch(ahead, slots, values);
-            let index = image.values.index;
+            let next = &self.images[ahead];
+            prefetch_line(slots.meta(next.index()).cast());
+            prefetch(ahead, slots, next);
+            let index = image.index();
             let meta = slots.meta(index);
             // Acquire: all accesses of the last borrower to the slot have happened.
             // SAFETY: the metadata lives as long as the pool, and atomics may be shared.
@@ -440,10 +461,11 @@ impl Store {
             // not access the slot again until the mark says that the packet has been returned.
             let (mut loan, own) = unsafe {
                 used.annotations_written |= (*meta).annotations == Standing::Any;
-                used.headers_added |= (*meta).values.own < image.values.own;
-                (&raw mut (*meta).values).copy_from_nonoverlapping(&raw const image.values, 1);
-                (&raw mut (*meta).length).write(u32::from(image.values.head));
-                (Packet(NonNull::new_unchecked(meta)), slots.slot(index).add(image.values.own as usize))
+                used.headers_added |= (*meta).values.own < image.saved.own;
+                (&raw mut (*meta).values).copy_from_nonoverlapping(&raw const image.saved, 1);
+                (&raw mut (*meta).values.run).write(0);
+                (&raw mut (*meta).length).write(u32::from(image.saved.head));
+                (Packet(NonNull::new_unchecked(meta)), slots.slot(index).add(image.saved.own as usize))
             };
             put_back(number, image, own.as_ptr().cast(), &mut loan);
             place.write(loan);
@@ -516,7 +538,7 @@ impl Store {
     /// ([`HEADERS`]).
     fn kept(&self, number: usize) -> Option<&[u8]> {
         let start = *self.starts.get(number)?;
-        let values = &self.images.get(number)?.values;
+        let values = self.images.get(number)?.values();
         let length = values.start as usize + values.head as usize - values.own as usize;
         self.bytes.as_ref()?.get(start..start + length)
     }
@@ -534,8 +556,8 @@ impl Store {
         let kept = self.kept(number)?;
         let mut packet = pool.allocate()?;
         // The offsets of the stored packet are valid in the copy, because all slots have the same size.
-        let (meta, values) = (packet.meta_mut(), self.images.get(number)?.values);
-        meta.values = Values { index: meta.values.index, ..values };
+        let (meta, values) = (packet.meta_mut(), self.images.get(number)?.values());
+        meta.values = values;
         meta.length = u32::from(values.head);
         packet.own_bytes_mut().copy_from_slice(kept);
         if let Some(annotations) = self.annotations_of(number) {
@@ -577,14 +599,14 @@ impl Drop for Store {
 /// Prefetches the cache line at which a packet's data starts and, if asked, the line before it and the line
 /// of its annotations.
 #[inline]
-fn prefetch(slots: Slots, packet: &Values, headers_added: bool, annotations: bool) {
-    let start = slots.slot(packet.index).as_ptr().wrapping_add(packet.start as usize);
+fn prefetch(slots: Slots, image: &Image, headers_added: bool, annotations: bool) {
+    let start = slots.slot(image.index()).as_ptr().wrapping_add(image.saved.start as usize);
     prefetch_line(start);
     if headers_added {
         prefetch_line(start.wrapping_sub(1));
     }
     if annotations {
-        prefetch_line(slots.annotations(packet.index).cast());
+        prefetch_line(slots.annotations(image.index()).cast());
     }
 }
 

@@ -289,14 +289,14 @@ impl Exchange {
                 }
             }
             if let Some(batch) = if_any(core, batch) {
-                return Some(Arrival { to, batch, has_waited: false });
+                return Some(Arrival { to, batch: without_runs(core, batch), has_waited: false });
             }
         }
         let order = self.order.as_mut()?;
         let mut batch = core.batch();
         let to = order.release(core.now, ends, &mut batch);
         let batch = if_any(core, batch)?;
-        Some(Arrival { to: to?, batch, has_waited: true })
+        Some(Arrival { to: to?, batch: without_runs(core, batch), has_waited: true })
     }
 
     /// Takes the next batch of the round, and returns the worker that it came from and its destination. The
@@ -477,6 +477,14 @@ impl Exchange {
             ..WorkerReport::default()
         }
     }
+}
+
+/// Returns the batch with the runs of its packets unset: each worker numbers runs of its own.
+fn without_runs(core: &Core, mut batch: Batch) -> Batch {
+    if !core.facts.runs.is_empty() {
+        batch.iter_mut().for_each(|packet| packet.set_run(0));
+    }
+    batch
 }
 
 /// Returns the batch if it has packets. Otherwise returns `None`, and gives the memory of the batch back to

@@ -118,8 +118,11 @@ impl Worker {
     /// Passes packets that have come to an element with an heir to the heir.
     fn enter_crossed(&mut self) {
         for (to, mut batch) in std::mem::take(&mut self.crossed) {
-            // A flow mark, or the number by which order is kept, has no meaning in another graph.
-            batch.iter_mut().for_each(|packet| packet.set_flow_mark(None));
+            // A run and a flow mark, or the number by which order is kept, have no meaning in another graph.
+            for packet in batch.iter_mut() {
+                packet.set_flow_mark(None);
+                packet.set_run(0);
+            }
             let way = self.graph.placement.way_into(to.element as usize);
             self.send_to_copies(Target { way, ..to }, batch, false);
             self.settle();

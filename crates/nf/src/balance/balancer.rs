@@ -416,7 +416,7 @@ impl<P: Place> Balancer<P> {
     ) {
         let errors = &mut self.errors;
         errors.clear();
-        self.flows.look_up(batch, false, |packet| {
+        self.flows.look_up(batch.iter(), false, |packet| {
             let about = about(packet);
             errors.push(about.is_some());
             about.or_else(|| locate(packet))

@@ -120,8 +120,8 @@ pub(super) struct Checks {
     checksum: bool,
     /// True if an element of the graph reads the destination address annotation. Otherwise it is not set.
     sets_destination: bool,
-    /// True if [`check`](HeaderCheck::check) may use its fast path: the checksum is checked, there are no
-    /// bad sources, and the destination address annotation is not set.
+    /// True if [`check`](HeaderCheck::check) may use its fast path: the checksum is checked, and there are no
+    /// bad sources.
     usual: bool,
 }
 
@@ -248,7 +248,7 @@ impl HeaderCheck for Checks {
 
     fn prepare(&mut self, cx: &mut Cx<'_>) {
         self.sets_destination = cx.graph().facts().annotation_read(Annotations::DST_IP, 4);
-        self.usual = self.checksum && !self.sets_destination && self.bad_sources.is_empty();
+        self.usual = self.checksum && self.bad_sources.is_empty();
     }
 
     #[inline]
@@ -262,7 +262,11 @@ impl HeaderCheck for Checks {
             && self.usual
             && checksum::ipv4_plain_valid(ip)
         {
+            let destination = ip.destination;
             packet.set_headers(offset, offset + ipv4::Header::LEN);
+            if self.sets_destination {
+                packet.annotations_mut().set_array4(Annotations::DST_IP, destination.to_bytes());
+            }
             return Ok(());
         }
         self.check_all(packet)

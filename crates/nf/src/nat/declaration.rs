@@ -238,8 +238,11 @@ pub(super) fn effects(desk: &Translation) -> Effects {
     // is so only if TCP and UDP have separate mappings.
     let marks =
         if matches!(flavour, Flavour::Both | Flavour::Tcp) { FlowMarks::Gives } else { FlowMarks::None };
-    let mut effects =
-        Effects { state: states, support: Support { marks, ..Support::default() }, ..Effects::cases(cases) };
+    let mut effects = Effects {
+        state: states,
+        support: Support { marks, finds_runs: true, ..Support::default() },
+        ..Effects::cases(cases)
+    };
     let chooses_home = !desk.is_helped
         && desk.specs.iter().all(|spec| match spec {
             Spec::Drop | Spec::Pass(_) | Spec::Keep(_) => true,

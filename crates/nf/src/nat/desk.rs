@@ -139,27 +139,31 @@ impl Translation {
         id.and_then(|id| Some((id, store.see(id, now)?)))
     }
 
-    /// Looks up the packets of a window (up to 32 packets of a batch) by destination address. Sets the ids in
-    /// `found` of packets that were not found by source address. Only IPAddrRewriter needs this function.
-    pub(super) fn find_others(
+    /// Looks up the runs of a window (up to 32 runs of a batch) by destination address. Sets the ids in `found`
+    /// of runs that were not found by source address. Only IPAddrRewriter needs this function.
+    pub(super) fn find_others<'p>(
         &self,
         store: &mut Store,
         owner: u16,
-        window: &[Packet],
+        runs: impl Iterator<Item = &'p [Packet]>,
         found: &mut [Option<FlowId>; WINDOW],
     ) {
         let (mut keys, mut others) = ([Ipv4FlowKey::NONE; WINDOW], [None; WINDOW]);
-        for (packet, key) in window.iter().zip(&mut keys) {
-            *key = self.flavour.other_key(packet, owner);
+        let mut count = 0;
+        for (run, key) in runs.zip(&mut keys) {
+            if let Some(packet) = run.first() {
+                *key = self.flavour.other_key(packet, owner);
+            }
+            count += 1;
         }
-        store.find_all(&keys[..window.len()], &mut others);
+        store.find_all(&keys[..count], &mut others);
         for (found, other) in found.iter_mut().zip(others) {
             *found = found.or(other);
         }
     }
 
-    /// Rewrites a packet by its mapping, sets its annotations, and updates the mapping's state. Returns the
-    /// packet's output. `is_plain` is true for plain packets (whole TCP or UDP packets without IPv4 options),
+    /// Rewrites a packet by its mapping, sets its annotations, and updates the mapping's state, also in
+    /// `change`. Returns the packet's output. `is_plain` is true for plain packets (whole TCP or UDP packets without IPv4 options),
     /// and `sets_next_hop` is true to set the destination annotation.
     #[inline(always)]
     pub(super) fn change(
@@ -167,7 +171,7 @@ impl Translation {
         store: &mut Store,
         packet: &mut Packet,
         id: FlowId,
-        change: &Change,
+        change: &mut Change,
         (is_plain, sets_next_hop): (bool, bool),
     ) -> Fate {
         let told = match is_plain {

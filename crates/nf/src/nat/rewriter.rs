@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use element::args::{AnnotationOffset, ArgType, ElementRef, IpPort, Raw};
 use element::class::{ArgInfo, join};
 use element::lease::Leasing;
+use element::runs::{RunList, Runs};
 use element::{
     Args, Batch, Cx, Damaged, Effects, Element, ElementId, Handler, Invalid, Loaded, Packet, SavedState,
     StatePart, StateWriter, Timestamp,
@@ -248,7 +249,7 @@ pub(super) fn build(
     }))
 }
 
-/// The parts of a translator with which a window (up to 32 packets of a batch) is processed.
+/// The parts of a translator with which a window (up to 32 runs of a batch) is processed.
 struct Window<'r> {
     desk: &'r Translation,
     sorter: &'r mut Sorter,
@@ -261,19 +262,42 @@ struct Window<'r> {
 }
 
 impl Window<'_> {
-    /// Translates the packets of a window, and makes mappings for new flows. Notes the output or drop
-    /// reason of each packet in the sorter.
-    fn handle(&mut self, cx: &mut Cx<'_>, store: &mut Store, input: usize, window: &mut [Packet]) {
+    /// Translates the packets of a batch with these runs, and makes mappings for new flows. Notes the output
+    /// or drop reason of each packet in the sorter.
+    #[inline]
+    fn handle_all(
+        &mut self,
+        cx: &mut Cx<'_>,
+        store: &mut Store,
+        input: usize,
+        (batch, runs): (&mut [Packet], &impl RunList),
+    ) {
+        for first in (0..runs.count()).step_by(WINDOW) {
+            self.handle(cx, store, input, (batch, runs, first));
+        }
+    }
+
+    /// Translates the packets of up to [`WINDOW`] runs, from run number `first` on. The mapping is looked up
+    /// once for each run.
+    #[inline]
+    fn handle(
+        &mut self,
+        cx: &mut Cx<'_>,
+        store: &mut Store,
+        input: usize,
+        (batch, runs, first): (&mut [Packet], &impl RunList, usize),
+    ) {
         let Window { desk, sorter, owner, is_read, marks } = self;
         let (flavour, owner, now) = (desk.flavour, *owner, cx.now());
         let sets_next_hop = desk.sets_next_hop && *is_read;
         let (mut keys, mut found) = ([Ipv4FlowKey::NONE; WINDOW], [None; WINDOW]);
+        let count = (runs.count() - first).min(WINDOW);
         let spaces = flavour.plain_spaces(owner);
-        // One bit per packet of the window, the lowest for the first packet. A bit is set if the packet is
-        // plain: whole, TCP or UDP, and without IPv4 options, so that its key and fields are at fixed
-        // offsets.
+        // One bit per run, the lowest for the first run. A bit is set if the packets of the run are plain:
+        // whole, TCP or UDP, and without IPv4 options, so that their key and fields are at fixed offsets.
         let mut plain = 0u32;
-        for (n, (packet, key)) in (0..).zip(window.iter_mut().zip(&mut keys)) {
+        for (n, (run, key)) in (0..).zip(runs.of_mut(batch, first).zip(&mut keys)) {
+            let Some(packet) = run.first_mut() else { continue };
             match spaces.key(packet) {
                 Some(plain_key) => {
                     *key = plain_key;
@@ -285,11 +309,11 @@ impl Window<'_> {
         // Looking up a packet or making a mapping can move all keys to another table. Ids from before are
         // then invalid.
         let (epoch, additions) = (store.epoch(), store.additions());
-        store.find_all(&keys[..window.len()], &mut found);
+        store.find_all(&keys[..count], &mut found);
         if flavour == Flavour::Address {
-            desk.find_others(store, owner, window, &mut found);
+            desk.find_others(store, owner, runs.of(batch, first).take(count), &mut found);
         }
-        for (packet, found) in window.iter_mut().zip(found) {
+        for (run, found) in runs.of_mut(batch, first).zip(found) {
             let is_plain = plain & 1 != 0;
             plain >>= 1;
             // IPAddrRewriter looks up the source address first. If a packet of this window has made a
@@ -298,26 +322,34 @@ impl Window<'_> {
             let is_first = flavour != Flavour::Address || store.additions() == additions;
             if let Some(id) = found.filter(|_| is_first)
                 && store.epoch() == epoch
-                && let Some(change) = store.see(id, now)
+                && let Some(mut change) = store.see(id, now)
             {
-                sorter.note(desk.change(store, packet, id, &change, (is_plain, sets_next_hop)));
-                if *marks {
-                    packet.set_flow_mark(if is_plain { NonZeroU64::new(id.to_bits()) } else { None });
+                let mark = if is_plain { NonZeroU64::new(id.to_bits()) } else { None };
+                for packet in run {
+                    sorter.note(desk.change(store, packet, id, &mut change, (is_plain, sets_next_hop)));
+                    if *marks {
+                        packet.set_flow_mark(mark);
+                    }
                 }
                 continue;
             }
-            if *marks {
-                packet.set_flow_mark(None);
+            for packet in run {
+                if *marks {
+                    packet.set_flow_mark(None);
+                }
+                // The packet before, in this run or another, may have made a mapping for this packet.
+                let mut known = None;
+                if store.additions() != additions || store.epoch() != epoch {
+                    known = desk.find_again(store, owner, packet, now);
+                }
+                let known = known.map_or_else(|| desk.open(cx, store, owner, input, packet), Ok);
+                sorter.note(match known {
+                    Ok((id, mut change)) => {
+                        desk.change(store, packet, id, &mut change, (false, sets_next_hop))
+                    }
+                    Err(fate) => fate,
+                });
             }
-            let mut known = None;
-            if store.additions() != additions || store.epoch() != epoch {
-                known = desk.find_again(store, owner, packet, now);
-            }
-            let known = known.map_or_else(|| desk.open(cx, store, owner, input, packet), Ok);
-            sorter.note(match known {
-                Ok((id, change)) => desk.change(store, packet, id, &change, (false, sets_next_hop)),
-                Err(fate) => fate,
-            });
         }
     }
 }
@@ -523,10 +555,13 @@ impl Element for Rewriter {
             elsewhere.handle(cx, board, translator, port, &mut batch);
         }
         sorter.begin();
+        let mut runs = Runs::default();
+        cx.find_runs(&mut batch, &mut runs);
         let (owner, is_read, marks) = (home.owner, *is_read, cx.graph().uses_flow_marks());
         let mut window = Window { desk, sorter, owner, is_read, marks };
-        for packets in batch.chunks_mut(WINDOW) {
-            window.handle(cx, &mut store, port, packets);
+        match runs.as_singles() {
+            Some(singles) => window.handle_all(cx, &mut store, port, (&mut batch, &singles)),
+            None => window.handle_all(cx, &mut store, port, (&mut batch, &runs)),
         }
         drop(store);
         sorter.send_noted(cx, batch)

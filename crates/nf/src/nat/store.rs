@@ -370,7 +370,7 @@ impl Store {
         for (hash, key) in hashes.iter_mut().zip(keys) {
             *hash = self.hasher.hash(key);
         }
-        self.table.lookup_batch(keys, &hashes, found);
+        self.table.lookup_batch(keys, &hashes[..keys.len()], found);
         if self.old.is_some() {
             self.bring_all(keys, found);
         }
@@ -434,13 +434,14 @@ impl Store {
         self.table.see(id, now).map(|value| Change::unpacked(value))
     }
 
-    /// Updates the state of a packet's direction by the information that the packet gives; if it resets the
-    /// connection, also the state of the other direction.
+    /// Updates the state of a packet's direction by the information that the packet gives, also in `change`; if
+    /// the packet resets the connection, also the state of the other direction.
     #[inline]
-    pub(super) fn note(&mut self, id: FlowId, change: &Change, told: Told) {
+    pub(super) fn note(&mut self, id: FlowId, change: &mut Change, told: Told) {
         let state = change.state.after(told);
         if state != change.state || told.resets() {
             self.note_state(id, change, state, told.resets());
+            change.state = state;
         }
     }
 

@@ -74,6 +74,7 @@ use element::args::Args;
 use element::class::ArgInfo;
 use element::effects::{self, Field, FlowMarks, State, StateAccess, Support};
 use element::five_tuple::{READS, five_tuple};
+use element::runs::{RunList, Runs};
 use element::{
     Batch, Class, Cx, Damaged, Effects, Element, Handler, Loaded, Packet, SavedState, StatePart, StateWriter,
     Timestamp, manual,
@@ -243,7 +244,7 @@ struct FlowCounter {
     book: Book,
     counts: Counts,
     /// The flows by the flow marks that an upstream element has put on packets; a packet with a known mark
-    /// needs no look-up. `marked` has the flows of the current batch's packets that were found in this way;
+    /// needs no look-up. `marked` has the flows of the current batch's runs that were found in this way;
     /// it is empty if the graph uses no flow marks.
     notes: FlowNotes<Note>,
     marked: Vec<Option<(FlowId, bool)>>,
@@ -311,16 +312,17 @@ impl FlowCounter {
         id
     }
 
-    /// Looks up the flows of a batch's packets: first by flow mark (with `with_marks`), then, for the other
-    /// packets, by five-tuple. The results are in `marked` and in `flows`.
+    /// Looks up the flows of a batch's runs: first by flow mark (with `with_marks`), then, for the other runs,
+    /// by five-tuple. The results are in `marked` and in `flows`, by the number of the run.
     #[inline]
-    fn look_up(&mut self, batch: &Batch, with_marks: bool) {
+    fn look_up(&mut self, batch: &Batch, runs: &impl RunList, with_marks: bool) {
         let FlowCounter { flows, marked, notes, book, replies, .. } = self;
         marked.clear();
+        let firsts = || runs.of(batch, 0).filter_map(<[Packet]>::first);
         if !with_marks {
-            return flows.look_up(batch, *replies, five_tuple);
+            return flows.look_up(firsts(), *replies, five_tuple);
         }
-        for packet in batch.iter() {
+        for packet in firsts() {
             let note = packet.flow_mark().and_then(|mark| notes.get(mark)).and_then(|note| note.flow);
             if let Some((id, _)) = note {
                 flows.table.prefetch(id);
@@ -331,25 +333,63 @@ impl FlowCounter {
             marked.push(note);
         }
         let mut known = marked.iter();
-        flows.look_up(batch, *replies, |packet| match known.next() {
+        flows.look_up(firsts(), *replies, |packet| match known.next() {
             Some(Some(_)) => None,
             _ => five_tuple(packet),
         });
     }
 
-    /// Returns the flow of the packet at index `place` of the batch, and true if the packet goes in the
+    /// Counts the packets of a batch with these runs. With `with_marks`, flow marks are in use.
+    #[inline]
+    fn count_all(&mut self, batch: &Batch, runs: &impl RunList, with_marks: bool, now: Timestamp) {
+        self.look_up(batch, runs, with_marks);
+        for (number, mut rest) in runs.of(batch, 0).enumerate() {
+            while !rest.is_empty() {
+                rest = &rest[self.count(number, rest, now)..];
+            }
+        }
+    }
+
+    /// Counts the first packets of the rest of run `number`: all packets or, if the table has no room for the
+    /// flow, one. Returns the number of these packets.
+    #[inline(always)]
+    fn count(&mut self, number: usize, run: &[Packet], now: Timestamp) -> usize {
+        let Some(first) = run.first() else { return 0 };
+        let packets = run.len() as u64;
+        let Some((id, turned)) = self.flow_of(number, first, now) else {
+            self.counts.others += packets;
+            return run.len();
+        };
+        let Some(record) = id.and_then(|id| self.book.records.get_mut(id.index() as usize)) else {
+            self.counts.overflows += 1;
+            self.counts.overflow_bytes += first.len() as u64;
+            return 1;
+        };
+        let time = |packet: &Packet| if packet.time().is_set() { packet.time() } else { now };
+        let (mut bytes, mut times) = (first.len() as u64, (time(first), time(first)));
+        for packet in &run[1..] {
+            bytes += packet.len() as u64;
+            times = (times.0.min(time(packet)), times.1.max(time(packet)));
+        }
+        record.add((packets, bytes), turned, times);
+        self.counts.packets += packets;
+        self.counts.bytes += bytes;
+        run.len()
+    }
+
+    /// Returns the flow of a packet of run `number` of the batch, and true if the packet goes in the
     /// direction opposite to the key of the flow. `None` if the packet has no five-tuple; `None` in place
     /// of the flow if the table has no room for it. Call [`look_up`](Self::look_up) for the batch before.
-    #[inline]
-    fn flow_of(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<(Option<FlowId>, bool)> {
-        if let Some(&Some((id, turned))) = self.marked.get(place) {
+    #[inline(always)]
+    fn flow_of(&mut self, number: usize, packet: &Packet, now: Timestamp) -> Option<(Option<FlowId>, bool)> {
+        if let Some(&Some((id, turned))) = self.marked.get(number) {
             if self.flows.table.is_current(id) {
                 return Some((Some(self.see(id, turned, now)), turned));
             }
             let known = self.flows.look_up_one(&five_tuple(packet)?, self.replies);
             return Some((self.remember(packet, &known, now), known.turned));
         }
-        let known = self.flows.known(place)?;
+        let known = self.flows.known(number)?;
         let id =
             if self.marked.is_empty() { self.find(&known, now) } else { self.remember(packet, &known, now) };
         Some((id, known.turned))
@@ -465,7 +505,7 @@ impl Element for FlowCounter {
         let pass = Effects {
             state,
             counts,
-            support: Support { marks: FlowMarks::Takes, ..Support::default() },
+            support: Support { marks: FlowMarks::Takes, finds_runs: true, ..Support::default() },
             ..Effects::pass()
         };
         let effects = pass.observing(&READS).observing(&[Field::TimeStamp]);
@@ -485,22 +525,12 @@ impl Element for FlowCounter {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let now = cx.now();
-        self.look_up(batch, cx.graph().uses_flow_marks());
-        for (place, packet) in batch.iter().enumerate() {
-            let bytes = packet.len() as u64;
-            let Some((id, turned)) = self.flow_of(place, packet, now) else {
-                self.counts.others += 1;
-                continue;
-            };
-            let Some(record) = id.and_then(|id| self.book.records.get_mut(id.index() as usize)) else {
-                self.counts.overflows += 1;
-                self.counts.overflow_bytes += bytes;
-                continue;
-            };
-            let time = if packet.time().is_set() { packet.time() } else { now };
-            record.add(bytes, turned, time);
-            self.counts.packets += 1;
-            self.counts.bytes += bytes;
+        let mut runs = Runs::default();
+        cx.find_runs(batch, &mut runs);
+        let with_marks = cx.graph().uses_flow_marks();
+        match runs.as_singles() {
+            Some(singles) => self.count_all(batch, &singles, with_marks, now),
+            None => self.count_all(batch, &runs, with_marks, now),
         }
         self.expire(now, batch.len());
         if let Some(file) = &mut self.book.file {

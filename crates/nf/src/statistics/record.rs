@@ -39,15 +39,20 @@ impl Record {
         bytes: [0; 2],
     };
 
-    /// Counts a packet of this length and time stamp; `turned` is true if it goes in the direction opposite
-    /// to the table's key.
+    /// Counts packets with this many bytes together; `turned` is true if they go in the direction opposite to
+    /// the table's key. `first` and `last` are the earliest and the latest of their time stamps.
     #[inline]
-    pub(super) fn add(&mut self, bytes: u64, turned: bool, time: Timestamp) {
+    pub(super) fn add(
+        &mut self,
+        (packets, bytes): (u64, u64),
+        turned: bool,
+        (first, last): (Timestamp, Timestamp),
+    ) {
         let direction = usize::from(turned != self.turned);
-        self.packets[direction] += 1;
+        self.packets[direction] += packets;
         self.bytes[direction] += bytes;
-        self.first = self.first.min(time);
-        self.last = self.last.max(time);
+        self.first = self.first.min(first);
+        self.last = self.last.max(last);
     }
 }
 

@@ -7,6 +7,7 @@ pub mod ip_filter;
 
 use std::fmt::Write;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::iter;
 use std::sync::Arc;
 
 use classify::IntervalSet;
@@ -14,13 +15,14 @@ use classify::filter::{Condition, HeaderLayer, HeaderSlices, Listing, Matcher, R
 use element::effects::{
     Case, Counting, Field, Filter, FlowMarks, Predicate, State, StateAccess, Support, Target, Written,
 };
+use element::runs::{RunList, Runs};
 use element::setup::Same;
 use element::{Base, Batch, Cx, DropReason, Effects, Packet, Tally};
 
 use flow::FlowNotes;
 use packet::BATCH_CAPACITY;
 
-use crate::sorting::{Fate, Sorter};
+use crate::sorting::{Fate, Sorter, send_all};
 use counts::RuleCounts;
 
 /// A rule: a condition, and whether packets for which it is true leave by an output or are dropped.
@@ -43,6 +45,8 @@ struct Table {
     matcher: Matcher,
     /// True if a rule reads the link header.
     with_mac: bool,
+    /// The packets for which a rule holds for all packets of their run if it holds for one of them.
+    by_run: ByRun,
     /// The distinct fates of packets: an output or a drop reason. The first is the fate of packets that
     /// match no rule.
     fates: Vec<Fate>,
@@ -57,14 +61,33 @@ type Tables = Same<Table>;
 struct Rules {
     table: Arc<Table>,
     sorter: Sorter,
-    /// For each packet of a batch, the index of its fate in the table.
-    found: Vec<u32>,
     counts: RuleCounts,
+    search: Search,
+}
+
+/// The results of the look-ups of a batch, and what is remembered from earlier batches.
+struct Search {
+    /// The fates of the packets of the batch, in the order of the packets.
+    found: Vec<Found>,
     /// For each flow mark that was seen, the index of the rule that decides about the flow's packets.
-    /// `unknown` has the indexes of the packets in a batch that have no mark or whose mark was not seen
-    /// before.
     notes: FlowNotes<u32>,
-    unknown: Vec<u8>,
+    /// The packets of the batch whose rules have to be looked up.
+    unknown: Vec<Unknown>,
+}
+
+/// Consecutive packets of a batch with the same fate.
+struct Found {
+    /// The index of the fate in the table.
+    place: u32,
+    packets: u32,
+}
+
+/// Packets of a batch whose rule has to be looked up.
+struct Unknown {
+    /// Their index in [`Search::found`].
+    found: u8,
+    /// The index of the first of them in the batch.
+    packet: u8,
 }
 
 impl Table {
@@ -82,8 +105,54 @@ impl Table {
         let (prefixes, suffixes) = (digests(rules.iter()), digests(rules.iter().rev()));
         let matcher = Matcher::new(&conditions);
         let with_mac = matcher.looks_at(HeaderLayer::Mac);
-        Table { rules, prefixes, suffixes, matcher, with_mac, fates, places }
+        let by_run = match matcher.is_by_flow() {
+            true => ByRun::All,
+            false if conditions.iter().flat_map(Condition::leaves).all(is_same_in_runs) => ByRun::Ipv4,
+            false => ByRun::None,
+        };
+        Table { rules, prefixes, suffixes, matcher, with_mac, by_run, fates, places }
     }
+
+    /// True if the rule that decides about a packet also decides about the packets that follow in its run.
+    #[inline]
+    fn decides_for_run(&self, packet: &Packet) -> bool {
+        match self.by_run {
+            ByRun::All => true,
+            ByRun::Ipv4 => packet.network_bytes::<1>(0).is_some_and(|&[first]| first >> 4 == 4),
+            ByRun::None => false,
+        }
+    }
+}
+
+/// The packets for which all rules read only fields that are the same for all packets of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ByRun {
+    /// No packets.
+    None,
+    /// IPv4 packets.
+    Ipv4,
+    /// All packets.
+    All,
+}
+
+/// True if a test reads only bits that are the same for all IPv4 packets of a run
+/// ([`element::runs::same_flow`]): version and header length, fragment offset, protocol, addresses, ports.
+fn is_same_in_runs(test: &Test) -> bool {
+    // The number of bytes that are certain to exist in each packet of a run.
+    let (header, whole) = match test.header {
+        HeaderLayer::Mac => return false,
+        HeaderLayer::Network => (0, 28),
+        HeaderLayer::Transport => (20, 8),
+    };
+    let (offset, length) = (usize::from(test.offset), usize::from(test.length));
+    let mask = test.mask.to_be_bytes();
+    let read = mask[mask.len().saturating_sub(length)..].iter().zip(header + offset..);
+    let is_same = |(&bits, at): (&u8, usize)| match at {
+        0 | 7 | 9 | 12..24 => true,
+        6 => bits & !0x3f == 0,
+        _ => bits == 0,
+    };
+    offset + length <= whole && read.into_iter().all(is_same)
 }
 
 /// Returns, for each rule, a hash of all rules up to it. With these hashes, a reload finds the rules that two
@@ -112,15 +181,72 @@ fn in_common(new: &[u64], old: &[u64]) -> usize {
     low
 }
 
+impl Search {
+    /// Looks up the rules once for each run and, if `with_marks` is true, not for flow marks that were seen
+    /// before this batch: their results were remembered.
+    #[inline]
+    fn find_by_runs(
+        &mut self,
+        table: &Table,
+        counts: &mut RuleCounts,
+        (batch, runs): (&Batch, &impl RunList),
+        with_marks: bool,
+    ) {
+        let Search { found, notes, unknown } = self;
+        let Table { rules, matcher, with_mac, places, .. } = table;
+        found.clear();
+        unknown.clear();
+        let place = |rule: usize| places.get(rule).copied().unwrap_or(0);
+        let mut start = 0;
+        for run in runs.of(batch, 0) {
+            let [packet, others @ ..] = run else { continue };
+            let mark = packet.flow_mark().filter(|_| with_marks);
+            if let Some(rule) = mark.and_then(|mark| notes.get(mark)) {
+                counts.add(rule as usize, run.len() as u64);
+                found.push(Found { place: place(rule as usize), packets: run.len() as u32 });
+            } else if others.is_empty() || table.decides_for_run(packet) {
+                unknown.push(Unknown { found: found.len() as u8, packet: start as u8 });
+                found.push(Found { place: 0, packets: run.len() as u32 });
+            } else {
+                for number in start..start + run.len() {
+                    unknown.push(Unknown { found: found.len() as u8, packet: number as u8 });
+                    found.push(Found { place: 0, packets: 1 });
+                }
+            }
+            start += run.len();
+        }
+        let packet = |unknown: &Unknown| &batch[usize::from(unknown.packet)];
+        let packets = unknown.iter().map(|unknown| headers(packet(unknown), *with_mac));
+        let mut next = unknown.iter();
+        matcher.first_of_each(packets, None, |rule| {
+            let rule = rule.unwrap_or(rules.len());
+            let Some(unknown) = next.next() else { return };
+            let Some(found) = found.get_mut(usize::from(unknown.found)) else { return };
+            counts.add(rule, found.packets.into());
+            found.place = place(rule);
+            if let Some(mark) = packet(unknown).flow_mark().filter(|_| with_marks) {
+                notes.set(mark, rule as u32);
+            }
+        });
+    }
+
+    /// Returns the index of the fate of all packets of the batch; `None` if they have several fates.
+    #[inline]
+    fn only_place(&self) -> Option<u32> {
+        let (first, others) = self.found.split_first()?;
+        others.iter().all(|found| found.place == first.place).then_some(first.place)
+    }
+}
+
 impl Rules {
     /// Makes the rules of one copy of an element. If another copy has compiled equal rules, both share its
     /// table.
     fn new(rules: Vec<Rule>, outputs: usize, tables: &Tables) -> Rules {
         let counts = RuleCounts::new(rules.len());
         let table = tables.get_or_make(rules, |table, rules| table.rules == *rules, Table::new);
-        let found = Vec::with_capacity(BATCH_CAPACITY);
-        let (notes, unknown) = (FlowNotes::default(), Vec::with_capacity(BATCH_CAPACITY));
-        Rules { table, sorter: Sorter::new(outputs), found, counts, notes, unknown }
+        let (found, unknown) = (Vec::with_capacity(BATCH_CAPACITY), Vec::with_capacity(BATCH_CAPACITY));
+        let search = Search { found, notes: FlowNotes::default(), unknown };
+        Rules { table, sorter: Sorter::new(outputs), counts, search }
     }
 
     /// Returns [`FlowMarks::Takes`] if the rules read only fields that all packets of a flow have in
@@ -132,64 +258,46 @@ impl Rules {
     /// Sends each packet of a batch to its output, or drops it. With `recent`, packets of the same flow as
     /// the last packet that had one get the same result without a look-up, if the rules read only fields of
     /// the flow.
-    fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, recent: Option<&mut Recent>) -> Option<Batch> {
+    fn push(&mut self, cx: &mut Cx<'_>, mut batch: Batch, recent: Option<&mut Recent>) -> Option<Batch> {
         if self.counts.is_behind()
             && let Some(memory) = self.counts.catch_up()
         {
             cx.dispose(memory);
         }
-        // The rules may have been replaced after flow marks were enabled, so that they now read fields in
-        // which packets of one flow differ.
-        if recent.is_none() && self.table.matcher.is_by_flow() && cx.graph().uses_flow_marks() {
-            self.find_by_marks(&batch);
-        } else {
+        if recent.is_some() || self.table.by_run == ByRun::None {
             self.find(&batch, recent);
+        } else {
+            // The rules may have been replaced after flow marks were enabled, so that they now read fields in
+            // which packets of one flow differ.
+            let with_marks = self.table.matcher.is_by_flow() && cx.graph().uses_flow_marks();
+            let mut runs = Runs::default();
+            cx.find_runs(&mut batch, &mut runs);
+            let Rules { table, search, counts, .. } = self;
+            match runs.as_singles() {
+                Some(singles) => search.find_by_runs(table, counts, (&batch, &singles), with_marks),
+                None => search.find_by_runs(table, counts, (&batch, &runs), with_marks),
+            }
         }
-        let Rules { table, sorter, found, .. } = self;
-        let (fates, mut found) = (&table.fates, found.iter());
-        sorter.send_by(cx, batch, |_, _| found.next().copied().unwrap_or(0), |place| fates[place as usize])
+        let Rules { table, sorter, search, .. } = self;
+        let fates = &table.fates;
+        if let Some(place) = search.only_place() {
+            return send_all(cx, batch, fates[place as usize]);
+        }
+        let places = search.found.iter().map(|found| iter::repeat_n(found.place, found.packets as usize));
+        let mut places = places.flatten();
+        sorter.send_by(cx, batch, |_, _| places.next().unwrap_or(0), |place| fates[place as usize])
     }
 
     /// Looks up the rules for all packets of a batch.
     #[inline]
     fn find(&mut self, batch: &Batch, recent: Option<&mut Recent>) {
-        let Rules { table, found, counts, .. } = self;
+        let Rules { table, search: Search { found, .. }, counts, .. } = self;
         let Table { rules, matcher, with_mac, places, .. } = &**table;
         found.clear();
         let packets = batch.iter().map(|packet| headers(packet, *with_mac));
         matcher.first_of_each(packets, recent, |rule| {
             counts.count(rule.unwrap_or(rules.len()));
-            found.push(rule.map_or(0, |rule| places[rule]));
-        });
-    }
-
-    /// Looks up the rules only for packets without a flow mark, and for marks that were not seen before this
-    /// batch; the results for all other packets were remembered.
-    #[inline]
-    fn find_by_marks(&mut self, batch: &Batch) {
-        let Rules { table, found, counts, notes, unknown, .. } = self;
-        let Table { rules, matcher, with_mac, places, .. } = &**table;
-        found.clear();
-        unknown.clear();
-        let place = |rule: usize| places.get(rule).copied().unwrap_or(0);
-        for (number, packet) in (0..=u8::MAX).zip(batch.iter()) {
-            let noted = packet.flow_mark().and_then(|mark| notes.get(mark));
-            match noted {
-                Some(rule) => counts.count(rule as usize),
-                None => unknown.push(number),
-            }
-            found.push(noted.map_or(0, |rule| place(rule as usize)));
-        }
-        let packets = || unknown.iter().map(|&number| &batch[usize::from(number)]);
-        let mut next = unknown.iter().map(|&number| usize::from(number));
-        matcher.first_of_each(packets().map(|packet| headers(packet, *with_mac)), None, |rule| {
-            let rule = rule.unwrap_or(rules.len());
-            counts.count(rule);
-            let Some(number) = next.next() else { return };
-            found[number] = place(rule);
-            if let Some(mark) = batch[number].flow_mark() {
-                notes.set(mark, rule as u32);
-            }
+            found.push(Found { place: rule.map_or(0, |rule| places[rule]), packets: 1 });
         });
     }
 
@@ -260,7 +368,7 @@ impl Rules {
         let (state, marks) = (vec![counts], self.marks());
         Effects {
             state,
-            support: Support { marks, ..Support::default() },
+            support: Support { marks, finds_runs: true, ..Support::default() },
             counts: Counting::Tallied,
             ..Effects::cases(cases)
         }

@@ -136,10 +136,13 @@ struct RouteLookup {
     table: Arc<RouteTable>,
     complaints: u32,
     sorter: Sorter,
-    /// The destination addresses of the packets of a batch. `numbers` has, for each packet, the number of
-    /// its next hop in the table, or `None` if there is no route.
+    /// The destination addresses of the packets of a batch.
     addresses: Box<[u32; BATCH_CAPACITY]>,
+    /// For each packet of a batch, the number of its next hop in the table; `None` if there is no route.
     numbers: Box<[Option<u32>; BATCH_CAPACITY]>,
+    /// The addresses of a batch, each once for consecutive packets to the same address, and the numbers of
+    /// their next hops.
+    distinct: Box<([u32; BATCH_CAPACITY], [Option<u32>; BATCH_CAPACITY])>,
 }
 
 /// A command of a handler to change the table.
@@ -178,6 +181,28 @@ impl RouteLookup {
             sorter: Sorter::new(outputs),
             addresses: Box::new([0; BATCH_CAPACITY]),
             numbers: Box::new([None; BATCH_CAPACITY]),
+            distinct: Box::new(([0; BATCH_CAPACITY], [None; BATCH_CAPACITY])),
+        }
+    }
+
+    /// Looks up the routes of a batch with this many packets, once for consecutive packets to the same address.
+    fn look_up_distinct(&mut self, packets: usize) {
+        let RouteLookup { addresses, numbers, distinct, .. } = self;
+        let (addresses, (distinct, found)) = (&addresses[..packets], &mut **distinct);
+        let (mut count, mut last) = (0, None);
+        for &address in addresses {
+            if last != Some(address) {
+                distinct[count % BATCH_CAPACITY] = address;
+                (count, last) = (count + 1, Some(address));
+            }
+        }
+        self.table.lookup_batch(&distinct[..count], &mut found[..count]);
+        let (mut found, mut last, mut next) = (found.iter(), None, None);
+        for (&address, number) in addresses.iter().zip(numbers.iter_mut()) {
+            if last != Some(address) {
+                (next, last) = (found.next().copied().flatten(), Some(address));
+            }
+            *number = next;
         }
     }
 
@@ -187,8 +212,8 @@ impl RouteLookup {
         for (&address, number) in self.addresses.iter().zip(self.numbers.iter()).take(packets) {
             if number.is_none() && self.complaints < COMPLAINTS {
                 self.complaints += 1;
-                cx.messages()
-                    .remark(Severity::Warning, format_args!("{}", complaint(Ipv4Addr::from_bits(address))));
+                let address = Ipv4Addr::from_bits(address);
+                cx.messages().remark(Severity::Warning, format_args!("{}", complaint(address)));
             }
         }
     }
@@ -273,10 +298,17 @@ impl Element for RouteLookup {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         let packets = batch.len();
+        let (mut repeats, mut last) = (false, None);
         for (packet, address) in batch.iter().zip(self.addresses.iter_mut()) {
             *address = u32::from_be_bytes(packet.annotations().array4(Annotations::DST_IP));
+            repeats |= last == Some(*address);
+            last = Some(*address);
         }
-        self.table.lookup_batch(&self.addresses[..packets], &mut self.numbers[..packets]);
+        if repeats {
+            self.look_up_distinct(packets);
+        } else {
+            self.table.lookup_batch(&self.addresses[..packets], &mut self.numbers[..packets]);
+        }
         let mut lost = false;
         for (packet, number) in batch.iter_mut().zip(self.numbers.iter()) {
             match number.and_then(|number| self.table.hop(number)) {
