@@ -18,9 +18,9 @@ use wire::{MacAddr, ethernet, ip_protocol, ipv4, ipv6, tcp, udp};
 use crate::context::Cx;
 
 /// The runs of a batch, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Runs {
-    /// The index in the batch at which each run starts.
+    /// The index in the batch at which each run starts; what follows after the last run has no meaning.
     starts: [u8; BATCH_CAPACITY],
     /// The number of runs.
     count: usize,
@@ -65,9 +65,9 @@ impl Runs {
     #[inline]
     fn take_numbers(&mut self, batch: &[Packet]) -> bool {
         let (mut before, mut least, mut count) = (0, u32::MAX, 0);
-        for (index, packet) in (0..).zip(batch) {
+        for (index, packet) in batch.iter().enumerate() {
             let run = packet.run();
-            self.starts[count % BATCH_CAPACITY] = index;
+            self.starts[count % BATCH_CAPACITY] = index as u8;
             count += usize::from(run != before);
             least = least.min(run);
             before = run;
@@ -83,13 +83,13 @@ impl Runs {
         let (mut count, mut run, mut last_addresses) = (0, *last, None);
         // The flow of the packet before, if another packet was compared with it.
         let mut flow = None;
-        for (index, packet) in (0..).zip(batch.iter_mut()) {
+        for (index, packet) in batch.iter_mut().enumerate() {
             let addresses = addresses(packet);
             let is_alike = addresses.is_some() && addresses == last_addresses;
             if !(is_alike && before.is_some_and(|before| goes_on(&mut flow, before, packet))) {
                 flow = None;
                 run = next(run);
-                self.starts[count % BATCH_CAPACITY] = index;
+                self.starts[count % BATCH_CAPACITY] = index as u8;
                 count += 1;
                 last_addresses = addresses;
             }
@@ -105,7 +105,7 @@ impl Runs {
     fn compare_some(&mut self, batch: &mut [Packet], last: &mut u32) {
         let mut before: Option<&Packet> = None;
         let mut count = 0;
-        for (index, packet) in (0..).zip(batch.iter_mut()) {
+        for (index, packet) in batch.iter_mut().enumerate() {
             let goes_on = before.is_some_and(|before| match packet.run() {
                 0 => same_flow(before, packet),
                 run => run == before.run(),
@@ -118,7 +118,7 @@ impl Runs {
                 }));
             }
             if !goes_on {
-                self.starts[count % BATCH_CAPACITY] = index;
+                self.starts[count % BATCH_CAPACITY] = index as u8;
                 count += 1;
             }
             before = Some(packet);
@@ -361,3 +361,172 @@ fn tags(packet: &Packet) -> &[u8] {
 
 /// The first byte of an IPv4 header without options.
 const PLAIN_IPV4: u8 = 0x45;
+
+#[cfg(test)]
+mod tests {
+    use packet::Pool;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::net::SocketAddr;
+    use wire::build::Builder;
+
+    use super::*;
+    use crate::five_tuple::five_tuple;
+
+    /// A packet of a random batch.
+    #[derive(Clone, Debug)]
+    struct Draft {
+        flow: u16,
+        is_tcp: bool,
+        is_ip6: bool,
+        vlan: u16,
+        fragment: u16,
+        cut: Option<usize>,
+        /// The offset of the mark of the transport header, if it is wrong; `None` to unset the mark.
+        transport: Option<Option<isize>>,
+    }
+
+    fn draft() -> impl Strategy<Value = Draft> {
+        let rare = |weight| prop::bool::weighted(weight);
+        let vlan = prop_oneof![5 => Just(0u16), 1 => 1u16..3];
+        let fragment = prop_oneof![9 => Just(0u16), 1 => Just(0x2000), 1 => Just(5), 2 => Just(0x4000)];
+        let cut = prop_oneof![9 => Just(None), 1 => (0usize..70).prop_map(Some)];
+        let transport = prop_oneof![9 => Just(None), 1 => Just(Some(None)), 1 => Just(Some(Some(40)))];
+        (0u16..2, rare(0.5), rare(0.3), vlan, fragment, cut, transport).prop_map(
+            |(flow, is_tcp, is_ip6, vlan, fragment, cut, transport)| Draft {
+                flow,
+                is_tcp,
+                is_ip6,
+                vlan,
+                fragment,
+                cut,
+                transport,
+            },
+        )
+    }
+
+    impl Draft {
+        fn packet(&self, pool: &mut Pool) -> Packet {
+            let end = |last: u16| -> SocketAddr {
+                match self.is_ip6 {
+                    false => (std::net::Ipv4Addr::new(10, 0, 0, last as u8), 7).into(),
+                    true => (std::net::Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, last), 7).into(),
+                }
+            };
+            let builder = match self.is_tcp {
+                true => Builder::tcp(end(1), end(self.flow), 0),
+                false => Builder::udp(end(1), end(self.flow)),
+            };
+            let mut builder = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
+            if self.vlan > 0 {
+                builder = builder.vlan(self.vlan);
+            }
+            if !self.is_ip6 {
+                builder = builder.fragment(self.fragment);
+            }
+            let mut frame = builder.build(&[1, 2, 3]).unwrap();
+            frame.truncate(self.cut.unwrap_or(frame.len()));
+            let mut packet = pool.packet(&frame).unwrap();
+            let network = if self.vlan > 0 { 18 } else { 14 };
+            let header = if self.is_ip6 { 40 } else { 20 };
+            packet.set_offset(Base::Mac, Some(0));
+            packet.set_offset(Base::Network, Some(network));
+            packet.set_offset(Base::Transport, self.transport.unwrap_or(Some(network + header)));
+            packet
+        }
+
+        /// True if the packet is of the kind that can go on.
+        fn is_plain(&self) -> bool {
+            let link = if self.vlan > 0 { 18 } else { 14 };
+            let headers = if self.is_ip6 { 40 } else { 20 } + if self.is_tcp { 20 } else { 8 };
+            let is_whole = self.is_ip6 || self.fragment & 0x3fff == 0;
+            is_whole && self.cut.is_none_or(|cut| cut >= link + headers) && self.transport != Some(Some(40))
+        }
+
+        /// Returns what packets of one run have in common.
+        fn identity(&self) -> impl PartialEq + use<> {
+            (self.flow, self.is_tcp, self.is_ip6, self.vlan, self.transport)
+        }
+    }
+
+    fn starts(runs: &Runs) -> Vec<usize> {
+        (0..runs.count()).map(|number| runs.start(number)).collect()
+    }
+
+    /// Checks the runs of a batch with packets of these drafts.
+    fn check(drafts: &[Draft], batch: &mut Batch) -> Result<(), TestCaseError> {
+        let goes_on =
+            |pair: &[Draft]| pair.iter().all(Draft::is_plain) && pair[0].identity() == pair[1].identity();
+        let expected: Vec<usize> = std::iter::once(0)
+            .chain(drafts.windows(2).enumerate().filter(|(_, pair)| !goes_on(pair)).map(|(n, _)| n + 1))
+            .collect();
+        let (mut runs, mut last) = (Runs::default(), u32::MAX - 3);
+        // Numbers that are not known to be right are ignored.
+        batch.iter_mut().for_each(|packet| packet.set_run(1));
+        runs.find(batch, false, &mut last);
+        prop_assert_eq!(starts(&runs), &expected[..]);
+        for run in runs.of(batch, 0) {
+            let tuples: Vec<_> = run.iter().map(five_tuple).collect();
+            prop_assert!(tuples.iter().all(|tuple| *tuple == tuples[0]));
+        }
+        let lengths: usize = runs.of_mut(batch, 0).map(|run| run.len()).sum();
+        prop_assert_eq!(lengths, drafts.len());
+        for first in 0..runs.count() {
+            let mut rest = runs.of(batch, first);
+            prop_assert!(std::ptr::eq(rest.next().unwrap().as_ptr(), &raw const batch[runs.start(first)]));
+            prop_assert_eq!(rest.count(), runs.count() - first - 1);
+        }
+        // A second element finds the same runs by their numbers.
+        let mut again = Runs::default();
+        again.find(batch, true, &mut last);
+        prop_assert_eq!(starts(&again), starts(&runs));
+        batch.iter_mut().step_by(3).for_each(|packet| packet.set_run(0));
+        again.find(batch, true, &mut last);
+        // A packet without a number may get a new one, which parts a run.
+        prop_assert!(starts(&runs).iter().all(|start| starts(&again).contains(start)));
+        prop_assert!(batch.iter().all(|packet| packet.run() != 0));
+        prop_assert_eq!(runs.as_singles().is_some(), expected.len() == drafts.len());
+        Ok(())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 300 }))]
+
+        #[test]
+        fn runs_are_those_of_the_drafts(drafts in vec(draft(), 1..100), repeats in vec(1usize..5, 100)) {
+            let drafts: Vec<Draft> =
+                drafts.iter().zip(repeats).flat_map(|(draft, n)| std::iter::repeat_n(draft.clone(), n)).collect();
+            let drafts = &drafts[..drafts.len().min(BATCH_CAPACITY)];
+            let mut pool = Pool::new(64 << 20).unwrap();
+            let mut batch = Batch::new();
+            for draft in drafts {
+                prop_assert!(batch.push(draft.packet(&mut pool)).is_ok());
+            }
+            let checked = check(drafts, &mut batch);
+            pool.free_all(&mut batch);
+            checked?;
+        }
+    }
+
+    /// Debug builds find packets of another flow in a run that counts as known.
+    #[test]
+    #[cfg(debug_assertions)]
+    fn wrong_runs_are_found() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let draft = |flow| Draft {
+            flow,
+            is_tcp: false,
+            is_ip6: false,
+            vlan: 0,
+            fragment: 0,
+            cut: None,
+            transport: None,
+        };
+        let mut packets = [0, 1].map(|flow| draft(flow).packet(&mut pool));
+        packets.iter_mut().for_each(|packet| packet.set_run(5));
+        let find = |packets: &mut [Packet]| Runs::default().find(packets, true, &mut 5);
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| find(&mut packets)));
+        assert!(found.is_err());
+        packets.into_iter().for_each(|packet| pool.free(packet));
+    }
+}

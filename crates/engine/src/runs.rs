@@ -61,3 +61,65 @@ fn keeps(effects: &Effects) -> bool {
         |case: &element::effects::Case| case.actions.iter().all(keeps) && !matches!(case.to, Target::Hold(_));
     !holds && effects.cases.iter().all(keep)
 }
+
+#[cfg(test)]
+mod tests {
+    use element::effects::{Case, Filter, Support, Value, wire_field};
+
+    use super::*;
+
+    fn finds() -> Effects {
+        Effects { support: Support { finds_runs: true, ..Support::default() }, ..Effects::pass() }
+    }
+
+    fn with(action: Action) -> Effects {
+        Effects::cases(vec![Case::new(Filter::TRUE, Target::Output(0)).with(action)])
+    }
+
+    fn setting(field: Field) -> Effects {
+        with(Action::Set(field, Value::Constant(vec![0])))
+    }
+
+    /// Returns what is known at each element of a chain that finds runs.
+    fn in_chain(chain: &[Effects]) -> Vec<bool> {
+        let mut forward: Vec<_> = (1..chain.len()).map(|next| vec![vec![(next, 0)]]).collect();
+        forward.push(Vec::new());
+        known(chain, &forward).into_iter().flatten().collect()
+    }
+
+    #[test]
+    fn runs_are_known_until_the_flow_may_change_or_packets_are_held() {
+        assert_eq!(in_chain(&[Effects::pass()]), []);
+        for keeps in [Effects::pass(), setting(wire_field::IP_TTL), setting(Field::TimeStamp)] {
+            assert_eq!(in_chain(&[finds(), keeps.clone(), finds()]), [true, true], "{keeps:?}");
+        }
+        for ends in [
+            setting(wire_field::IP_SRC),
+            setting(wire_field::DST_PORT),
+            setting(Field::HeaderOffset(Base::Mac)),
+            setting(Field::Length),
+            with(Action::Strip(14)),
+            with(Action::Strip(-14)),
+            Effects { hold: Hold::Delay, ..Effects::pass() },
+            Effects { opaque: Some("unknown"), ..Effects::pass() },
+            Effects { emits: Effects::source("answer").emits, ..Effects::pass() },
+        ] {
+            let chain = [finds(), ends.clone(), Effects::pass(), finds(), Effects::pass(), finds()];
+            assert_eq!(in_chain(&chain), [true, false, true], "{ends:?}");
+            // Before the first element that finds runs, packets have none that could be wrong.
+            assert_eq!(in_chain(&[ends, finds()]), [true]);
+        }
+    }
+
+    #[test]
+    fn runs_are_known_where_they_are_right_on_all_ways() {
+        let to = |id| vec![vec![(id, 0)]];
+        // Element 0 leads to element 3 directly, and by element 1, which changes the flow.
+        let all = [finds(), setting(wire_field::IP_SRC), Effects::pass(), finds()];
+        let forward = [vec![vec![(1, 0)], vec![(3, 0)]], to(3), to(3), Vec::new()];
+        assert_eq!(known(&all, &forward), [Some(true), None, None, Some(false)]);
+        // In a circle, packets come to the first element again, with a changed flow.
+        let forward = [to(1), to(0), to(3), Vec::new()];
+        assert_eq!(known(&all, &forward)[0], Some(false));
+    }
+}

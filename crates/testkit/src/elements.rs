@@ -93,10 +93,12 @@ const ARGS: &[ArgInfo] = &[
     ArgInfo::keyword("ROUNDS", "unsigned", "1"),
     ArgInfo::keyword("RECORD", "bool", "true"),
     ArgInfo::keyword("HEADROOM", "unsigned", "256"),
+    ArgInfo::keyword("SINGLE", "bool", "false"),
 ];
 
-/// The class `TestSource(EXCHANGE, NUMBER [, ROUNDS n, HEADROOM h])`. It pushes the packets that the exchange
-/// has for this number, `n` times. Packets of one slot have `h` bytes of headroom, at most 256.
+/// The class `TestSource(EXCHANGE, NUMBER [, ROUNDS n, HEADROOM h, SINGLE s])`. It pushes the packets that the exchange
+/// has for this number, `n` times. Packets of one slot have `h` bytes of headroom, at most 256. If `s` is true, each packet
+/// is a run of its own.
 pub static TEST_SOURCE: Class = Class {
     name: "TestSource",
     ports: "0/1",
@@ -182,11 +184,12 @@ fn build_source(args: &mut element::Args<'_>) -> Result<Box<dyn Element>, elemen
     let (exchange, number): (u64, usize) = (args.required("EXCHANGE"), args.required("NUMBER"));
     let rounds = args.value::<usize>("ROUNDS");
     let headroom = args.value::<usize>("HEADROOM");
+    let single = args.value::<bool>("SINGLE");
     args.finish()?;
     publish_occupancy(args);
     let inputs = exchanges().get(&exchange).and_then(|e| e.inputs.get(number).cloned()).unwrap_or_default();
     let first = 1 + 100_000 * number as u32;
-    Ok(Box::new(TestSource { inputs, rounds, headroom, next: 0, first }))
+    Ok(Box::new(TestSource { inputs, rounds, headroom, single, next: 0, first }))
 }
 
 /// Publishes the service that queues publish, with an occupancy of ten packets. So elements that watch
@@ -201,6 +204,7 @@ struct TestSource {
     inputs: Vec<TestPacket>,
     rounds: usize,
     headroom: usize,
+    single: bool,
     next: usize,
     /// The number of the source's first packet, as sinks record it ([`Seen::id`]).
     first: u32,
@@ -229,6 +233,9 @@ impl TestSource {
             // element asks for them; an element that removes the mark, such as IPReassembler, makes the
             // number 0.
             packet.set_flow_mark(NonZeroU64::new(1 << 32 | u64::from(self.first + place as u32)));
+            if self.single {
+                packet.set_run(self.next as u32);
+            }
             if let Err(packet) = batch.push(packet) {
                 cx.drop(packet, DropReason::NoBuffer);
             }

@@ -25,7 +25,7 @@ use packet::HEADROOM;
 use crate::declared::does_what_it_declares;
 use crate::elements::{Seen, TestPacket};
 use crate::samples::{ClassSample, all};
-use crate::{TestRun, corpus};
+use crate::{RunResults, TestRun, corpus};
 
 /// A check that every class must pass with all its samples.
 #[derive(Clone, Copy)]
@@ -45,6 +45,7 @@ pub const CHECKS: &[Check] = &[
         name: "several workers with packets of each flow do what one does",
         run: several_with_each_flow_do_what_one_does,
     },
+    Check { name: "runs of packets are processed like single packets", run: processes_runs },
     Check { name: "order is kept as declared", run: keeps_order },
     Check { name: "nothing changes that is not declared as written", run: writes_what_it_declares },
     Check { name: "nothing depends on what is not declared as read", run: reads_what_it_declares },
@@ -194,6 +195,30 @@ fn workers_do_what_one_does(sample: &ClassSample, effects: &Effects, how: TestRu
         true => Ok(()),
         false => Err("other packets came out".into()),
     }
+}
+
+/// Checks that an element that finds runs does the same if each packet is a run of its own. Each packet comes
+/// several times in a row.
+fn processes_runs(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
+    if !effects.support.finds_runs {
+        return Ok(());
+    }
+    let mut inputs = inputs_and_headers_for(sample, 1);
+    for packets in &mut inputs {
+        *packets = packets.iter().flat_map(|packet| vec![packet.clone(); 3]).collect();
+    }
+    for burst in [2, 32, 256] {
+        let run = || TestRun { burst: Some(burst), ..TestRun::default() };
+        let results = |(outcome, seen): (RunResults, Vec<Seen>)| {
+            let elements = outcome.report.elements.into_iter();
+            (elements.map(|element| element.drops).collect::<Vec<_>>(), seen)
+        };
+        let singly = results(sample.run_singly(run(), inputs.clone())?);
+        if results(sample.run(run(), inputs.clone())?) != singly {
+            return Err(format!("with batches of {burst} packets, the outcome differs"));
+        }
+    }
+    Ok(())
 }
 
 fn keeps_order(sample: &ClassSample, effects: &Effects) -> Result<(), String> {

@@ -1,13 +1,15 @@
 //! Elements with wrong declarations. Tests use them to show that the generic tests find each kind of error.
 
-use element::effects::Counting;
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart};
+use element::effects::{Counting, Support};
+use element::runs::{RunList, Runs};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart};
 
 /// The classes of this file, one for each kind of wrong declaration.
 pub static CLASSES: &[&Class] = &[
     &UNDECLARED_WRITER,
     &UNDECLARED_READER,
     &UNDECLARED_SORTER,
+    &RUN_MARKER,
     &UNDECLARED_SETTING,
     &UNDECLARED_COUNTER,
     &DEAF_COUNTER,
@@ -25,6 +27,11 @@ pub static UNDECLARED_READER: Class =
 /// A class that reverses the packets of each batch, but declares that it keeps their order.
 pub static UNDECLARED_SORTER: Class =
     Class { name: "UndeclaredSorter", build: |_| Ok(Box::new(Liar::Sorter)), ..Class::DEFAULT };
+
+/// A class that finds runs, and takes the TTL of the first packet of a run for that of all, although packets of
+/// a run may differ in it: it writes this TTL.
+pub static RUN_MARKER: Class =
+    Class { name: "RunMarker", build: |_| Ok(Box::new(Liar::RunMarker)), ..Class::DEFAULT };
 
 /// A class that drops all packets after a write to its handler `active`, but declares neither this effect of
 /// the handler nor the drops.
@@ -65,6 +72,7 @@ enum Liar {
     Writer,
     Reader,
     Sorter,
+    RunMarker,
     Setting { is_active: bool },
     Counter { packets: usize, counts: Counting },
 }
@@ -73,6 +81,9 @@ impl Element for Liar {
     fn effects(&self) -> Effects {
         match self {
             Liar::Counter { counts, .. } => Effects::pass().counting(*counts),
+            Liar::RunMarker => {
+                Effects { support: Support { finds_runs: true, ..Support::default() }, ..Effects::pass() }
+            }
             _ => Effects::pass(),
         }
     }
@@ -89,6 +100,17 @@ impl Element for Liar {
                 |packet, ()| cx.drop(packet, DropReason::NoMatch),
             ),
             Liar::Sorter => batch.reverse(),
+            Liar::RunMarker => {
+                let mut runs = Runs::default();
+                cx.find_runs(batch, &mut runs);
+                for run in runs.of_mut(batch, 0) {
+                    let ttl = run.first().and_then(|packet| packet.network_bytes::<1>(8).copied());
+                    for packet in run {
+                        let place = packet.header_mut(Base::Network).and_then(|header| header.get_mut(8));
+                        place.into_iter().zip(ttl).for_each(|(place, [ttl])| *place = ttl);
+                    }
+                }
+            }
             Liar::Setting { is_active: false } => {}
             Liar::Setting { is_active: true } => {
                 let all = std::mem::take(batch);

@@ -114,8 +114,30 @@ impl ClassSample {
         write: Option<(&str, &str)>,
         inputs: Vec<Vec<TestPacket>>,
     ) -> Result<(RunResults, Vec<Seen>), String> {
+        self.run_from(run, &format!("HEADROOM {headroom}"), write, inputs)
+    }
+
+    /// Runs the element like [`run`](Self::run), on packets of which each is a run of its own.
+    ///
+    /// # Errors
+    /// The errors of the sample as text.
+    pub(crate) fn run_singly(
+        &self,
+        run: TestRun,
+        inputs: Vec<Vec<TestPacket>>,
+    ) -> Result<(RunResults, Vec<Seen>), String> {
+        self.run_from(run, "SINGLE true", None, inputs)
+    }
+
+    fn run_from(
+        &self,
+        run: TestRun,
+        of_sources: &str,
+        write: Option<(&str, &str)>,
+        inputs: Vec<Vec<TestPacket>>,
+    ) -> Result<(RunResults, Vec<Seen>), String> {
         let number = offer(inputs);
-        let text = self.text_with(number, &format!("HEADROOM {headroom}"), true);
+        let text = self.text_with(number, of_sources, true);
         let writes = write.map(|(handler, value)| ("e", handler, value));
         let outcome = run.with(self.classes).text_after(&text, writes, &[]);
         let seen = collect(number);

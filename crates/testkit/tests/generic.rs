@@ -32,6 +32,11 @@ fn several_workers_with_packets_of_each_flow_do_what_one_does() {
 }
 
 #[test]
+fn runs_of_packets_are_processed_like_single_packets() {
+    check("runs of packets are processed like single packets");
+}
+
+#[test]
 fn order_is_kept_as_declared() {
     check("order is kept as declared");
 }
@@ -84,6 +89,8 @@ fn classes_that_lie_are_told_with_their_name() {
         "UndeclaredWriter",
         "UndeclaredReader",
         "UndeclaredSorter",
+        "runs of packets are processed like single packets",
+        "RunMarker",
     ] {
         assert!(failures.contains(said), "{said}: {failures}");
     }

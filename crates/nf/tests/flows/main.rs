@@ -4,3 +4,4 @@ mod aggregates;
 mod floods;
 mod flow_statistics;
 mod reassembly;
+mod runs;

@@ -1,0 +1,198 @@
+//! Chains whose elements find runs of packets of one flow give the same packets, counts and drops for
+//! batches as for single packets, which have no runs.
+
+use std::net::SocketAddr;
+
+use element::Timestamp;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use testkit::TestRun;
+use testkit::elements::{Seen, TestPacket, collect, offer};
+use wire::MacAddr;
+use wire::build::Builder;
+
+/// The rules of a filter. The lists have more than 16 rules, so that they are compiled to boxes, and fewer, so
+/// that they are not; some read only what all packets of a run have in common.
+const RULES: [&str; 4] = [
+    "deny src 10.0.0.1 && dst port 2, allow udp, deny tcp && src port 1, allow all",
+    "deny ip ttl 3, deny tcp opt fin, allow ip tos 4, deny ip frag, allow all",
+    "deny src 10.0.0.1 && dst port 2, allow src 10.0.0.2, deny tcp dst port 1, deny src 10.1.0.1, deny src 10.1.0.2, \
+     deny src 10.1.0.3, deny src 10.1.0.4, deny src 10.1.0.5, deny src 10.1.0.6, deny src 10.1.0.7, \
+     deny src 10.1.0.8, deny src 10.1.0.9, deny src 10.1.0.10, deny src 10.1.0.11, deny src 10.1.0.12, \
+     deny src 10.1.0.13, deny src 10.1.0.14, allow udp, allow tcp, deny all",
+    "deny tcp opt syn && src 10.0.0.1, allow src 10.0.0.2, deny tcp dst port 1, deny src 10.1.0.1, deny src 10.1.0.2, \
+     deny src 10.1.0.3, deny src 10.1.0.4, deny src 10.1.0.5, deny src 10.1.0.6, deny src 10.1.0.7, \
+     deny src 10.1.0.8, deny src 10.1.0.9, deny src 10.1.0.10, deny src 10.1.0.11, deny src 10.1.0.12, \
+     deny src 10.1.0.13, deny src 10.1.0.14, allow udp, allow tcp, deny all",
+];
+
+/// Returns the chains between a test source, whose packets are Ethernet frames, and test sinks. `RULES` stands
+/// for the rules of a filter, and `SINK` for the class and first arguments of a sink. All named elements are
+/// filters `f`, statistics `s` and translators `n`.
+const CHAINS: [&str; 9] = [
+    "CheckIPHeader(14) -> f :: IPFilter(RULES) -> n :: IPRewriter(pattern 192.0.2.1 1024-1100 - - 0 1) \
+     -> f2 :: IPFilter(RULES) -> s :: FlowCounter -> SINK(0); n[1] -> SINK(1)",
+    "MarkIPHeader(14) -> f :: IPFilter(RULES) -> s :: FlowCounter(CAPACITY 3) -> SINK(0)",
+    "c :: Classifier(12/0800, 12/86dd, -) -> MarkIPHeader(14) -> s :: FlowCounter -> f :: IPFilter(RULES) -> SINK(0); \
+     c[1] -> MarkIP6Header(14) -> s; c[2] -> MarkIPHeader(18) -> s",
+    // An element between two that find runs gives all packets one address.
+    "MarkIPHeader(14) -> s :: FlowCounter -> StoreIPAddress(10.0.0.9, src) -> s2 :: FlowCounter -> f :: IPFilter(RULES) \
+     -> SINK(0)",
+    // Packets of one run take two ways and meet again.
+    "CheckIPHeader(14) -> f :: IPFilter(RULES) -> c :: IPClassifier(ip ttl 3, -) -> s :: FlowCounter -> SINK(0); \
+     c[1] -> StoreIPAddress(10.0.0.1, src) -> s",
+    "CheckIPHeader(14) -> f :: IPFilter(RULES) -> t :: Tee -> s :: FlowCounter -> SINK(0); \
+     t[1] -> Queue(1000) -> Unqueue -> n :: IPAddrRewriter(pattern 192.0.2.1 - 0 0) -> s2 :: FlowCounter -> SINK(1)",
+    "CheckIPHeader(14) -> c :: IPClassifier(tcp, udp, -) -> n :: TCPRewriter(pattern 192.0.2.1 1024-1100 - - 0 1) \
+     -> s :: FlowCounter -> f :: IPFilter(RULES) -> SINK(0); n[1] -> SINK(1); c[2] -> Discard; \
+     c[1] -> n2 :: UDPRewriter(keep 0 1) -> s; n2[1] -> SINK(2)",
+    "CheckIPHeader(14) -> f :: IPFilter(RULES) -> r :: RadixIPLookup(10.0.1.1/32 0, 10.0.1.2/31 10.9.9.9 1, 11/8 0) \
+     -> DecIPTTL -> SINK(0); r[1] -> DecIPTTL -> SINK(1)",
+    "MarkIPHeader(14) -> n :: IPRewriter(keep 0 1) -> f :: IPFilter(RULES) -> SINK(0); n[1] -> SINK(1)",
+];
+
+const HANDLERS: [&str; 8] = [
+    "f.rule_counts",
+    "f2.rule_counts",
+    "s.top 99",
+    "s2.top 99",
+    "s.overflows",
+    "n.table_size",
+    "n.mapping_failures",
+    "n2.table_size",
+];
+
+/// A packet of a run: the fields in which packets of one flow differ.
+#[derive(Clone, Debug)]
+struct Variation {
+    ttl: u8,
+    tos: u8,
+    flags: u8,
+    payload: usize,
+    fragment: u16,
+    options: bool,
+    /// A byte that is changed, and the number by which it is changed.
+    damage: Option<(usize, u8)>,
+}
+
+fn variation() -> impl Strategy<Value = Variation> {
+    let flags = prop_oneof![6 => Just(0x10u8), 1 => Just(0x02), 1 => Just(0x11), 1 => Just(0x04)];
+    let fragment = prop_oneof![12 => Just(0u16), 2 => Just(0x4000), 1 => Just(0x2000), 1 => Just(3)];
+    let damage = prop_oneof![8 => Just(None), 1 => (12usize..60, any::<u8>()).prop_map(Some)];
+    (2u8..4, 3u8..5, flags, 0usize..9, fragment, prop::bool::weighted(0.05), damage).prop_map(
+        |(ttl, tos, flags, payload, fragment, options, damage)| Variation {
+            ttl,
+            tos,
+            flags,
+            payload,
+            fragment,
+            options,
+            damage,
+        },
+    )
+}
+
+/// The packets of one flow in a row.
+#[derive(Clone, Debug)]
+struct Draft {
+    flow: u8,
+    is_tcp: bool,
+    is_ip6: bool,
+    vlan: u16,
+    packets: Vec<Variation>,
+}
+
+fn draft() -> impl Strategy<Value = Draft> {
+    let is_ip6 = prop::bool::weighted(0.2);
+    let vlan = prop_oneof![8 => Just(0u16), 1 => 1u16..3];
+    (0u8..6, any::<bool>(), is_ip6, vlan, vec(variation(), 1..7))
+        .prop_map(|(flow, is_tcp, is_ip6, vlan, packets)| Draft { flow, is_tcp, is_ip6, vlan, packets })
+}
+
+impl Draft {
+    fn frames(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
+        let (address, port) = (1 + self.flow / 2, 1 + u16::from(self.flow % 2));
+        let end = move |net: u8| -> SocketAddr {
+            match self.is_ip6 {
+                false => (std::net::Ipv4Addr::new(10, 0, net, address), port).into(),
+                true => ([0x2001, 0xdb8, net.into(), 0, 0, 0, 0, address.into()], port).into(),
+            }
+        };
+        self.packets.iter().map(move |packet| {
+            let builder = match self.is_tcp {
+                true => Builder::tcp(end(0), end(1), packet.flags),
+                false => Builder::udp(end(0), end(1)),
+            };
+            let mut builder =
+                builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).ttl(packet.ttl).tos(packet.tos);
+            if self.vlan > 0 {
+                builder = builder.vlan(self.vlan);
+            }
+            if !self.is_ip6 {
+                builder = builder.fragment(packet.fragment);
+                if packet.options {
+                    builder = builder.options(&[1, 1, 1, 0]);
+                }
+            }
+            let mut frame = builder.build(&vec![7; packet.payload]).unwrap_or_default();
+            if let Some((place, change)) = packet.damage
+                && let Some(byte) = frame.get_mut(place)
+            {
+                *byte ^= change;
+            }
+            frame
+        })
+    }
+}
+
+/// The results of a run: the packets at each sink, the values of handlers, and the drops of each element.
+type Results = (Vec<Vec<Seen>>, Vec<Option<String>>, Vec<String>);
+
+fn run(chain: &str, rules: &str, drafts: &[Draft], burst: usize) -> Results {
+    let packet = |(number, bytes): (i64, Vec<u8>)| TestPacket {
+        bytes,
+        time: Timestamp::from_secs(1_000_000_000 + number),
+        annotations: [0; 48],
+        headers: [Some(0), None, None],
+    };
+    let number = offer(vec![(0..).zip(drafts.iter().flat_map(Draft::frames)).map(packet).collect()]);
+    let chain = chain.replace("RULES", rules).replace("SINK(", &format!("TestSink({number}, "));
+    let text = format!("TestSource({number}, 0) -> {chain}");
+    let outcome = TestRun { burst: Some(burst), ..TestRun::default() }.text(&text, &HANDLERS);
+    let seen = collect(number);
+    let outcome = outcome.unwrap_or_else(|error| panic!("{text}: {error}"));
+    assert!(outcome.report.balances());
+    // Where ways meet, packets of a batch come one way after the other.
+    let at = |sink| {
+        // The number of a packet is in its flow mark, which translators replace; the time tells packets apart.
+        let of_sink = seen.iter().filter(|packet| packet.sink == sink);
+        let mut packets: Vec<_> = of_sink.map(|packet| Seen { id: 0, ..packet.clone() }).collect();
+        packets.sort_by_key(|packet| packet.time);
+        packets
+    };
+    let sorted = |value: String| {
+        let mut lines: Vec<_> = value.lines().collect();
+        lines.sort_unstable();
+        lines.join("\n")
+    };
+    let drops = outcome.report.elements.iter().map(|element| format!("{} {:?}", element.name, element.drops));
+    let values = outcome.values.into_iter().map(|value| value.ok().map(sorted)).collect();
+    ((0..3).map(at).collect(), values, drops.collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn batches_give_what_single_packets_give(
+        chain in prop::sample::select(&CHAINS[..]),
+        rules in prop::sample::select(&RULES[..]),
+        drafts in vec(draft(), 1..40),
+        burst in prop_oneof![Just(256usize), 2usize..40],
+    ) {
+        let (single, batches) = (run(chain, rules, &drafts, 1), run(chain, rules, &drafts, burst));
+        prop_assert_eq!(&single.1, &batches.1);
+        prop_assert_eq!(&single.2, &batches.2);
+        prop_assert_eq!(single.0, batches.0);
+    }
+}
