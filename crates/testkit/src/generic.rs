@@ -197,15 +197,25 @@ fn workers_do_what_one_does(sample: &ClassSample, effects: &Effects, how: TestRu
     }
 }
 
+/// Returns a packet with the TTL of its IPv4 header changed by `change`.
+fn with_other_ttl(packet: &TestPacket, change: u8) -> TestPacket {
+    let mut packet = packet.clone();
+    let place = packet.headers[1].and_then(|network| usize::try_from(network + 8).ok());
+    if let Some(ttl) = place.and_then(|place| packet.bytes.get_mut(place)) {
+        *ttl ^= change;
+    }
+    packet
+}
+
 /// Checks that an element that finds runs does the same if each packet is a run of its own. Each packet comes
-/// several times in a row.
+/// several times in a row, with another TTL each time.
 fn processes_runs(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
     if !effects.support.finds_runs {
         return Ok(());
     }
     let mut inputs = inputs_and_headers_for(sample, 1);
     for packets in &mut inputs {
-        *packets = packets.iter().flat_map(|packet| vec![packet.clone(); 3]).collect();
+        *packets = packets.iter().flat_map(|packet| [0, 1, 2].map(|n| with_other_ttl(packet, n))).collect();
     }
     for burst in [2, 32, 256] {
         let run = || TestRun { burst: Some(burst), ..TestRun::default() };
