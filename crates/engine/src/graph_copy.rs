@@ -223,7 +223,8 @@ impl GraphCopy {
         let elements = &self.plan.graph.elements;
         let known_here = known.keys().filter_map(|name| self.plan.graph.find(name));
         let known_here = known_here.filter(|&id| self.placement.is_at(id, self.worker()));
-        let differs = |id: &ElementId| known.get(&elements[*id].name) != Some(&self.effects[*id]);
+        let known = |id: &ElementId| known.get(&elements[*id].name).map(Arc::as_ref);
+        let differs = |id: &ElementId| known(id) != Some(&self.effects[*id]);
         match changed.iter().copied().chain(known_here).find(differs) {
             Some(id) => Err(format!("'{}' has changed since", elements[id].name)),
             None => Ok(()),
