@@ -69,7 +69,7 @@ pub(crate) struct Changes {
     /// The declarations of the elements that have changed.
     pub(crate) declarations: Declarations,
     /// The names of elements whose declarations are not known, because they were being called when they
-    /// changed.
+    /// changed. Their workers ask them for their declarations in the next round.
     pub(crate) unknown: BTreeSet<String>,
     /// The names of programs that have to be composed again, because an element has changed. With each, true
     /// if the program replaces the element, so that packets pass the elements; false if only an earlier
