@@ -57,6 +57,11 @@ fn handlers_change_the_outcome_only_if_that_is_declared() {
 }
 
 #[test]
+fn handler_calls_are_declared() {
+    check("handler calls are declared");
+}
+
+#[test]
 fn no_decision_is_declared_twice() {
     check("no decision is declared twice");
 }
@@ -84,6 +89,7 @@ fn classes_that_lie_are_told_with_their_name() {
         "UndeclaredWriter",
         "UndeclaredReader",
         "UndeclaredSorter",
+        "UndeclaredCaller",
     ] {
         assert!(failures.contains(said), "{said}: {failures}");
     }
