@@ -40,14 +40,18 @@ fn file(run: &Run) -> PathBuf {
 }
 
 fn start(args: &[&str]) -> Run {
-    let folder = tempfile::tempdir().unwrap();
+    start_with(tempfile::tempdir().unwrap(), &config("Null"), args)
+}
+
+/// Starts a run of a configuration whose file is in `folder`.
+fn start_with(folder: tempfile::TempDir, text: &str, args: &[&str]) -> Run {
     let (path, socket) = (folder.path().join("router.click"), folder.path().join("control"));
-    fs::write(&path, config("Null")).unwrap();
+    fs::write(&path, text).unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["run", "--control", &socket.display().to_string(), &path.display().to_string()])
         .args(args)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -393,4 +397,46 @@ fn a_socket_without_a_run_is_an_error() {
     };
     let path = folder.path().join("none");
     assert!(nothing(&path).contains("none: No such file or directory"), "{}", nothing(&path));
+}
+
+/// The new configuration has no ToDump, and the run is stopped before it runs for long. The file has all
+/// packets that the source had sent before.
+#[test]
+fn a_file_without_an_heir_is_complete_if_the_run_stops_with_the_reload() {
+    for (threads, script) in [("1", false), ("2", false), ("1", true), ("2", true)] {
+        for _ in 0..5 {
+            let folder = tempfile::tempdir().unwrap();
+            let dump = folder.path().join("old.pcap");
+            let source =
+                "s :: RatedSource(LENGTH 64, RATE 200000) -> UDPIPEncap(10.0.0.1, 1000, 10.0.0.2, 2000)";
+            let old = format!("{source} -> o :: ToDump({}, ENCAP IP)", dump.display());
+            let with_script = "; Script(wait 100ms, write reload, write stop)";
+            let old = if script { old + with_script } else { old };
+            let args = ["--threads", threads, "-q", "-H", "s.count", "-H", "c.count"];
+            // The handlers of the end of the run must exist at its start, too.
+            let mut run = start_with(folder, &(old + "; Idle -> c :: Counter -> Discard"), &args);
+            fs::write(file(&run), format!("{source} -> c :: Counter -> Discard")).unwrap();
+            if !script {
+                while run.read("o.count") == "0" {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                run.client.get_mut().write_all(b"WRITE reload\nWRITE stop\n").unwrap();
+            }
+            let mut output = String::new();
+            run.child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+            let mut messages = String::new();
+            run.child.stderr.take().unwrap().read_to_string(&mut messages).unwrap();
+            assert!(run.child.wait().unwrap().success(), "{messages}");
+            let numbers: Vec<u64> = output.lines().filter_map(|line| line.parse().ok()).collect();
+            let [sent, counted] = numbers.try_into().unwrap_or_else(|_| panic!("{output}{messages}"));
+            let written = fs::read(&dump).unwrap().len() - 24;
+            let record = 16 + 20 + 8 + 64;
+            assert_eq!(written % record, 0, "{threads} {script}");
+            let written = (written / record) as u64;
+            assert!(
+                written > 0 && written + counted == sent,
+                "{threads} {script}: {sent} {written} {counted}"
+            );
+        }
+    }
 }
