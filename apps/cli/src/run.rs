@@ -274,6 +274,7 @@ fn rebuild(recipe: Recipe, successors: Successors) -> Rebuild {
                 parse(texts, &recipe.input.values()?, true)
             }
         };
+        loaded.check_has_elements()?;
         let built = recipe.build(&mut loaded);
         let Loaded { sources, problems, text, .. } = loaded;
         let said: String = problems.iter().map(|problem| problem.render(&sources)).collect();

@@ -96,6 +96,21 @@ impl Run {
         assert!(sent.unwrap().success());
     }
 
+    /// Reads the messages of the run up to the line with this text, and returns the line.
+    fn message_with(&mut self, wanted: &str) -> String {
+        let messages = self.child.stderr.as_mut().unwrap();
+        let mut line = Vec::new();
+        loop {
+            let mut byte = [0];
+            messages.read_exact(&mut byte).unwrap();
+            match byte {
+                [b'\n'] if text(&line).contains(wanted) => return text(&line),
+                [b'\n'] => line.clear(),
+                [other] => line.push(other),
+            }
+        }
+    }
+
     /// Interrupts the run, which has to succeed, and returns its messages.
     fn end(mut self) -> String {
         self.signal("INT");
@@ -397,6 +412,38 @@ fn a_socket_without_a_run_is_an_error() {
     };
     let path = folder.path().join("none");
     assert!(nothing(&path).contains("none: No such file or directory"), "{}", nothing(&path));
+}
+
+/// An editor may have emptied the file to write it anew, so a configuration without elements replaces none.
+#[test]
+fn an_empty_configuration_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("empty.click"), "").unwrap();
+    let mut run = start(&["--config-dir", &folder.path().display().to_string(), "--allow-config"]);
+    let other = run.folder.path().join("other");
+    for empty in ["", "\n  \n", "// A comment.\n"] {
+        fs::write(file(&run), empty).unwrap();
+        fs::write(&other, empty).unwrap();
+        let other = other.display().to_string();
+        for args in [&[][..], &["--name", "empty.click"], &[&other]] {
+            let output = run.reload(args);
+            assert_eq!(output.status.code(), Some(1), "{args:?}");
+            let said = text(&output.stderr);
+            let name = ["router.click", "empty.click", "config"].iter().any(|name| said.contains(name));
+            assert!(name && said.contains("the configuration has no elements; if a program"), "{said}");
+        }
+        run.signal("HUP");
+        let said = run.message_with("SIGHUP");
+        assert!(
+            said.contains("stays as it is") && said.contains("router.click: the configuration has no"),
+            "{said}"
+        );
+    }
+    run.wait_for("Null");
+    fs::write(file(&run), config("Strip(0)")).unwrap();
+    assert!(run.reload(&[]).status.success());
+    run.wait_for("Strip");
+    run.end();
 }
 
 /// The new configuration has no ToDump, and the run is stopped before it runs for long. The file has all

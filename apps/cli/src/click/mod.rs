@@ -371,6 +371,7 @@ fn rebuild(asked: &Asked, successors: Successors, own: Option<PathBuf>) -> Rebui
         let texts =
             Texts { name, text, file: file.as_deref(), folders: folders.as_deref(), allows_circles: true };
         let mut loaded = parse(texts, &defines, true);
+        loaded.check_has_elements()?;
         add_control_sockets(&mut loaded, &sockets);
         let built = loaded.build(None);
         let Loaded { sources, problems, text, .. } = loaded;
