@@ -446,6 +446,41 @@ fn an_empty_configuration_is_refused() {
     run.end();
 }
 
+/// A warning is shown once, also if it was shown at the start of the run.
+#[test]
+fn a_reload_shows_only_new_warnings() {
+    let (route, rule) = ("RadixIPLookup(10.0.0.0/8 0, 10.0.0.0/8 0)", "IPFilter(allow all, deny udp)");
+    let (twice, never) = ("1 route ignored", "rule 1 never decides");
+    let named = |elements: &[&str]| {
+        let named: Vec<String> =
+            elements.iter().map(|element| format!("{} :: {element}", &element[..2])).collect();
+        config(&named.join(" -> "))
+    };
+    let mut run = start_with(tempfile::tempdir().unwrap(), &named(&[route]), &[]);
+    run.message_with(twice);
+    let reload = |run: &mut Run, text: &str| {
+        fs::write(file(run), text).unwrap();
+        run.reload(&[])
+    };
+    let both = format!("// A comment.\n{}", named(&[route, rule]));
+    for text in [&both, &both, &named(&[route]), &both] {
+        let output = reload(&mut run, text);
+        assert!(output.status.success(), "{output:?}");
+    }
+    // A configuration that is refused changes nothing about the warnings.
+    let refused = named(&[route]).replace("Discard", "ToDump(/nonesuch/file)");
+    assert!(!reload(&mut run, &refused).status.success());
+    assert!(reload(&mut run, &both).status.success());
+    // Errors are shown without the known warnings.
+    let output = reload(&mut run, &both.replace("c :: Counter", "c :: Strip(long)"));
+    let errors = text(&output.stderr);
+    assert!(errors.contains("'long'") || errors.contains("invalid number"), "{errors}");
+    assert!(!errors.contains(never), "{errors}");
+    let messages = run.end();
+    assert!(!messages.contains(twice), "{messages}");
+    assert_eq!(messages.matches(never).count(), 2, "{messages}");
+}
+
 /// The new configuration has no ToDump, and the run is stopped before it runs for long. The file has all
 /// packets that the source had sent before.
 #[test]
