@@ -256,9 +256,6 @@ fn a_reload_in_the_middle_of_another_one_is_refused() {
     run.end();
 }
 
-/// The first worker reads the second request when it has answered the first, before it changes over to the
-/// new graph. So the result of the second request comes to a control socket that has another element number
-/// in the new graph.
 /// The counts of several copies of an element do not become the count of one, and a message says so.
 #[test]
 fn state_that_ends_is_said() {
@@ -302,6 +299,9 @@ fn a_full_disk_does_not_stop_a_reload() {
     }
 }
 
+/// The first worker reads the second request when it has answered the first, before it changes over to the
+/// new graph. So the result of the second request comes to a control socket that has another element number
+/// in the new graph.
 #[test]
 fn requests_that_follow_each_other_at_once_are_answered() {
     for threads in ["1", "2"] {
@@ -414,7 +414,7 @@ fn a_socket_without_a_run_is_an_error() {
     assert!(nothing(&path).contains("none: No such file or directory"), "{}", nothing(&path));
 }
 
-/// An editor may have emptied the file to write it anew, so a configuration without elements replaces none.
+/// An empty file may be one that an editor is just writing, so it replaces no configuration.
 #[test]
 fn an_empty_configuration_is_refused() {
     let folder = tempfile::tempdir().unwrap();
