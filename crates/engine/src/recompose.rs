@@ -33,8 +33,8 @@ use element::{Effects, Timestamp};
 /// The least time without a change after which a composition starts.
 pub(crate) const PAUSE: Timestamp = Timestamp(10_000_000);
 
-/// The present declarations of elements, by the names of the elements. A declaration with many cases is large,
-/// so copies of the map share the declarations.
+/// The present declarations of elements, by the names of the elements. A declaration with many cases is
+/// large, so copies of the map share the declarations.
 pub type Declarations = BTreeMap<String, Arc<Effects>>;
 
 /// The new arguments of each program, or the reason why the program could not be composed again, by the names

@@ -143,8 +143,8 @@ impl WorkerHost<'_> {
         results.into_iter().try_for_each(|(_, result)| result)
     }
 
-    /// Writes a handler as [`write_handler`](Self::write_handler) does. Returns the result of each worker that
-    /// does the element's work and runs, with the number of the worker; of this worker first.
+    /// Writes a handler as [`write_handler`](Self::write_handler) does. Returns the result of each worker
+    /// that does the element's work and runs, with the number of the worker; of this worker first.
     pub(crate) fn write_each(
         &mut self,
         core: &mut Core,
