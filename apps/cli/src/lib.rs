@@ -40,6 +40,7 @@ mod switch;
 mod synthesize;
 mod table;
 mod verify;
+mod warnings;
 
 use std::ffi::OsString;
 use std::path::Path;

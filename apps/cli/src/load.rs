@@ -385,6 +385,22 @@ impl Loaded {
         }
     }
 
+    /// Checks that the configuration has elements, so that it may replace a running configuration. An empty
+    /// file is usually one that an editor is just writing. A configuration with errors passes.
+    ///
+    /// # Errors
+    /// If the configuration has neither elements nor errors: the message for the user.
+    pub(crate) fn check_has_elements(&self) -> Result<(), String> {
+        if !self.graph.elements.is_empty() || self.has_errors() {
+            return Ok(());
+        }
+        Err(format!(
+            "{}: the configuration has no elements; if a program is still writing it, reload when it is complete; \
+             `stop` or a signal ends the run",
+            self.name
+        ))
+    }
+
     /// True if the configuration has errors.
     pub(crate) fn has_errors(&self) -> bool {
         self.errors().next().is_some()

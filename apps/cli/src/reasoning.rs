@@ -1,6 +1,7 @@
 //! Converts a configuration into the chain of declarations that the synthesizer and the verifier analyse.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use element::ports::Processing;
 use element::{Args, Class, Effects, Element, Invalid, Registry};
@@ -122,7 +123,8 @@ fn chain(graph: &Graph, declared: &Declarations) -> Result<Parts, Vec<Problem>> 
     let program = Effects { opaque: Some("it runs a program"), ..Effects::default() };
     let known = |id: usize| {
         let is_program = plan.classes[id].name == program::CLASS_NAME && !declared.is_empty();
-        declared.get(&plan.graph.elements[id].name).or(is_program.then_some(&program))
+        let declared = declared.get(&plan.graph.elements[id].name).map(Arc::as_ref);
+        declared.or(is_program.then_some(&program))
     };
     // If all declarations are known, nothing is configured, and no file is read again.
     let needs_elements = (0..plan.len()).filter(stays).any(|id| known(id).is_none());

@@ -17,7 +17,9 @@ use crate::status::{SUCCESS, Status};
 The new configuration is built and initialised while packets flow; if it is wrong, its errors are shown and the old one \
 runs on. Elements of the same name and class go on with the state of their predecessors (docs/reload.md). The signal HUP \
 does the same as `tidegate reload SOCKET`, with the errors in the messages of the run. After a reload, the times are \
-printed for which each worker processed no packets, in microseconds.
+printed for which each worker stood still, in microseconds: it took no packets from interfaces and sources. If the \
+workers wait for each other (an element moves to another worker, or --order keep), the wait is included, although \
+packets that other workers have handed over are processed meanwhile.
 
 Exit status: 0 the configuration is replaced, 1 it is not.")]
 pub(crate) struct Args {

@@ -23,6 +23,7 @@ use crate::status::{Failure, SUCCESS, Status};
 use crate::steering::{Steering, parse_time};
 use crate::successors::{Successor, Successors};
 use crate::synthesize::{PutIn, Which};
+use crate::warnings::Warnings;
 use crate::{explain, handlers, interrupt, print, state, synthesize, table};
 
 /// The default of `--burst`: the most packets per batch.
@@ -263,7 +264,9 @@ impl Recipe {
 }
 
 /// Returns the function that makes the graph for the handlers `hotconfig` and `reload` and for SIGHUP.
-fn rebuild(recipe: Recipe, successors: Successors) -> Rebuild {
+/// `warnings` are those of the configuration that the run starts with.
+fn rebuild(recipe: Recipe, successors: Successors, warnings: Warnings) -> Rebuild {
+    let warnings = Arc::new(warnings);
     Arc::new(move |request: &RebuildRequest| {
         let own = recipe.input.file.as_deref().filter(|_| recipe.input.expression.is_none());
         let mut loaded = match &request.value {
@@ -274,13 +277,19 @@ fn rebuild(recipe: Recipe, successors: Successors) -> Rebuild {
                 parse(texts, &recipe.input.values()?, true)
             }
         };
+        loaded.check_has_elements()?;
         let built = recipe.build(&mut loaded);
+        let new_warnings = warnings.remove_known(&mut loaded.problems);
         let Loaded { sources, problems, text, .. } = loaded;
         let said: String = problems.iter().map(|problem| problem.render(&sources)).collect();
         let Some(Built { plan, copies, recomposer }) = built else { return Err(said.trim_end().to_string()) };
         recipe.check(&plan, &copies)?;
         crate::show(format_args!("{said}"));
-        let tell = move |problem: &Problem| problem.render(&sources).trim_end().to_string();
+        let (warnings, before) = (Arc::clone(&warnings), warnings.replace(new_warnings));
+        let tell = move |problem: &Problem| {
+            warnings.replace(before.clone());
+            problem.render(&sources).trim_end().to_string()
+        };
         Ok(Rebuilt { plan, copies, text, tell: Box::new(tell), recomposer })
     })
 }
@@ -322,7 +331,7 @@ pub(crate) fn run(args: &Args) -> Status {
         ends_when_idle: true,
         interrupt: Arc::clone(&interrupt),
         requests,
-        rebuild: Some(rebuild(recipe, successors)),
+        rebuild: Some(rebuild(recipe, successors, Warnings::of(&loaded.problems))),
         recomposer,
         progress: Arc::clone(&progress_count),
         ..Options::default()

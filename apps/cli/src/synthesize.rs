@@ -334,7 +334,8 @@ pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> PutIn {
     if unproven.iter().any(|one| one.needs_more) {
         left.push("`tidegate synthesize --prove` takes more time for proofs, and keeps them for runs".into());
     }
-    let declarations = reasoned.chain.nodes.into_iter().map(|node| (node.name, node.effects)).collect();
+    let declarations = reasoned.chain.nodes.into_iter().map(|node| (node.name, Arc::new(node.effects)));
+    let declarations = declarations.collect();
     PutIn { done, left, declarations }
 }
 
@@ -357,7 +358,7 @@ pub(crate) fn recomposer(
     let compose = move |changed: &Declarations| {
         let mut plain = plain.lock().unwrap_or_else(PoisonError::into_inner).copied();
         plain.declared.clone_from(&at_start);
-        plain.declared.extend(changed.iter().map(|(name, effects)| (name.clone(), effects.clone())));
+        plain.declared.extend(changed.iter().map(|(name, effects)| (name.clone(), Arc::clone(effects))));
         compose_again(plain, &running, which)
     };
     Arc::new(Recomposer::new(Box::new(compose)))

@@ -263,6 +263,9 @@ fn another_configuration_takes_the_place_of_a_running_one() {
     assert_eq!(swap(&mut stream, "FromDump(/nonesuch) -> Discard"), "520-Write handler 'hotconfig' error:");
     assert_eq!(line(&mut stream), "520-config:1: While initializing 'FromDump@1 :: FromDump':");
     assert_eq!(line(&mut stream), "520 config:1:   /nonesuch: No such file or directory");
+    assert_eq!(swap(&mut stream, ""), "520-Write handler 'hotconfig' error:");
+    let empty = line(&mut stream);
+    assert!(empty.starts_with("520 config: the configuration has no elements; "), "{empty}");
     assert!(counted(&mut stream, "7"), "the old one goes on");
     // The elements get the state of their predecessors: the counter continues to count, and the client
     // stays connected.

@@ -257,3 +257,84 @@ fn users_cannot_change_programs() {
     assert_eq!(output, "true\n");
     assert!(errors.contains("no 'synthesized.config' write handler"), "{errors}");
 }
+
+/// A program that still does what its elements do is replaced, because the next program may replace more
+/// elements. The flows that it has on lease go back to the translator, and the next program leases them.
+#[test]
+fn a_program_that_is_still_right_gives_its_leases_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["generate", "-o", "in.pcap", "--flows", "50", "--packets", "20000", "--rate", "100000"];
+    tidegate(folder.path(), &[&arguments[..], &["--protocol", "mix"]].concat());
+    let config = "FromDump(in.pcap, STOP true) -> Strip(14) -> CheckIPHeader -> dec :: DecIPTTL
+            -> c :: IPClassifier(udp, -);
+        c[0] -> nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) -> a :: Counter -> SetIPECN(1)
+            -> o :: ToDump($OUT, ENCAP IP);
+        c[1] -> f :: IPFilter(allow all) -> mark :: SetIPDSCP(8) -> b :: Counter -> o;
+        Script(wait 20ms, write f.config deny all, wait 60ms, $FIRST, write mark.config 16, wait 60ms, $SECOND)";
+    let handlers =
+        ["nat.nmappings", "nat.udp_table", "a.count", "a.byte_count", "b.count", "f.counts", "nat.counts"];
+    let run = |out: &str, shown: [&str; 2], synthesize: &[&str]| {
+        let values = [format!("OUT={out}"), format!("FIRST={}", shown[0]), format!("SECOND={}", shown[1])];
+        let mut arguments = vec!["run", "--clock", "trace", "-q", "-e", config];
+        arguments.extend(values.iter().map(String::as_str));
+        arguments.extend(synthesize);
+        handlers.iter().for_each(|handler| arguments.extend(["-H", handler]));
+        let (output, errors) = tidegate(folder.path(), &arguments);
+        assert_eq!(errors, "");
+        (output, std::fs::read(folder.path().join(out)).unwrap())
+    };
+    let flows = "print \"flows $(synthesized.active) $(synthesized.flows)\"";
+    let (plain, packets) = run("plain", ["wait 0", "wait 0"], &[]);
+    let (synthesized, same) = run("synthesized", [flows, flows], &["--synthesize=all"]);
+    assert!(packets == same, "packets differ");
+    let (leased, values) = synthesized.split_at(synthesized.find(handlers[0]).unwrap());
+    assert_eq!(values, plain);
+    let leased: Vec<u32> =
+        leased.lines().map(|line| line.strip_prefix("flows true ").unwrap().parse().unwrap()).collect();
+    assert!(leased[0] > 10 && leased[0] == leased[1], "{leased:?}");
+}
+
+/// The thread that composes programs leaves the processors to the workers.
+#[test]
+fn programs_are_composed_with_a_lower_priority() {
+    let folder = tempfile::tempdir().unwrap();
+    // Many rules, so that compositions take long enough to be seen.
+    let rules: Vec<String> =
+        (0..500).map(|n| format!("deny src host 10.9.{}.{}", n / 250, n % 250)).collect();
+    let region = REGION.replace("allow dst port 1, deny all", &format!("{}, allow all", rules.join(", ")));
+    let script = "label again, write mark.config 16, wait 20ms, write mark.config 24, wait 20ms, goto again";
+    let config = format!(
+        "{region} out -> Discard; Script({script});
+         RatedSource(RATE 1000, LENGTH 60) -> UDPIPEncap(10.0.9.1, 9, 10.0.0.2, 1) -> f"
+    );
+    std::fs::write(folder.path().join("config"), config).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["run", "--synthesize=all", "-q", "config"]).current_dir(folder.path());
+    let mut child = command.stdin(Stdio::null()).spawn().unwrap();
+    let own = niceness(Path::new(&format!("/proc/{}", child.id()))).unwrap();
+    let threads = format!("/proc/{}/task", child.id());
+    let wanted = (own + 5).min(19);
+    let is_nicer = || {
+        let threads = std::fs::read_dir(&threads).into_iter().flatten().flatten();
+        let mut composing = threads.filter(|thread| {
+            std::fs::read_to_string(thread.path().join("comm")).is_ok_and(|name| name == "recompose\n")
+        });
+        composing.any(|thread| niceness(&thread.path()) == Some(wanted))
+    };
+    let mut ended = None;
+    let is_seen = (0..30_000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        ended = child.try_wait().unwrap();
+        is_nicer() || ended.is_some()
+    }) && ended.is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(is_seen, "{ended:?}");
+}
+
+/// Returns the niceness of a process or a thread with this folder in `/proc`; `None` if it has ended.
+fn niceness(folder: &Path) -> Option<i32> {
+    let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
+    // Field 2, in parentheses, is the name. The niceness is field 19 (proc_pid_stat(5)).
+    stat.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()
+}

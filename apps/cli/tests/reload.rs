@@ -40,14 +40,18 @@ fn file(run: &Run) -> PathBuf {
 }
 
 fn start(args: &[&str]) -> Run {
-    let folder = tempfile::tempdir().unwrap();
+    start_with(tempfile::tempdir().unwrap(), &config("Null"), args)
+}
+
+/// Starts a run of a configuration whose file is in `folder`.
+fn start_with(folder: tempfile::TempDir, text: &str, args: &[&str]) -> Run {
     let (path, socket) = (folder.path().join("router.click"), folder.path().join("control"));
-    fs::write(&path, config("Null")).unwrap();
+    fs::write(&path, text).unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["run", "--control", &socket.display().to_string(), &path.display().to_string()])
         .args(args)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -90,6 +94,21 @@ impl Run {
     fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(sent.unwrap().success());
+    }
+
+    /// Reads the messages of the run up to the line with this text, and returns the line.
+    fn message_with(&mut self, wanted: &str) -> String {
+        let messages = self.child.stderr.as_mut().unwrap();
+        let mut line = Vec::new();
+        loop {
+            let mut byte = [0];
+            messages.read_exact(&mut byte).unwrap();
+            match byte {
+                [b'\n'] if text(&line).contains(wanted) => return text(&line),
+                [b'\n'] => line.clear(),
+                [other] => line.push(other),
+            }
+        }
     }
 
     /// Interrupts the run, which has to succeed, and returns its messages.
@@ -237,9 +256,6 @@ fn a_reload_in_the_middle_of_another_one_is_refused() {
     run.end();
 }
 
-/// The first worker reads the second request when it has answered the first, before it changes over to the
-/// new graph. So the result of the second request comes to a control socket that has another element number
-/// in the new graph.
 /// The counts of several copies of an element do not become the count of one, and a message says so.
 #[test]
 fn state_that_ends_is_said() {
@@ -283,6 +299,9 @@ fn a_full_disk_does_not_stop_a_reload() {
     }
 }
 
+/// The first worker reads the second request when it has answered the first, before it changes over to the
+/// new graph. So the result of the second request comes to a control socket that has another element number
+/// in the new graph.
 #[test]
 fn requests_that_follow_each_other_at_once_are_answered() {
     for threads in ["1", "2"] {
@@ -393,4 +412,113 @@ fn a_socket_without_a_run_is_an_error() {
     };
     let path = folder.path().join("none");
     assert!(nothing(&path).contains("none: No such file or directory"), "{}", nothing(&path));
+}
+
+/// An empty file may be one that an editor is just writing, so it replaces no configuration.
+#[test]
+fn an_empty_configuration_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("empty.click"), "").unwrap();
+    let mut run = start(&["--config-dir", &folder.path().display().to_string(), "--allow-config"]);
+    let other = run.folder.path().join("other");
+    for empty in ["", "\n  \n", "// A comment.\n"] {
+        fs::write(file(&run), empty).unwrap();
+        fs::write(&other, empty).unwrap();
+        let other = other.display().to_string();
+        for args in [&[][..], &["--name", "empty.click"], &[&other]] {
+            let output = run.reload(args);
+            assert_eq!(output.status.code(), Some(1), "{args:?}");
+            let said = text(&output.stderr);
+            let name = ["router.click", "empty.click", "config"].iter().any(|name| said.contains(name));
+            assert!(name && said.contains("the configuration has no elements; if a program"), "{said}");
+        }
+        run.signal("HUP");
+        let said = run.message_with("SIGHUP");
+        assert!(
+            said.contains("stays as it is") && said.contains("router.click: the configuration has no"),
+            "{said}"
+        );
+    }
+    run.wait_for("Null");
+    fs::write(file(&run), config("Strip(0)")).unwrap();
+    assert!(run.reload(&[]).status.success());
+    run.wait_for("Strip");
+    run.end();
+}
+
+/// A warning is shown once, also if it was shown at the start of the run.
+#[test]
+fn a_reload_shows_only_new_warnings() {
+    let (route, rule) = ("RadixIPLookup(10.0.0.0/8 0, 10.0.0.0/8 0)", "IPFilter(allow all, deny udp)");
+    let (twice, never) = ("1 route ignored", "rule 1 never decides");
+    let named = |elements: &[&str]| {
+        let named: Vec<String> =
+            elements.iter().map(|element| format!("{} :: {element}", &element[..2])).collect();
+        config(&named.join(" -> "))
+    };
+    let mut run = start_with(tempfile::tempdir().unwrap(), &named(&[route]), &[]);
+    run.message_with(twice);
+    let reload = |run: &mut Run, text: &str| {
+        fs::write(file(run), text).unwrap();
+        run.reload(&[])
+    };
+    let both = format!("// A comment.\n{}", named(&[route, rule]));
+    for text in [&both, &both, &named(&[route]), &both] {
+        let output = reload(&mut run, text);
+        assert!(output.status.success(), "{output:?}");
+    }
+    // A configuration that is refused changes nothing about the warnings.
+    let refused = named(&[route]).replace("Discard", "ToDump(/nonesuch/file)");
+    assert!(!reload(&mut run, &refused).status.success());
+    assert!(reload(&mut run, &both).status.success());
+    // Errors are shown without the known warnings.
+    let output = reload(&mut run, &both.replace("c :: Counter", "c :: Strip(long)"));
+    let errors = text(&output.stderr);
+    assert!(errors.contains("'long'") || errors.contains("invalid number"), "{errors}");
+    assert!(!errors.contains(never), "{errors}");
+    let messages = run.end();
+    assert!(!messages.contains(twice), "{messages}");
+    assert_eq!(messages.matches(never).count(), 2, "{messages}");
+}
+
+/// The new configuration has no ToDump, and the run is stopped before it runs for long. The file has all
+/// packets that the source had sent before.
+#[test]
+fn a_file_without_an_heir_is_complete_if_the_run_stops_with_the_reload() {
+    for (threads, script) in [("1", false), ("2", false), ("1", true), ("2", true)] {
+        for _ in 0..5 {
+            let folder = tempfile::tempdir().unwrap();
+            let dump = folder.path().join("old.pcap");
+            let source =
+                "s :: RatedSource(LENGTH 64, RATE 200000) -> UDPIPEncap(10.0.0.1, 1000, 10.0.0.2, 2000)";
+            let old = format!("{source} -> o :: ToDump({}, ENCAP IP)", dump.display());
+            let with_script = "; Script(wait 100ms, write reload, write stop)";
+            let old = if script { old + with_script } else { old };
+            let args = ["--threads", threads, "-q", "-H", "s.count", "-H", "c.count"];
+            // The handlers of the end of the run must exist at its start, too.
+            let mut run = start_with(folder, &(old + "; Idle -> c :: Counter -> Discard"), &args);
+            fs::write(file(&run), format!("{source} -> c :: Counter -> Discard")).unwrap();
+            if !script {
+                while run.read("o.count") == "0" {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                run.client.get_mut().write_all(b"WRITE reload\nWRITE stop\n").unwrap();
+            }
+            let mut output = String::new();
+            run.child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+            let mut messages = String::new();
+            run.child.stderr.take().unwrap().read_to_string(&mut messages).unwrap();
+            assert!(run.child.wait().unwrap().success(), "{messages}");
+            let numbers: Vec<u64> = output.lines().filter_map(|line| line.parse().ok()).collect();
+            let [sent, counted] = numbers.try_into().unwrap_or_else(|_| panic!("{output}{messages}"));
+            let written = fs::read(&dump).unwrap().len() - 24;
+            let record = 16 + 20 + 8 + 64;
+            assert_eq!(written % record, 0, "{threads} {script}");
+            let written = (written / record) as u64;
+            assert!(
+                written > 0 && written + counted == sent,
+                "{threads} {script}: {sent} {written} {counted}"
+            );
+        }
+    }
 }

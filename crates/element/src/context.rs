@@ -606,8 +606,8 @@ impl Cx<'_> {
         Some(arguments.iter().map(|argument| unquote(&argument.text)).collect())
     }
 
-    /// Drops a value that may own much memory. During a reload it is dropped later, by another thread, so
-    /// that no packet waits until the memory is released.
+    /// Drops a value that may own much memory, so that no packet waits until the memory is released: when the
+    /// worker has nothing to do, or by another thread after the next reload.
     pub fn dispose(&mut self, value: impl Any + Send) {
         self.core.garbage.push(Box::new(value));
     }

@@ -203,7 +203,8 @@ impl Worker {
                 continue;
             }
             self.run_timers(self.core.now);
-            let goes_on = self.control.goes_on() && !self.reloads.can_go_on();
+            let can_rest = !self.reloads.can_go_on() && !self.graph.has_unasked();
+            let goes_on = self.control.goes_on() && can_rest;
             if self.wakeups.tasks.is_empty() && goes_on && !came && !saves {
                 let is_over = !self.wakeups.timers.keep_going()
                     && self.options.ends_when_idle
@@ -421,6 +422,10 @@ impl Worker {
         }
         if !self.wakeups.os_signals.is_empty() {
             self.deliver_os_signals();
+        }
+        // Between two rounds, no element is being called.
+        if self.graph.has_unasked() {
+            self.host().1.ask_again();
         }
         if self.graph.worker() != 0 {
             return None;

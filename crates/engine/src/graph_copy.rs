@@ -204,6 +204,18 @@ impl GraphCopy {
         self.stand_ins.look_for_changes(&mut self.elements, &mut self.effects, written)
     }
 
+    /// True if elements have to be asked for their effects: see [`StandIns::has_unasked`].
+    #[inline]
+    pub(crate) fn has_unasked(&self) -> bool {
+        self.stand_ins.has_unasked()
+    }
+
+    /// Asks the elements for their effects that were being called when they changed. See
+    /// [`StandIns::ask_again`].
+    pub(crate) fn ask_again(&mut self) -> Vec<ElementId> {
+        self.stand_ins.ask_again(&mut self.elements, &mut self.effects)
+    }
+
     /// Returns the names of the stand-ins that have to be made again because an element has changed. With
     /// each comes true if it relies on the element. See [`StandIns::to_renew`].
     pub(crate) fn stand_ins_to_renew(&self, id: ElementId) -> impl Iterator<Item = (&str, bool)> {
@@ -223,7 +235,8 @@ impl GraphCopy {
         let elements = &self.plan.graph.elements;
         let known_here = known.keys().filter_map(|name| self.plan.graph.find(name));
         let known_here = known_here.filter(|&id| self.placement.is_at(id, self.worker()));
-        let differs = |id: &ElementId| known.get(&elements[*id].name) != Some(&self.effects[*id]);
+        let known = |id: &ElementId| known.get(&elements[*id].name).map(Arc::as_ref);
+        let differs = |id: &ElementId| known(id) != Some(&self.effects[*id]);
         match changed.iter().copied().chain(known_here).find(differs) {
             Some(id) => Err(format!("'{}' has changed since", elements[id].name)),
             None => Ok(()),

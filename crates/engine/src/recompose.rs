@@ -33,8 +33,9 @@ use element::{Effects, Timestamp};
 /// The least time without a change after which a composition starts.
 pub(crate) const PAUSE: Timestamp = Timestamp(10_000_000);
 
-/// The present declarations of elements, by the names of the elements.
-pub type Declarations = BTreeMap<String, Effects>;
+/// The present declarations of elements, by the names of the elements. A declaration with many cases is
+/// large, so copies of the map share the declarations.
+pub type Declarations = BTreeMap<String, Arc<Effects>>;
 
 /// The new arguments of each program, or the reason why the program could not be composed again, by the names
 /// of the programs' elements.
@@ -68,7 +69,7 @@ pub(crate) struct Changes {
     /// The declarations of the elements that have changed.
     pub(crate) declarations: Declarations,
     /// The names of elements whose declarations are not known, because they were being called when they
-    /// changed.
+    /// changed. Their workers ask them for their declarations in the next round.
     pub(crate) unknown: BTreeSet<String>,
     /// The names of programs that have to be composed again, because an element has changed. With each, true
     /// if the program replaces the element, so that packets pass the elements; false if only an earlier
@@ -103,7 +104,7 @@ impl Recomposer {
         match effects {
             Some(effects) => {
                 changes.unknown.remove(name);
-                changes.declarations.insert(name.to_string(), effects.clone());
+                changes.declarations.insert(name.to_string(), Arc::new(effects.clone()));
             }
             None => _ = changes.unknown.insert(name.to_string()),
         }

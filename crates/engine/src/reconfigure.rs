@@ -82,6 +82,12 @@ impl WorkerHost<'_> {
         self.graph.look_for_changes(written).into_iter().for_each(|id| self.note_change(id));
     }
 
+    /// Asks the elements for their effects that were being called when they changed, and has programs
+    /// composed again as [`look_for_changes`](Self::look_for_changes) does.
+    pub(crate) fn ask_again(&mut self) {
+        self.graph.ask_again().into_iter().for_each(|id| self.note_change(id));
+    }
+
     /// Returns the composition whose programs are being put in, if `config` is its program for this element.
     pub(crate) fn composed(&self, id: ElementId, config: &str) -> Option<Arc<Composed>> {
         self.control.recomposer.as_ref()?.composed(&self.graph.plan.graph.elements[id].name, config)

@@ -56,6 +56,8 @@ impl Worker {
     /// returns after a moment.
     fn rest(&mut self, longest: Duration) {
         self.control.sink.flush();
+        // No packet waits now while memory is released.
+        self.core.garbage.clear();
         if self.options.busy_poll {
             std::hint::spin_loop();
             return;

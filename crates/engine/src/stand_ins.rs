@@ -101,7 +101,30 @@ impl StandIns {
             return Vec::new();
         }
         let depends = |id: &ElementId| *id == written || effects[*id].beside.contains(&written);
-        let mut changed: BTreeSet<_> = (0..effects.len()).filter(depends).collect();
+        let changed = (0..effects.len()).filter(depends).collect();
+        self.ask(elements, effects, changed)
+    }
+
+    /// True if elements were being called when they changed, and have not been asked for their effects since.
+    #[inline]
+    pub(crate) fn has_unasked(&self) -> bool {
+        !self.unasked.is_empty()
+    }
+
+    /// Asks the elements for their effects that were being called when they changed. Returns these elements,
+    /// as [`look_for_changes`](Self::look_for_changes) does.
+    pub(crate) fn ask_again(&mut self, elements: &mut Elements, effects: &mut [Effects]) -> Vec<ElementId> {
+        self.ask(elements, effects, BTreeSet::new())
+    }
+
+    /// Asks the elements of `changed`, and elements that could not be asked before, for their effects.
+    /// Returns the elements whose effects have changed, or may have changed.
+    fn ask(
+        &mut self,
+        elements: &mut Elements,
+        effects: &mut [Effects],
+        mut changed: BTreeSet<ElementId>,
+    ) -> Vec<ElementId> {
         let unasked = std::mem::take(&mut self.unasked);
         changed.extend(&unasked);
         changed.retain(|&id| match &elements[id] {

@@ -14,6 +14,12 @@ use crate::worker::Worker;
 /// The consequence for packets if a program cannot be composed again.
 const ELEMENTS: &str = "packets go through the elements until one of them changes again";
 
+/// The consequence for packets if a program cannot be put in at some of the workers.
+const AT_SOME: &str = "where packets go through the elements until one of them changes again";
+
+/// The consequence if these workers have an earlier program that is not outdated.
+const EARLIER: &str = "where an earlier program goes on until an element changes again";
+
 /// The time after which a worker that waits for a composition looks for an interruption.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -66,10 +72,14 @@ impl Worker {
     /// wait.
     fn start_composition(&mut self, recomposer: &Arc<Recomposer>, version: u64) {
         let changes = recomposer.changes();
-        // A program that replaces no element that has changed stays. The declaration of an element that was
-        // being called becomes known with the next change, which has another number.
-        if changes.outdated.is_empty() || !changes.unknown.is_empty() {
+        // A program that replaces no element that has changed stays.
+        if changes.outdated.is_empty() {
             self.control.recomposing.done = version;
+            return;
+        }
+        // The worker of an element that was being called asks for its declaration in the next round, and this
+        // is a further change.
+        if !changes.unknown.is_empty() {
             return;
         }
         let declarations = Arc::new(changes.declarations);
@@ -107,18 +117,37 @@ impl Worker {
         recomposer.put_in(Some(Arc::clone(&composed)));
         for (name, must_be_replaced) in recomposer.outdated() {
             let Some(id) = self.graph.plan.graph.find(&name) else { continue };
+            let program = match composed.programs.get(&name) {
+                Some(program) => program.as_ref().map_err(String::as_str),
+                None => Err("it was not composed again"),
+            };
             let (core, mut host) = self.host();
-            let mut write =
-                |config: &String| host.write_handler(core, Some(id), "config", config, &Rights::default());
-            let missing = || Err("it was not composed again".to_string());
-            let program = composed.programs.get(&name).cloned().unwrap_or_else(missing);
-            match program.and_then(|config| write(&config)) {
-                Ok(()) => recomposer.renewed(&name, version),
-                // With a further change, the program is composed again anyway. A program that is not outdated
-                // stays, although another one might replace more elements.
-                Err(_) if recomposer.version.load(Ordering::Acquire) != version => {}
-                Err(_) if !must_be_replaced => {}
-                Err(error) => self.say(format_args!("{name}: {ELEMENTS}: {error}\n")),
+            let mut put = |config: &String| {
+                let results = host.write_each(core, Some(id), "config", config, &Rights::default());
+                let workers = results.len();
+                let failed = results.into_iter().filter_map(|(worker, result)| Some((worker, result.err()?)));
+                (workers, failed.collect::<Vec<(usize, String)>>())
+            };
+            let (workers, failed) = match program {
+                Ok(config) => put(config),
+                Err(error) => (1, vec![(0, error.to_string())]),
+            };
+            match failed.first() {
+                None => recomposer.renewed(&name, version),
+                // With a further change, the program is composed again anyway.
+                Some(_) if recomposer.version.load(Ordering::Acquire) != version => {}
+                // Some workers have the new program, the others have the program before it.
+                Some((_, error)) if failed.len() < workers => {
+                    let numbers: Vec<String> = failed.iter().map(|(worker, _)| worker.to_string()).collect();
+                    let (plural, numbers) = (if failed.len() > 1 { "s" } else { "" }, numbers.join(", "));
+                    let instead = if must_be_replaced { AT_SOME } else { EARLIER };
+                    self.say(format_args!(
+                        "{name}: not put in at worker{plural} {numbers}, {instead}: {error}\n"
+                    ));
+                }
+                // A program that is not outdated stays, although another one might replace more elements.
+                Some(_) if !must_be_replaced => {}
+                Some((_, error)) => self.say(format_args!("{name}: {ELEMENTS}: {error}\n")),
             }
         }
         recomposer.put_in(None);

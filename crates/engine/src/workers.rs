@@ -234,12 +234,22 @@ impl Workers {
             let mut crew = TurnTakers::several(std::mem::take(&mut self.here), team);
             let end = run_trace(&mut crew);
             self.here = crew.into_workers();
+            self.end_decided_reload();
             self.flush();
             return end;
         }
         let end = self.here[0].run();
         self.join();
+        self.end_decided_reload();
         end
+    }
+
+    /// Ends a reload for which some workers may have changed over already, because handlers that are read
+    /// after the run need elements of the same graph at all workers.
+    fn end_decided_reload(&mut self) {
+        if self.here.iter().any(|worker| worker.reloads.is_ready() || worker.retiring.is_some()) {
+            self.end_reload();
+        }
     }
 
     /// Drains and closes every element of every worker.

@@ -24,7 +24,7 @@ use packet::HEADROOM;
 
 use crate::declared::does_what_it_declares;
 use crate::elements::{Seen, TestPacket};
-use crate::samples::{ClassSample, all};
+use crate::samples::{ClassSample, TARGET_CALL, all};
 use crate::{RunResults, TestRun, corpus};
 
 /// A check that every class must pass with all its samples.
@@ -51,6 +51,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "nothing depends on what is not declared as read", run: reads_what_it_declares },
     Check { name: "packets are dropped for declared reasons", run: drops_as_declared },
     Check { name: "handlers change the outcome only if that is declared", run: changes_as_declared },
+    Check { name: "handler calls are declared", run: declares_calls },
     Check { name: "no decision is declared twice", run: declares_no_decision_twice },
     Check { name: "what happens to a packet is what is declared", run: does_what_it_declares },
 ];
@@ -538,6 +539,33 @@ fn changes_as_declared(sample: &ClassSample, effects: &Effects) -> Result<(), St
     Ok(())
 }
 
+/// Checks that an element which gets a handler call of another element as an argument, or by a write to the
+/// handler with the argument's name, declares that it calls handlers ([`Effects::calls`]).
+fn declares_calls(sample: &ClassSample, _: &Effects) -> Result<(), String> {
+    for arg in sample.class.args {
+        let call = match arg.ty {
+            "HANDLER [VALUE]" => TARGET_CALL.to_string(),
+            "N HANDLER [VALUE]" => format!("5 {TARGET_CALL}"),
+            _ => continue,
+        };
+        let argument = format!("{} {call}", arg.name);
+        // The sample may have an argument that excludes this one.
+        let with_argument = sample.beside_target(&argument, None).unwrap_or(true);
+        let handler = arg.name.to_lowercase();
+        let is_writable =
+            sample.handlers()?.iter().any(|(name, flags)| *name == handler && flags.contains('w'));
+        let with_handler = !is_writable || sample.beside_target("", Some((&handler, &call))).unwrap_or(true);
+        for (declares, what) in
+            [(with_argument, argument), (with_handler, format!("writing '{call}' to '{handler}'"))]
+        {
+            if !declares {
+                return Err(format!("{what} has it call a handler, and it does not declare `calls`"));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// True if the declaration does not say for which packets the filter holds, because that depends on state
 /// or on the element alone.
 fn is_own(filter: &Filter) -> bool {
@@ -582,6 +610,7 @@ mod tests {
         };
         let honest = sample(crate::classes().find(|class| class.name == "Null").unwrap());
         let [writer, reader, sorter, setting] = [0, 1, 2, 3].map(|i| sample(crate::liars::CLASSES[i]));
+        let caller = sample(&crate::liars::UNDECLARED_CALLER).with(crate::liars::CLASSES);
         let pass = Effects::pass();
         let checks = [
             keeps_order,
@@ -589,6 +618,7 @@ mod tests {
             reads_what_it_declares,
             drops_as_declared,
             changes_as_declared,
+            declares_calls,
         ];
         for check in checks {
             assert_eq!(check(&honest, &pass), Ok(()));
@@ -598,6 +628,7 @@ mod tests {
         assert!(keeps_order(&sorter, &pass).is_err());
         assert!(drops_as_declared(&reader, &pass).unwrap_err().contains("no match"));
         assert!(changes_as_declared(&setting, &pass).unwrap_err().contains("'active 0'"));
+        assert!(declares_calls(&caller, &pass).unwrap_err().starts_with("AT_CALL 5 target.reset"));
         assert_eq!(does_what_it_declares(&honest, &pass), Ok(()));
         let drops = Effects::cases(vec![Case::new(Filter::TRUE, Target::Drop(DropReason::Denied))]);
         assert!(does_what_it_declares(&honest, &drops).is_err());

@@ -1,5 +1,7 @@
 //! Elements with wrong declarations. Tests use them to show that the generic tests find each kind of error.
 
+use element::args::Raw;
+use element::class::ArgInfo;
 use element::effects::{Counting, Support};
 use element::runs::{RunList, Runs};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, StatePart};
@@ -14,6 +16,7 @@ pub static CLASSES: &[&Class] = &[
     &UNDECLARED_COUNTER,
     &DEAF_COUNTER,
     &FORGETFUL,
+    &UNDECLARED_CALLER,
 ];
 
 /// A class that changes the byte at offset 20 of each packet, but does not declare a write.
@@ -68,7 +71,20 @@ pub static FORGETFUL: Class = Class {
     ..Class::DEFAULT
 };
 
+/// A class that calls a handler at a count, but does not declare that it calls handlers.
+pub static UNDECLARED_CALLER: Class = Class {
+    name: "UndeclaredCaller",
+    args: &[ArgInfo::keyword("AT_CALL", "N HANDLER [VALUE]", "")],
+    build: |args| {
+        args.get::<Raw>("AT_CALL");
+        args.finish()?;
+        Ok(Box::new(Liar::Caller))
+    },
+    ..Class::DEFAULT
+};
+
 enum Liar {
+    Caller,
     Writer,
     Reader,
     Sorter,
@@ -111,6 +127,7 @@ impl Element for Liar {
                     }
                 }
             }
+            Liar::Caller => {}
             Liar::Setting { is_active: false } => {}
             Liar::Setting { is_active: true } => {
                 let all = std::mem::take(batch);

@@ -32,6 +32,14 @@ pub const PATTERNS: [&str; 17] = [
     "!9/11",
 ];
 
+/// A handler call whose target is an element of [`TARGET`].
+pub(crate) const TARGET_CALL: &str = "target.reset";
+
+/// An element whose handler others can call, and a stand-in: with a stand-in in the graph, the engine asks
+/// elements for their declarations again after handlers have been written.
+const TARGET: &str = "target :: Counter -> passed :: IPFilter(allow udp, deny all) -> Discard;
+    Idle -> stands :: TestStandIn(target, passed) -> Discard; stands [1] -> target;\n";
+
 /// A configuration of one class, with the other classes that it needs.
 #[derive(Clone, Debug)]
 pub struct ClassSample {
@@ -154,6 +162,25 @@ impl ClassSample {
         let all = worker.read(Some(id), "handlers", "")?;
         let split = |line: &str| line.split_once('\t').map(|(name, flags)| (name.into(), flags.into()));
         Ok(all.lines().filter_map(split).collect())
+    }
+
+    /// Returns true if the element declares that it calls handlers, with a further argument unless
+    /// `argument` is empty, and after a write to one of its handlers if `write` has a handler's name and a
+    /// value. Both may name [`TARGET_CALL`].
+    ///
+    /// # Errors
+    /// The errors of the sample, or of the handler, as text.
+    pub(crate) fn beside_target(&self, argument: &str, write: Option<(&str, &str)>) -> Result<bool, String> {
+        let mut sample = self.clone();
+        let given = [self.config.as_str(), argument].into_iter().filter(|given| !given.is_empty());
+        sample.sample.config = given.collect::<Vec<_>>().join(", ");
+        let text = TARGET.to_string() + &sample.text(0, 1, false);
+        let mut worker = crate::worker(&text, TestRun::default().with(self.classes))?;
+        let id = worker.plan().graph.find("e").ok_or("no element")?;
+        if let Some((handler, value)) = write {
+            worker.write(Some(id), handler, value)?;
+        }
+        Ok(worker.effects()[id].calls)
     }
 
     /// Returns the declared effects of the element in this configuration.

@@ -62,6 +62,11 @@ fn handlers_change_the_outcome_only_if_that_is_declared() {
 }
 
 #[test]
+fn handler_calls_are_declared() {
+    check("handler calls are declared");
+}
+
+#[test]
 fn no_decision_is_declared_twice() {
     check("no decision is declared twice");
 }
@@ -91,6 +96,7 @@ fn classes_that_lie_are_told_with_their_name() {
         "UndeclaredSorter",
         "runs of packets are processed like single packets",
         "RunMarker",
+        "UndeclaredCaller",
     ] {
         assert!(failures.contains(said), "{said}: {failures}");
     }

@@ -17,6 +17,7 @@ use crate::analyze::save;
 use crate::load::{Loaded, Texts, check_values, parse, read_text, start_dpdk};
 use crate::status::{FAILURE, Failure, SUCCESS, Status};
 use crate::successors::{Successor, Successors};
+use crate::warnings::Warnings;
 use crate::{handlers, interrupt, memory, print};
 use options::{Item, host_and_port};
 
@@ -274,7 +275,7 @@ fn start(mut asked: Asked) -> Status {
         ends_when_idle: false,
         interrupt: Arc::clone(&interrupt),
         requests: interrupt::requests(),
-        rebuild: asked.reconfigures.then(|| rebuild(&asked, successors, own)),
+        rebuild: asked.reconfigures.then(|| rebuild(&asked, successors, own, Warnings::of(&loaded.problems))),
         ..Options::default()
     };
     let _dpdk = start_dpdk(asked.dpdk.as_deref())?;
@@ -363,16 +364,20 @@ fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
 }
 
 /// Returns the function that makes the graph for the handlers `hotconfig` and `reload`. `own` is the file of
-/// the configuration that the run was started with; `None` if it was given as a text.
-fn rebuild(asked: &Asked, successors: Successors, own: Option<PathBuf>) -> Rebuild {
+/// the configuration that the run was started with; `None` if it was given as a text. `warnings` are those of
+/// this configuration.
+fn rebuild(asked: &Asked, successors: Successors, own: Option<PathBuf>, warnings: Warnings) -> Rebuild {
+    let warnings = Arc::new(warnings);
     let (defines, sockets, folders) = (asked.defines.clone(), control_sockets(asked), asked.folders.clone());
     Arc::new(move |request: &RebuildRequest| {
         let Successor { name, text, file } = successors.requested(request, own.as_deref())?;
         let texts =
             Texts { name, text, file: file.as_deref(), folders: folders.as_deref(), allows_circles: true };
         let mut loaded = parse(texts, &defines, true);
+        loaded.check_has_elements()?;
         add_control_sockets(&mut loaded, &sockets);
         let built = loaded.build(None);
+        let new_warnings = warnings.remove_known(&mut loaded.problems);
         let Loaded { sources, problems, text, .. } = loaded;
         // For a configuration given as text, errors have Click's form, without columns, because Click takes
         // only texts. For a file, they have Tidegate's form.
@@ -383,7 +388,11 @@ fn rebuild(asked: &Asked, successors: Successors, own: Option<PathBuf>) -> Rebui
         let said = words(&problems);
         let Some((plan, configured)) = built else { return Err(said.trim_end().to_string()) };
         crate::show(format_args!("{said}"));
-        let tell = move |problem: &Problem| words(slice::from_ref(problem)).trim_end().to_string();
+        let (warnings, before) = (Arc::clone(&warnings), warnings.replace(new_warnings));
+        let tell = move |problem: &Problem| {
+            warnings.replace(before.clone());
+            words(slice::from_ref(problem)).trim_end().to_string()
+        };
         Ok(Rebuilt { plan, copies: vec![configured], text, tell: Box::new(tell), recomposer: None })
     })
 }

@@ -273,7 +273,10 @@ impl WorkerHost<'_> {
                 let class = self.graph.plan.classes[id];
                 let write = |host: &mut WorkerHost<'_>| {
                     let result = host.call(core, id, |element, cx| class.write(element, cx, name, value));
-                    host.look_for_changes(id);
+                    // A busy element was not called, so nothing has changed.
+                    if result.is_some() {
+                        host.look_for_changes(id);
+                    }
                     result
                 };
                 self.deeper(id, write)

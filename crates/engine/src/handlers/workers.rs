@@ -111,7 +111,7 @@ impl WorkerHost<'_> {
         if self.graph.is_here(element) {
             values.push(self.read_here(core, element, handler, param)?);
         }
-        for answer in others {
+        for (_, answer) in others {
             values.push(self.await_answer(core, answer)?);
         }
         match values.is_empty() {
@@ -135,18 +135,34 @@ impl WorkerHost<'_> {
         value: &str,
         rights: &Rights,
     ) -> Result<(), String> {
-        let others = self.ask_others(Question { element, handler, value, writes: Some(rights) });
-        let mut result = match self.graph.is_here(element) {
-            true => self.write_here(core, element, handler, value, rights),
-            false if others.is_empty() => {
-                Err(format!("the worker of '{}' does not run", self.graph.handler_name(element, handler)))
-            }
-            false => Ok(()),
-        };
-        for answer in others {
-            result = result.and(self.await_answer(core, answer).map(drop));
+        let results = self.write_each(core, element, handler, value, rights);
+        if results.is_empty() {
+            let name = self.graph.handler_name(element, handler);
+            return Err(format!("the worker of '{name}' does not run"));
         }
-        result
+        results.into_iter().try_for_each(|(_, result)| result)
+    }
+
+    /// Writes a handler as [`write_handler`](Self::write_handler) does. Returns the result of each worker
+    /// that does the element's work and runs, with the number of the worker; of this worker first.
+    pub(crate) fn write_each(
+        &mut self,
+        core: &mut Core,
+        element: Option<ElementId>,
+        handler: &str,
+        value: &str,
+        rights: &Rights,
+    ) -> Vec<(usize, Result<(), String>)> {
+        let others = self.ask_others(Question { element, handler, value, writes: Some(rights) });
+        let mut results = Vec::new();
+        if self.graph.is_here(element) {
+            let result = self.write_here(core, element, handler, value, rights);
+            results.push((self.graph.worker(), result));
+        }
+        for (worker, answer) in others {
+            results.push((worker, self.await_answer(core, answer).map(drop)));
+        }
+        results
     }
 
     /// Has the first worker replace the graph, and waits until the workers have initialised their copies.
@@ -162,13 +178,13 @@ impl WorkerHost<'_> {
         self.await_answer(core, answer).map(drop)
     }
 
-    /// Sends a handler call to each other worker that does the element's work. Workers that do not run have
-    /// no answer in the result.
-    fn ask_others(&self, question: Question<'_>) -> Vec<Answer> {
+    /// Sends a handler call to each other worker that does the element's work. Returns the answers with the
+    /// numbers of the workers. Workers that do not run have no answer in the result.
+    fn ask_others(&self, question: Question<'_>) -> Vec<(usize, Answer)> {
         let (Some(team), Some(id)) = (self.team, question.element) else { return Vec::new() };
         let others = (0..team.len()).filter(|&worker| worker != self.graph.worker());
         let others = others.filter(|&worker| self.graph.placement.is_at(id, worker));
-        others.filter_map(|worker| self.ask(worker, question)).collect()
+        others.filter_map(|worker| Some((worker, self.ask(worker, question)?))).collect()
     }
 
     /// Sends a handler call to one worker. Returns `None` if the worker does not run, or is being called

@@ -1,7 +1,9 @@
 //! Tests of the end of runs, at which packets that are still held leave, and of tasks: their order and their
 //! handlers.
 
-use element::Timestamp;
+use std::sync::{Arc, Weak};
+
+use element::{Batch, Class, Cx, Effects, Element, Handler, Timestamp};
 use engine::End;
 use testkit::TestRun;
 use testkit::elements::{TestPacket, collect, offer};
@@ -94,4 +96,49 @@ fn what_is_sent_at_the_end_arrives() {
         // In this graph packets can never leave the cycle, so they are dropped.
         assert_eq!(left_at_the_end(run, "a :: HOLD; SOURCE -> a -> a; Idle -> SINK"), (0, 0, 3));
     }
+}
+
+/// The class `TestGiver`: gives a value away with its first packet. The handler `released` tells if the value
+/// has been dropped.
+static GIVER: Class = Class {
+    name: "TestGiver",
+    table: &OF_GIVER,
+    build: |args| {
+        args.finish()?;
+        Ok(Box::new(Giver { value: Some(Arc::default()), given: Weak::new() }))
+    },
+    ..Class::DEFAULT
+};
+
+static GIVERS: &[&Class] = &[&GIVER];
+
+struct Giver {
+    value: Option<Arc<()>>,
+    given: Weak<()>,
+}
+
+impl Element for Giver {
+    fn effects(&self) -> Effects {
+        Effects::pass()
+    }
+
+    fn process(&mut self, cx: &mut Cx<'_>, _batch: &mut Batch) {
+        if let Some(value) = self.value.take() {
+            self.given = Arc::downgrade(&value);
+            cx.dispose(value);
+        }
+    }
+}
+
+const OF_GIVER: &[Handler<Giver>] =
+    &[Handler::get("released", |e| (e.value.is_none() && e.given.strong_count() == 0).to_string())];
+
+/// No reload comes, so an idle worker releases the memory itself.
+#[test]
+fn what_elements_give_away_is_released_by_an_idle_worker() {
+    let text = "InfiniteSource(LIMIT 1) -> g :: TestGiver -> Discard;
+        Script(set n 0, label again, wait 1ms, set n $(add $n 1), goto done $(g.released),
+            goto again $(lt $n 5000), label done, print $(g.released), stop)";
+    let outcome = TestRun::real().with(GIVERS).text(text, &[]).unwrap();
+    assert_eq!(outcome.output, "true\n");
 }

@@ -4,6 +4,7 @@
 mod ends;
 mod flow_marks;
 mod hotconfig;
+mod recompose;
 mod reconfigure;
 mod reload;
 mod stand_ins;

@@ -22,7 +22,7 @@ fn packet(number: usize) -> Vec<u8> {
     frame.build(&vec![0; number % 50]).unwrap()
 }
 
-fn write_capture(path: &Path) {
+pub(crate) fn write_capture(path: &Path) {
     let file = std::fs::File::create(path).unwrap();
     let mut writer = capture::Writer::new(file, capture::WriterOptions::default());
     for number in 0..PACKETS {
