@@ -1,5 +1,6 @@
 //! The packet: its owned handle, and access to its bytes, offsets and annotations.
 
+use std::mem::offset_of;
 use std::num::NonZeroU64;
 use std::ptr::{self, NonNull};
 use std::slice;
@@ -426,9 +427,12 @@ impl Packet {
     #[inline]
     pub fn has_layout_of(&self, other: &Packet) -> bool {
         let (one, other) = (&self.meta().values, &other.meta().values);
-        // SAFETY: `Values` has the layout of C, so the offsets of the headers and the link type are four
-        // adjacent numbers; they are compared as one.
-        let headers = |values: &Values| unsafe { (&raw const values.mac).cast::<[u16; 4]>().read() };
+        let headers = |values: &Values| {
+            let first = ptr::from_ref(values).wrapping_byte_add(const { offset_of!(Values, mac) });
+            // SAFETY: `Values` has the layout of C, so the offsets of the headers and the link type are four
+            // adjacent numbers in it; they are compared as one.
+            unsafe { first.cast::<[u16; 4]>().read() }
+        };
         one.start == other.start && headers(one) == headers(other)
     }
 
