@@ -33,9 +33,9 @@ pub struct Facts {
     /// to do so, and an element that can rely on marks may do so ([`crate::effects::FlowMarks`]). Empty if
     /// no element may rely on marks.
     pub flow_marks: Vec<bool>,
-    /// For each element that finds runs ([`crate::Cx::find_runs`]), true if the runs that packets have when they
-    /// come to it are right, so that it need not compare the packets again. `None` for other elements. Empty
-    /// if no element finds runs.
+    /// For each element that finds runs ([`crate::Cx::find_runs`]), true if the runs that packets have when
+    /// they come to it are right, so that it need not compare the packets again. `None` for other elements.
+    /// Empty if no element finds runs.
     pub runs: Vec<Option<bool>>,
 }
 

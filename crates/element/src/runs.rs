@@ -1,9 +1,9 @@
 //! Runs: consecutive packets of one flow in a batch, for which elements do once what depends on the flow
 //! alone.
 //!
-//! The first element in a graph that asks for the runs of a batch ([`Cx::find_runs`]) compares each packet with
-//! the packet before it, and writes a number into the metadata of the packets: packets of one run have the
-//! same number ([`Packet::run`]). Elements downstream only compare these numbers, as long as no element
+//! The first element in a graph that asks for the runs of a batch ([`Cx::find_runs`]) compares each packet
+//! with the packet before it, and writes a number into the metadata of the packets: packets of one run have
+//! the same number ([`Packet::run`]). Elements downstream only compare these numbers, as long as no element
 //! between them changes what identifies a flow, or holds packets. The engine finds this out from the
 //! declarations ([`Facts::runs`](crate::Facts::runs)).
 //!
@@ -42,9 +42,9 @@ impl Runs {
         (self.packets == self.count).then_some(Singles(self.count))
     }
 
-    /// Finds the runs of a batch. If `is_known` is true, packets with the same number are of the same flow, and
-    /// only packets without a number are compared. All packets have a number afterwards; `last` is the last
-    /// number that was used.
+    /// Finds the runs of a batch. If `is_known` is true, packets with the same number are of the same flow,
+    /// and only packets without a number are compared. All packets have a number afterwards; `last` is the
+    /// last number that was used.
     #[inline]
     fn find(&mut self, batch: &mut [Packet], is_known: bool, last: &mut u32) {
         if !is_known || batch.iter().all(|packet| packet.run() == 0) {
@@ -127,8 +127,8 @@ impl Runs {
     }
 }
 
-/// True if a packet belongs to the flow of the packet `before`. Both have the same [`addresses`]. `flow` keeps
-/// the flow of that packet for further packets.
+/// True if a packet belongs to the flow of the packet `before`. Both have the same [`addresses`]. `flow`
+/// keeps the flow of that packet for further packets.
 #[inline(never)]
 fn goes_on(flow: &mut Option<Flow>, before: &Packet, packet: &Packet) -> bool {
     *flow = flow.or_else(|| Flow::of(before));
@@ -212,8 +212,8 @@ impl RunList for Singles {
     }
 }
 
-/// Returns the number of the run after run `last`. 0 is left out. Numbers repeat after 2^32 runs; packets keep
-/// their number only while the batch in which they came passes through the graph.
+/// Returns the number of the run after run `last`. 0 is left out. Numbers repeat after 2^32 runs; packets
+/// keep their number only while the batch in which they came passes through the graph.
 #[inline]
 fn next(last: u32) -> u32 {
     last.wrapping_add(1).max(1)
@@ -243,8 +243,8 @@ impl Cx<'_> {
 
 /// True if two packets are certain to belong to the same flow: both are whole TCP or UDP packets, in IPv4
 /// without options or in IPv6 without extension headers, with a complete transport header. They have the same
-/// addresses, protocol, ports, VLAN tags, and offsets of headers. Packets for which it is false may also belong
-/// to the same flow.
+/// addresses, protocol, ports, VLAN tags, and offsets of headers. Packets for which it is false may also
+/// belong to the same flow.
 pub fn same_flow(one: &Packet, other: &Packet) -> bool {
     addresses(one) == addresses(other) && Flow::of(one).is_some_and(|flow| flow.goes_on(one, other))
 }
@@ -256,8 +256,8 @@ struct Flow {
     ports: [u8; 4],
     /// The number of bytes of the shortest packet, from the network header on.
     least: usize,
-    /// True if the packet is an IPv6 packet, or other bytes than the IP header and the ports identify the flow:
-    /// those of VLAN tags.
+    /// True if the packet is an IPv6 packet, or other bytes than the IP header and the ports identify the
+    /// flow: those of VLAN tags.
     is_special: bool,
 }
 
@@ -342,8 +342,8 @@ fn total_length(header: &[u8]) -> usize {
     usize::from(u16::from_be_bytes([high, low]))
 }
 
-/// Returns the bytes of an Ethernet frame between the addresses and the network header, if there are VLAN tags
-/// or other headers among them; otherwise an empty slice.
+/// Returns the bytes of an Ethernet frame between the addresses and the network header, if there are VLAN
+/// tags or other headers among them; otherwise an empty slice.
 fn tags(packet: &Packet) -> &[u8] {
     let Some(network) = packet.offset(Base::Network) else { return &[] };
     // Bytes that were stripped before the link header was marked are not known to be a link header.

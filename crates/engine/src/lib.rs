@@ -14,7 +14,7 @@
 //! | subject | files |
 //! | --- | --- |
 //! | checking a graph and building its elements | `plan`, `configure`, `problem` |
-//! | facts that follow from the declarations of all elements | `graph_facts`, `flow_marks`, `runs`, `element_order` |
+//! | facts that follow from all declarations | `graph_facts`, `flow_marks`, `runs`, `element_order` |
 //! | a packet's path through one worker: the work list | `worker` |
 //! | the parts of a worker | `graph_copy`, `wakeups`, `control`, `exchange` |
 //! | what elements ask for while they are called | `host` |

@@ -77,9 +77,9 @@ impl Flows {
         if both_directions { ordered(key) } else { (key, false) }
     }
 
-    /// Looks up the flows of packets at once, so that the memory accesses overlap; [`known`](Self::known) then
-    /// returns the results. `locate` returns a packet's five-tuple, or `None`
-    /// to leave the packet out. With `both_directions`, both directions of a connection have the same key.
+    /// Looks up the flows of packets at once, so that the memory accesses overlap; [`known`](Self::known)
+    /// then returns the results. `locate` returns a packet's five-tuple, or `None` to leave the packet out.
+    /// With `both_directions`, both directions of a connection have the same key.
     #[inline]
     pub(crate) fn look_up<'p>(
         &mut self,

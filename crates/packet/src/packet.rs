@@ -437,8 +437,8 @@ impl Packet {
     }
 
     /// Returns the `N` bytes of the slot from offset `place` of the network header on; `None` if the offset
-    /// of the network header is not set, or the slot ends before. As in [`slot_bytes`](Self::slot_bytes), bytes
-    /// after the packet's end are meaningless.
+    /// of the network header is not set, or the slot ends before. As in [`slot_bytes`](Self::slot_bytes),
+    /// bytes after the packet's end are meaningless.
     #[inline(always)]
     pub fn network_bytes<const N: usize>(&self, place: usize) -> Option<&[u8; N]> {
         let meta = self.meta();

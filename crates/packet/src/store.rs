@@ -221,8 +221,9 @@ impl Store {
             pool.free(packet);
             return false;
         }
-        // A flow may end before the packet is lent, so a flow mark is not stored.
+        // A flow may end before the packet is lent, so a flow mark is not stored; nor is a run.
         packet.set_flow_mark(None);
+        packet.set_run(0);
         // Own bytes include stripped bytes, which can become part of the packet again and so must be saved.
         let own = packet.own_bytes();
         if let Some(bytes) = &mut self.bytes {

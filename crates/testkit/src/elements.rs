@@ -96,9 +96,9 @@ const ARGS: &[ArgInfo] = &[
     ArgInfo::keyword("SINGLE", "bool", "false"),
 ];
 
-/// The class `TestSource(EXCHANGE, NUMBER [, ROUNDS n, HEADROOM h, SINGLE s])`. It pushes the packets that the exchange
-/// has for this number, `n` times. Packets of one slot have `h` bytes of headroom, at most 256. If `s` is true, each packet
-/// is a run of its own.
+/// The class `TestSource(EXCHANGE, NUMBER [, ROUNDS n, HEADROOM h, SINGLE s])`. It pushes the packets that
+/// the exchange has for this number, `n` times. Packets of one slot have `h` bytes of headroom, at most 256.
+/// If `s` is true, each packet is a run of its own.
 pub static TEST_SOURCE: Class = Class {
     name: "TestSource",
     ports: "0/1",

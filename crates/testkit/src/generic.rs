@@ -610,6 +610,7 @@ mod tests {
         };
         let honest = sample(crate::classes().find(|class| class.name == "Null").unwrap());
         let [writer, reader, sorter, setting] = [0, 1, 2, 3].map(|i| sample(crate::liars::CLASSES[i]));
+        let marker = sample(&crate::liars::RUN_MARKER).with(crate::liars::CLASSES);
         let caller = sample(&crate::liars::UNDECLARED_CALLER).with(crate::liars::CLASSES);
         let pass = Effects::pass();
         let checks = [
@@ -626,6 +627,7 @@ mod tests {
         assert!(writes_what_it_declares(&writer, &pass).unwrap_err().contains("byte 20"));
         assert!(reads_what_it_declares(&reader, &pass).is_err());
         assert!(keeps_order(&sorter, &pass).is_err());
+        assert!(processes_runs(&marker, &marker.effects().unwrap()).is_err());
         assert!(drops_as_declared(&reader, &pass).unwrap_err().contains("no match"));
         assert!(changes_as_declared(&setting, &pass).unwrap_err().contains("'active 0'"));
         assert!(declares_calls(&caller, &pass).unwrap_err().starts_with("AT_CALL 5 target.reset"));

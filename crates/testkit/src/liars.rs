@@ -11,11 +11,11 @@ pub static CLASSES: &[&Class] = &[
     &UNDECLARED_WRITER,
     &UNDECLARED_READER,
     &UNDECLARED_SORTER,
-    &RUN_MARKER,
     &UNDECLARED_SETTING,
     &UNDECLARED_COUNTER,
     &DEAF_COUNTER,
     &FORGETFUL,
+    &RUN_MARKER,
     &UNDECLARED_CALLER,
 ];
 
@@ -31,8 +31,8 @@ pub static UNDECLARED_READER: Class =
 pub static UNDECLARED_SORTER: Class =
     Class { name: "UndeclaredSorter", build: |_| Ok(Box::new(Liar::Sorter)), ..Class::DEFAULT };
 
-/// A class that finds runs, and takes the TTL of the first packet of a run for that of all, although packets of
-/// a run may differ in it: it writes this TTL.
+/// A class that finds runs, and takes the TTL of the first packet of a run for that of all, although packets
+/// of a run may differ in it: it writes this TTL.
 pub static RUN_MARKER: Class =
     Class { name: "RunMarker", build: |_| Ok(Box::new(Liar::RunMarker)), ..Class::DEFAULT };
 

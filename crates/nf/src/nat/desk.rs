@@ -139,8 +139,8 @@ impl Translation {
         id.and_then(|id| Some((id, store.see(id, now)?)))
     }
 
-    /// Looks up the runs of a window (up to 32 runs of a batch) by destination address. Sets the ids in `found`
-    /// of runs that were not found by source address. Only IPAddrRewriter needs this function.
+    /// Looks up the runs of a window (up to 32 runs of a batch) by destination address. Sets the ids in
+    /// `found` of runs that were not found by source address. Only IPAddrRewriter needs this function.
     pub(super) fn find_others<'p>(
         &self,
         store: &mut Store,
@@ -163,8 +163,8 @@ impl Translation {
     }
 
     /// Rewrites a packet by its mapping, sets its annotations, and updates the mapping's state, also in
-    /// `change`. Returns the packet's output. `is_plain` is true for plain packets (whole TCP or UDP packets without IPv4 options),
-    /// and `sets_next_hop` is true to set the destination annotation.
+    /// `change`. Returns the packet's output. `is_plain` is true for plain packets (whole TCP or UDP packets
+    /// without IPv4 options), and `sets_next_hop` is true to set the destination annotation.
     #[inline(always)]
     pub(super) fn change(
         &self,

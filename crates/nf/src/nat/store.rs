@@ -434,8 +434,8 @@ impl Store {
         self.table.see(id, now).map(|value| Change::unpacked(value))
     }
 
-    /// Updates the state of a packet's direction by the information that the packet gives, also in `change`; if
-    /// the packet resets the connection, also the state of the other direction.
+    /// Updates the state of a packet's direction by the information that the packet gives, also in `change`;
+    /// if the packet resets the connection, also the state of the other direction.
     #[inline]
     pub(super) fn note(&mut self, id: FlowId, change: &mut Change, told: Told) {
         let state = change.state.after(told);

@@ -312,8 +312,8 @@ impl FlowCounter {
         id
     }
 
-    /// Looks up the flows of a batch's runs: first by flow mark (with `with_marks`), then, for the other runs,
-    /// by five-tuple. The results are in `marked` and in `flows`, by the number of the run.
+    /// Looks up the flows of a batch's runs: first by flow mark (with `with_marks`), then, for the other
+    /// runs, by five-tuple. The results are in `marked` and in `flows`, by the number of the run.
     #[inline]
     fn look_up(&mut self, batch: &Batch, runs: &impl RunList, with_marks: bool) {
         let FlowCounter { flows, marked, notes, book, replies, .. } = self;

@@ -11,8 +11,8 @@ use testkit::elements::{Seen, TestPacket, collect, offer};
 use wire::MacAddr;
 use wire::build::Builder;
 
-/// The rules of a filter. The lists have more than 16 rules, so that they are compiled to boxes, and fewer, so
-/// that they are not; some read only what all packets of a run have in common.
+/// The rules of a filter. The lists have more than 16 rules, so that they are compiled to boxes, and fewer,
+/// so that they are not; some read only what all packets of a run have in common.
 const RULES: [&str; 4] = [
     "deny src 10.0.0.1 && dst port 2, allow udp, deny tcp && src port 1, allow all",
     "deny ip ttl 3, deny tcp opt fin, allow ip tos 4, deny ip frag, allow all",
@@ -26,9 +26,9 @@ const RULES: [&str; 4] = [
      deny src 10.1.0.13, deny src 10.1.0.14, allow udp, allow tcp, deny all",
 ];
 
-/// Returns the chains between a test source, whose packets are Ethernet frames, and test sinks. `RULES` stands
-/// for the rules of a filter, and `SINK` for the class and first arguments of a sink. All named elements are
-/// filters `f`, statistics `s` and translators `n`.
+/// Returns the chains between a test source, whose packets are Ethernet frames, and test sinks. `RULES`
+/// stands for the rules of a filter, and `SINK` for the class and first arguments of a sink. All named
+/// elements are filters `f`, statistics `s` and translators `n`.
 const CHAINS: [&str; 9] = [
     "CheckIPHeader(14) -> f :: IPFilter(RULES) -> n :: IPRewriter(pattern 192.0.2.1 1024-1100 - - 0 1) \
      -> f2 :: IPFilter(RULES) -> s :: FlowCounter -> SINK(0); n[1] -> SINK(1)",
@@ -164,7 +164,8 @@ fn run(chain: &str, rules: &str, drafts: &[Draft], burst: usize) -> Results {
     assert!(outcome.report.balances());
     // Where ways meet, packets of a batch come one way after the other.
     let at = |sink| {
-        // The number of a packet is in its flow mark, which translators replace; the time tells packets apart.
+        // The number of a packet is in its flow mark, which translators replace; the time tells packets
+        // apart.
         let of_sink = seen.iter().filter(|packet| packet.sink == sink);
         let mut packets: Vec<_> = of_sink.map(|packet| Seen { id: 0, ..packet.clone() }).collect();
         packets.sort_by_key(|packet| packet.time);

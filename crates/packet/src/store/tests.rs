@@ -71,20 +71,22 @@ fn offloads_and_parked_payloads_are_those_of_each_packet() {
 
 /// The flow of a stored packet may have ended before the packet is lent.
 #[test]
-fn flow_marks_are_not_stored() {
+fn flow_marks_and_runs_are_not_stored() {
     let mut pool = pool();
     let mark = |lower: u64| NonZeroU64::new(7 << 32 | lower);
     let mut store = Store::new(WRITTEN);
     for length in [6, 5000] {
         let mut packet = pool.packet(&vec![1; length]).unwrap();
         packet.set_flow_mark(mark(5));
+        packet.set_run(5);
         assert!(store.insert(packet, &mut pool));
     }
     for _ in 0..3 {
         for number in 0..2 {
             let mut packet = lend(&mut store, number, &mut pool).unwrap();
-            assert_eq!(packet.flow_mark(), None, "packet {number}");
+            assert_eq!((packet.flow_mark(), packet.run()), (None, 0), "packet {number}");
             packet.set_flow_mark(mark(9));
+            packet.set_run(9);
             pool.free(packet);
         }
     }

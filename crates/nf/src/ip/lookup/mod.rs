@@ -185,7 +185,8 @@ impl RouteLookup {
         }
     }
 
-    /// Looks up the routes of a batch with this many packets, once for consecutive packets to the same address.
+    /// Looks up the routes of a batch with this many packets, once for consecutive packets to the same
+    /// address.
     fn look_up_distinct(&mut self, packets: usize) {
         let RouteLookup { addresses, numbers, distinct, .. } = self;
         let (addresses, (distinct, found)) = (&addresses[..packets], &mut **distinct);
