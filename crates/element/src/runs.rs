@@ -235,9 +235,34 @@ impl Cx<'_> {
     /// ([`Packet::set_run`]).
     #[inline]
     pub fn find_runs(&mut self, batch: &mut Batch, runs: &mut Runs) {
-        let known = self.core.facts.runs.get(self.id).copied().flatten();
-        debug_assert!(known.is_some(), "'{}' does not declare that it finds runs", self.name());
-        runs.find(batch, known == Some(true), &mut self.core.last_run);
+        let Some(is_known) = self.known_runs() else { return self.find_undeclared(batch, runs) };
+        runs.find(batch, is_known, &mut self.core.last_run);
+    }
+
+    /// Prepares a batch for elements downstream, in place of [`find_runs`](Self::find_runs), if the element
+    /// declares that it finds runs but does not need those of this batch. Elements downstream rely on the runs
+    /// of its packets, so runs that may be wrong are unset.
+    #[inline]
+    pub fn skip_runs(&mut self, batch: &mut Batch) {
+        if self.known_runs() != Some(true) {
+            batch.iter_mut().for_each(|packet| packet.set_run(0));
+        }
+    }
+
+    /// Returns true if the runs of the packets that come to the element are right, and `None` if it does not
+    /// declare that it finds runs.
+    #[inline]
+    fn known_runs(&self) -> Option<bool> {
+        self.core.facts.runs.get(self.id).copied().flatten()
+    }
+
+    /// Finds runs for an element that does not declare it, which is an error. The packets keep no runs,
+    /// because elements downstream would take them for right everywhere.
+    #[cold]
+    fn find_undeclared(&mut self, batch: &mut Batch, runs: &mut Runs) {
+        debug_assert!(false, "'{}' does not declare that it finds runs", self.name());
+        runs.find(batch, false, &mut self.core.last_run);
+        self.skip_runs(batch);
     }
 }
 

@@ -161,7 +161,7 @@ impl GraphCopy {
 /// only if it may do so by the new and by the old facts, because packets are on their way.
 fn keep_known_runs(facts: &mut Facts, new: Facts) {
     let was = std::mem::replace(&mut facts.runs, new.runs);
-    for (now, was) in facts.runs.iter_mut().zip(was) {
-        *now = now.map(|now| now && was == Some(true));
+    for (id, now) in facts.runs.iter_mut().enumerate() {
+        *now = now.map(|now| now && was.get(id) == Some(&Some(true)));
     }
 }

@@ -25,16 +25,20 @@ enum Coming {
 /// Returns, for each element that finds runs, true if the runs of the packets that come to it are right, and
 /// `None` for the other elements. Returns an empty vector if no element finds runs.
 pub(crate) fn known(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]) -> Vec<Option<bool>> {
-    let mut coming = vec![Coming::Without; effects.len()];
     let finds = |id: ElementId| effects[id].support.finds_runs;
-    let mut open: Vec<ElementId> = (0..effects.len()).filter(|&id| finds(id)).collect();
-    if open.is_empty() {
+    if !(0..effects.len()).any(finds) {
         return Vec::new();
     }
+    let mut receives = vec![false; effects.len()];
+    forward.iter().flatten().flatten().for_each(|&(to, _)| receives[to] = true);
+    let mut coming = vec![Coming::Without; effects.len()];
+    let mut open: Vec<ElementId> = (0..effects.len()).collect();
     while let Some(id) = open.pop() {
         let leaving = match coming[id] {
             _ if finds(id) => Coming::Right,
-            Coming::Right if !keeps(&effects[id]) => Coming::Wrong,
+            // Also if the packets have no runs when they come: after a reload, an element has packets that
+            // came to its predecessor, with runs of the old graph. A source makes packets without runs.
+            _ if receives[id] && !keeps(&effects[id]) => Coming::Wrong,
             coming => coming,
         };
         for &(to, _) in forward[id].iter().flatten() {
@@ -106,8 +110,10 @@ mod tests {
         ] {
             let chain = [finds(), ends.clone(), Effects::pass(), finds(), Effects::pass(), finds()];
             assert_eq!(in_chain(&chain), [true, false, true], "{ends:?}");
-            // Before the first element that finds runs, packets have none that could be wrong.
-            assert_eq!(in_chain(&[ends, finds()]), [true]);
+            // Packets of a source have no runs that could be wrong.
+            assert_eq!(in_chain(&[ends.clone(), finds()]), [true]);
+            // After a reload, an element may have packets with runs of the old graph.
+            assert_eq!(in_chain(&[Effects::pass(), ends, Effects::pass(), finds()]), [false]);
         }
     }
 

@@ -19,19 +19,31 @@ impl From<Option<usize>> for Fate {
     }
 }
 
+/// The value of [`Sorter::same`] before the first decision about a batch: an empty batch is returned to the
+/// engine as it is.
+const NOTHING_NOTED: (Fate, usize) = (Fate::Output(0), 0);
+
 /// Splits batches by the decisions about their packets, with buffers that are kept from batch to batch.
 pub(crate) struct Sorter {
     /// For each output, the packets of the current batch that go there. Between two batches, all are
     /// `None`.
     sorted: Vec<Option<Batch>>,
-    /// The decision about each packet of the current batch, in the order of the packets.
+    /// The decision about the first packets of the current batch, as far as it is the same, and the number of
+    /// these packets.
+    same: (Fate, usize),
+    /// The decision about each packet of the current batch, in the order of the packets; empty as long as all
+    /// decisions are the same.
     fates: Vec<Fate>,
 }
 
 impl Sorter {
     /// Returns a sorter for an element with this number of outputs.
     pub(crate) fn new(outputs: usize) -> Sorter {
-        Sorter { sorted: (0..outputs).map(|_| None).collect(), fates: Vec::with_capacity(BATCH_CAPACITY) }
+        Sorter {
+            sorted: (0..outputs).map(|_| None).collect(),
+            same: NOTHING_NOTED,
+            fates: Vec::with_capacity(BATCH_CAPACITY),
+        }
     }
 
     pub(crate) fn outputs(&self) -> usize {
@@ -82,24 +94,40 @@ impl Sorter {
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.fates.clear();
+        self.same = NOTHING_NOTED;
     }
 
-    /// Records the decision about the next packet of the batch.
+    /// Records the decision about the next `count` packets of the batch.
     #[inline]
-    pub(crate) fn note(&mut self, fate: Fate) {
-        self.fates.push(fate);
+    pub(crate) fn note(&mut self, fate: Fate, count: usize) {
+        let (same, noted) = self.same;
+        if noted > 0 && (fate != same || !self.fates.is_empty()) {
+            return self.note_other(fate, count);
+        }
+        self.same = (fate, noted + count);
+    }
+
+    /// Records a decision after decisions that are not all the same as this one.
+    #[inline(never)]
+    fn note_other(&mut self, fate: Fate, count: usize) {
+        if self.fates.is_empty() {
+            let (same, noted) = self.same;
+            self.fates.resize(noted, same);
+        }
+        self.fates.resize(self.fates.len() + count, fate);
     }
 
     /// Sends each packet as recorded since [`begin`](Self::begin); there must be one decision per packet.
     /// Returns the batch if all its packets go to output 0, as [`send`](Self::send) does.
     pub(crate) fn send_noted(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Option<Batch> {
-        debug_assert_eq!(self.fates.len(), batch.len());
-        let Some((&first, rest)) = self.fates.split_first() else { return Some(batch) };
-        if rest.iter().any(|&fate| fate != first) {
-            self.send_each(cx, batch);
-            return None;
+        let (same, noted) = self.same;
+        if self.fates.is_empty() {
+            debug_assert_eq!(noted, batch.len());
+            return send_all(cx, batch, same);
         }
-        send_all(cx, batch, first)
+        debug_assert_eq!(self.fates.len(), batch.len());
+        self.send_each(cx, batch);
+        None
     }
 
     fn send_each(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {

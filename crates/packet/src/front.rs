@@ -93,6 +93,8 @@ impl Pool {
             (moved(from.values.mac), moved(from.values.network), moved(from.values.transport));
         (values.time, values.flow, values.link, values.port, values.kind) =
             (from.values.time, from.values.flow, from.values.link, from.values.port, from.values.kind);
+        // The other packet may come from another turn of the driver, so neither run is right.
+        values.run = 0;
         meta.length = meta.length + taken as u32 - left_out as u32;
         meta.next_free = from.next_free;
         if self.uses_annotations() || cfg!(debug_assertions) {

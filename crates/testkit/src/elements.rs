@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use element::class::{ArgInfo, Notes};
-use element::effects::{Case, Field, Filter, Target};
+use element::effects::{Case, Field, Filter, Support, Target};
+use element::runs::Runs;
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp};
 
 /// A packet that a test source sends.
@@ -83,9 +84,9 @@ pub fn arrived(number: u64) -> usize {
 pub const BASES: [Base; 3] = [Base::Mac, Base::Network, Base::Transport];
 
 /// The element classes for tests: sources and sinks, push and pull, an element that passes all packets to
-/// worker 0, and an element that stops the driver.
+/// worker 0, an element that sets wrong runs, and an element that stops the driver.
 pub static CLASSES: &[&Class] =
-    &[&TEST_SOURCE, &TEST_PULL_SOURCE, &TEST_SINK, &TEST_PULL_SINK, &TEST_FIRST, &TEST_STOP];
+    &[&TEST_SOURCE, &TEST_PULL_SOURCE, &TEST_SINK, &TEST_PULL_SINK, &TEST_FIRST, &TEST_STALE, &TEST_STOP];
 
 const ARGS: &[ArgInfo] = &[
     ArgInfo::required("EXCHANGE", "unsigned"),
@@ -146,6 +147,23 @@ pub static TEST_PULL_SINK: Class = Class {
 /// them on.
 pub static TEST_FIRST: Class =
     Class { name: "TestFirst", processing: "h", build: |_| Ok(Box::new(TestFirst)), ..Class::DEFAULT };
+
+/// The class `TestStale`. It passes all packets on, as one run, although they may be of different flows; so
+/// elements downstream must not rely on runs.
+pub static TEST_STALE: Class =
+    Class { name: "TestStale", build: |_| Ok(Box::new(TestStale)), ..Class::DEFAULT };
+
+struct TestStale;
+
+impl Element for TestStale {
+    fn effects(&self) -> Effects {
+        Effects { opaque: Some("test packets"), ..Effects::pass() }
+    }
+
+    fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
+        batch.iter_mut().for_each(|packet| packet.set_run(1));
+    }
+}
 
 /// The class `TestStop`. It stops the driver before any task of its graph runs.
 pub static TEST_STOP: Class =
@@ -327,7 +345,9 @@ impl TestSink {
         }
     }
 
-    fn take(&self, cx: &mut Cx<'_>, batch: Batch) {
+    fn take(&self, cx: &mut Cx<'_>, mut batch: Batch) {
+        // Debug builds fail if packets of different flows come as one run.
+        cx.find_runs(&mut batch, &mut Runs::default());
         if self.records {
             batch.iter().for_each(|packet| self.record(packet));
         }
@@ -338,7 +358,8 @@ impl TestSink {
 impl Element for TestSink {
     fn effects(&self) -> Effects {
         let seen = [Field::Payload, Field::Length, Field::Annotation { offset: 0, length: 48 }];
-        Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]).observing(&seen)
+        let effects = Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]).observing(&seen);
+        Effects { support: Support { finds_runs: true, ..Support::default() }, ..effects }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -84,15 +84,16 @@ impl ClassSample {
     /// Each source sends its packets of the exchange with this number `rounds` times; sinks record the
     /// packets if `record` is true.
     pub fn text(&self, number: u64, rounds: usize, record: bool) -> String {
-        self.text_with(number, &format!("ROUNDS {rounds}"), record)
+        self.text_with(number, (&format!("ROUNDS {rounds}"), ""), record)
     }
 
-    /// Returns the text of [`text`](Self::text), with these further arguments of the sources.
-    fn text_with(&self, number: u64, of_sources: &str, record: bool) -> String {
+    /// Returns the text of [`text`](Self::text), with these further arguments of the sources and these elements
+    /// after each source, such as `Counter -> `.
+    fn text_with(&self, number: u64, (of_sources, after): (&str, &str), record: bool) -> String {
         let mut text = format!("e :: {}({});\n", self.class.name, self.config);
         for i in 0..self.shape.0 {
             let class = if self.pulls(false, i) { "TestPullSource" } else { "TestSource" };
-            text += &format!("{class}({number}, {i}, {of_sources}) -> [{i}] e;\n");
+            text += &format!("{class}({number}, {i}, {of_sources}) -> {after}[{i}] e;\n");
         }
         for o in 0..self.shape.1 {
             let class = if self.pulls(true, o) { "TestPullSink" } else { "TestSink" };
@@ -122,7 +123,7 @@ impl ClassSample {
         write: Option<(&str, &str)>,
         inputs: Vec<Vec<TestPacket>>,
     ) -> Result<(RunResults, Vec<Seen>), String> {
-        self.run_from(run, &format!("HEADROOM {headroom}"), write, inputs)
+        self.run_from(run, (&format!("HEADROOM {headroom}"), ""), write, inputs)
     }
 
     /// Runs the element like [`run`](Self::run), on packets of which each is a run of its own.
@@ -134,18 +135,31 @@ impl ClassSample {
         run: TestRun,
         inputs: Vec<Vec<TestPacket>>,
     ) -> Result<(RunResults, Vec<Seen>), String> {
-        self.run_from(run, "SINGLE true", None, inputs)
+        self.run_from(run, ("SINGLE true", ""), None, inputs)
+    }
+
+    /// Runs the element like [`run`](Self::run), on packets that all have the same run, although they may
+    /// belong to different flows.
+    ///
+    /// # Errors
+    /// The errors of the sample as text.
+    pub(crate) fn run_with_wrong_runs(
+        &self,
+        run: TestRun,
+        inputs: Vec<Vec<TestPacket>>,
+    ) -> Result<(RunResults, Vec<Seen>), String> {
+        self.run_from(run, ("", "TestStale -> "), None, inputs)
     }
 
     fn run_from(
         &self,
         run: TestRun,
-        of_sources: &str,
+        sources: (&str, &str),
         write: Option<(&str, &str)>,
         inputs: Vec<Vec<TestPacket>>,
     ) -> Result<(RunResults, Vec<Seen>), String> {
         let number = offer(inputs);
-        let text = self.text_with(number, of_sources, true);
+        let text = self.text_with(number, sources, true);
         let writes = write.map(|(handler, value)| ("e", handler, value));
         let outcome = run.with(self.classes).text_after(&text, writes, &[]);
         let seen = collect(number);

@@ -77,7 +77,10 @@ impl Element for MarkIpCe {
                 match ip.ecn() {
                     0 if !*force => return Err(DropReason::Unsuitable),
                     3 => {}
-                    _ => service_type::set(ip, ip.tos | 3),
+                    _ => {
+                        service_type::set(ip, ip.tos | 3);
+                        service_type::unset_run_unless_ipv4(packet);
+                    }
                 }
                 Ok(())
             },

@@ -13,6 +13,7 @@ use crate::editing::{Fate, ipv4, needs, otherwise};
 pub(super) fn change(packet: &mut Packet, new: impl FnOnce(u8) -> u8) -> Fate {
     let ip = ipv4(packet)?;
     set(ip, new(ip.tos));
+    unset_run_unless_ipv4(packet);
     Ok(())
 }
 
@@ -23,6 +24,15 @@ pub(super) fn set(ip: &mut ipv4::Header, tos: u8) {
     // and header length, which do not change.
     ip.checksum.set(Delta::u16(ip.tos.into(), tos.into()).apply(ip.checksum.get()));
     ip.tos = tos;
+}
+
+/// Unsets the run of a packet whose IP version is not 4. Fields of IPv4 headers lie in the addresses of IPv6
+/// headers, so packets of one run may get different addresses when they are written.
+#[inline]
+pub(super) fn unset_run_unless_ipv4(packet: &mut Packet) {
+    if packet.network_bytes(0).is_none_or(|&[first]| first >> 4 != 4) {
+        packet.set_run(0);
+    }
 }
 
 /// Declares an element that sets the bits in `mask` of the type of service byte to the bits of `value`.

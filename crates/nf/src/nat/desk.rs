@@ -8,6 +8,7 @@ use crate::sorting::Fate;
 use super::change::Change;
 use super::flavour::{Flavour, Looked, set_next_hop};
 use super::pattern::Outputs;
+use super::plain::Rewriting;
 use super::spec::Spec;
 use super::store::{Chosen, Claim, Fresh, Known, Store, WINDOW, space};
 use super::tuple::Tuple;
@@ -99,8 +100,9 @@ impl Translation {
 
     /// Rewrites a packet without a mapping, to or from the outside port of its inside endpoint. Sets the
     /// destination annotation and, in replies, the reply annotation, if the translator has them. Returns the
-    /// packet's output.
+    /// packet's output. The packet loses its run, because the next packet of the run may get another address.
     fn change_alone(&self, packet: &mut Packet, change: &Change, annotation: u8) -> Fate {
+        packet.set_run(0);
         self.flavour.apply(packet, change);
         if self.sets_next_hop
             && let Some(address) = self.flavour.next_hop(change)
@@ -121,8 +123,8 @@ impl Translation {
         }
     }
 
-    /// Looks up the mapping of a single packet, after the packets of its window (up to 32 packets of a batch)
-    /// were looked up together. Notes `now` as the time of the mapping's last packet. Returns `None` if there
+    /// Looks up the mapping of a single packet, after the runs of its window (up to 32 runs of a batch) were
+    /// looked up together. Notes `now` as the time of the mapping's last packet. Returns `None` if there
     /// is no mapping, or if the mapping has expired.
     #[cold]
     pub(super) fn find_again(
@@ -162,34 +164,59 @@ impl Translation {
         }
     }
 
-    /// Rewrites a packet by its mapping, sets its annotations, and updates the mapping's state, also in
-    /// `change`. Returns the packet's output. `is_plain` is true for plain packets (whole TCP or UDP packets
-    /// without IPv4 options), and `sets_next_hop` is true to set the destination annotation.
+    /// Rewrites the packets of a run by their mapping, sets their annotations, and updates the mapping's state,
+    /// also in `change`. Returns the output of all packets. `is_plain` is true for plain packets (whole TCP or
+    /// UDP packets without IPv4 options), and `sets_next_hop` is true to set the destination annotation.
     #[inline(always)]
     pub(super) fn change(
         &self,
         store: &mut Store,
-        packet: &mut Packet,
+        run: &mut [Packet],
         id: FlowId,
         change: &mut Change,
         (is_plain, sets_next_hop): (bool, bool),
     ) -> Fate {
-        let told = match is_plain {
-            true => self.flavour.apply_plain(packet, change),
-            false => self.flavour.apply(packet, change),
-        };
-        store.note(id, change, told);
-        if change.state.is_shifted() {
-            shift(store, packet, change);
+        let rewriting = Rewriting::of(change);
+        let done = if is_plain { self.flavour.apply_to_run(run, &rewriting, change) } else { 0 };
+        if done < run.len() {
+            self.change_each(store, &mut run[done..], id, change, is_plain.then_some(rewriting));
         }
         if sets_next_hop && let Some(address) = self.flavour.next_hop(change) {
-            set_next_hop(packet, address);
+            run.iter_mut().for_each(|packet| set_next_hop(packet, address));
         }
         if let Some(offset) = self.reply_annotation.filter(|_| change.is_reply) {
             let (_, value) = store.details(change.session);
-            packet.annotations_mut().set_u8(offset, value);
+            run.iter_mut().for_each(|packet| packet.annotations_mut().set_u8(offset, value));
         }
         Fate::Output(change.output.into())
+    }
+
+    /// Rewrites packets of a run of which some may change the state of their mapping. `rewriting` is the
+    /// prepared change if the packets are plain.
+    #[inline(never)]
+    fn change_each(
+        &self,
+        store: &mut Store,
+        mut rest: &mut [Packet],
+        id: FlowId,
+        change: &mut Change,
+        rewriting: Option<Rewriting>,
+    ) {
+        while let Some((packet, others)) = rest.split_first_mut() {
+            let told = match &rewriting {
+                Some(rewriting) => self.flavour.apply_plain(packet, rewriting),
+                None => self.flavour.apply(packet, change),
+            };
+            store.note(id, change, told);
+            if change.state.is_shifted() {
+                shift(store, packet, change);
+            }
+            let done = match &rewriting {
+                Some(rewriting) => self.flavour.apply_to_run(others, rewriting, change),
+                None => 0,
+            };
+            rest = &mut others[done..];
+        }
     }
 }
 
@@ -197,7 +224,7 @@ impl Translation {
 /// connection's data. A separate function keeps this code out of the hot path.
 #[cold]
 #[inline(never)]
-fn shift(store: &mut Store, packet: &mut Packet, change: &Change) {
+fn shift(store: &mut Store, packet: &mut Packet, change: &mut Change) {
     if let Some(segment) = packet.header_mut(Base::Transport) {
         store.shift(change, segment);
     }

@@ -14,6 +14,7 @@ use packet::BATCH_CAPACITY;
 use super::change::Change;
 use super::desk::Translation;
 use super::flavour::set_next_hop;
+use super::plain::Rewriting;
 use super::store::Board;
 use crate::boards::WINDOW;
 
@@ -62,7 +63,10 @@ impl ForeignFlows {
                 owner if owner == me => Ok(()),
                 owner => Err(owner),
             },
-            |packet, owner| {
+            |mut packet, owner| {
+                // The run of the packet may be wrong here. It is not looked up by its run, and packets of one
+                // run may get different mappings if the owner changes them meanwhile.
+                packet.set_run(0);
                 packets.push(packet);
                 owners.push(owner);
             },
@@ -116,7 +120,7 @@ impl Translation {
         if !is_known || change.state.is_shifted() || self.reply_annotation.is_some_and(|_| change.is_reply) {
             return None;
         }
-        self.flavour.apply_plain(packet, change);
+        self.flavour.apply_plain(packet, &Rewriting::of(change));
         if self.sets_next_hop
             && is_read
             && let Some(address) = self.flavour.next_hop(change)

@@ -10,6 +10,7 @@ use wire::{FromBytes, icmp, ip_protocol, ipv4};
 use crate::editing::ipv4;
 
 use super::change::Change;
+use super::plain::{PLAIN, PLAIN_TCP};
 use super::spaces::{IDENTIFIERS, ONLY, UDP_BESIDE};
 use super::state::{Kind, Told};
 use super::store::{Store, mark, space};
@@ -106,12 +107,6 @@ fn has_transport_after_header(packet: &Packet) -> bool {
 pub(super) const TCP_SUMMED: usize = 18;
 /// The smallest number of bytes after the IP header with which ports are translated.
 pub(super) const LEAST: usize = 8;
-/// The smallest number of bytes, from the start of the IP header on, of a plain UDP packet: see
-/// [`PlainSpaces::key`].
-const PLAIN: usize = ipv4::Header::LEN + LEAST;
-/// The smallest number of bytes, from the start of the IP header on, of a plain TCP packet: see
-/// [`PlainSpaces::key`].
-const PLAIN_TCP: usize = ipv4::Header::LEN + TCP_SUMMED;
 /// The smallest number of bytes after the IP header with which an ICMP query is translated: up to and
 /// including its identifier.
 pub(super) const LEAST_ECHO: usize = 6;
@@ -284,46 +279,6 @@ impl Flavour {
         }
     }
 
-    /// Writes the new addresses, ports and checksums into a plain packet (see [`PlainSpaces::key`]). Returns
-    /// the information that the packet gives about its mapping, for the mapping's state.
-    #[inline]
-    pub(super) fn apply_plain(self, packet: &mut Packet, change: &Change) -> Told {
-        let Some(bytes) = packet.header_chunk_mut::<PLAIN>(Base::Network) else { return Told::Nothing };
-        if bytes[9] == ip_protocol::UDP {
-            readdress(bytes, change);
-            let sum = u16::from_be_bytes([bytes[26], bytes[27]]);
-            [bytes[26], bytes[27]] = change.of_transport().apply_udp(sum).to_be_bytes();
-            return Told::Datagram;
-        }
-        let Some(bytes) = packet.header_chunk_mut::<PLAIN_TCP>(Base::Network) else { return Told::Nothing };
-        readdress(bytes, change);
-        let sum = u16::from_be_bytes([bytes[36], bytes[37]]);
-        [bytes[36], bytes[37]] = change.of_transport().apply(sum).to_be_bytes();
-        self.told(bytes)
-    }
-
-    /// Returns the information that a plain TCP packet (see [`PlainSpaces::key`]) gives about its mapping:
-    /// flags and presence of payload. For UDPRewriter, TCP packets count as datagrams.
-    #[inline]
-    fn told(self, bytes: &[u8; PLAIN_TCP]) -> Told {
-        if self == Flavour::Udp {
-            return Told::Datagram;
-        }
-        let headers = usize::from(bytes[0] & 15) * 4 + usize::from(bytes[32] >> 4) * 4;
-        let has_payload = headers < usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
-        Told::Segment { flags: bytes[33], has_payload }
-    }
-
-    /// Returns the information that a plain packet (see [`PlainSpaces::key`]) gives about its mapping,
-    /// without changing the packet. Returns `None` if the packet is too short.
-    #[inline]
-    pub(super) fn tells(self, packet: &mut Packet) -> Option<Told> {
-        if packet.header_chunk_mut::<PLAIN>(Base::Network)?[9] == ip_protocol::UDP {
-            return Some(Told::Datagram);
-        }
-        packet.header_chunk_mut::<PLAIN_TCP>(Base::Network).map(|bytes| self.told(bytes))
-    }
-
     /// Writes the new addresses, ports or identifier, and checksums into any translated packet. Later
     /// fragments get only addresses and the IP checksum, and so do packets without a transport header
     /// annotation and packets whose IP header length is below 20 bytes. A TCP segment that ends before its
@@ -393,19 +348,6 @@ impl Flavour {
 #[inline]
 pub(super) fn set_next_hop(packet: &mut Packet, address: u32) {
     packet.annotations_mut().set_array4(Annotations::DST_IP, address.to_be_bytes());
-}
-
-/// Writes the new addresses, ports and IP checksum into a plain packet (see [`PlainSpaces::key`]), but not
-/// its transport checksum.
-#[inline]
-fn readdress<const N: usize>(bytes: &mut [u8; N], change: &Change) {
-    let Change { to, .. } = *change;
-    let sum = u16::from_be_bytes([bytes[10], bytes[11]]);
-    [bytes[10], bytes[11]] = change.of_addresses().apply(sum).to_be_bytes();
-    bytes[12..16].copy_from_slice(&to.source.to_be_bytes());
-    bytes[16..20].copy_from_slice(&to.destination.to_be_bytes());
-    bytes[20..22].copy_from_slice(&to.source_port.to_be_bytes());
-    bytes[22..24].copy_from_slice(&to.destination_port.to_be_bytes());
 }
 
 #[inline]

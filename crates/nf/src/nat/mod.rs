@@ -16,6 +16,7 @@ pub mod ip_rewriter_patterns;
 pub mod maglev_ip_mapper;
 mod mapper;
 mod pattern;
+mod plain;
 mod published;
 mod rewriter;
 pub mod round_robin_ip_mapper;

@@ -1,14 +1,15 @@
 //! The common element of all translators.
 //!
-//! A batch is processed in windows of up to 32 packets: the keys of the packets are computed, then all of
-//! them are looked up together, and then the packets are processed in order. A packet whose key was not found
-//! is looked up again before a mapping is made for it, if an earlier packet of the window has made a mapping
+//! A batch is processed in windows of up to 32 runs: the keys of the runs are computed, then all of them are
+//! looked up together, and then the packets are processed in order. A packet whose key was not found is looked
+//! up again before a mapping is made for it, if an earlier packet of the window has made a mapping
 //! or caused keys to move.
 
 use std::any::Any;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
+use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use element::args::{AnnotationOffset, ArgType, ElementRef, IpPort, Raw};
@@ -324,12 +325,11 @@ impl Window<'_> {
                 && store.epoch() == epoch
                 && let Some(mut change) = store.see(id, now)
             {
-                let mark = if is_plain { NonZeroU64::new(id.to_bits()) } else { None };
-                for packet in run {
-                    sorter.note(desk.change(store, packet, id, &mut change, (is_plain, sets_next_hop)));
-                    if *marks {
-                        packet.set_flow_mark(mark);
-                    }
+                let fate = desk.change(store, run, id, &mut change, (is_plain, sets_next_hop));
+                sorter.note(fate, run.len());
+                if *marks {
+                    let mark = if is_plain { NonZeroU64::new(id.to_bits()) } else { None };
+                    run.iter_mut().for_each(|packet| packet.set_flow_mark(mark));
                 }
                 continue;
             }
@@ -343,12 +343,13 @@ impl Window<'_> {
                     known = desk.find_again(store, owner, packet, now);
                 }
                 let known = known.map_or_else(|| desk.open(cx, store, owner, input, packet), Ok);
-                sorter.note(match known {
+                let fate = match known {
                     Ok((id, mut change)) => {
-                        desk.change(store, packet, id, &mut change, (false, sets_next_hop))
+                        desk.change(store, slice::from_mut(packet), id, &mut change, (false, sets_next_hop))
                     }
                     Err(fate) => fate,
-                });
+                };
+                sorter.note(fate, 1);
             }
         }
     }

@@ -265,6 +265,7 @@ impl Rules {
             cx.dispose(memory);
         }
         if recent.is_some() || self.table.by_run == ByRun::None {
+            cx.skip_runs(&mut batch);
             self.find(&batch, recent);
         } else {
             // The rules may have been replaced after flow marks were enabled, so that they now read fields in

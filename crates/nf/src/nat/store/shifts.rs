@@ -14,13 +14,14 @@ impl Store {
     }
 
     /// Shifts the sequence numbers of a TCP segment that starts with its header. If the segment begins a
-    /// new connection, the edits are removed.
+    /// new connection, the edits are removed, and the state in `change` shows it.
     #[cold]
-    pub(in crate::nat) fn shift(&mut self, change: &Change, segment: &mut [u8]) {
+    pub(in crate::nat) fn shift(&mut self, change: &mut Change, segment: &mut [u8]) {
         let Some(shifts) = self.shifts.get_mut(&change.session) else { return };
         if shifts.apply(change.is_reply, segment) == Numbers::NewConnection {
             self.shifts.remove(&change.session);
             self.change_states(change.session, State::without_shift);
+            change.state = change.state.without_shift();
         }
     }
 

@@ -1,0 +1,142 @@
+//! The rewriting of plain packets: whole TCP and UDP packets with an IPv4 header of 20 bytes.
+//!
+//! Addresses, ports and checksum changes are the same for all packets of a run, so they are prepared once for
+//! the run. Most packets do not change the state of their mapping; they are rewritten in a loop of their own,
+//! without access to the mapping.
+
+use element::{Base, Packet};
+use wire::checksum::Delta;
+use wire::{ip_protocol, ipv4, tcp};
+
+use super::change::Change;
+use super::flavour::{Flavour, LEAST, TCP_SUMMED};
+use super::state::{Kind, Told};
+
+/// The smallest number of bytes, from the start of the IP header on, of a plain UDP packet: see
+/// [`PlainSpaces::key`](super::flavour::PlainSpaces::key).
+pub(super) const PLAIN: usize = ipv4::Header::LEN + LEAST;
+/// The smallest number of bytes, from the start of the IP header on, of a plain TCP packet: see
+/// [`PlainSpaces::key`](super::flavour::PlainSpaces::key).
+pub(super) const PLAIN_TCP: usize = ipv4::Header::LEN + TCP_SUMMED;
+
+/// The flags of TCP segments that can change a state which is final.
+const WATCHED: u8 = tcp::flags::SYN | tcp::flags::FIN | tcp::flags::RST;
+
+/// The bytes that are written into the plain packets of one direction of a mapping, and the changes of their
+/// checksums.
+pub(super) struct Rewriting {
+    /// The new source and destination address.
+    addresses: [u8; 8],
+    /// The new source and destination port.
+    ports: [u8; 4],
+    of_addresses: Delta,
+    of_transport: Delta,
+}
+
+impl Rewriting {
+    /// Prepares a change for plain packets.
+    #[inline]
+    pub(super) fn of(change: &Change) -> Rewriting {
+        let to = change.to;
+        let addresses = u64::from(to.source) << 32 | u64::from(to.destination);
+        let ports = u32::from(to.source_port) << 16 | u32::from(to.destination_port);
+        Rewriting {
+            addresses: addresses.to_be_bytes(),
+            ports: ports.to_be_bytes(),
+            of_addresses: change.of_addresses(),
+            of_transport: change.of_transport(),
+        }
+    }
+
+    /// Writes the new addresses, ports and IP checksum into a plain packet, but not its transport checksum.
+    #[inline(always)]
+    fn readdress<const N: usize>(&self, bytes: &mut [u8; N]) {
+        let sum = u16::from_be_bytes([bytes[10], bytes[11]]);
+        [bytes[10], bytes[11]] = self.of_addresses.apply(sum).to_be_bytes();
+        bytes[12..20].copy_from_slice(&self.addresses);
+        bytes[20..24].copy_from_slice(&self.ports);
+    }
+
+    #[inline(always)]
+    fn write_udp(&self, bytes: &mut [u8; PLAIN]) {
+        self.readdress(bytes);
+        let sum = u16::from_be_bytes([bytes[26], bytes[27]]);
+        [bytes[26], bytes[27]] = self.of_transport.apply_udp(sum).to_be_bytes();
+    }
+
+    #[inline(always)]
+    fn write_tcp(&self, bytes: &mut [u8; PLAIN_TCP]) {
+        self.readdress(bytes);
+        let sum = u16::from_be_bytes([bytes[36], bytes[37]]);
+        [bytes[36], bytes[37]] = self.of_transport.apply(sum).to_be_bytes();
+    }
+}
+
+impl Flavour {
+    /// Writes the new addresses, ports and checksums into a plain packet. Returns the information that the
+    /// packet gives about its mapping, for the mapping's state.
+    #[inline]
+    pub(super) fn apply_plain(self, packet: &mut Packet, rewriting: &Rewriting) -> Told {
+        let Some(bytes) = packet.header_chunk_mut::<PLAIN>(Base::Network) else { return Told::Nothing };
+        if bytes[9] == ip_protocol::UDP {
+            rewriting.write_udp(bytes);
+            return Told::Datagram;
+        }
+        let Some(bytes) = packet.header_chunk_mut::<PLAIN_TCP>(Base::Network) else { return Told::Nothing };
+        rewriting.write_tcp(bytes);
+        self.told(bytes)
+    }
+
+    /// Rewrites packets of a plain run, up to the first packet that may change the state of the mapping.
+    /// Returns the number of packets that were rewritten; the mapping's state stays as it is in `change`.
+    #[inline]
+    pub(super) fn apply_to_run(self, run: &mut [Packet], rewriting: &Rewriting, change: &Change) -> usize {
+        let first = run.first_mut().and_then(|packet| packet.header_chunk_mut::<PLAIN>(Base::Network));
+        let Some(first) = first else { return 0 };
+        let (is_udp, counts) = (first[9] == ip_protocol::UDP, self == Flavour::Udp);
+        let kind = if is_udp || counts { Kind::Datagrams } else { Kind::Connection };
+        if !change.state.is_final(kind) {
+            return 0;
+        }
+        if is_udp {
+            return while_some(run, |packet| {
+                rewriting.write_udp(packet.header_chunk_mut(Base::Network)?);
+                Some(())
+            });
+        }
+        let watched = if counts { 0 } else { WATCHED };
+        while_some(run, |packet| {
+            let bytes = packet.header_chunk_mut::<PLAIN_TCP>(Base::Network)?;
+            (bytes[33] & watched == 0).then(|| rewriting.write_tcp(bytes))
+        })
+    }
+
+    /// Returns the information that a plain TCP packet gives about its mapping: flags and presence of
+    /// payload. For UDPRewriter, TCP packets count as datagrams.
+    #[inline]
+    fn told(self, bytes: &[u8; PLAIN_TCP]) -> Told {
+        if self == Flavour::Udp {
+            return Told::Datagram;
+        }
+        let headers = usize::from(bytes[0] & 15) * 4 + usize::from(bytes[32] >> 4) * 4;
+        let has_payload = headers < usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+        Told::Segment { flags: bytes[33], has_payload }
+    }
+
+    /// Returns the information that a plain packet gives about its mapping, without changing the packet.
+    /// Returns `None` if the packet is too short.
+    #[inline]
+    pub(super) fn tells(self, packet: &mut Packet) -> Option<Told> {
+        if packet.header_chunk_mut::<PLAIN>(Base::Network)?[9] == ip_protocol::UDP {
+            return Some(Told::Datagram);
+        }
+        packet.header_chunk_mut::<PLAIN_TCP>(Base::Network).map(|bytes| self.told(bytes))
+    }
+}
+
+/// Calls `apply` for each packet until it returns `None`. Returns the number of packets before that.
+#[inline(always)]
+fn while_some(run: &mut [Packet], mut apply: impl FnMut(&mut Packet) -> Option<()>) -> usize {
+    let count = run.len();
+    run.iter_mut().position(|packet| apply(packet).is_none()).unwrap_or(count)
+}
