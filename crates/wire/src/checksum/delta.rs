@@ -70,9 +70,16 @@ impl Delta {
     /// 0xffff.
     #[inline]
     pub fn apply(self, checksum: u16) -> u16 {
-        // Adding 0xffff, a zero in one's complement, does not change the value, but keeps the sum from
-        // being 0, whose complement would be 0xffff.
-        !fold(u64::from(!checksum) + 0xffff + self.0)
+        u16::from_be_bytes(self.folded().apply(checksum.to_be_bytes()))
+    }
+
+    /// Returns the delta in 16 bits, for many checksums.
+    #[inline]
+    pub fn folded(self) -> FoldedDelta {
+        match fold(self.0) {
+            0 => FoldedDelta::NOTHING,
+            change => FoldedDelta(change.to_be()),
+        }
     }
 
     /// Applies the delta as [`apply`](Self::apply) does, but if the changes add up to zero, the checksum is
@@ -86,10 +93,52 @@ impl Delta {
     /// checksum) stays 0, and a computed 0 is written as 0xffff (RFC 768).
     #[inline]
     pub fn apply_udp(self, checksum: u16) -> u16 {
+        u16::from_be_bytes(self.folded().apply_udp(checksum.to_be_bytes()))
+    }
+}
+
+/// A [`Delta`] in 16 bits, which is applied to a checksum in few instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoldedDelta(
+    /// The sum of ~m + m' over all changed words, as a number whose bytes in memory are in network order. It is
+    /// never 0, which would be another form of 0xffff.
+    u16,
+);
+
+impl FoldedDelta {
+    /// The delta if nothing changes.
+    pub const NOTHING: FoldedDelta = FoldedDelta(0xffff);
+
+    /// Returns the delta as a number, to be stored.
+    #[inline]
+    pub fn to_bits(self) -> u16 {
+        self.0
+    }
+
+    /// Returns the delta with the number of [`to_bits`](Self::to_bits).
+    #[inline]
+    pub const fn from_bits(bits: u16) -> FoldedDelta {
+        FoldedDelta(bits)
+    }
+
+    /// Returns the checksum of the changed data, given the checksum before the change, both in network order.
+    /// The result is never 0xffff.
+    #[inline]
+    pub fn apply(self, checksum: [u8; 2]) -> [u8; 2] {
+        // The sum does not depend on the byte order (RFC 1071, 2 (B)). It is not 0, because the delta is not 0
+        // and the carry is added.
+        let (sum, carry) = (!u16::from_ne_bytes(checksum)).overflowing_add(self.0);
+        (!sum.wrapping_add(carry.into())).to_ne_bytes()
+    }
+
+    /// Returns the checksum of a changed UDP datagram, given the checksum before the change, both in network
+    /// order. 0 (no checksum) stays 0, and a computed 0 is written as 0xffff (RFC 768).
+    #[inline]
+    pub fn apply_udp(self, checksum: [u8; 2]) -> [u8; 2] {
         match checksum {
-            0 => 0,
+            [0, 0] => checksum,
             _ => match self.apply(checksum) {
-                0 => 0xffff,
+                [0, 0] => [0xff; 2],
                 updated => updated,
             },
         }

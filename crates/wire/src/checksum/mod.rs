@@ -8,7 +8,7 @@
 mod delta;
 mod protocols;
 
-pub use delta::Delta;
+pub use delta::{Delta, FoldedDelta};
 pub use protocols::{
     PseudoHeader, decrement_ttl, fill_icmp, fill_icmpv6, fill_ipv4, fill_ipv4_plain, fill_tcp, fill_udp,
     icmp_valid, icmpv6_valid, ipv4_plain_valid, ipv4_valid, tcp_packet_valid, tcp_valid, udp_valid,

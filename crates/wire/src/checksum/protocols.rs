@@ -4,7 +4,7 @@
 use std::mem::offset_of;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::Sum;
+use super::{FoldedDelta, Sum};
 use crate::{Error, FromBytes, IntoBytes, Layer, icmp, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
 
 /// The source and destination address that the checksums of TCP, UDP and ICMPv6 include (RFC 9293 3.1, RFC
@@ -129,11 +129,9 @@ pub fn ipv4_plain_valid(header: &ipv4::Header) -> bool {
 /// the few instructions that this case needs.
 #[inline]
 pub fn decrement_ttl(ip: &mut ipv4::Header) {
-    // The time to live is the upper byte of its 16-bit word, so the word falls, and the checksum rises, by
-    // 0x0100. The sum is computed in the machine's byte order (RFC 1071, 2 (B)).
-    let sum = u32::from(!u16::from_ne_bytes(ip.checksum.to_bytes())) + u32::from(!0x0100u16.to_be());
-    let sum = !((sum + (sum >> 16)) as u16);
-    ip.checksum = sum.to_ne_bytes().into();
+    // The time to live is the upper byte of its 16-bit word, so the word falls by 0x0100.
+    const CHANGE: FoldedDelta = FoldedDelta::from_bits((!0x0100u16).to_be());
+    ip.checksum = CHANGE.apply(ip.checksum.to_bytes()).into();
     ip.ttl = ip.ttl.wrapping_sub(1);
 }
 
