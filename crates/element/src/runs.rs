@@ -10,9 +10,7 @@
 //! The packets of a run agree in everything that [`same_flow`] compares. They may differ in everything else,
 //! for example in length, TTL, DSCP and TCP flags.
 
-use std::iter;
-
-use packet::{BATCH_CAPACITY, Base, Batch, Packet};
+use packet::{BATCH_CAPACITY, Base, Batch, Layout, Packet};
 use wire::{MacAddr, ethernet, ip_protocol, ipv4, ipv6, tcp, udp};
 
 use crate::context::Cx;
@@ -20,8 +18,8 @@ use crate::context::Cx;
 /// The runs of a batch, in order.
 #[derive(Clone, Debug)]
 pub struct Runs {
-    /// The index in the batch at which each run starts; what follows after the last run has no meaning.
-    starts: [u8; BATCH_CAPACITY],
+    /// The index in the batch of the last packet of each run; what follows after the last run has no meaning.
+    lasts: [u8; BATCH_CAPACITY],
     /// The number of runs.
     count: usize,
     /// The number of packets.
@@ -31,7 +29,7 @@ pub struct Runs {
 impl Default for Runs {
     /// Returns the runs of an empty batch.
     fn default() -> Runs {
-        Runs { starts: [0; BATCH_CAPACITY], count: 0, packets: 0 }
+        Runs { lasts: [0; BATCH_CAPACITY], count: 0, packets: 0 }
     }
 }
 
@@ -64,11 +62,11 @@ impl Runs {
     /// Finds the runs of packets that all have a number. Returns false if a packet has none.
     #[inline]
     fn take_numbers(&mut self, batch: &[Packet]) -> bool {
-        let (mut before, mut least, mut count) = (0, u32::MAX, 0);
+        let (mut before, mut least, mut count) = (0, u32::MAX, 0usize);
         for (index, packet) in batch.iter().enumerate() {
             let run = packet.run();
-            self.starts[count % BATCH_CAPACITY] = index as u8;
             count += usize::from(run != before);
+            self.lasts[count.wrapping_sub(1) % BATCH_CAPACITY] = index as u8;
             least = least.min(run);
             before = run;
         }
@@ -79,22 +77,22 @@ impl Runs {
     /// Compares all packets with the packets before them, and numbers them.
     #[inline(never)]
     fn compare(&mut self, batch: &mut [Packet], last: &mut u32) {
-        let mut before: Option<&Packet> = None;
-        let (mut count, mut run, mut last_addresses) = (0, *last, None);
-        // The flow of the packet before, if another packet was compared with it.
-        let mut flow = None;
-        for (index, packet) in batch.iter_mut().enumerate() {
-            let addresses = addresses(packet);
-            let is_alike = addresses.is_some() && addresses == last_addresses;
-            if !(is_alike && before.is_some_and(|before| goes_on(&mut flow, before, packet))) {
-                flow = None;
-                run = next(run);
-                self.starts[count % BATCH_CAPACITY] = index as u8;
-                count += 1;
-                last_addresses = addresses;
+        let (mut count, mut run, mut next) = (0, *last, 0);
+        let mut own = batch.first().and_then(addresses);
+        while let Some((first, others)) = batch.get_mut(next..).and_then(<[_]>::split_first_mut) {
+            run = number_after(run);
+            first.set_run(run);
+            let theirs = others.first().and_then(addresses);
+            let mut more = 0;
+            if theirs.is_some() && theirs == own {
+                more = run_length(first, others, run);
+                own = others.get(more).and_then(addresses);
+            } else {
+                own = theirs;
             }
-            packet.set_run(run);
-            before = Some(packet);
+            self.lasts[count % BATCH_CAPACITY] = (next + more) as u8;
+            count += 1;
+            next += 1 + more;
         }
         *last = run;
         (self.count, self.packets) = (count, batch.len());
@@ -113,26 +111,40 @@ impl Runs {
             if packet.run() == 0 {
                 let run = before.filter(|_| goes_on).map(Packet::run);
                 packet.set_run(run.unwrap_or_else(|| {
-                    *last = next(*last);
+                    *last = number_after(*last);
                     *last
                 }));
             }
-            if !goes_on {
-                self.starts[count % BATCH_CAPACITY] = index as u8;
-                count += 1;
-            }
+            count += usize::from(!goes_on);
+            self.lasts[(count - 1) % BATCH_CAPACITY] = index as u8;
             before = Some(packet);
         }
         (self.count, self.packets) = (count, batch.len());
     }
 }
 
-/// True if a packet belongs to the flow of the packet `before`. Both have the same [`addresses`]. `flow`
-/// keeps the flow of that packet for further packets.
+/// Returns the number of packets at the start of `others` that belong to the flow of the packet `first`, and
+/// gives them the number `run`.
+#[inline]
+fn run_length(first: &Packet, others: &mut [Packet], run: u32) -> usize {
+    let Some(plain) = PlainFlow::of(first) else { return run_length_special(first, others, run) };
+    for (number, packet) in others.iter_mut().enumerate() {
+        if !plain.goes_on(packet) {
+            return number;
+        }
+        packet.set_run(run);
+    }
+    others.len()
+}
+
+/// Does the work of [`run_length`] for packets that are not [`PlainFlow`].
 #[inline(never)]
-fn goes_on(flow: &mut Option<Flow>, before: &Packet, packet: &Packet) -> bool {
-    *flow = flow.or_else(|| Flow::of(before));
-    flow.as_ref().is_some_and(|flow| flow.goes_on(before, packet))
+fn run_length_special(first: &Packet, others: &mut [Packet], run: u32) -> usize {
+    let Some(flow) = SpecialFlow::of(first) else { return 0 };
+    let goes_on = |packet: &Packet| are_alike(first, packet) && flow.goes_on(first, packet);
+    let count = others.iter().take_while(|packet| goes_on(packet)).count();
+    others[..count].iter_mut().for_each(|packet| packet.set_run(run));
+    count
 }
 
 /// A list of runs. An element that is generic over the list has one form for runs of several packets
@@ -157,16 +169,22 @@ impl RunList for Runs {
 
     #[inline]
     fn of<'p>(&self, batch: &'p [Packet], first: usize) -> impl Iterator<Item = &'p [Packet]> {
-        let mut lengths = self.lengths(first);
-        let mut rest = batch.get(self.start(first)..).unwrap_or_default();
-        iter::from_fn(move || rest.split_off(..lengths.next()?))
+        let mut start = self.start(first);
+        let mut rest = batch.get(start..).unwrap_or_default();
+        self.lasts_from(first).map_while(move |&last| {
+            let after = usize::from(last) + 1;
+            rest.split_off(..after - std::mem::replace(&mut start, after))
+        })
     }
 
     #[inline]
     fn of_mut<'p>(&self, batch: &'p mut [Packet], first: usize) -> impl Iterator<Item = &'p mut [Packet]> {
-        let mut lengths = self.lengths(first);
-        let mut rest = batch.get_mut(self.start(first)..).unwrap_or_default();
-        iter::from_fn(move || rest.split_off_mut(..lengths.next()?))
+        let mut start = self.start(first);
+        let mut rest = batch.get_mut(start..).unwrap_or_default();
+        self.lasts_from(first).map_while(move |&last| {
+            let after = usize::from(last) + 1;
+            rest.split_off_mut(..after - std::mem::replace(&mut start, after))
+        })
     }
 }
 
@@ -174,19 +192,17 @@ impl Runs {
     /// Returns the index in the batch at which run `number` starts.
     #[inline]
     fn start(&self, number: usize) -> usize {
-        match self.starts.get(number) {
-            Some(&start) if number < self.count => usize::from(start),
-            _ => self.packets,
+        match self.lasts.get(number.wrapping_sub(1)) {
+            Some(&last) if number <= self.count => usize::from(last) + 1,
+            Some(_) => self.packets,
+            None => 0,
         }
     }
 
-    /// Returns the number of packets of each run, from run `first` on.
+    /// Returns the index of the last packet of each run, from run `first` on.
     #[inline]
-    fn lengths(&self, first: usize) -> impl Iterator<Item = usize> + '_ {
-        let mut start = self.start(first);
-        let ends = self.starts[..self.count].iter().skip(first + 1).map(|&end| usize::from(end));
-        let last = (first < self.count).then_some(self.packets);
-        ends.chain(last).map(move |end| end - std::mem::replace(&mut start, end))
+    fn lasts_from(&self, first: usize) -> std::slice::Iter<'_, u8> {
+        self.lasts[..self.count].get(first..).unwrap_or_default().iter()
     }
 }
 
@@ -215,15 +231,25 @@ impl RunList for Singles {
 /// Returns the number of the run after run `last`. 0 is left out. Numbers repeat after 2^32 runs; packets
 /// keep their number only while the batch in which they came passes through the graph.
 #[inline]
-fn next(last: u32) -> u32 {
+fn number_after(last: u32) -> u32 {
     last.wrapping_add(1).max(1)
 }
 
+/// The number of bytes of the network header that are compared: an IPv4 header without options, and ports.
+const COMPARED: usize = ipv4::Header::LEN + 4;
+
 /// Returns 8 bytes of the network header in which neighbouring packets of different flows nearly always
-/// differ: in IPv4 both addresses, in IPv6 the middle of the source address.
+/// differ: in IPv4 both addresses, in IPv6 the middle of the source address. `None` if the packet has no
+/// network header.
 #[inline]
-fn addresses(packet: &Packet) -> Option<u64> {
-    packet.network_bytes(12).map(|bytes| u64::from_ne_bytes(*bytes))
+fn addresses(packet: &Packet) -> Option<[u8; 8]> {
+    packet.network_bytes(12).copied()
+}
+
+/// True if two packets have the same [`addresses`].
+#[inline]
+fn are_alike(one: &Packet, other: &Packet) -> bool {
+    addresses(one).is_some_and(|own| addresses(other) == Some(own))
 }
 
 impl Cx<'_> {
@@ -271,32 +297,44 @@ impl Cx<'_> {
 /// addresses, protocol, ports, VLAN tags, and offsets of headers. Packets for which it is false may also
 /// belong to the same flow.
 pub fn same_flow(one: &Packet, other: &Packet) -> bool {
-    addresses(one) == addresses(other) && Flow::of(one).is_some_and(|flow| flow.goes_on(one, other))
+    are_alike(one, other)
+        && match PlainFlow::of(one) {
+            Some(plain) => plain.goes_on(other),
+            None => SpecialFlow::of(one).is_some_and(|flow| flow.goes_on(one, other)),
+        }
 }
 
-/// The flow of a packet, with which further packets are compared.
-#[derive(Clone, Copy)]
-struct Flow {
+/// The flow of an IPv4 packet without VLAN tags, with which further packets are compared.
+struct PlainFlow {
+    layout: Layout,
+    addresses: [u8; 8],
     protocol: u8,
     ports: [u8; 4],
     /// The number of bytes of the shortest packet, from the network header on.
-    least: usize,
-    /// True if the packet is an IPv6 packet, or other bytes than the IP header and the ports identify the
-    /// flow: those of VLAN tags.
-    is_special: bool,
+    least: u16,
+    /// The number of bytes of the shortest packet in its first slot.
+    least_head: usize,
 }
 
-impl Flow {
+/// The flow of another packet, which is compared in all details: an IPv6 packet, or an IPv4 packet that other
+/// bytes than the IP header and the ports identify, those of VLAN tags.
+#[derive(PartialEq, Eq)]
+struct SpecialFlow {
+    protocol: u8,
+    ports: [u8; 4],
+}
+
+impl SpecialFlow {
     /// Returns the flow of a packet; `None` if the packet is not of the kind that [`same_flow`] names.
-    fn of(packet: &Packet) -> Option<Flow> {
+    fn of(packet: &Packet) -> Option<SpecialFlow> {
         let header = packet.header(Base::Network)?;
         let (length, total, protocol) = match header.first()? {
             &PLAIN_IPV4 => {
                 let bytes = header.first_chunk::<{ ipv4::Header::LEN }>()?;
-                if is_fragment(bytes) {
+                if !is_plain_and_whole(bytes) {
                     return None;
                 }
-                (bytes.len(), total_length(bytes), bytes[9])
+                (bytes.len(), total_length(bytes).into(), bytes[9])
             }
             first if first >> 4 == 6 => {
                 let bytes = header.first_chunk::<{ ipv6::Header::LEN }>()?;
@@ -305,46 +343,76 @@ impl Flow {
             }
             _ => return None,
         };
-        // The transport header is where the ports are compared, or nowhere.
-        if packet.offset(Base::Transport).is_some() && !packet.transport_follows_network(length) {
-            return None;
-        }
-        let least = length
-            + match protocol {
-                ip_protocol::TCP => tcp::Header::LEN,
-                ip_protocol::UDP => udp::Header::LEN,
-                _ => return None,
-            };
-        let is_special = length == ipv6::Header::LEN || !tags(packet).is_empty();
+        let least = length + transport_length(protocol)?;
         let ports = *header.get(length..)?.first_chunk()?;
-        (total.min(header.len()) >= least).then_some(Flow { protocol, ports, least, is_special })
+        let is_complete = has_transport_at(packet, length) && total.min(header.len()) >= least;
+        is_complete.then_some(SpecialFlow { protocol, ports })
     }
 
     /// True if a packet belongs to this flow, which is that of the packet `first`. Both have the same
     /// [`addresses`].
-    #[inline]
     fn goes_on(&self, first: &Packet, packet: &Packet) -> bool {
-        if self.is_special {
-            return self.goes_on_specially(first, packet);
-        }
-        let Some(bytes) = packet.network_bytes::<24>(0) else { return false };
-        packet.has_layout_of(first)
-            && bytes[0] == PLAIN_IPV4
-            && bytes[9] == self.protocol
-            && bytes[20..] == self.ports
-            && !is_fragment(bytes)
-            && total_length(bytes) >= self.least
-            && packet.reaches(Base::Network, self.least)
-    }
-
-    #[inline(never)]
-    fn goes_on_specially(&self, first: &Packet, packet: &Packet) -> bool {
-        let same = |flow: Flow| (flow.protocol, flow.ports) == (self.protocol, self.ports);
-        packet.has_layout_of(first)
+        packet.layout() == first.layout()
             && version(first) == version(packet)
-            && Flow::of(packet).is_some_and(same)
+            && SpecialFlow::of(packet).is_some_and(|flow| flow == *self)
             && (version(first) != Some(6) || packet.network_bytes::<32>(8) == first.network_bytes(8))
             && tags(first) == tags(packet)
+    }
+}
+
+/// Returns the length of the shortest transport header of a protocol; `None` for protocols other than TCP and
+/// UDP.
+#[inline]
+fn transport_length(protocol: u8) -> Option<usize> {
+    match protocol {
+        ip_protocol::TCP => Some(tcp::Header::LEN),
+        ip_protocol::UDP => Some(udp::Header::LEN),
+        _ => None,
+    }
+}
+
+/// True if the transport header is where the ports are compared, `length` bytes after the network header, or
+/// is not marked.
+#[inline]
+fn has_transport_at(packet: &Packet, length: usize) -> bool {
+    packet.transport_follows_network(length) || packet.offset(Base::Transport).is_none()
+}
+
+impl PlainFlow {
+    /// Returns the flow of a packet; `None` if the packet is not of this kind, or may have VLAN tags.
+    #[inline]
+    fn of(packet: &Packet) -> Option<PlainFlow> {
+        let [header @ .., a, b, c, d] = packet.network_bytes::<COMPARED>(0)?;
+        let protocol = header[9];
+        let least = ipv4::Header::LEN + transport_length(protocol)?;
+        let is_plain = is_plain_and_whole(header)
+            && usize::from(total_length(header)) >= least
+            && packet.reaches(Base::Network, least)
+            && has_transport_at(packet, ipv4::Header::LEN)
+            && (packet.network_follows_mac(ethernet::Header::LEN) || tags(packet).is_empty());
+        // Stripped headers count as 0, because a negative number of bytes is always there.
+        let least_head = usize::try_from(packet.offset(Base::Network)? + least as isize).unwrap_or(0);
+        is_plain.then_some(PlainFlow {
+            layout: packet.layout(),
+            addresses: *header.last_chunk()?,
+            protocol,
+            ports: [*a, *b, *c, *d],
+            least: least as u16,
+            least_head,
+        })
+    }
+
+    /// True if a packet belongs to this flow.
+    #[inline]
+    fn goes_on(&self, packet: &Packet) -> bool {
+        let Some([header @ .., a, b, c, d]) = packet.network_bytes::<COMPARED>(0) else { return false };
+        header.last_chunk() == Some(&self.addresses)
+            && packet.layout() == self.layout
+            && is_plain_and_whole(header)
+            && header[9] == self.protocol
+            && [*a, *b, *c, *d] == self.ports
+            && total_length(header) >= self.least
+            && packet.data().len() >= self.least_head
     }
 }
 
@@ -353,18 +421,21 @@ fn version(packet: &Packet) -> Option<u8> {
     packet.network_bytes(0).map(|&[first]| first >> 4)
 }
 
-/// True if a packet with this IPv4 header is a fragment.
+/// True if an IPv4 header has no options, and its packet is no fragment.
 #[inline]
-fn is_fragment(header: &[u8]) -> bool {
-    let bits = ipv4::FRAGMENT_OFFSET | ipv4::MORE_FRAGMENTS;
-    matches!(header, [_, _, _, _, _, _, high, low, ..] if u16::from_be_bytes([*high, *low]) & bits != 0)
+fn is_plain_and_whole(header: &[u8; ipv4::Header::LEN]) -> bool {
+    /// Selects the version, the header length, and the parts of the fragment field that fragments have.
+    const MASK: u64 = u64::from_be_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]);
+    const { assert!(MASK as u16 == ipv4::FRAGMENT_OFFSET | ipv4::MORE_FRAGMENTS) };
+    let [a, b, c, d, e, f, g, h, ..] = *header;
+    u64::from_ne_bytes([a, b, c, d, e, f, g, h]) & MASK.to_be()
+        == u64::from_ne_bytes([PLAIN_IPV4, 0, 0, 0, 0, 0, 0, 0])
 }
 
 /// Returns the total length in an IPv4 header.
 #[inline]
-fn total_length(header: &[u8]) -> usize {
-    let &[_, _, high, low, ..] = header else { return 0 };
-    usize::from(u16::from_be_bytes([high, low]))
+fn total_length(header: &[u8; ipv4::Header::LEN]) -> u16 {
+    u16::from_be_bytes([header[2], header[3]])
 }
 
 /// Returns the bytes of an Ethernet frame between the addresses and the network header, if there are VLAN

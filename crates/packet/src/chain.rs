@@ -15,7 +15,7 @@ use crate::packet::Packet;
 ///
 /// let mut pool = Pool::new(64 << 20)?;
 /// let mut chain = PacketChain::new(pool.packet(b"head one").unwrap());
-/// assert!(chain.push(pool.packet(b"head, two").unwrap()).is_ok());
+/// chain.push(pool.packet(b"head, two").unwrap());
 /// let packet = chain.into_packet(5);
 /// assert_eq!(packet.chunks().collect::<Vec<_>>(), [&b"head one"[..], b" two"]);
 /// pool.free(packet);
@@ -62,47 +62,23 @@ impl PacketChain {
     }
 
     /// Adds a packet at the end.
-    ///
-    /// # Errors
-    ///
-    /// The packet itself, if it belongs to another pool than the end of the chain and one of the two pools
-    /// has no number: only 4095 pools at a time have a number.
     #[inline]
-    pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
+    pub fn push(&mut self, packet: Packet) {
         let (last, slots) = last_of(&packet);
-        self.link(packet, (last, 1, slots))
+        self.append(PacketChain { first: packet, last, packets: 1, slots });
     }
 
     /// Adds all packets of another chain at the end.
-    ///
-    /// # Errors
-    ///
-    /// The other chain, if it belongs to another pool than the end of this chain and one of the two pools
-    /// has no number: only 4095 pools at a time have a number.
     #[inline]
-    pub fn append(&mut self, other: PacketChain) -> Result<(), PacketChain> {
+    pub fn append(&mut self, other: PacketChain) {
         let PacketChain { first, last, packets, slots } = other;
-        self.link(first, (last, packets, slots)).map_err(|first| PacketChain { first, last, packets, slots })
-    }
-
-    /// Links the last slot of the chain to other packets, given their first packet, their last slot, and
-    /// the numbers of packets and slots. Returns the first packet if the slots cannot be linked.
-    #[inline]
-    fn link(
-        &mut self,
-        first: Packet,
-        (last, packets, slots): (NonNull<Meta>, u32, u32),
-    ) -> Result<(), Packet> {
         // SAFETY: the chain owns its last slot, and nothing else refers to it now.
-        if !unsafe { self.last.as_mut() }.link_to(first.meta()) {
-            return Err(first);
-        }
+        unsafe { self.last.as_mut() }.link_to(first.meta());
         self.last = last;
         self.packets += packets;
         self.slots += slots;
         // The slots belong to this chain now: the handle must not return them.
         let _ = ManuallyDrop::new(first);
-        Ok(())
     }
 
     /// Removes the first packet and returns it with its original bytes and length, and the chain of the
@@ -195,7 +171,7 @@ mod tests {
     fn chain(pool: &mut Pool, texts: &[&[u8]]) -> PacketChain {
         let mut all = texts.iter().map(|text| PacketChain::new(pool.packet(text).unwrap()));
         let mut first = all.next().unwrap();
-        all.for_each(|next| first.append(next).unwrap());
+        all.for_each(|next| first.append(next));
         first
     }
 
@@ -226,7 +202,7 @@ mod tests {
         let mut pool = pool();
         let long = [7; 5000];
         let (mut a, b) = (chain(&mut pool, &[b"ab1", b"ab22"]), chain(&mut pool, &[&long, b"a", b"ab3"]));
-        a.append(b).unwrap();
+        a.append(b);
         assert_eq!(a.head(), b"ab1");
         let mut packet = a.into_packet(2);
         let expected = [&b"ab122"[..], &long[2..], b"3"].concat();
@@ -251,9 +227,9 @@ mod tests {
             let lent = batch.pop().unwrap();
             let home = b.stats().in_use;
             let mut mixed = chain(&mut a, &[b"a1", b"a2"]);
-            mixed.append(chain(&mut b, &[b"b1"])).unwrap();
-            mixed.append(PacketChain::new(lent)).unwrap();
-            mixed.append(chain(&mut a, &[b"a3"])).unwrap();
+            mixed.append(chain(&mut b, &[b"b1"]));
+            mixed.append(PacketChain::new(lent));
+            mixed.append(chain(&mut a, &[b"a3"]));
             let mut packet = mixed.into_packet(1);
             assert_eq!(bytes(&packet), b"a121tore3");
             match round {
@@ -279,7 +255,7 @@ mod tests {
     fn a_pool_waits_for_slots_in_lists_of_others() {
         let (mut a, mut b) = (pool(), pool());
         let mut mixed = chain(&mut a, &[b"a"]);
-        mixed.append(chain(&mut b, &[b"b"])).unwrap();
+        mixed.append(chain(&mut b, &[b"b"]));
         drop(b);
         // While slots of the dropped pool are in use, no other pool gets its number.
         let more: Vec<Pool> = (0..3).map(|_| pool()).collect();

@@ -32,9 +32,9 @@ impl ReturnList {
     pub(crate) unsafe fn add(&mut self, slot: NonNull<Meta>) {
         // SAFETY: see above.
         let meta = unsafe { &mut *slot.as_ptr() };
-        if !ptr::eq(meta.home, self.home) {
+        if !ptr::eq(meta.home(), self.home) {
             self.flush();
-            (self.home, self.last) = (meta.home, meta.index());
+            (self.home, self.last) = (meta.home(), meta.index());
         }
         meta.next_free = self.first;
         self.first = meta.index();
@@ -75,7 +75,7 @@ pub(crate) unsafe fn give_back_list(
             continue;
         }
         match &mut own {
-            Some((home, free)) if ptr::eq(*home, meta.home) => free.push(meta.index()),
+            Some((home, free)) if ptr::eq(*home, meta.home()) => free.push(meta.index()),
             // SAFETY: as above.
             _ => unsafe { returning.add(slot) },
         }

@@ -4,6 +4,7 @@
 //! Only this file computes addresses from the indices of slots. The rest of the crate uses these addresses,
 //! with offsets inside a slot.
 
+use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -88,9 +89,8 @@ impl Slots {
 /// while a packet, a pool or a [`Recipient`](crate::Recipient) refers to it.
 pub(crate) struct SharedPool {
     slots: Slots,
-    /// The index of this pool in [`POOLS`]; 0 if all entries were in use, so that its slots cannot be
-    /// linked with slots of other pools.
-    pub(crate) number: u16,
+    /// The index of this pool in [`POOLS`].
+    number: u16,
     /// The index of the first slot in the list of slots that other threads have returned, linked by
     /// `next_free`; `NO_SLOT` if the list is empty.
     returned: AtomicU32,
@@ -100,10 +100,10 @@ pub(crate) struct SharedPool {
     _regions: [Region; 3],
 }
 
-/// The size of [`POOLS`]. Index 0 stays empty, so that 4095 pools at a time can have a number.
+/// The largest number of pools at a time. It is a power of two, so that every number can be made an index
+/// without a check.
 const MOST_POOLS: usize = 4096;
-/// The addresses of pools by their number, so that the metadata of a slot can refer to a slot of another
-/// pool.
+/// The addresses of pools by their number, so that the metadata of a slot can refer to a pool with two bytes.
 static POOLS: [AtomicPtr<SharedPool>; MOST_POOLS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_POOLS];
 
 // SAFETY: the raw pointers point into the regions that `SharedPool` owns. Each slot, with its metadata and
@@ -136,20 +136,23 @@ impl SharedPool {
         };
         // No other thread has a reference to this pool yet, so that writing its number is safe.
         if let Some(home) = Arc::get_mut(&mut home) {
-            home.number = (1..MOST_POOLS).find(|&number| is_ours(&POOLS[number])).unwrap_or(0) as u16;
+            let number = (0..MOST_POOLS).find(|&number| is_ours(&POOLS[number]));
+            let full = || std::io::Error::other(format!("there are {MOST_POOLS} packet pools already"));
+            home.number = number.ok_or_else(full)? as u16;
         }
         Ok(home)
     }
 
-    /// Returns the address of the metadata of slot `index` of the pool with a number.
+    /// Returns the pool with a number.
     ///
     /// # Safety
     ///
-    /// The caller owns the slot, or a list that contains it, so that the pool's memory exists.
-    pub(crate) unsafe fn meta_of(number: u16, index: u32) -> *mut Meta {
-        let home = POOLS[usize::from(number)].load(Ordering::Acquire);
+    /// The caller owns a slot of the pool, or a list that contains one, so that the pool exists.
+    #[inline]
+    pub(crate) unsafe fn of<'a>(number: u16) -> &'a SharedPool {
+        let home = POOLS[usize::from(number) % MOST_POOLS].load(Ordering::Acquire);
         // SAFETY: a pool with slots in use keeps its entry and its memory until the slots are returned.
-        unsafe { &*home }.meta(index)
+        unsafe { &*home }
     }
 
     pub(crate) fn meta(&self, index: u32) -> *mut Meta {
@@ -214,20 +217,23 @@ impl SharedPool {
 
 impl Drop for SharedPool {
     fn drop(&mut self) {
-        if self.number != 0 {
-            POOLS[usize::from(self.number)].store(ptr::null_mut(), Ordering::Release);
-        }
+        let place = &POOLS[usize::from(self.number) % MOST_POOLS];
+        // A pool that got no number leaves the entry of the pool that has number 0.
+        let own = ptr::from_mut(self);
+        _ = place.compare_exchange(own, ptr::null_mut(), Ordering::Release, Ordering::Relaxed);
     }
 }
 
-/// The metadata of one slot, in exactly one cache line. The slot's [`Annotations`] lie in another array.
+/// The metadata of one slot, in exactly one cache line. The slot's [`Annotations`] lie in another array. The
+/// destination annotation, which routers write and read for each packet, can lie here, so that they need not
+/// access the cache line of the other annotations.
 #[repr(C, align(64))]
 pub(crate) struct Meta {
     /// The address of the first byte of the slot; never changes.
     pub(crate) base: NonNull<u8>,
-    /// The shared part of the slot's pool; never changes.
-    pub(crate) home: *const SharedPool,
     pub(crate) values: Values,
+    /// The destination annotation, if `has_destination` is true.
+    pub(crate) destination: [u8; 4],
     /// The number of bytes of the whole packet that starts at this slot.
     pub(crate) length: u32,
     /// The index of the next slot of a large packet or of a chain; `NO_SLOT` at the end of the list.
@@ -235,33 +241,46 @@ pub(crate) struct Meta {
     /// While the slot is in the list of returned slots: the index of the next slot in that list. While a
     /// packet is in use: the lower half of its flow mark.
     pub(crate) next_free: u32,
-    pub(crate) owner: AtomicU8,
-    pub(crate) annotations: Standing,
+    /// The number of the slot's pool; never changes.
+    pub(crate) home: u16,
     /// The number of the pool to which the next slot of the list belongs.
     next_home: u16,
+    pub(crate) owner: AtomicU8,
+    pub(crate) annotations: Cell<Standing>,
+    /// True if `destination` is newer than the destination in the annotations. It is written to the annotations
+    /// when they are accessed.
+    pub(crate) has_destination: Cell<bool>,
 }
 
 impl Meta {
     /// Makes the metadata of a slot at `base` with an empty packet.
-    pub(crate) fn new(base: NonNull<u8>, home: *const SharedPool) -> Meta {
+    pub(crate) fn new(base: NonNull<u8>, home: &SharedPool) -> Meta {
         Meta {
             base,
-            home,
             values: Values::fresh(),
+            destination: [0; 4],
             length: 0,
             next: NO_SLOT,
             next_free: NO_SLOT,
-            owner: AtomicU8::new(owner::POOL),
-            annotations: Standing::Any,
+            home: home.number,
             next_home: 0,
+            owner: AtomicU8::new(owner::POOL),
+            annotations: Cell::new(Standing::Any),
+            has_destination: Cell::new(false),
         }
+    }
+
+    /// Returns the shared part of the slot's pool.
+    #[inline]
+    pub(crate) fn home(&self) -> &SharedPool {
+        // SAFETY: a pool's shared part outlives its slots.
+        unsafe { SharedPool::of(self.home) }
     }
 
     /// Returns the index of the slot in its pool.
     #[inline]
     pub(crate) fn index(&self) -> u32 {
-        // SAFETY: a pool's shared part outlives its packets.
-        unsafe { &*self.home }.index_of(self)
+        self.home().index_of(self)
     }
 
     #[inline]
@@ -282,27 +301,14 @@ impl Meta {
         if self.next == NO_SLOT {
             return None;
         }
-        // SAFETY: a pool's shared part outlives its packets.
-        let home = unsafe { &*self.home };
-        NonNull::new(match self.next_home == home.number {
-            true => home.meta(self.next),
-            // SAFETY: the next slot is part of the same list.
-            false => unsafe { SharedPool::meta_of(self.next_home, self.next) },
-        })
+        // SAFETY: the next slot is part of the same list, so its pool exists.
+        NonNull::new(unsafe { SharedPool::of(self.next_home) }.meta(self.next))
     }
 
-    /// Makes `next` the slot that follows this slot in the list. Returns false, and does nothing, if the
-    /// two slots belong to different pools and one of these pools has no number.
+    /// Makes `next` the slot that follows this slot in the list.
     #[inline]
-    pub(crate) fn link_to(&mut self, next: &Meta) -> bool {
-        // SAFETY: as in `next`.
-        let other = unsafe { (*next.home).number };
-        // SAFETY: as above.
-        if !ptr::eq(self.home, next.home) && (other == 0 || unsafe { (*self.home).number } == 0) {
-            return false;
-        }
-        (self.next, self.next_home) = (next.index(), other);
-        true
+    pub(crate) fn link_to(&mut self, next: &Meta) {
+        (self.next, self.next_home) = (next.index(), next.home);
     }
 }
 

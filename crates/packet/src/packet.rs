@@ -18,6 +18,13 @@ use crate::time::Timestamp;
 #[repr(transparent)]
 pub struct Packet(pub(crate) NonNull<Meta>);
 
+/// The offsets of a packet's data and headers in its slot, and its link type: see [`Packet::layout`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    start: u16,
+    headers: [u16; 4],
+}
+
 // SAFETY: a `Packet` is the only owner of its slot, metadata and annotations, none of which refers to a
 // thread.
 unsafe impl Send for Packet {}
@@ -40,7 +47,7 @@ impl Packet {
     pub(crate) fn home(&self) -> &SharedPool {
         // SAFETY: `SharedPool` outlives its packets (see `Pool::drop`). Only this field is read, because a
         // store calls this for packets on loan, whose other metadata another thread may be writing.
-        unsafe { &*(&raw const (*self.0.as_ptr()).home).read() }
+        unsafe { SharedPool::of((&raw const (*self.0.as_ptr()).home).read()) }
     }
 
     /// Returns the number of bytes of the whole packet, in all its slots.
@@ -422,18 +429,15 @@ impl Packet {
         self.meta_mut().values.run = run;
     }
 
-    /// True if the data and the headers of both packets start at the same offsets in their slots, or the same
-    /// header offsets are unset, and the link types are equal.
+    /// Returns the offsets of the packet's data and headers in its slot, and its link type, to be compared with
+    /// those of another packet.
     #[inline]
-    pub fn has_layout_of(&self, other: &Packet) -> bool {
-        let (one, other) = (&self.meta().values, &other.meta().values);
-        let headers = |values: &Values| {
-            let first = ptr::from_ref(values).wrapping_byte_add(const { offset_of!(Values, mac) });
-            // SAFETY: `Values` has the layout of C, so the offsets of the headers and the link type are four
-            // adjacent numbers in it; they are compared as one.
-            unsafe { first.cast::<[u16; 4]>().read() }
-        };
-        one.start == other.start && headers(one) == headers(other)
+    pub fn layout(&self) -> Layout {
+        let values = &self.meta().values;
+        let first = ptr::from_ref(values).wrapping_byte_add(const { offset_of!(Values, mac) });
+        // SAFETY: `Values` has the layout of C, so the offsets of the headers and the link type are four
+        // adjacent numbers in it; they are read as one.
+        Layout { start: values.start, headers: unsafe { first.cast::<[u16; 4]>().read() } }
     }
 
     /// Returns the `N` bytes of the slot from offset `place` of the network header on; `None` if the offset
@@ -549,13 +553,24 @@ impl Packet {
         usize::from(values.place(base)) + length <= usize::from(values.start) + usize::from(values.head)
     }
 
-    /// True if the transport header annotation is set, and lies `length` bytes after the network header
-    /// annotation.
+    /// True if both header annotations are set, and the transport header lies `length` bytes after the network
+    /// header. `length` is the length of a network header, at least 1 and less than 256.
     #[inline]
     pub fn transport_follows_network(&self, length: usize) -> bool {
+        debug_assert!((1..256).contains(&length));
         let Values { network, transport, .. } = self.meta().values;
-        // If both offsets are `NO_OFFSET`, they differ by a `length` of 0.
-        network as usize + length == transport as usize && transport != NO_OFFSET
+        // An unset offset is greater than every sum of an offset in a slot and a length of a header.
+        network as usize + length == transport as usize
+    }
+
+    /// True if both header annotations are set, and the network header lies `length` bytes after the link
+    /// header. `length` is the length of a link header, at least 1 and less than 256.
+    #[inline]
+    pub fn network_follows_mac(&self, length: usize) -> bool {
+        debug_assert!((1..256).contains(&length));
+        let Values { mac, network, .. } = self.meta().values;
+        // As in `transport_follows_network`.
+        mac as usize + length == network as usize
     }
 
     #[inline]
@@ -571,6 +586,9 @@ impl Packet {
     /// pool clears them ([`Pool::use_annotations`](crate::Pool::use_annotations)).
     #[inline]
     pub fn annotations(&self) -> &Annotations {
+        if self.meta().has_destination.get() {
+            self.write_destination();
+        }
         // SAFETY: the handle owns the annotations of its slot; they are initialised (zeroed) memory.
         unsafe { &*self.home().annotations(self.meta()) }
     }
@@ -578,9 +596,46 @@ impl Packet {
     /// Returns Click's annotations of the packet, writable.
     #[inline]
     pub fn annotations_mut(&mut self) -> &mut Annotations {
-        self.meta_mut().annotations = Standing::Any;
+        if self.meta().has_destination.get() {
+            self.write_destination();
+        }
+        self.meta().annotations.set(Standing::Any);
         // SAFETY: as above, and the borrow is exclusive.
         unsafe { &mut *self.home().annotations(self.meta()) }
+    }
+
+    /// Returns the four bytes of the destination annotation ([`Annotations::DST_IP`]): the IPv4 address to
+    /// which the packet is sent next, in network order.
+    #[inline]
+    pub fn destination(&self) -> [u8; 4] {
+        match self.meta().has_destination.get() {
+            true => self.meta().destination,
+            false => self.annotations().array4(Annotations::DST_IP),
+        }
+    }
+
+    /// Sets the four bytes of the destination annotation ([`Annotations::DST_IP`]). Elements should use this
+    /// function and [`destination`](Self::destination), because they need not access the cache line of the
+    /// other annotations.
+    #[inline]
+    pub fn set_destination(&mut self, address: [u8; 4]) {
+        let meta = self.meta_mut();
+        meta.destination = address;
+        meta.has_destination.set(true);
+    }
+
+    /// Writes the destination annotation to the other annotations.
+    #[cold]
+    #[inline(never)]
+    fn write_destination(&self) {
+        let meta = self.meta();
+        // SAFETY: the handle owns the annotations of its slot. No reference to them exists: while one exists,
+        // the packet is borrowed, and since it was made, `has_destination` is false, because only
+        // `set_destination` makes it true, for which the packet must not be borrowed. Handles cannot be shared
+        // by threads.
+        unsafe { (*self.home().annotations(meta)).set_array4(Annotations::DST_IP, meta.destination) };
+        meta.annotations.set(Standing::Any);
+        meta.has_destination.set(false);
     }
 
     /// Asks the processor to load the cache line with the packet's first byte of data.

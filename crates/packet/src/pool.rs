@@ -204,7 +204,7 @@ impl Pool {
         self.free.reserve_exact(end as usize - self.free.len().min(end as usize));
         // In reverse order, so that slots are popped in the order of their addresses.
         for index in (self.grown..end).rev() {
-            let meta = Meta::new(self.home.slot(index), &raw const **self.home);
+            let meta = Meta::new(self.home.slot(index), &self.home);
             // SAFETY: the place lies in the reserved region and has not been used before.
             unsafe { self.home.meta(index).write(meta) };
             self.free.push(index);
@@ -229,15 +229,14 @@ impl Pool {
     /// Adds a copy of these bytes at the end of a packet, in further slots if its last slot is full. If the
     /// packet belongs to another pool or is on loan from a store, it is replaced by a copy in this pool.
     /// Returns `None`, and frees the packet, if the pool has too few free slots or the packet would exceed
-    /// [`MAX_PACKET`]. It does so, too, if the last slot belongs to another pool and one of the two pools has
-    /// no number.
+    /// [`MAX_PACKET`].
     #[cold]
     pub fn append(&mut self, mut packet: Packet, mut bytes: &[u8]) -> Option<Packet> {
         if packet.len() + bytes.len() > MAX_PACKET {
             self.free(packet);
             return None;
         }
-        // A slot of another pool may have no number to link to, and a slot on loan must stay a single slot.
+        // Another pool's slot is left alone, and a slot on loan must stay a single slot.
         if !self.owns(&packet) || packet.meta().owner.load(Ordering::Relaxed) != owner::POOL {
             let copy = self.copy(&packet);
             self.free(packet);
@@ -265,13 +264,7 @@ impl Pool {
                     self.free(packet);
                     return None;
                 };
-                // Later slots of the packet may belong to another pool; linking fails if one of the two
-                // pools has no number.
-                if !last.link_to(more.meta()) {
-                    self.free(more);
-                    self.free(packet);
-                    return None;
-                }
+                last.link_to(more.meta());
                 at = ManuallyDrop::new(more).0;
             }
         }
@@ -370,12 +363,20 @@ impl Pool {
     pub fn free_all(&mut self, batch: &mut Batch) {
         let mut returning = ReturnList::new();
         for packet in batch.drain() {
+            if packet.is_large() {
+                self.free_large(packet);
+                continue;
+            }
+            let packet = ManuallyDrop::new(packet);
             let meta = packet.meta();
-            let is_guest = !self.owns(&packet) && !meta.has_next();
-            match is_guest && meta.owner.load(Ordering::Relaxed) == owner::POOL {
-                false => self.free(packet),
+            if meta.owner.load(Ordering::Relaxed) != owner::POOL {
+                // Release: all accesses to the packet happen before its store lends the slot again.
+                meta.owner.store(owner::STORE_HOME, Ordering::Release);
+            } else if self.owns(&packet) {
+                self.free.push(self.home.index_of(meta));
+            } else {
                 // SAFETY: the handle owned its one slot.
-                true => unsafe { returning.add(ManuallyDrop::new(packet).0) },
+                unsafe { returning.add(packet.0) };
             }
         }
         returning.flush();
@@ -394,10 +395,11 @@ pub(crate) fn fresh(home: &SharedPool, index: u32, clears: bool) -> Packet {
     meta.values = Values::fresh();
     meta.length = 0;
     meta.end();
-    let is_clear = packet.meta().annotations == Standing::Clear;
+    meta.has_destination.set(false);
+    let is_clear = meta.annotations.get() == Standing::Clear;
     if !is_clear && (clears || cfg!(debug_assertions)) {
         *packet.annotations_mut() = Annotations::CLEAR;
-        packet.meta_mut().annotations = Standing::Clear;
+        packet.meta().annotations.set(Standing::Clear);
     }
     packet
 }

@@ -10,7 +10,7 @@
 //! has a packet that is that long.
 
 use std::ops::Range;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::annotations::Annotations;
@@ -104,6 +104,12 @@ impl Image {
         self.saved.run
     }
 
+    /// Returns the address at which the data of the packet starts.
+    #[inline]
+    fn data(&self, slots: Slots) -> *const u8 {
+        slots.slot(self.index()).as_ptr().wrapping_add(self.saved.start as usize)
+    }
+
     /// Returns the values with which the packet is lent.
     #[inline]
     fn values(&self) -> Values {
@@ -150,8 +156,8 @@ pub struct Store {
     used: Used,
 }
 
-/// The parts of packets that borrowers have used: of the packets that were lent again most recently, in their
-/// loan before that. Declarations allow more than elements usually use. The store prefetches the cache line
+/// The parts of packets that borrowers have used: of the packet that was the first of those lent again most
+/// recently, in its loan before that. Declarations allow more than elements usually use. The store prefetches the cache line
 /// of an added header, or of written annotations, only if these borrowers wrote it. A useless prefetch costs
 /// as much as waiting for a cache line.
 #[derive(Clone, Copy)]
@@ -160,6 +166,37 @@ struct Used {
     annotations_written: bool,
     /// True if a header was added before a packet.
     headers_added: bool,
+}
+
+/// The cache lines that are prefetched for each packet beside its metadata and the start of its data.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Beside {
+    /// True for the line before the data.
+    header: bool,
+    /// True for the annotations.
+    annotations: bool,
+    /// The saved annotations of the first packet, if they are likely to be needed.
+    saved: Option<*const Annotations>,
+}
+
+impl Beside {
+    /// Prefetches the lines of packet `number`.
+    #[inline]
+    fn prefetch(self, number: usize, slots: Slots, image: &Image) {
+        if self.header {
+            prefetch_line(image.data(slots).wrapping_sub(1));
+        }
+        if self.annotations {
+            prefetch_line(slots.annotations(image.index()).cast());
+        }
+        if let Some(saved) = self.saved {
+            prefetch_line(saved.wrapping_add(number).cast());
+        }
+    }
+}
+
+impl Used {
+    const NOTHING: Used = Used { annotations_written: false, headers_added: false };
 }
 
 impl Store {
@@ -241,7 +278,7 @@ impl Store {
         }
         if pool.uses_annotations() {
             self.keep_annotations(packet.annotations());
-            packet.meta_mut().annotations = Standing::Stored;
+            packet.meta().annotations.set(Standing::Stored);
         }
         // A large packet has the owner mark of the pool, so that its slots are never lent themselves: only
         // copies of it are.
@@ -301,48 +338,55 @@ impl Store {
     #[inline]
     fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> (usize, Used) {
         let range = (start, end, batch);
-        let Restore { headers_added, annotations_read, annotations, .. } = self.restore;
-        let is_alone = !(headers_added || annotations_read || annotations);
-        // The number of pieces to restore is the same for all packets, so the loop over the packets is
-        // compiled once for each number of pieces.
-        match (self.farthest.div_ceil(PIECE), is_alone) {
-            _ if self.is_far() => self.lend_slots_with(
+        if self.is_far() {
+            let beside = self.beside();
+            return self.lend_slots_with(
                 range,
                 |number, slots, ahead| {
-                    prefetch(slots, ahead, self.needs_line_before(), self.needs_annotations());
-                    self.prefetch_annotations(number);
+                    prefetch_line(ahead.data(slots));
+                    beside.prefetch(number, slots, ahead);
                 },
                 |number, _, _, loan| self.put_back(number, loan),
-            ),
-            (0, true) => self.lend_pieces::<0, true>(range),
-            (0, false) => self.lend_pieces::<0, false>(range),
-            (1, true) => self.lend_pieces::<1, true>(range),
-            (1, false) => self.lend_pieces::<1, false>(range),
-            (2, true) => self.lend_pieces::<2, true>(range),
-            (2, false) => self.lend_pieces::<2, false>(range),
-            (3, true) => self.lend_pieces::<3, true>(range),
-            (3, false) => self.lend_pieces::<3, false>(range),
-            _ => self.lend_pieces::<4, false>(range),
+            );
+        }
+        // The number of pieces to restore is the same for all packets, so the loop over the packets is
+        // compiled once for each number of pieces.
+        match self.farthest.div_ceil(PIECE) {
+            0 => self.lend_pieces::<0>(range),
+            1 => self.lend_pieces::<1>(range),
+            2 => self.lend_pieces::<2>(range),
+            3 => self.lend_pieces::<3>(range),
+            _ => self.lend_pieces::<4>(range),
         }
     }
 
-    /// Lends slots like [`lend_slots`](Self::lend_slots), and restores `PIECES` pieces of each packet. If
-    /// `ALONE` is true, annotations are neither read nor written, and no header is added before packets.
+    /// Lends slots like [`lend_slots`](Self::lend_slots), and restores `PIECES` pieces of each packet.
     #[inline]
-    fn lend_pieces<const PIECES: usize, const ALONE: bool>(
+    fn lend_pieces<const PIECES: usize>(&self, range: (usize, usize, &mut Batch)) -> (usize, Used) {
+        let beside = self.beside();
+        match (beside == Beside::default(), self.restore.annotations) {
+            (true, false) => self.lend_near::<PIECES, false>(range, |_, _, _| ()),
+            (true, true) => self.lend_near::<PIECES, true>(range, |_, _, _| ()),
+            (false, _) => self.lend_near::<PIECES, true>(range, |number, slots, ahead| {
+                beside.prefetch(number, slots, ahead);
+            }),
+        }
+    }
+
+    /// Lends slots like [`lend_pieces`](Self::lend_pieces), and prefetches more lines with `beside`. If `NOTES`
+    /// is true, annotations are restored.
+    #[inline]
+    fn lend_near<const PIECES: usize, const NOTES: bool>(
         &self,
         range: (usize, usize, &mut Batch),
+        beside: impl Fn(usize, Slots, &Image),
     ) -> (usize, Used) {
-        let (headers_added, annotations) =
-            (!ALONE && self.needs_line_before(), !ALONE && self.needs_annotations());
         let step = self.pieces_behind();
         self.lend_slots_with(
             range,
             |number, slots, ahead| {
-                prefetch(slots, ahead, headers_added, annotations);
-                if !ALONE {
-                    self.prefetch_annotations(number);
-                }
+                prefetch_line(ahead.data(slots));
+                beside(number, slots, ahead);
                 if PIECES > 1 {
                     prefetch_line(self.behind.as_ptr().wrapping_add(number * step).cast());
                 }
@@ -361,45 +405,38 @@ impl Store {
                     // SAFETY: as above; of each packet, `behind` has all pieces up to `farthest`.
                     unsafe { own.add(1 + i).write(*behind.add(i)) };
                 }
-                if !ALONE {
+                if NOTES && loan.meta().annotations.get() != Standing::Stored {
                     self.put_annotations_back(number, loan);
                 }
             },
         )
     }
 
-    /// True if the cache line before the data should be prefetched: the declarations allow its use, and the
-    /// last borrowers used it.
+    /// Returns the lines that should be prefetched for each packet beside its metadata and the start of its
+    /// data: the declarations allow their use, and the last borrowers used them.
     #[inline]
-    fn needs_line_before(&self) -> bool {
-        self.restore.headers_added && self.used.headers_added
-    }
-
-    /// True if the line of the annotations should be prefetched. `used` only shows writes, so that
-    /// annotations which are only read are always prefetched.
-    #[inline]
-    fn needs_annotations(&self) -> bool {
-        self.restore.annotations_read && (self.used.annotations_written || !self.restore.annotations)
-    }
-
-    /// Prefetches the saved annotations of packet `number`, if they are likely to be restored soon.
-    #[inline]
-    fn prefetch_annotations(&self, number: usize) {
-        if self.restore.annotations && self.used.annotations_written && self.annotations.len() > 1 {
-            prefetch_line(self.annotations.as_ptr().wrapping_add(number).cast());
+    fn beside(&self) -> Beside {
+        let Restore { headers_added, annotations_read, annotations, .. } = self.restore;
+        let are_written = self.used.annotations_written;
+        Beside {
+            header: headers_added && self.used.headers_added,
+            // `used` only shows writes, so that annotations which are only read are always prefetched.
+            annotations: annotations_read && (are_written || !annotations),
+            saved: (annotations && are_written && self.annotations.len() > 1)
+                .then_some(self.annotations.as_ptr()),
         }
     }
 
     /// Restores the annotations of packet `number`, unless they still are as stored or the store restores no
     /// annotations.
-    #[inline]
+    #[inline(never)]
     fn put_annotations_back(&self, number: usize, packet: &mut Packet) {
         if self.restore.annotations
-            && packet.meta().annotations != Standing::Stored
+            && packet.meta().annotations.get() != Standing::Stored
             && let Some(annotations) = self.annotations_of(number)
         {
             packet.annotations_mut().clone_from(annotations);
-            packet.meta_mut().annotations = Standing::Stored;
+            packet.meta().annotations.set(Standing::Stored);
         }
     }
 
@@ -421,10 +458,12 @@ impl Store {
         self.annotations.push(annotations.clone());
     }
 
-    /// Lends slots like [`lend_slots`](Self::lend_slots). `prefetch` is called for the packet `AHEAD`
-    /// places later, or for the last packet, with its number and image. `put_back` restores the packet
-    /// that is lent; it gets the packet's number and image, a pointer to its first own byte, and the packet
-    /// itself.
+    /// Lends slots like [`lend_slots`](Self::lend_slots). `prefetch` is called for the packet `AHEAD` places
+    /// later, with its number and image; after the last packet, with a number that no packet has and the image
+    /// of the last packet. `put_back` restores the packet that is lent; it gets the packet's number and image, a
+    /// pointer to its first own byte, and the packet itself.
+    ///
+    /// The parts that borrowers have used are taken from the first packet, because they are a hint only.
     #[inline]
     fn lend_slots_with(
         &self,
@@ -432,22 +471,21 @@ impl Store {
         prefetch: impl Fn(usize, Slots, &Image),
         put_back: impl Fn(usize, &Image, *mut [u8; PIECE], &mut Packet),
     ) -> (usize, Used) {
-        let mut used = Used { annotations_written: false, headers_added: false };
+        let mut used = Used::NOTHING;
         let Some(first) = self.packets.first() else { return (0, used) };
         let slots = first.home().slots();
         let mut lent = 0;
-        let last = self.images.len() - 1;
+        let last = ptr::from_ref(&self.images[self.images.len() - 1]);
         for (place, image) in batch.room().iter_mut().zip(&self.images[start..end]) {
             let number = start + lent;
             // The images are prefetched explicitly: while packet data streams through the caches, the
             // processor does not prefetch even arrays that are read in order.
-            prefetch_line(self.images.as_ptr().wrapping_add(number + 2 * AHEAD).cast());
-            let ahead = (number + AHEAD).min(last);
-            let next = &self.images[ahead];
+            prefetch_line(ptr::from_ref(image).wrapping_add(2 * AHEAD).cast());
+            // SAFETY: this is a later image of the vector, or the last one.
+            let next = unsafe { &*ptr::from_ref(image).wrapping_add(AHEAD).min(last) };
             prefetch_line(slots.meta(next.index()).cast());
-            prefetch(ahead, slots, next);
-            let index = image.index();
-            let meta = slots.meta(index);
+            prefetch(number + AHEAD, slots, next);
+            let meta = slots.meta(image.index());
             // Acquire: all accesses of the last borrower to the slot have happened.
             // SAFETY: the metadata lives as long as the pool, and atomics may be shared.
             let mark = unsafe { AtomicU8::from_ptr((&raw mut (*meta).owner).cast()) };
@@ -461,12 +499,15 @@ impl Store {
             // packet on loan is a second handle to the slot: the first handle stays in the store, which does
             // not access the slot again until the mark says that the packet has been returned.
             let (mut loan, own) = unsafe {
-                used.annotations_written |= (*meta).annotations == Standing::Any;
-                used.headers_added |= (*meta).values.own < image.saved.own;
+                if lent == 0 {
+                    used.annotations_written = (*meta).annotations.get() == Standing::Any;
+                    used.headers_added = (*meta).values.own < image.saved.own;
+                }
+                (*meta).has_destination.set(false);
                 (&raw mut (*meta).values).copy_from_nonoverlapping(&raw const image.saved, 1);
                 (&raw mut (*meta).values.run).write(0);
                 (&raw mut (*meta).length).write(u32::from(image.saved.head));
-                (Packet(NonNull::new_unchecked(meta)), slots.slot(index).add(image.saved.own as usize))
+                (Packet(NonNull::new_unchecked(meta)), (*meta).base.add(image.saved.own as usize))
             };
             put_back(number, image, own.as_ptr().cast(), &mut loan);
             place.write(loan);
@@ -594,20 +635,6 @@ impl Drop for Store {
                 packet.give_back();
             }
         }
-    }
-}
-
-/// Prefetches the cache line at which a packet's data starts and, if asked, the line before it and the line
-/// of its annotations.
-#[inline]
-fn prefetch(slots: Slots, image: &Image, headers_added: bool, annotations: bool) {
-    let start = slots.slot(image.index()).as_ptr().wrapping_add(image.saved.start as usize);
-    prefetch_line(start);
-    if headers_added {
-        prefetch_line(start.wrapping_sub(1));
-    }
-    if annotations {
-        prefetch_line(slots.annotations(image.index()).cast());
     }
 }
 

@@ -304,7 +304,7 @@ impl Flows {
     /// Takes a TCP segment. Segments that leave because of it are put into `released`. A returned packet is
     /// to be forwarded after them.
     #[inline]
-    pub fn take(&mut self, index: u32, mut piece: Piece<'_>, now: Timestamp) -> Taken {
+    pub fn take(&mut self, index: u32, piece: Piece<'_>, now: Timestamp) -> Taken {
         let flow = &mut self.flows[index as usize];
         let segment = piece.segment;
         let is_plain = segment.length > 0 && segment.flags & (flags::SYN | flags::FIN | flags::RST) == 0;
@@ -318,23 +318,19 @@ impl Flows {
             }
             if let Some(last) = flow.queue.continued_by(&piece, merges) {
                 let before = last.chain.slots();
-                match last.extend(piece, merges) {
-                    Ok(()) => {
-                        let is_complete = merges && last.is_closed || last.is_urgent();
-                        flow.slots += last.chain.slots() - before;
-                        flow.unrelated = 0;
-                        flow.expected[0] = Some(end);
-                        self.held += 1;
-                        if flow.slots > self.limits.slots {
-                            self.enter_loss_recovery(index, FlushReason::QueueFull, now);
-                            self.rest(index, now);
-                        } else if is_complete {
-                            self.settle(index, now);
-                        }
-                        return Taken::Held;
-                    }
-                    Err(refused) => piece = refused,
+                last.extend(piece, merges);
+                let is_complete = merges && last.is_closed || last.is_urgent();
+                flow.slots += last.chain.slots() - before;
+                flow.unrelated = 0;
+                flow.expected[0] = Some(end);
+                self.held += 1;
+                if flow.slots > self.limits.slots {
+                    self.enter_loss_recovery(index, FlushReason::QueueFull, now);
+                    self.rest(index, now);
+                } else if is_complete {
+                    self.settle(index, now);
                 }
+                return Taken::Held;
             }
         }
         if !self.has_memory_for_run(index) {

@@ -175,16 +175,11 @@ impl SegmentRun {
 
     /// Appends a segment without SYN, FIN and RST that starts at the end of the run. If `merges` is false,
     /// the run's segments can no longer form one large segment.
-    ///
-    /// # Errors
-    /// Returns the segment if its packet cannot be chained.
     #[inline(always)]
-    pub fn extend<'a>(&mut self, piece: Piece<'a>, merges: bool) -> Result<(), Piece<'a>> {
+    pub fn extend(&mut self, piece: Piece<'_>, merges: bool) {
         let Piece { packet, segment, data, .. } = piece;
         let repeats_id = self.repeats_id_before(segment);
-        if let Err(packet) = self.chain.push(packet) {
-            return Err(Piece { packet, ..piece });
-        }
+        self.chain.push(packet);
         self.repeats_id = repeats_id;
         self.end = self.end.wrapping_add(segment.length.into());
         (self.last_length, self.last_flags) = (segment.length, segment.flags);
@@ -192,21 +187,15 @@ impl SegmentRun {
         self.length += u32::from(segment.length);
         self.is_one &= merges;
         self.is_closed = self.is_last();
-        Ok(())
     }
 
     /// Appends a run that starts at the end of this run. If `merges` is false, the segments can no longer
     /// form one large segment.
-    ///
-    /// # Errors
-    /// Returns the run if its packets cannot be chained.
     #[inline]
-    fn append(&mut self, next: SegmentRun, merges: bool) -> Result<(), SegmentRun> {
+    fn append(&mut self, next: SegmentRun, merges: bool) {
         let repeats_id = self.repeats_id_before(&next.first);
         let SegmentRun { chain, .. } = next;
-        if let Err(chain) = self.chain.append(chain) {
-            return Err(SegmentRun { chain, ..next });
-        }
+        self.chain.append(chain);
         self.repeats_id = repeats_id;
         self.end = next.end;
         self.since = self.since.min(next.since);
@@ -215,7 +204,6 @@ impl SegmentRun {
         self.length += next.length;
         self.is_one &= merges && next.is_one;
         self.is_closed = self.is_last();
-        Ok(())
     }
 }
 
@@ -300,14 +288,11 @@ impl Queue {
     fn insert_at(&mut self, place: usize, run: SegmentRun, merges: bool) {
         let fits =
             |own: &SegmentRun, next: &SegmentRun| own.end == next.start && (!merges || own.takes(next));
-        let mut run = run;
         if let Some(before) = place.checked_sub(1).and_then(|place| self.runs.get_mut(place))
             && fits(before, &run)
         {
-            match before.append(run, merges) {
-                Ok(()) => return self.close(place - 1, merges),
-                Err(refused) => run = refused,
-            }
+            before.append(run, merges);
+            return self.close(place - 1, merges);
         }
         self.runs.insert(place, run);
         self.close(place, merges);
@@ -323,12 +308,8 @@ impl Queue {
             return;
         }
         let Some(next) = self.runs.remove(place + 1) else { return };
-        let refused = match self.runs.get_mut(place) {
-            Some(own) => own.append(next, merges).err(),
-            None => Some(next),
-        };
-        if let Some(next) = refused {
-            self.runs.insert(place + 1, next);
+        if let Some(own) = self.runs.get_mut(place) {
+            own.append(next, merges);
         }
     }
 }
