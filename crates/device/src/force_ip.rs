@@ -3,7 +3,6 @@
 
 use element::effects::{Action, Case, DST_IP, Field, Value};
 use element::{Base, Packet};
-use packet::Annotations;
 use wire::layers::Network;
 use wire::{Layers, LinkType};
 
@@ -23,7 +22,7 @@ pub(crate) fn mark_ip(packet: &mut Packet) -> bool {
     if layers.network == Network::Ipv4
         && let Some(destination) = packet.data().get(l3 + 16..l3 + 20).and_then(|b| b.try_into().ok())
     {
-        packet.annotations_mut().set_array4(Annotations::DST_IP, destination);
+        packet.set_destination(destination);
     }
     true
 }

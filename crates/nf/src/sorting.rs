@@ -28,7 +28,7 @@ pub(crate) struct Sorter {
     /// For each output, the packets of the current batch that go there. Between two batches, all are
     /// `None`.
     sorted: Vec<Option<Batch>>,
-    /// The decision about the first packets of the current batch, as far as it is the same, and the number of
+    /// The decision about the packets of the current batch, as long as it is the same for all, and the number of
     /// these packets.
     same: (Fate, usize),
     /// The decision about each packet of the current batch, in the order of the packets; empty as long as all
@@ -100,18 +100,23 @@ impl Sorter {
     /// Records the decision about the next `count` packets of the batch.
     #[inline]
     pub(crate) fn note(&mut self, fate: Fate, count: usize) {
-        let (same, noted) = self.same;
-        if noted > 0 && (fate != same || !self.fates.is_empty()) {
-            return self.note_other(fate, count);
+        let (same, noted) = &mut self.same;
+        if *noted > 0 && fate == *same {
+            *noted += count;
+        } else {
+            self.note_other(fate, count);
         }
-        self.same = (fate, noted + count);
     }
 
-    /// Records a decision after decisions that are not all the same as this one.
+    /// Records the first decision, and decisions from the first one on that is not the same.
     #[inline(never)]
     fn note_other(&mut self, fate: Fate, count: usize) {
         if self.fates.is_empty() {
-            let (same, noted) = self.same;
+            let (same, noted) = std::mem::replace(&mut self.same, NOTHING_NOTED);
+            if noted == 0 {
+                self.same = (fate, count);
+                return;
+            }
             self.fates.resize(noted, same);
         }
         self.fates.resize(self.fates.len() + count, fate);

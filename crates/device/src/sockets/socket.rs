@@ -68,7 +68,6 @@ use element::effects::DST_IP;
 use element::{
     Args, Batch, Class, Cx, DropReason, Effects, Element, Interest, Packet, StatePart, Timestamp, manual,
 };
-use packet::Annotations;
 use socket2::{Domain, Protocol, SockAddr, Type};
 
 use super::outgoing::{Line, Outgoing};
@@ -355,7 +354,7 @@ impl Line for Datagrams<'_> {
     fn send(&self, packet: &Packet, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let Connection { socket, remote, port, .. } = self.0;
         if let Some(port) = port {
-            let ip = Ipv4Addr::from(packet.annotations().array4(Annotations::DST_IP));
+            let ip = Ipv4Addr::from(packet.destination());
             return socket.send_to_vectored(pieces, &SocketAddrV4::new(ip, *port).into());
         }
         match remote {

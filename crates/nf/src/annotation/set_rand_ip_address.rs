@@ -21,7 +21,6 @@ use element::args::Ipv4Prefix;
 use element::class::ArgInfo;
 use element::effects::{Action, DST_IP, Depends, Value};
 use element::{Batch, Class, Cx, Effects, Element, manual};
-use packet::Annotations;
 
 use crate::editing::otherwise;
 
@@ -79,7 +78,7 @@ impl Element for SetRandIpAddress {
                 0 => draw(&self.prefix, random),
                 n => self.drawn[random.usize(..n)],
             };
-            packet.annotations_mut().set_array4(Annotations::DST_IP, address);
+            packet.set_destination(address);
         }
     }
 }

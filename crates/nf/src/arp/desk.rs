@@ -5,7 +5,6 @@ use std::net::Ipv4Addr;
 
 use classify::IntervalSet;
 use element::{Cx, DropReason, Packet, Timestamp};
-use packet::Annotations;
 use wire::{LinkType, MacAddr, arp, ether_type, ethernet};
 
 use super::table::{self, Table, Waiters};
@@ -70,7 +69,7 @@ impl Desk {
         if self.ip.is_unspecified() {
             return self.refuse(cx, packet, DropReason::Inactive);
         }
-        let address = u32::from_be_bytes(packet.annotations().array4(Annotations::DST_IP));
+        let address = u32::from_be_bytes(packet.destination());
         let now = table::now(cx);
         let destination = match table.look_up(address, now, self.poll_timeout) {
             Some((mac, asks)) => {

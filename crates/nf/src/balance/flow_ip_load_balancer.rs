@@ -97,7 +97,6 @@ use element::effects::{
     Action, Case, DST_IP, Field, Filter, HeaderKind, Predicate, Target, Value, wire_field,
 };
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Invalid, Packet, StatePart, manual};
-use packet::Annotations;
 use wire::{FiveTuple, FromBytes, ip_protocol, ipv4};
 
 use super::balancer::{self, Balancer, Balancing, Delivery, Place, Settings};
@@ -274,7 +273,7 @@ impl Delivery for ToAddress {
                 places.next().filter(|&place| balancer.has_flow(place)).ok_or(DropReason::NoHeader)?;
             let server = balancer.server(place, packet, now).ok_or(DropReason::NotConnected)?;
             let address = balancer.place(server).ok_or(DropReason::NotConnected)?.octets();
-            packet.annotations_mut().set_array4(Annotations::DST_IP, address);
+            packet.set_destination(address);
             if balancer.is_error(place) {
                 requote(packet, |quotation| (u32::from_be_bytes(address), quotation.destination));
             }

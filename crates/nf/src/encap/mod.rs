@@ -165,7 +165,7 @@ impl Template {
     pub(super) fn annotated(&self, packet: &Packet) -> Option<[u8; 4]> {
         match self.destination {
             Destination::Fixed(_) => None,
-            Destination::Annotation => Some(packet.annotations().array4(Annotations::DST_IP)),
+            Destination::Annotation => Some(packet.destination()),
         }
     }
 
@@ -206,7 +206,7 @@ impl Template {
         }
         ip.checksum.set(sum.checksum());
         if self.destination_is_read && annotated.is_none() {
-            packet.annotations_mut().set_array4(Annotations::DST_IP, self.header.destination.to_bytes());
+            packet.set_destination(self.header.destination.to_bytes());
         }
         Ok(())
     }

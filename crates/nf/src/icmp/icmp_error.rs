@@ -194,7 +194,7 @@ impl IcmpError {
             return None;
         }
         let problem = packet.annotations().u8(Annotations::ICMP_PARAM);
-        let (to, gateway) = (ip.source_addr(), packet.annotations().array4(Annotations::DST_IP));
+        let (to, gateway) = (ip.source_addr(), packet.destination());
         self.bytes.clear();
         self.bytes.resize(ipv4::Header::LEN, 0);
         self.write_route_back(route, problem);

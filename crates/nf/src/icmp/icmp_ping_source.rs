@@ -48,7 +48,6 @@ use element::effects::{Action, Case, DST_IP, Depends, Emit, Field, Filter, Heade
 use element::{
     Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, StatePart, Timestamp, manual,
 };
-use packet::Annotations;
 use wire::icmp::kind;
 use wire::{FromBytes, IntoBytes, U16, U32, checksum, icmp, ip_protocol, ipv4};
 
@@ -272,7 +271,7 @@ impl IcmpPingSource {
         let now = cx.now();
         let mut packet = cx.packet(&self.bytes)?;
         packet.set_headers(0, ipv4::Header::LEN);
-        packet.annotations_mut().set_array4(Annotations::DST_IP, self.destination.octets());
+        packet.set_destination(self.destination.octets());
         packet.set_time(now);
         if let Some(receiver) = &mut self.receiver {
             receiver.sent[usize::from(id)] = (now, false);

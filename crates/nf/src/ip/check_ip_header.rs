@@ -180,7 +180,7 @@ impl Checks {
             && let Some(destination) = packet.data().get(self.offset + 16..).and_then(|d| d.first_chunk())
         {
             let destination = *destination;
-            packet.annotations_mut().set_array4(Annotations::DST_IP, destination);
+            packet.set_destination(destination);
         }
         Ok(())
     }
@@ -265,7 +265,7 @@ impl HeaderCheck for Checks {
             let destination = ip.destination;
             packet.set_headers(offset, offset + ipv4::Header::LEN);
             if self.sets_destination {
-                packet.annotations_mut().set_array4(Annotations::DST_IP, destination.to_bytes());
+                packet.set_destination(destination.to_bytes());
             }
             return Ok(());
         }

@@ -28,7 +28,6 @@ use element::effects::{
     Action, Case, DST_IP, Field, Filter, HeaderKind, Predicate, Target, Value, wire_field,
 };
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
-use packet::Annotations;
 use wire::{ip_protocol, tcp};
 
 use crate::editing::{Fate, bytes, each, ipv4, needs, otherwise};
@@ -83,7 +82,7 @@ fn mirror(packet: &mut Packet, sets_destination: bool) -> Fate {
     let (protocol, first) = (ip.protocol, ip.fragment_offset() == 0);
     let destination = ip.destination.to_bytes();
     if sets_destination {
-        packet.annotations_mut().set_array4(Annotations::DST_IP, destination);
+        packet.set_destination(destination);
     }
     if first && matches!(protocol, ip_protocol::TCP | ip_protocol::UDP) {
         set_ports(packet, ports);

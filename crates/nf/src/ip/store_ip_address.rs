@@ -28,7 +28,6 @@ use element::args::{ArgType, Raw, read_value};
 use element::class::ArgInfo;
 use element::effects::{Action, Case, DST_IP, Filter, HeaderKind, Predicate, Target, Value, wire_field};
 use element::{Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
-use packet::Annotations;
 use wire::checksum::Delta;
 use wire::{FromBytes, ip_protocol, tcp, udp};
 
@@ -181,7 +180,7 @@ impl Element for StoreIpAddress {
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let (given, place) = (self.address, self.place);
         each_or_aside(cx, batch, |packet| {
-            let address = given.unwrap_or_else(|| packet.annotations().array4(Annotations::DST_IP));
+            let address = given.unwrap_or_else(|| packet.destination());
             match place {
                 Place::Source => store(packet, address, true),
                 Place::Destination => store(packet, address, false),

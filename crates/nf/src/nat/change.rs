@@ -2,7 +2,7 @@
 //! output and state. In packed form the rewriting is the value of this direction's key in the flow table, and
 //! shares a cache line with the key.
 
-use wire::checksum::Delta;
+use wire::checksum::{Delta, FoldedDelta};
 
 use super::spaces::IDENTIFIERS;
 use super::state::State;
@@ -14,28 +14,14 @@ use super::tuple::Tuple;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) to: Tuple,
-    address_change: u16,
-    transport_change: u16,
+    address_change: FoldedDelta,
+    transport_change: FoldedDelta,
     pub(super) session: u32,
     pub(super) is_reply: bool,
     pub(super) output: u16,
     /// The state of this direction. It follows from the direction's packets so far, and from resets by the
     /// other direction: see [`State`].
     pub(super) state: State,
-}
-
-/// Packs the change of a checksum into 16 bits. Zero means that the checksum does not change.
-fn folded(change: Delta) -> u16 {
-    match !change.apply(0xffff) {
-        0xffff => 0,
-        folded => folded,
-    }
-}
-
-/// Returns the change of a checksum that [`folded`] has packed.
-#[inline]
-fn unfolded(change: u16) -> Delta {
-    Delta::u16(0xffff, change)
 }
 
 impl Change {
@@ -46,8 +32,8 @@ impl Change {
         };
         Change {
             to,
-            address_change: folded(from.address_change(to)),
-            transport_change: folded(transport),
+            address_change: from.address_change(to).folded(),
+            transport_change: transport.folded(),
             session: 0,
             is_reply: false,
             output: 0,
@@ -58,34 +44,36 @@ impl Change {
     /// Sets the change of the ICMP checksum for a query whose identifier changes from `from` to `to`. No
     /// other field under this checksum changes.
     pub(super) fn change_identifier(&mut self, from: u16, to: u16) {
-        self.transport_change = folded(Delta::u16(from, to));
+        self.transport_change = Delta::u16(from, to).folded();
     }
 
     /// Returns the change of the IPv4 header's checksum, which covers the addresses.
     #[inline]
-    pub(super) fn of_addresses(&self) -> Delta {
-        unfolded(self.address_change)
+    pub(super) fn of_addresses(&self) -> FoldedDelta {
+        self.address_change
     }
 
     /// Returns the change of the TCP, UDP or ICMP checksum.
     #[inline]
-    pub(super) fn of_transport(&self) -> Delta {
-        unfolded(self.transport_change)
+    pub(super) fn of_transport(&self) -> FoldedDelta {
+        self.transport_change
     }
 
     /// True if the rewriting changes neither the IPv4 checksum nor the transport checksum.
     #[cfg(test)]
     pub(super) fn is_none(&self) -> bool {
-        (self.address_change, self.transport_change) == (0, 0)
+        [self.address_change, self.transport_change] == [FoldedDelta::NOTHING; 2]
     }
 
     pub(super) fn packed(self) -> [u32; 6] {
         let pair = |a: u16, b: u16| u32::from(a) | u32::from(b) << 16;
+        let Tuple { source, destination, source_port, destination_port } = self.to;
+        let ports = u32::from(source_port) << 16 | u32::from(destination_port);
         [
-            self.to.source,
-            self.to.destination,
-            pair(self.to.source_port, self.to.destination_port),
-            pair(self.address_change, self.transport_change),
+            source.to_be(),
+            destination.to_be(),
+            ports.to_be(),
+            pair(self.address_change.to_bits(), self.transport_change.to_bits()),
             self.session << 1 | u32::from(self.is_reply),
             pair(self.output, self.state.0),
         ]
@@ -94,20 +82,72 @@ impl Change {
     #[inline]
     pub(super) fn unpacked(value: &[u32; 6]) -> Change {
         let &[source, destination, ports, changes, session, output] = value;
+        let ports = u32::from_be(ports);
         Change {
             to: Tuple {
-                source,
-                destination,
-                source_port: ports as u16,
-                destination_port: (ports >> 16) as u16,
+                source: u32::from_be(source),
+                destination: u32::from_be(destination),
+                source_port: (ports >> 16) as u16,
+                destination_port: ports as u16,
             },
-            address_change: changes as u16,
-            transport_change: (changes >> 16) as u16,
+            address_change: FoldedDelta::from_bits(changes as u16),
+            transport_change: FoldedDelta::from_bits((changes >> 16) as u16),
             session: session >> 1,
             is_reply: session & 1 != 0,
             output: output as u16,
             state: State((output >> 16) as u16),
         }
+    }
+}
+
+/// A packed [`Change`], from which packets are rewritten without unpacking it. Addresses and ports are in
+/// network order.
+#[derive(Clone, Copy)]
+pub(super) struct Packed(pub(super) [u32; 6]);
+
+impl Packed {
+    /// Returns the new source and destination address.
+    #[inline]
+    pub(super) fn addresses(&self) -> [[u8; 4]; 2] {
+        [self.0[0].to_ne_bytes(), self.0[1].to_ne_bytes()]
+    }
+
+    /// Returns the new source and destination port.
+    #[inline]
+    pub(super) fn ports(&self) -> [u8; 4] {
+        self.0[2].to_ne_bytes()
+    }
+
+    /// Returns the change of the IPv4 header's checksum.
+    #[inline]
+    pub(super) fn of_addresses(&self) -> FoldedDelta {
+        FoldedDelta::from_bits(self.0[3] as u16)
+    }
+
+    /// Returns the change of the TCP, UDP or ICMP checksum.
+    #[inline]
+    pub(super) fn of_transport(&self) -> FoldedDelta {
+        FoldedDelta::from_bits((self.0[3] >> 16) as u16)
+    }
+
+    #[inline]
+    pub(super) fn is_reply(&self) -> bool {
+        self.0[4] & 1 != 0
+    }
+
+    #[inline]
+    pub(super) fn output(&self) -> u16 {
+        self.0[5] as u16
+    }
+
+    #[inline]
+    pub(super) fn state(&self) -> State {
+        State((self.0[5] >> 16) as u16)
+    }
+
+    #[inline]
+    pub(super) fn unpacked(&self) -> Change {
+        Change::unpacked(&self.0)
     }
 }
 

@@ -1,15 +1,18 @@
 //! The translation of one packet: its mapping is found or made, and then the packet is rewritten.
 
+use std::slice;
+
 use element::{Base, Cx, DropReason, Packet, Timestamp};
 use flow::{FlowId, Ipv4FlowKey};
 
 use crate::sorting::Fate;
 
-use super::change::Change;
+use super::change::{Change, Packed};
 use super::flavour::{Flavour, Looked, set_next_hop};
 use super::pattern::Outputs;
 use super::plain::Rewriting;
 use super::spec::Spec;
+use super::state::Told;
 use super::store::{Chosen, Claim, Fresh, Known, Store, WINDOW, space};
 use super::tuple::Tuple;
 
@@ -138,7 +141,7 @@ impl Translation {
         if id.is_none() && self.flavour == Flavour::Address {
             id = store.find_key(&self.flavour.other_key(packet, owner));
         }
-        id.and_then(|id| Some((id, store.see(id, now)?)))
+        id.and_then(|id| Some((id, store.see(id, now)?.unpacked())))
     }
 
     /// Looks up the runs of a window (up to 32 runs of a batch) by destination address. Sets the ids in
@@ -164,59 +167,83 @@ impl Translation {
         }
     }
 
-    /// Rewrites the packets of a run by their mapping, sets their annotations, and updates the mapping's state,
-    /// also in `change`. Returns the output of all packets. `is_plain` is true for plain packets (whole TCP or
-    /// UDP packets without IPv4 options), and `sets_next_hop` is true to set the destination annotation.
+    /// Rewrites the packets of a plain run (whole TCP or UDP packets without IPv4 options) by their mapping, sets
+    /// their annotations, and updates the mapping's state. Returns the output of all packets. `sets_next_hop` is
+    /// true to set the destination annotation.
     #[inline(always)]
-    pub(super) fn change(
+    pub(super) fn change_plain(
         &self,
         store: &mut Store,
         run: &mut [Packet],
         id: FlowId,
-        change: &mut Change,
-        (is_plain, sets_next_hop): (bool, bool),
+        change: Packed,
+        sets_next_hop: bool,
     ) -> Fate {
-        let rewriting = Rewriting::of(change);
-        let done = if is_plain { self.flavour.apply_to_run(run, &rewriting, change) } else { 0 };
-        if done < run.len() {
-            self.change_each(store, &mut run[done..], id, change, is_plain.then_some(rewriting));
+        let rewriting = Rewriting::of(&change);
+        let done = self.flavour.apply_to_run(run, &rewriting, change.state());
+        if let Some(rest @ [_, ..]) = run.get_mut(done..) {
+            self.change_each(store, rest, id, change);
         }
+        if sets_next_hop {
+            let [_, destination] = change.addresses();
+            run.iter_mut().for_each(|packet| packet.set_destination(destination));
+        }
+        if let Some(offset) = self.reply_annotation
+            && change.is_reply()
+        {
+            self.mark_replies(store, run, &change.unpacked(), offset);
+        }
+        Fate::Output(change.output().into())
+    }
+
+    /// Rewrites packets of a plain run, of which some may change the state of their mapping, and updates the
+    /// state.
+    #[inline(never)]
+    fn change_each(&self, store: &mut Store, mut rest: &mut [Packet], id: FlowId, packed: Packed) {
+        let (rewriting, mut change) = (Rewriting::of(&packed), packed.unpacked());
+        while let Some((packet, others)) = rest.split_first_mut() {
+            let told = self.flavour.apply_plain(packet, &rewriting);
+            note(store, packet, id, &mut change, told);
+            let done = self.flavour.apply_to_run(others, &rewriting, change.state);
+            rest = &mut others[done..];
+        }
+    }
+
+    /// Does the same as [`change_plain`](Self::change_plain) for one packet of any kind.
+    pub(super) fn change(
+        &self,
+        store: &mut Store,
+        packet: &mut Packet,
+        id: FlowId,
+        change: &mut Change,
+        sets_next_hop: bool,
+    ) -> Fate {
+        let told = self.flavour.apply(packet, change);
+        note(store, packet, id, change, told);
         if sets_next_hop && let Some(address) = self.flavour.next_hop(change) {
-            run.iter_mut().for_each(|packet| set_next_hop(packet, address));
+            set_next_hop(packet, address);
         }
         if let Some(offset) = self.reply_annotation.filter(|_| change.is_reply) {
-            let (_, value) = store.details(change.session);
-            run.iter_mut().for_each(|packet| packet.annotations_mut().set_u8(offset, value));
+            self.mark_replies(store, slice::from_mut(packet), change, offset);
         }
         Fate::Output(change.output.into())
     }
 
-    /// Rewrites packets of a run of which some may change the state of their mapping. `rewriting` is the
-    /// prepared change if the packets are plain.
-    #[inline(never)]
-    fn change_each(
-        &self,
-        store: &mut Store,
-        mut rest: &mut [Packet],
-        id: FlowId,
-        change: &mut Change,
-        rewriting: Option<Rewriting>,
-    ) {
-        while let Some((packet, others)) = rest.split_first_mut() {
-            let told = match &rewriting {
-                Some(rewriting) => self.flavour.apply_plain(packet, rewriting),
-                None => self.flavour.apply(packet, change),
-            };
-            store.note(id, change, told);
-            if change.state.is_shifted() {
-                shift(store, packet, change);
-            }
-            let done = match &rewriting {
-                Some(rewriting) => self.flavour.apply_to_run(others, rewriting, change),
-                None => 0,
-            };
-            rest = &mut others[done..];
-        }
+    /// Sets the reply annotation of packets in the direction of replies.
+    #[cold]
+    fn mark_replies(&self, store: &Store, run: &mut [Packet], change: &Change, offset: usize) {
+        let (_, value) = store.details(change.session);
+        run.iter_mut().for_each(|packet| packet.annotations_mut().set_u8(offset, value));
+    }
+}
+
+/// Updates the state of a mapping by the information that a packet gives, also in `change`, and shifts the
+/// packet's sequence numbers if the mapping has edits.
+#[inline]
+fn note(store: &mut Store, packet: &mut Packet, id: FlowId, change: &mut Change, told: Told) {
+    store.note(id, change, told);
+    if change.state.is_shifted() {
+        shift(store, packet, change);
     }
 }
 

@@ -11,7 +11,7 @@ use element::{Batch, Cx, DropReason, Packet};
 use flow::Ipv4FlowKey;
 use packet::BATCH_CAPACITY;
 
-use super::change::Change;
+use super::change::Packed;
 use super::desk::Translation;
 use super::flavour::set_next_hop;
 use super::plain::Rewriting;
@@ -84,7 +84,7 @@ impl ForeignFlows {
                     packet.set_flow_mark(None);
                 }
                 outputs.push(seen.and_then(|(id, value)| {
-                    let change = Change::unpacked(&value);
+                    let change = Packed(value);
                     // If the mapping has had no packet in the current time slice, it may have expired. Only
                     // its owner can decide that, so the packet goes to the owner.
                     if !board.is_fresh(id, cx.now(), slice) {
@@ -114,16 +114,16 @@ impl Translation {
     /// `None`, with the packet unchanged, if the mapping's owner must handle the packet. This is the case if
     /// the packet would change the mapping's state or has SYN, FIN or RST. It is also the case if data are
     /// needed that are not on the board (sequence number shifts, the reply annotation).
-    fn change_elsewhere(&self, packet: &mut Packet, change: &Change, is_read: bool) -> Option<u16> {
-        let told = self.flavour.tells(packet)?;
+    fn change_elsewhere(&self, packet: &mut Packet, packed: &Packed, is_read: bool) -> Option<u16> {
+        let (told, change) = (self.flavour.tells(packet)?, packed.unpacked());
         let is_known = change.state.after(told) == change.state && !told.opens_or_closes();
         if !is_known || change.state.is_shifted() || self.reply_annotation.is_some_and(|_| change.is_reply) {
             return None;
         }
-        self.flavour.apply_plain(packet, &Rewriting::of(change));
+        self.flavour.apply_plain(packet, &Rewriting::of(packed));
         if self.sets_next_hop
             && is_read
-            && let Some(address) = self.flavour.next_hop(change)
+            && let Some(address) = self.flavour.next_hop(&change)
         {
             set_next_hop(packet, address);
         }

@@ -3,8 +3,7 @@
 
 use element::{Base, DropReason, Packet};
 use flow::Ipv4FlowKey;
-use packet::Annotations;
-use wire::checksum::Delta;
+use wire::checksum::FoldedDelta;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};
 
 use crate::editing::ipv4;
@@ -292,7 +291,7 @@ impl Flavour {
         if self != Flavour::Address || change.is_reply {
             ip.destination.set(change.to.destination);
         }
-        ip.checksum.set(change.of_addresses().apply(ip.checksum.get()));
+        ip.checksum = change.of_addresses().apply(ip.checksum.to_bytes()).into();
         let (protocol, is_first) = (ip.protocol, ip.fragment_offset() == 0);
         let (length, total) = (ip.header_len(), usize::from(ip.total_length.get()));
         if !is_first || !has_transport_after_header(packet) {
@@ -302,7 +301,7 @@ impl Flavour {
         if self.is_ping() {
             let to = if change.is_reply { change.to.destination_port } else { change.to.source_port };
             put(transport, 4, to);
-            update(transport, 2, change.of_transport(), Delta::apply);
+            update(transport, 2, change.of_transport(), FoldedDelta::apply);
             return Told::Nothing;
         }
         let is_whole_tcp = protocol == ip_protocol::TCP && transport.len() >= TCP_SUMMED;
@@ -312,9 +311,9 @@ impl Flavour {
             put(transport, 2, change.to.destination_port);
         }
         if is_whole_tcp {
-            update(transport, 16, change.of_transport(), Delta::apply);
+            update(transport, 16, change.of_transport(), FoldedDelta::apply);
         } else if protocol == ip_protocol::UDP && transport.len() >= LEAST {
-            update(transport, 6, change.of_transport(), Delta::apply_udp);
+            update(transport, 6, change.of_transport(), FoldedDelta::apply_udp);
         }
         match self.kind(protocol) {
             (Kind::Datagrams, _) => Told::Datagram,
@@ -347,7 +346,7 @@ impl Flavour {
 /// Sets the packet's destination IP annotation.
 #[inline]
 pub(super) fn set_next_hop(packet: &mut Packet, address: u32) {
-    packet.annotations_mut().set_array4(Annotations::DST_IP, address.to_be_bytes());
+    packet.set_destination(address.to_be_bytes());
 }
 
 #[inline]
@@ -358,9 +357,8 @@ fn put(bytes: &mut [u8], at: usize, number: u16) {
 }
 
 #[inline]
-fn update(bytes: &mut [u8], at: usize, change: Delta, apply: impl Fn(Delta, u16) -> u16) {
-    if let Some(place) = bytes.get_mut(at..at + 2) {
-        let sum = u16::from_be_bytes([place[0], place[1]]);
-        place.copy_from_slice(&apply(change, sum).to_be_bytes());
+fn update(bytes: &mut [u8], at: usize, change: FoldedDelta, apply: fn(FoldedDelta, [u8; 2]) -> [u8; 2]) {
+    if let Some(place) = bytes.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
+        *place = apply(change, *place);
     }
 }

@@ -5,12 +5,12 @@
 //! without access to the mapping.
 
 use element::{Base, Packet};
-use wire::checksum::Delta;
+use wire::checksum::FoldedDelta;
 use wire::{ip_protocol, ipv4, tcp};
 
-use super::change::Change;
+use super::change::Packed;
 use super::flavour::{Flavour, LEAST, TCP_SUMMED};
-use super::state::{Kind, Told};
+use super::state::{Kind, State, Told};
 
 /// The smallest number of bytes, from the start of the IP header on, of a plain UDP packet: see
 /// [`PlainSpaces::key`](super::flavour::PlainSpaces::key).
@@ -26,23 +26,20 @@ const WATCHED: u8 = tcp::flags::SYN | tcp::flags::FIN | tcp::flags::RST;
 /// checksums.
 pub(super) struct Rewriting {
     /// The new source and destination address.
-    addresses: [u8; 8],
+    addresses: [[u8; 4]; 2],
     /// The new source and destination port.
     ports: [u8; 4],
-    of_addresses: Delta,
-    of_transport: Delta,
+    of_addresses: FoldedDelta,
+    of_transport: FoldedDelta,
 }
 
 impl Rewriting {
     /// Prepares a change for plain packets.
-    #[inline]
-    pub(super) fn of(change: &Change) -> Rewriting {
-        let to = change.to;
-        let addresses = u64::from(to.source) << 32 | u64::from(to.destination);
-        let ports = u32::from(to.source_port) << 16 | u32::from(to.destination_port);
+    #[inline(always)]
+    pub(super) fn of(change: &Packed) -> Rewriting {
         Rewriting {
-            addresses: addresses.to_be_bytes(),
-            ports: ports.to_be_bytes(),
+            addresses: change.addresses(),
+            ports: change.ports(),
             of_addresses: change.of_addresses(),
             of_transport: change.of_transport(),
         }
@@ -51,24 +48,21 @@ impl Rewriting {
     /// Writes the new addresses, ports and IP checksum into a plain packet, but not its transport checksum.
     #[inline(always)]
     fn readdress<const N: usize>(&self, bytes: &mut [u8; N]) {
-        let sum = u16::from_be_bytes([bytes[10], bytes[11]]);
-        [bytes[10], bytes[11]] = self.of_addresses.apply(sum).to_be_bytes();
-        bytes[12..20].copy_from_slice(&self.addresses);
+        [bytes[10], bytes[11]] = self.of_addresses.apply([bytes[10], bytes[11]]);
+        bytes[12..20].copy_from_slice(self.addresses.as_flattened());
         bytes[20..24].copy_from_slice(&self.ports);
     }
 
     #[inline(always)]
     fn write_udp(&self, bytes: &mut [u8; PLAIN]) {
         self.readdress(bytes);
-        let sum = u16::from_be_bytes([bytes[26], bytes[27]]);
-        [bytes[26], bytes[27]] = self.of_transport.apply_udp(sum).to_be_bytes();
+        [bytes[26], bytes[27]] = self.of_transport.apply_udp([bytes[26], bytes[27]]);
     }
 
     #[inline(always)]
     fn write_tcp(&self, bytes: &mut [u8; PLAIN_TCP]) {
         self.readdress(bytes);
-        let sum = u16::from_be_bytes([bytes[36], bytes[37]]);
-        [bytes[36], bytes[37]] = self.of_transport.apply(sum).to_be_bytes();
+        [bytes[36], bytes[37]] = self.of_transport.apply([bytes[36], bytes[37]]);
     }
 }
 
@@ -87,28 +81,33 @@ impl Flavour {
         self.told(bytes)
     }
 
-    /// Rewrites packets of a plain run, up to the first packet that may change the state of the mapping.
-    /// Returns the number of packets that were rewritten; the mapping's state stays as it is in `change`.
-    #[inline]
-    pub(super) fn apply_to_run(self, run: &mut [Packet], rewriting: &Rewriting, change: &Change) -> usize {
+    /// Rewrites packets of a plain run, up to the first packet that may change `state`, the state of their
+    /// direction of the mapping. Returns the number of packets that were rewritten.
+    #[inline(always)]
+    pub(super) fn apply_to_run(self, run: &mut [Packet], rewriting: &Rewriting, state: State) -> usize {
         let first = run.first_mut().and_then(|packet| packet.header_chunk_mut::<PLAIN>(Base::Network));
         let Some(first) = first else { return 0 };
-        let (is_udp, counts) = (first[9] == ip_protocol::UDP, self == Flavour::Udp);
+        let counts = self == Flavour::Udp;
+        let is_udp = first[9] == ip_protocol::UDP;
         let kind = if is_udp || counts { Kind::Datagrams } else { Kind::Connection };
-        if !change.state.is_final(kind) {
+        if !state.is_final(kind) {
             return 0;
         }
         if is_udp {
-            return while_some(run, |packet| {
-                rewriting.write_udp(packet.header_chunk_mut(Base::Network)?);
-                Some(())
-            });
+            for (number, packet) in run.iter_mut().enumerate() {
+                let Some(bytes) = packet.header_chunk_mut::<PLAIN>(Base::Network) else { return number };
+                rewriting.write_udp(bytes);
+            }
+            return run.len();
         }
         let watched = if counts { 0 } else { WATCHED };
-        while_some(run, |packet| {
-            let bytes = packet.header_chunk_mut::<PLAIN_TCP>(Base::Network)?;
-            (bytes[33] & watched == 0).then(|| rewriting.write_tcp(bytes))
-        })
+        for (number, packet) in run.iter_mut().enumerate() {
+            match packet.header_chunk_mut::<PLAIN_TCP>(Base::Network) {
+                Some(bytes) if bytes[33] & watched == 0 => rewriting.write_tcp(bytes),
+                _ => return number,
+            }
+        }
+        run.len()
     }
 
     /// Returns the information that a plain TCP packet gives about its mapping: flags and presence of
@@ -132,11 +131,4 @@ impl Flavour {
         }
         packet.header_chunk_mut::<PLAIN_TCP>(Base::Network).map(|bytes| self.told(bytes))
     }
-}
-
-/// Calls `apply` for each packet until it returns `None`. Returns the number of packets before that.
-#[inline(always)]
-fn while_some(run: &mut [Packet], mut apply: impl FnMut(&mut Packet) -> Option<()>) -> usize {
-    let count = run.len();
-    run.iter_mut().position(|packet| apply(packet).is_none()).unwrap_or(count)
 }

@@ -9,7 +9,6 @@ use std::any::Any;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
-use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use element::args::{AnnotationOffset, ArgType, ElementRef, IpPort, Raw};
@@ -314,19 +313,26 @@ impl Window<'_> {
         if flavour == Flavour::Address {
             desk.find_others(store, owner, runs.of(batch, first).take(count), &mut found);
         }
+        let is_by_address = flavour == Flavour::Address;
         for (run, found) in runs.of_mut(batch, first).zip(found) {
             let is_plain = plain & 1 != 0;
             plain >>= 1;
             // IPAddrRewriter looks up the source address first. If a packet of this window has made a
             // mapping, it may be for the source of a packet that was found by its destination address; such a
             // packet is looked up again.
-            let is_first = flavour != Flavour::Address || store.additions() == additions;
-            if let Some(id) = found.filter(|_| is_first)
-                && store.epoch() == epoch
-                && let Some(mut change) = store.see(id, now)
+            let is_valid = store.epoch() == epoch && (!is_by_address || store.additions() == additions);
+            if let Some(id) = found
+                && is_valid
+                && let Some(change) = store.see(id, now)
             {
-                let fate = desk.change(store, run, id, &mut change, (is_plain, sets_next_hop));
-                sorter.note(fate, run.len());
+                if is_plain {
+                    sorter.note(desk.change_plain(store, run, id, change, sets_next_hop), run.len());
+                } else {
+                    let mut change = change.unpacked();
+                    for packet in &mut *run {
+                        sorter.note(desk.change(store, packet, id, &mut change, sets_next_hop), 1);
+                    }
+                }
                 if *marks {
                     let mark = if is_plain { NonZeroU64::new(id.to_bits()) } else { None };
                     run.iter_mut().for_each(|packet| packet.set_flow_mark(mark));
@@ -344,9 +350,7 @@ impl Window<'_> {
                 }
                 let known = known.map_or_else(|| desk.open(cx, store, owner, input, packet), Ok);
                 let fate = match known {
-                    Ok((id, mut change)) => {
-                        desk.change(store, slice::from_mut(packet), id, &mut change, (false, sets_next_hop))
-                    }
+                    Ok((id, mut change)) => desk.change(store, packet, id, &mut change, sets_next_hop),
                     Err(fate) => fate,
                 };
                 sorter.note(fate, 1);

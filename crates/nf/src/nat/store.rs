@@ -32,7 +32,7 @@ use element::lease::Lease;
 use element::{DropReason, Timestamp};
 use flow::{FlowId, FlowTable, Inserted, Ipv4FlowKey, KeyHasher, MappedKey, Valued};
 
-use super::change::{Change, set_session};
+use super::change::{Change, Packed, set_session};
 use super::shift::Shifts;
 use super::spaces::IDENTIFIERS;
 use super::state::{Kind, Policy, State, Told};
@@ -415,23 +415,23 @@ impl Store {
     /// mapping's time-out. If the mapping has expired and the store removes expired mappings, removes it and
     /// returns `None`.
     #[inline]
-    pub(super) fn see(&mut self, id: FlowId, now: Timestamp) -> Option<Change> {
+    pub(super) fn see(&mut self, id: FlowId, now: Timestamp) -> Option<Packed> {
         let last = self.table.last_seen(id)?;
         if (last.0 ^ now.0) >> self.slice != 0 {
             return self.see_late(id, now);
         }
-        self.table.see(id, now).map(|value| Change::unpacked(value))
+        self.table.see(id, now).map(|value| Packed(*value))
     }
 
     /// Continues [`see`](Self::see) if the last packet was in another time slice, so that the mapping may
     /// have expired.
     #[cold]
     #[inline(never)]
-    fn see_late(&mut self, id: FlowId, now: Timestamp) -> Option<Change> {
+    fn see_late(&mut self, id: FlowId, now: Timestamp) -> Option<Packed> {
         if self.ends_with(id, now) {
             return None;
         }
-        self.table.see(id, now).map(|value| Change::unpacked(value))
+        self.table.see(id, now).map(|value| Packed(*value))
     }
 
     /// Updates the state of a packet's direction by the information that the packet gives, also in `change`;

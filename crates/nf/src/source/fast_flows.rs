@@ -9,7 +9,6 @@ use element::effects::{Case, DST_IP, Filter, Target};
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Signal, Timestamp,
 };
-use packet::Annotations;
 use wire::build::Builder;
 use wire::checksum::Delta;
 use wire::{MacAddr, ethernet, ipv4, tcp, udp};
@@ -326,7 +325,7 @@ impl FastFlows {
         let mut packet = cx.packet(&self.packet)?;
         packet.set_headers(NETWORK, TRANSPORT);
         packet.set_offset(Base::Mac, Some(0));
-        packet.annotations_mut().set_array4(Annotations::DST_IP, self.ends.ip.1.octets());
+        packet.set_destination(self.ends.ip.1.octets());
         self.count += 1;
         self.last = cx.now();
         self.first.get_or_insert(cx.now());

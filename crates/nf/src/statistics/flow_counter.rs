@@ -80,7 +80,7 @@ use element::{
     Timestamp, manual,
 };
 use flow::{FiveTupleKey, FlowId, FlowNotes, Inserted};
-use packet::{BATCH_CAPACITY, prefetch_line};
+use packet::prefetch_line;
 
 use super::record::{Form, Layout, Record, Row, Wanted};
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
@@ -127,9 +127,9 @@ pub static CLASS: Class = Class {
         let records = records.map_err(|()| element::Invalid)?;
         let counts = Counts::default();
         let book = Book { records, written: Form { layout, replies }, rows: 0, file: None };
-        let (notes, marked) = (FlowNotes::default(), Vec::with_capacity(BATCH_CAPACITY));
+        let notes = FlowNotes::default();
         let spare = Flows::new(1).ok();
-        Ok(Box::new(FlowCounter { timeout, replies, path, flows, spare, book, counts, notes, marked }))
+        Ok(Box::new(FlowCounter { timeout, replies, path, flows, spare, book, counts, notes }))
     },
     ..Class::DEFAULT
 };
@@ -244,10 +244,8 @@ struct FlowCounter {
     book: Book,
     counts: Counts,
     /// The flows by the flow marks that an upstream element has put on packets; a packet with a known mark
-    /// needs no look-up. `marked` has the flows of the current batch's runs that were found in this way;
-    /// it is empty if the graph uses no flow marks.
+    /// needs no look-up.
     notes: FlowNotes<Note>,
-    marked: Vec<Option<(FlowId, bool)>>,
 }
 
 /// The flow that belongs to a flow mark, and true if packets with the mark go in the direction opposite to
@@ -312,87 +310,108 @@ impl FlowCounter {
         id
     }
 
-    /// Looks up the flows of a batch's runs: first by flow mark (with `with_marks`), then, for the other
-    /// runs, by five-tuple. The results are in `marked` and in `flows`, by the number of the run.
+    /// Returns the flow that is stored under a packet's flow mark, if it is still in the table, and true if the
+    /// packet goes in the direction opposite to the key of the flow.
     #[inline]
-    fn look_up(&mut self, batch: &Batch, runs: &impl RunList, with_marks: bool) {
-        let FlowCounter { flows, marked, notes, book, replies, .. } = self;
-        marked.clear();
-        let firsts = || runs.of(batch, 0).filter_map(<[Packet]>::first);
-        if !with_marks {
-            return flows.look_up(firsts(), *replies, five_tuple);
+    fn noted(&self, packet: &Packet) -> Option<(FlowId, bool)> {
+        let note = self.notes.get(packet.flow_mark()?)?;
+        note.flow.filter(|&(id, _)| self.flows.table.is_current(id))
+    }
+
+    /// Prefetches the flows of a batch's runs by their flow marks. Returns true if the marks of all runs are
+    /// known.
+    #[inline]
+    fn prefetch_marked(&self, batch: &Batch, runs: &impl RunList) -> bool {
+        let mut are_known = true;
+        for packet in runs.of(batch, 0).filter_map(<[Packet]>::first) {
+            let note = packet.flow_mark().and_then(|mark| self.notes.get(mark)).and_then(|note| note.flow);
+            let Some((id, _)) = note else {
+                are_known = false;
+                continue;
+            };
+            self.flows.table.prefetch(id);
+            prefetch_line(self.book.records.as_ptr().wrapping_add(id.index() as usize).cast());
         }
-        for packet in firsts() {
-            let note = packet.flow_mark().and_then(|mark| notes.get(mark)).and_then(|note| note.flow);
-            if let Some((id, _)) = note {
-                flows.table.prefetch(id);
-                if let Some(record) = book.records.get(id.index() as usize) {
-                    prefetch_line((&raw const *record).cast());
-                }
-            }
-            marked.push(note);
-        }
-        let mut known = marked.iter();
-        flows.look_up(firsts(), *replies, |packet| match known.next() {
-            Some(Some(_)) => None,
-            _ => five_tuple(packet),
-        });
+        are_known
     }
 
     /// Counts the packets of a batch with these runs. With `with_marks`, flow marks are in use.
     #[inline]
     fn count_all(&mut self, batch: &Batch, runs: &impl RunList, with_marks: bool, now: Timestamp) {
-        self.look_up(batch, runs, with_marks);
-        for (number, mut rest) in runs.of(batch, 0).enumerate() {
-            while !rest.is_empty() {
-                rest = &rest[self.count(number, rest, now)..];
+        if with_marks && self.prefetch_marked(batch, runs) {
+            for run in runs.of(batch, 0) {
+                self.count_run(run, now, |this, packet| this.flow_by_mark(packet, now));
             }
+            return;
+        }
+        let FlowCounter { flows, notes, replies, .. } = self;
+        let is_noted = |packet: &Packet| packet.flow_mark().is_some_and(|mark| notes.get(mark).is_some());
+        flows.look_up(runs.of(batch, 0).filter_map(<[Packet]>::first), *replies, |packet| {
+            if with_marks && is_noted(packet) { None } else { five_tuple(packet) }
+        });
+        for (number, run) in runs.of(batch, 0).enumerate() {
+            self.count_run(run, now, |this, packet| match this.flows.known(number) {
+                Some(known) if with_marks => Some((this.remember(packet, &known, now), known.turned)),
+                Some(known) => Some((this.find(&known, now), known.turned)),
+                None if with_marks => this.flow_by_mark(packet, now),
+                None => None,
+            });
         }
     }
 
-    /// Counts the first packets of the rest of run `number`: all packets or, if the table has no room for the
-    /// flow, one. Returns the number of these packets.
+    /// Counts the packets of a run. `flow` returns the flow of a packet, and true if the packet goes in the
+    /// direction opposite to the key of the flow; `None` if the packet has no five-tuple, and `None` in place of
+    /// the flow if the table has no room for it. It is called for the first packet, and for the others only as
+    /// long as the table has no room.
     #[inline(always)]
-    fn count(&mut self, number: usize, run: &[Packet], now: Timestamp) -> usize {
-        let Some(first) = run.first() else { return 0 };
-        let packets = run.len() as u64;
-        let Some((id, turned)) = self.flow_of(number, first, now) else {
-            self.counts.others += packets;
-            return run.len();
-        };
-        let Some(record) = id.and_then(|id| self.book.records.get_mut(id.index() as usize)) else {
-            self.counts.overflows += 1;
-            self.counts.overflow_bytes += first.len() as u64;
-            return 1;
-        };
-        let time = |packet: &Packet| if packet.time().is_set() { packet.time() } else { now };
-        let (mut bytes, mut times) = (first.len() as u64, (time(first), time(first)));
-        for packet in &run[1..] {
-            bytes += packet.len() as u64;
-            times = (times.0.min(time(packet)), times.1.max(time(packet)));
+    fn count_run(
+        &mut self,
+        run: &[Packet],
+        now: Timestamp,
+        mut flow: impl FnMut(&mut FlowCounter, &Packet) -> Option<(Option<FlowId>, bool)>,
+    ) {
+        let mut rest = run;
+        while let Some((first, others)) = rest.split_first() {
+            let Some((id, turned)) = flow(self, first) else {
+                self.counts.others += rest.len() as u64;
+                return;
+            };
+            let Some(record) = id.and_then(|id| self.book.records.get_mut(id.index() as usize)) else {
+                self.counts.overflows += 1;
+                self.counts.overflow_bytes += first.len() as u64;
+                rest = others;
+                continue;
+            };
+            let time = |packet: &Packet| if packet.time().is_set() { packet.time() } else { now };
+            let (mut bytes, mut times) = (first.len() as u64, (time(first), time(first)));
+            for packet in others {
+                bytes += packet.len() as u64;
+                times = (times.0.min(time(packet)), times.1.max(time(packet)));
+            }
+            let packets = rest.len() as u64;
+            record.add((packets, bytes), turned, times);
+            self.counts.packets += packets;
+            self.counts.bytes += bytes;
+            return;
         }
-        record.add((packets, bytes), turned, times);
-        self.counts.packets += packets;
-        self.counts.bytes += bytes;
-        run.len()
     }
 
-    /// Returns the flow of a packet of run `number` of the batch, and true if the packet goes in the
-    /// direction opposite to the key of the flow. `None` if the packet has no five-tuple; `None` in place
-    /// of the flow if the table has no room for it. Call [`look_up`](Self::look_up) for the batch before.
+    /// Returns the flow of a packet by its flow mark or, if the mark is not known, by its five-tuple, for
+    /// [`count_run`](Self::count_run).
     #[inline(always)]
-    fn flow_of(&mut self, number: usize, packet: &Packet, now: Timestamp) -> Option<(Option<FlowId>, bool)> {
-        if let Some(&Some((id, turned))) = self.marked.get(number) {
-            if self.flows.table.is_current(id) {
-                return Some((Some(self.see(id, turned, now)), turned));
-            }
-            let known = self.flows.look_up_one(&five_tuple(packet)?, self.replies);
-            return Some((self.remember(packet, &known, now), known.turned));
+    fn flow_by_mark(&mut self, packet: &Packet, now: Timestamp) -> Option<(Option<FlowId>, bool)> {
+        match self.noted(packet) {
+            Some((id, turned)) => Some((Some(self.see(id, turned, now)), turned)),
+            None => self.flow_by_tuple(packet, now),
         }
-        let known = self.flows.known(number)?;
-        let id =
-            if self.marked.is_empty() { self.find(&known, now) } else { self.remember(packet, &known, now) };
-        Some((id, known.turned))
+    }
+
+    /// Looks up the flow of one packet by its five-tuple, and stores it under the packet's flow mark.
+    #[cold]
+    #[inline(never)]
+    fn flow_by_tuple(&mut self, packet: &Packet, now: Timestamp) -> Option<(Option<FlowId>, bool)> {
+        let known = self.flows.look_up_one(&five_tuple(packet)?, self.replies);
+        Some((self.remember(packet, &known, now), known.turned))
     }
 
     /// Returns the flow of a packet as [`find`](Self::find) does, and stores it under the packet's flow

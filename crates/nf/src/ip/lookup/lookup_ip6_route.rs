@@ -33,12 +33,13 @@ use classify::prefixes::Prefix;
 use element::args::{ArgType, Ipv6Prefix, Scope};
 use element::class::ArgInfo;
 use element::effects::{Case, Counting, DST_IP6, Depends, Filter, Predicate, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
-use packet::{Annotations, BATCH_CAPACITY};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
+use packet::Annotations;
 
+use super::destinations::Destinations;
+use super::need_outputs;
 use super::route::{Hop, words};
 use super::table::{Listing, RouteTable};
-use super::{need_outputs, send};
 use crate::editing::constant;
 use crate::sorting::Sorter;
 
@@ -101,10 +102,7 @@ fn parse_prefix(word: &str, place: &Scope<'_>) -> Option<Prefix<u128>> {
 struct LookupIp6Route {
     table: Arc<RouteTable<u128, Ipv6Addr>>,
     sorter: Sorter,
-    /// The destination addresses of the packets of a batch. `numbers` has, for each packet, the number of
-    /// its next hop in the table, or `None` if there is no route.
-    addresses: Box<[u128; BATCH_CAPACITY]>,
-    numbers: Box<[Option<u32>; BATCH_CAPACITY]>,
+    destinations: Destinations<u128>,
 }
 
 impl LookupIp6Route {
@@ -112,8 +110,7 @@ impl LookupIp6Route {
         LookupIp6Route {
             table: Arc::new(RouteTable::new(Listing::FirstFree)),
             sorter: Sorter::new(outputs),
-            addresses: Box::new([0; BATCH_CAPACITY]),
-            numbers: Box::new([None; BATCH_CAPACITY]),
+            destinations: Destinations::new(),
         }
     }
 
@@ -170,20 +167,11 @@ impl Element for LookupIp6Route {
         effects.depending_on(Depends::Handler)
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
-        let packets = batch.len();
-        for (packet, address) in batch.iter().zip(self.addresses.iter_mut()) {
-            *address = u128::from_be_bytes(packet.annotations().array(Annotations::DST_IP));
-        }
-        self.table.lookup_batch(&self.addresses[..packets], &mut self.numbers[..packets]);
-        for (packet, number) in batch.iter_mut().zip(self.numbers.iter()) {
-            if let Some(hop) = number.and_then(|number| self.table.hop(number))
-                && !hop.gateway.is_unspecified()
-            {
-                packet.annotations_mut().set_array(Annotations::DST_IP, hop.gateway.octets());
-            }
-        }
-        send(cx, batch, &mut self.sorter, &self.table, &self.numbers[..])
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        let LookupIp6Route { table, destinations, sorter } = self;
+        let address = |packet: &Packet| u128::from_be_bytes(packet.annotations().array(Annotations::DST_IP));
+        destinations.look_up(&batch, table, address);
+        destinations.send(cx, batch, sorter, table)
     }
 }
 

@@ -5,6 +5,7 @@
 //! message about an address without a route. Each class's file contains its manual and its `Kind`, except
 //! that RangeIPLookup has the `Kind` of DirectIPLookup.
 
+mod destinations;
 pub mod direct_ip_lookup;
 pub mod linear_ip_lookup;
 pub mod lookup_ip6_route;
@@ -15,19 +16,17 @@ mod route;
 pub mod static_ip_lookup;
 mod table;
 
-use std::hash::Hash;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use classify::prefixes::Address;
 use element::args::ArgType;
 use element::class::ArgInfo;
 use element::effects::{Case, Counting, DST_IP, Depends, Filter, Predicate, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Severity};
-use packet::{Annotations, BATCH_CAPACITY};
 
 use crate::editing::constant;
-use crate::sorting::{Fate, Sorter};
+use crate::sorting::Sorter;
+use destinations::Destinations;
 use route::{Hop, Route, words};
 use table::{Listing, Refused, RouteTable};
 
@@ -90,25 +89,6 @@ fn build(args: &mut Args<'_>, kind: &'static Kind) -> Result<Box<dyn Element>, I
     Ok(Box::new(RouteLookup::new(kind, table.share(args), outputs)))
 }
 
-/// Sends each packet of a batch by the output of its next hop. `numbers` has the number of the next hop in
-/// the table for each packet; packets with `None` are dropped ([`DropReason::NoRoute`]).
-fn send<A: Address, G: Copy + Eq + Hash>(
-    cx: &mut Cx<'_>,
-    batch: Batch,
-    sorter: &mut Sorter,
-    table: &RouteTable<A, G>,
-    numbers: &[Option<u32>],
-) -> Option<Batch> {
-    let mut numbers = numbers.iter();
-    let mut output = || numbers.next().and_then(|&number| table.hop(number?)).map_or(-1, |hop| hop.output);
-    sorter.send_by(
-        cx,
-        batch,
-        |_, _| output(),
-        |output| usize::try_from(output).map_or(Fate::Drop(DropReason::NoRoute), Fate::Output),
-    )
-}
-
 /// Finishes the reading of routes, which need `needed` outputs. Warns if there are no routes, and fails if
 /// the element has fewer outputs than `needed`.
 fn need_outputs(args: &mut Args<'_>, needed: usize, outputs: usize) -> Result<(), Invalid> {
@@ -136,13 +116,7 @@ struct RouteLookup {
     table: Arc<RouteTable>,
     complaints: u32,
     sorter: Sorter,
-    /// The destination addresses of the packets of a batch.
-    addresses: Box<[u32; BATCH_CAPACITY]>,
-    /// For each packet of a batch, the number of its next hop in the table; `None` if there is no route.
-    numbers: Box<[Option<u32>; BATCH_CAPACITY]>,
-    /// The addresses of a batch, each once for consecutive packets to the same address, and the numbers of
-    /// their next hops.
-    distinct: Box<([u32; BATCH_CAPACITY], [Option<u32>; BATCH_CAPACITY])>,
+    destinations: Destinations<u32>,
 }
 
 /// A command of a handler to change the table.
@@ -179,43 +153,18 @@ impl RouteLookup {
             table,
             complaints: 0,
             sorter: Sorter::new(outputs),
-            addresses: Box::new([0; BATCH_CAPACITY]),
-            numbers: Box::new([None; BATCH_CAPACITY]),
-            distinct: Box::new(([0; BATCH_CAPACITY], [None; BATCH_CAPACITY])),
-        }
-    }
-
-    /// Looks up the routes of a batch with this many packets, once for consecutive packets to the same
-    /// address.
-    fn look_up_distinct(&mut self, packets: usize) {
-        let RouteLookup { addresses, numbers, distinct, .. } = self;
-        let (addresses, (distinct, found)) = (&addresses[..packets], &mut **distinct);
-        let (mut count, mut last) = (0, None);
-        for &address in addresses {
-            if last != Some(address) {
-                distinct[count % BATCH_CAPACITY] = address;
-                (count, last) = (count + 1, Some(address));
-            }
-        }
-        self.table.lookup_batch(&distinct[..count], &mut found[..count]);
-        let (mut found, mut last, mut next) = (found.iter(), None, None);
-        for (&address, number) in addresses.iter().zip(numbers.iter_mut()) {
-            if last != Some(address) {
-                (next, last) = (found.next().copied().flatten(), Some(address));
-            }
-            *number = next;
+            destinations: Destinations::new(),
         }
     }
 
     #[cold]
-    fn complain(&mut self, cx: &mut Cx<'_>, packets: usize) {
+    fn complain(&mut self, cx: &mut Cx<'_>) {
         let Some(complaint) = self.kind.complaint else { return };
-        for (&address, number) in self.addresses.iter().zip(self.numbers.iter()).take(packets) {
-            if number.is_none() && self.complaints < COMPLAINTS {
-                self.complaints += 1;
-                let address = Ipv4Addr::from_bits(address);
-                cx.messages().remark(Severity::Warning, format_args!("{}", complaint(address)));
-            }
+        let left = COMPLAINTS.saturating_sub(self.complaints) as usize;
+        for address in self.destinations.lost().take(left) {
+            self.complaints += 1;
+            let address = Ipv4Addr::from_bits(address);
+            cx.messages().remark(Severity::Warning, format_args!("{}", complaint(address)));
         }
     }
 
@@ -297,33 +246,14 @@ impl Element for RouteLookup {
         if self.kind.changes { effects.depending_on(Depends::Handler) } else { effects }
     }
 
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
-        let packets = batch.len();
-        let (mut repeats, mut last) = (false, None);
-        for (packet, address) in batch.iter().zip(self.addresses.iter_mut()) {
-            *address = u32::from_be_bytes(packet.annotations().array4(Annotations::DST_IP));
-            repeats |= last == Some(*address);
-            last = Some(*address);
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        let RouteLookup { table, destinations, .. } = self;
+        destinations.look_up(&batch, table, |packet| u32::from_be_bytes(packet.destination()));
+        if destinations.has_lost() {
+            self.complain(cx);
         }
-        if repeats {
-            self.look_up_distinct(packets);
-        } else {
-            self.table.lookup_batch(&self.addresses[..packets], &mut self.numbers[..packets]);
-        }
-        let mut lost = false;
-        for (packet, number) in batch.iter_mut().zip(self.numbers.iter()) {
-            match number.and_then(|number| self.table.hop(number)) {
-                Some(hop) if !hop.gateway.is_unspecified() => {
-                    packet.annotations_mut().set_array4(Annotations::DST_IP, hop.gateway.octets());
-                }
-                Some(_) => {}
-                None => lost = true,
-            }
-        }
-        if lost {
-            self.complain(cx, packets);
-        }
-        send(cx, batch, &mut self.sorter, &self.table, &self.numbers[..])
+        let RouteLookup { table, destinations, sorter, .. } = self;
+        destinations.send(cx, batch, sorter, table)
     }
 }
 

@@ -123,7 +123,7 @@ impl Store {
             self.remove(place);
             return None;
         }
-        self.see(id, now)
+        self.see(id, now).map(|change| change.unpacked())
     }
 
     /// Removes mappings until their number is within the capacity: first those whose guarantee is over, in

@@ -46,7 +46,7 @@ fn open(store: &mut Store, owner: u16, from: Tuple, ports: (u32, u32), at: i64) 
 /// Handles a packet of a mapping that must exist, at the time `at`, with the given information.
 fn packet(store: &mut Store, owner: u16, tuple: Tuple, told: Told, at: i64) {
     let id = store.find_key(&Store::key(tuple, space(owner, ONLY))).unwrap();
-    let mut change = store.see(id, Timestamp(at)).unwrap();
+    let mut change = store.see(id, Timestamp(at)).unwrap().unpacked();
     store.note(id, &mut change, told);
 }
 

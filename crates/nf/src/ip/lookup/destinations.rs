@@ -1,0 +1,134 @@
+//! The look-up of routes for the packets of a batch, once for consecutive packets to the same address.
+
+use std::hash::Hash;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use classify::prefixes::Address;
+use element::{Batch, Cx, DropReason, Packet};
+use packet::{Annotations, BATCH_CAPACITY};
+
+use super::route::Hop;
+use super::table::RouteTable;
+use crate::sorting::{Fate, Sorter};
+
+/// The address of a router, of either version.
+pub(super) trait Gateway: Copy + Eq + Hash {
+    /// True for the address 0, which stands for a destination in the same network: the packet keeps its
+    /// destination annotation.
+    fn is_none(self) -> bool;
+
+    /// Makes the address the destination annotation of a packet.
+    fn set_on(self, packet: &mut Packet);
+}
+
+impl Gateway for Ipv4Addr {
+    #[inline]
+    fn is_none(self) -> bool {
+        self.is_unspecified()
+    }
+
+    #[inline]
+    fn set_on(self, packet: &mut Packet) {
+        packet.set_destination(self.octets());
+    }
+}
+
+impl Gateway for Ipv6Addr {
+    #[inline]
+    fn is_none(self) -> bool {
+        self.is_unspecified()
+    }
+
+    #[inline]
+    fn set_on(self, packet: &mut Packet) {
+        packet.annotations_mut().set_array(Annotations::DST_IP, self.octets());
+    }
+}
+
+/// The destinations of the packets of a batch. Consecutive packets to the same address have one destination.
+pub(super) struct Destinations<A> {
+    /// The address of each destination; what follows after the last destination has no meaning, here and in the
+    /// other arrays.
+    addresses: Box<[A; BATCH_CAPACITY]>,
+    /// The index in the batch of the first packet to each destination, and then the number of packets.
+    starts: Box<[u16; BATCH_CAPACITY + 1]>,
+    /// The number of each destination's next hop in the table; `None` if there is no route.
+    numbers: Box<[Option<u32>; BATCH_CAPACITY]>,
+    /// The number of destinations.
+    count: usize,
+}
+
+impl<A: Address + Default> Destinations<A> {
+    pub(super) fn new() -> Destinations<A> {
+        Destinations {
+            addresses: Box::new([A::default(); BATCH_CAPACITY]),
+            starts: Box::new([0; BATCH_CAPACITY + 1]),
+            numbers: Box::new([None; BATCH_CAPACITY]),
+            count: 0,
+        }
+    }
+
+    /// Looks up the next hops of the packets of a batch by the address that `address` returns.
+    #[inline]
+    pub(super) fn look_up<G: Gateway>(
+        &mut self,
+        batch: &[Packet],
+        table: &RouteTable<A, G>,
+        address: impl Fn(&Packet) -> A,
+    ) {
+        let (mut count, mut last) = (0, None);
+        for (index, packet) in batch.iter().enumerate() {
+            let address = address(packet);
+            if last != Some(address) {
+                self.addresses[count % BATCH_CAPACITY] = address;
+                self.starts[count % BATCH_CAPACITY] = index as u16;
+                (count, last) = (count + 1, Some(address));
+            }
+        }
+        self.starts[count] = batch.len() as u16;
+        self.count = count;
+        table.lookup_batch(&self.addresses[..count], &mut self.numbers[..count]);
+    }
+
+    /// Sends each packet of the batch that was looked up last by the output of its next hop, with the gateway as
+    /// its destination annotation if there is one. Packets without a route are dropped
+    /// ([`DropReason::NoRoute`]).
+    #[inline]
+    pub(super) fn send<G: Gateway>(
+        &self,
+        cx: &mut Cx<'_>,
+        mut batch: Batch,
+        sorter: &mut Sorter,
+        table: &RouteTable<A, G>,
+    ) -> Option<Batch> {
+        sorter.begin();
+        let mut first = 0;
+        // Packets to several destinations often have the same next hop.
+        for numbers in self.numbers[..self.count].chunk_by(|one, other| one == other) {
+            let after = first + numbers.len();
+            let packets = usize::from(self.starts[first])..usize::from(self.starts[after]);
+            let hop = numbers.first().copied().flatten().and_then(|number| table.hop(number));
+            let output = hop.and_then(|hop| usize::try_from(hop.output).ok());
+            sorter.note(output.map_or(Fate::Drop(DropReason::NoRoute), Fate::Output), packets.len());
+            if let Some(Hop { gateway, .. }) = hop.filter(|hop| !hop.gateway.is_none()) {
+                batch[packets].iter_mut().for_each(|packet| gateway.set_on(packet));
+            }
+            first = after;
+        }
+        sorter.send_noted(cx, batch)
+    }
+
+    /// True if a packet of the batch that was looked up last has no route.
+    #[inline]
+    pub(super) fn has_lost(&self) -> bool {
+        self.numbers[..self.count].iter().any(Option::is_none)
+    }
+
+    /// Returns the address of each packet without a route.
+    pub(super) fn lost(&self) -> impl Iterator<Item = A> {
+        let found =
+            self.addresses.iter().zip(self.numbers.iter()).zip(self.starts.windows(2)).take(self.count);
+        let lost = found.filter(|((_, number), _)| number.is_none());
+        lost.flat_map(|((&address, _), range)| std::iter::repeat_n(address, usize::from(range[1] - range[0])))
+    }
+}
