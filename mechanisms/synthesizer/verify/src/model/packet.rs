@@ -18,7 +18,8 @@ use program::metadata::{INPUT, KIND, Metadata, TIME, headers_of, metadata_of};
 
 use super::diagrams::{Bit, Byte, Diagrams, Symbol, Term};
 use super::offsets::{
-    IPV4_HEADER, anywhere, behind_ipv4, byte_region_of, in_byte_region, is_anywhere, real, start_of,
+    FIRST_IN_REGIONS, IPV4_HEADER, anywhere, behind_ipv4, byte_region_of, in_byte_region, is_anywhere, real,
+    start_of,
 };
 use super::sums::{ChecksumHistory, SumKey};
 use super::word::{Word, bits_in};
@@ -387,25 +388,31 @@ impl PacketModel {
     /// the frame instead of a byte region, or in another byte region. With `within`, only packets of that
     /// condition count.
     fn watch(&self, d: &Diagrams, place: i32, within: Option<&Bit>) {
-        let mut written = self.bytes.keys().copied().chain(self.sums.keys().map(|key| key.field().start));
+        let sums = self.sums.keys().map(|key| key.field().start);
         // A byte before the lowest start of a region cannot be in the region.
         let overlaps = match byte_region_of(place) {
-            None => written.any(|other| match byte_region_of(other) {
-                Some((region, offset)) => {
-                    let meets = |within| d.overlap(within, &starts_by(d, region, place));
-                    offset < 0 || place >= d.least_start(region) && within.is_none_or(meets)
-                }
-                None => false,
-            }),
+            // The map has all bytes of byte regions after those of the frame.
+            None => {
+                let regions = self.bytes.range(FIRST_IN_REGIONS..).map(|(other, _)| *other);
+                regions.chain(sums).any(|other| match byte_region_of(other) {
+                    Some((region, offset)) => {
+                        let meets = |within| d.overlap(within, &starts_by(d, region, place));
+                        offset < 0 || place >= d.least_start(region) && within.is_none_or(meets)
+                    }
+                    None => false,
+                })
+            }
             // A negative offset in a region means the frame before the region, which has to be unwritten.
             // At other offsets, only writes in the frame that may fall into the region count.
-            Some((region, offset)) => written.any(|other| match byte_region_of(other) {
-                Some((other, _)) => other != region,
-                None => {
-                    let changed = || self.is_changed(d, other, &starts_by(d, region, other));
-                    offset < 0 || other >= d.least_start(region) && changed()
-                }
-            }),
+            Some((region, offset)) => {
+                self.bytes.keys().copied().chain(sums).any(|other| match byte_region_of(other) {
+                    Some((other, _)) => other != region,
+                    None => {
+                        let changed = || self.is_changed(d, other, &starts_by(d, region, other));
+                        offset < 0 || other >= d.least_start(region) && changed()
+                    }
+                })
+            }
         };
         if overlaps {
             d.note_overlap();
