@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::rc::Rc;
 
 use classify::IntervalSet;
 use element::Base;
@@ -44,9 +45,10 @@ pub struct PacketModel {
     /// grows.
     pub(super) lowest_own: i32,
     /// The bytes that elements have written, by offset. Fields of maintained checksums are not included.
-    pub(super) bytes: BTreeMap<i32, Byte>,
-    /// The metadata bytes that elements have written, by index.
-    pub(super) side: BTreeMap<Metadata, Byte>,
+    /// Copies of a packet share the map until one of them is written.
+    pub(super) bytes: Rc<BTreeMap<i32, Byte>>,
+    /// The metadata bytes that elements have written, by index; shared by copies like `bytes`.
+    pub(super) side: Rc<BTreeMap<Metadata, Byte>>,
     /// The checksums that an element has computed or updated. Their bytes are not in `bytes`.
     pub(crate) sums: BTreeMap<SumKey, ChecksumHistory>,
     /// The number of the term whose function makes all unwritten bytes; `None` if they are bytes of the
@@ -76,8 +78,8 @@ impl PacketModel {
             headers,
             end: Word::from_bits(d, &length),
             lowest_own: 0,
-            bytes: BTreeMap::new(),
-            side: BTreeMap::new(),
+            bytes: Rc::default(),
+            side: Rc::default(),
             sums: BTreeMap::new(),
             version: None,
             lost: None,
@@ -90,8 +92,8 @@ impl PacketModel {
         let bits = |byte: u8| std::array::from_fn(|i| d.constant(byte >> (7 - i) & 1 == 1));
         PacketModel {
             end: Word::constant(d, bytes.len() as i64),
-            bytes: bytes.iter().enumerate().map(|(place, &byte)| (place as i32, bits(byte))).collect(),
-            side: side.iter().enumerate().map(|(place, &byte)| (place as Metadata, bits(byte))).collect(),
+            bytes: Rc::new(bytes.iter().enumerate().map(|(at, &byte)| (at as i32, bits(byte))).collect()),
+            side: Rc::new(side.iter().enumerate().map(|(at, &byte)| (at as Metadata, bits(byte))).collect()),
             ..PacketModel::incoming(d, headers)
         }
     }
@@ -101,7 +103,7 @@ impl PacketModel {
     pub fn with_any_annotations(mut self, d: &Diagrams) -> PacketModel {
         for side in 0..TIME {
             let byte = std::array::from_fn(|bit| d.symbol(Symbol::Metadata(side, 7 - bit as u8)));
-            self.side.insert(side, byte);
+            Rc::make_mut(&mut self.side).insert(side, byte);
         }
         self
     }
@@ -198,6 +200,22 @@ impl PacketModel {
         self.named(d, place)
     }
 
+    /// Returns the byte at offset `place` as a number; `None` if it is not the same for all packets. Records
+    /// an overlap as [`byte`](Self::byte) does.
+    pub fn known_byte(&self, d: &Diagrams, place: i32) -> Option<u8> {
+        self.watch(d, place, None);
+        // Such a byte is a function's value. It need not be made to know that it has no number.
+        let is_rewritten = self.version.is_some() && !self.bytes.contains_key(&place);
+        if is_rewritten && (place >= self.lowest_own || in_byte_region(self.lowest_own)) {
+            let is_kept = self.sums.keys().any(|key| key.field().contains(&place));
+            if !is_kept {
+                return None;
+            }
+        }
+        let bits = self.named(d, place);
+        bits.iter().try_fold(0, |value, bit| Some(value << 1 | u8::from(d.known(bit)?)))
+    }
+
     /// Returns the byte at offset `place` of an IP header that starts at offset `at`. The value is right
     /// for packets whose header reaches to that byte; for other packets it is arbitrary.
     pub(super) fn header_byte(&self, d: &Diagrams, at: i32, place: i32) -> Byte {
@@ -271,7 +289,7 @@ impl PacketModel {
         for key in keys {
             self.release(d, key);
         }
-        self.bytes.insert(place, byte);
+        Rc::make_mut(&mut self.bytes).insert(place, byte);
     }
 
     /// Stops maintaining a checksum: its two bytes become ordinary bytes with the present value.
@@ -279,7 +297,7 @@ impl PacketModel {
         if let Some(sum) = self.sums.remove(&key) {
             let bits = sum.bits(d, key);
             for (place, byte) in key.field().zip(bits.chunks(8)) {
-                self.bytes.insert(place, to_byte(byte, d));
+                Rc::make_mut(&mut self.bytes).insert(place, to_byte(byte, d));
             }
         }
     }
@@ -290,8 +308,9 @@ impl PacketModel {
         let overlaps = |other: &SumKey| *other != key && other.field().any(|p| key.field().contains(&p));
         let others: Vec<SumKey> = self.sums.keys().filter(|other| overlaps(other)).copied().collect();
         others.into_iter().for_each(|other| self.release(d, other));
+        let bytes = Rc::make_mut(&mut self.bytes);
         for place in key.field() {
-            self.bytes.remove(&place);
+            bytes.remove(&place);
         }
         self.sums.insert(key, sum);
     }
@@ -475,7 +494,7 @@ impl PacketModel {
         // Metadata that no element reads is not stored, so that packets that differ only in it are equal.
         let sides = (first..first.saturating_add(length)).zip(bits.chunks(8));
         for (side, byte) in sides.filter(|(side, _)| d.is_looked_at(*side)) {
-            self.side.insert(side, to_byte(byte, d));
+            Rc::make_mut(&mut self.side).insert(side, to_byte(byte, d));
         }
         0..0
     }
@@ -524,7 +543,7 @@ impl PacketModel {
 
     /// Replaces all bytes by values of the uninterpreted function with this term number.
     pub fn rewrite(&mut self, term: u32) {
-        self.bytes.clear();
+        self.bytes = Rc::default();
         self.sums.clear();
         self.version = Some(term);
     }
@@ -546,7 +565,7 @@ impl PacketModel {
             numbers.push(key.field().start.into());
             bits.extend(key.field().flat_map(|place| self.byte(d, place)));
         }
-        for (&side, byte) in &self.side {
+        for (&side, byte) in self.side.iter() {
             numbers.push(i64::from(side) - 1000);
             bits.extend(byte.iter().cloned());
         }
