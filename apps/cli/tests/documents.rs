@@ -193,14 +193,15 @@ fn every_command_in_a_document_works() {
             arguments.retain(|argument| *argument != "--full");
             match arguments[..] {
                 ["bench", "list"] => {}
-                // `bench` with names is not run; only the names are checked, because the command for all
-                // benchmarks is run.
+                // `bench` with names is not run; only the names are checked, because all benchmarks are run:
+                // some for the command without names, the others by the tests of their crate.
                 ["bench", ref names @ ..] if names.iter().all(|name| !name.starts_with('-')) => {
                     let unknown = names.iter().filter(|name| !benchmarks.contains(**name));
                     failures.extend(unknown.map(|name| format!("{file}: there is no benchmark {name}")));
                     continue;
                 }
-                ["bench", ..] | ["evaluate", _, ..] => arguments.push("--small"),
+                ["bench", ..] => arguments.extend(["--small"].into_iter().chain(bench::OF_PROGRAM)),
+                ["evaluate", _, ..] => arguments.push("--small"),
                 ["synthesize", ..] if !arguments.contains(&"--seconds") => {
                     arguments.extend(["--seconds", "5"])
                 }
