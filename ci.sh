@@ -13,9 +13,12 @@ cd "$(dirname "$0")"
 
 # Nothing here is built twice: what the compiler would keep for the next build is disk space alone.
 export CARGO_INCREMENTAL=0
+# Panics name their line without tables of lines, which take time at each compilation and at each of a hundred links.
+export CARGO_PROFILE_DEV_DEBUG=0
 
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+beside=
+trap 'rm -f "$log"; [ -z "$beside" ] || kill -- "-$beside" 2>/dev/null || true' EXIT
 summary=()
 
 # Runs a command, shows its output, and keeps it for the list of what was skipped.
@@ -25,6 +28,19 @@ step() {
     local start=$SECONDS
     "$@" 2>&1 | tee -a "$log"
     echo "== $((SECONDS - start)) s =="
+}
+
+# Compiles in the background what later steps run, at the lowest priority: it gets the time of cores that the steps before
+# leave idle. A later step waits for it by cargo's lock, and shows what is wrong with it.
+build_beside() {
+    # With job control, the job has a process group of its own, which is killed when the script ends.
+    set -m
+    nice -n 19 bash -c '
+        cargo build --release -p tidegate -p tidegate-own-nf
+        RUSTFLAGS="--cfg loom" cargo test --release -p tidegate-flow --test states --target-dir target/loom --no-run
+    ' >/dev/null 2>&1 </dev/null &
+    beside=$!
+    set +m
 }
 
 # test_programs ARGUMENTS: runs the test programs that `cargo test ARGUMENTS` would run, two at a time, because many of them
@@ -80,6 +96,7 @@ not_live=(--test '[!l]*' --test 'l[!i]*' --test 'li[!v]*')
 live=(--test live --test 'live_[!d]*')
 
 core() {
+    build_beside
     step cargo fmt --all --check
     step cargo clippy --workspace --all-targets -- -D warnings
     step test_programs --workspace --lib --bins --examples "${not_live[@]}"
