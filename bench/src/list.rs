@@ -27,6 +27,10 @@ pub fn takers(option: &str) -> &'static [&'static str] {
     }
 }
 
+/// The benchmarks of [`ALL`] that run the program `tidegate`. The tests of the program run them; the tests of
+/// this crate run the others.
+pub const OF_PROGRAM: [&str; 5] = ["devices", "connections", "reordering", "boundary", "soak"];
+
 /// All benchmarks, in the order in which they are listed and run.
 pub const ALL: &[Benchmark] = &[
     Benchmark {

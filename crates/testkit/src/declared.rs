@@ -44,7 +44,7 @@ fn difference(d: &Diagrams, packet: &PacketModel, seen: &Seen) -> Option<String>
         return Some(format!("{} bytes, not {length}", seen.bytes.len()));
     }
     for (offset, &real) in seen.bytes.iter().enumerate() {
-        let declared = byte(d, &packet.byte(d, start + offset as i32));
+        let declared = packet.known_byte(d, start + offset as i32);
         // Of a checksum, the verifier's model knows no bytes, only that it is correct, so it is not compared
         // here.
         if declared.is_some_and(|declared| declared != real) {

@@ -1,6 +1,7 @@
 //! Symbolic packets that meet: their comparison, and their merging into one packet.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use element::Base;
 use element::effects::Field;
@@ -160,15 +161,16 @@ impl PacketModel {
         }
         let choose =
             |a: Byte, b: Byte| -> Byte { std::array::from_fn(|i| d.choose(condition, &a[i], &b[i])) };
-        merged.bytes.clear();
+        merged.bytes = Rc::default();
         for place in a.written().chain(b.written()) {
             if !merged.bytes.contains_key(&place) && !merged.sums.keys().any(|k| k.field().contains(&place)) {
-                merged.bytes.insert(place, choose(a.compared(d, place), b.compared(d, place)));
+                Rc::make_mut(&mut merged.bytes)
+                    .insert(place, choose(a.compared(d, place), b.compared(d, place)));
             }
         }
         let sides: Vec<Metadata> = a.side.keys().chain(b.side.keys()).copied().collect();
         for side in sides {
-            merged.side.insert(side, choose(a.side(d, side), b.side(d, side)));
+            Rc::make_mut(&mut merged.side).insert(side, choose(a.side(d, side), b.side(d, side)));
         }
         Some(merged)
     }

@@ -22,12 +22,15 @@ const REGIONS: i32 = 1 << 24;
 /// region's start.
 const SIZE: i32 = 1 << 17;
 
+/// The lowest number that represents a byte of a byte region.
+pub const FIRST_IN_REGIONS: i32 = REGIONS - SIZE / 2;
+
 /// The offset of an IP header in an Ethernet frame.
 pub const ETHERNET: i32 = 14;
 
 /// True if `place` is in a byte region, false if it is an offset in the frame.
 pub fn in_byte_region(place: i32) -> bool {
-    place >= REGIONS - SIZE / 2
+    place >= FIRST_IN_REGIONS
 }
 
 /// Returns the number of the byte region that `place` is in, and the offset in bytes from the region's

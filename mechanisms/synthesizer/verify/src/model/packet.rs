@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::rc::Rc;
 
 use classify::IntervalSet;
 use element::Base;
@@ -18,7 +19,8 @@ use program::metadata::{INPUT, KIND, Metadata, TIME, headers_of, metadata_of};
 
 use super::diagrams::{Bit, Byte, Diagrams, Symbol, Term};
 use super::offsets::{
-    IPV4_HEADER, anywhere, behind_ipv4, byte_region_of, in_byte_region, is_anywhere, real, start_of,
+    FIRST_IN_REGIONS, IPV4_HEADER, anywhere, behind_ipv4, byte_region_of, in_byte_region, is_anywhere, real,
+    start_of,
 };
 use super::sums::{ChecksumHistory, SumKey};
 use super::word::{Word, bits_in};
@@ -43,9 +45,10 @@ pub struct PacketModel {
     /// grows.
     pub(super) lowest_own: i32,
     /// The bytes that elements have written, by offset. Fields of maintained checksums are not included.
-    pub(super) bytes: BTreeMap<i32, Byte>,
-    /// The metadata bytes that elements have written, by index.
-    pub(super) side: BTreeMap<Metadata, Byte>,
+    /// Copies of a packet share the map until one of them is written.
+    pub(super) bytes: Rc<BTreeMap<i32, Byte>>,
+    /// The metadata bytes that elements have written, by index; shared by copies like `bytes`.
+    pub(super) side: Rc<BTreeMap<Metadata, Byte>>,
     /// The checksums that an element has computed or updated. Their bytes are not in `bytes`.
     pub(crate) sums: BTreeMap<SumKey, ChecksumHistory>,
     /// The number of the term whose function makes all unwritten bytes; `None` if they are bytes of the
@@ -75,8 +78,8 @@ impl PacketModel {
             headers,
             end: Word::from_bits(d, &length),
             lowest_own: 0,
-            bytes: BTreeMap::new(),
-            side: BTreeMap::new(),
+            bytes: Rc::default(),
+            side: Rc::default(),
             sums: BTreeMap::new(),
             version: None,
             lost: None,
@@ -89,8 +92,8 @@ impl PacketModel {
         let bits = |byte: u8| std::array::from_fn(|i| d.constant(byte >> (7 - i) & 1 == 1));
         PacketModel {
             end: Word::constant(d, bytes.len() as i64),
-            bytes: bytes.iter().enumerate().map(|(place, &byte)| (place as i32, bits(byte))).collect(),
-            side: side.iter().enumerate().map(|(place, &byte)| (place as Metadata, bits(byte))).collect(),
+            bytes: Rc::new(bytes.iter().enumerate().map(|(at, &byte)| (at as i32, bits(byte))).collect()),
+            side: Rc::new(side.iter().enumerate().map(|(at, &byte)| (at as Metadata, bits(byte))).collect()),
             ..PacketModel::incoming(d, headers)
         }
     }
@@ -100,7 +103,7 @@ impl PacketModel {
     pub fn with_any_annotations(mut self, d: &Diagrams) -> PacketModel {
         for side in 0..TIME {
             let byte = std::array::from_fn(|bit| d.symbol(Symbol::Metadata(side, 7 - bit as u8)));
-            self.side.insert(side, byte);
+            Rc::make_mut(&mut self.side).insert(side, byte);
         }
         self
     }
@@ -197,6 +200,22 @@ impl PacketModel {
         self.named(d, place)
     }
 
+    /// Returns the byte at offset `place` as a number; `None` if it is not the same for all packets. Records
+    /// an overlap as [`byte`](Self::byte) does.
+    pub fn known_byte(&self, d: &Diagrams, place: i32) -> Option<u8> {
+        self.watch(d, place, None);
+        // Such a byte is a function's value. It need not be made to know that it has no number.
+        let is_rewritten = self.version.is_some() && !self.bytes.contains_key(&place);
+        if is_rewritten && (place >= self.lowest_own || in_byte_region(self.lowest_own)) {
+            let is_kept = self.sums.keys().any(|key| key.field().contains(&place));
+            if !is_kept {
+                return None;
+            }
+        }
+        let bits = self.named(d, place);
+        bits.iter().try_fold(0, |value, bit| Some(value << 1 | u8::from(d.known(bit)?)))
+    }
+
     /// Returns the byte at offset `place` of an IP header that starts at offset `at`. The value is right
     /// for packets whose header reaches to that byte; for other packets it is arbitrary.
     pub(super) fn header_byte(&self, d: &Diagrams, at: i32, place: i32) -> Byte {
@@ -270,7 +289,7 @@ impl PacketModel {
         for key in keys {
             self.release(d, key);
         }
-        self.bytes.insert(place, byte);
+        Rc::make_mut(&mut self.bytes).insert(place, byte);
     }
 
     /// Stops maintaining a checksum: its two bytes become ordinary bytes with the present value.
@@ -278,7 +297,7 @@ impl PacketModel {
         if let Some(sum) = self.sums.remove(&key) {
             let bits = sum.bits(d, key);
             for (place, byte) in key.field().zip(bits.chunks(8)) {
-                self.bytes.insert(place, to_byte(byte, d));
+                Rc::make_mut(&mut self.bytes).insert(place, to_byte(byte, d));
             }
         }
     }
@@ -289,8 +308,9 @@ impl PacketModel {
         let overlaps = |other: &SumKey| *other != key && other.field().any(|p| key.field().contains(&p));
         let others: Vec<SumKey> = self.sums.keys().filter(|other| overlaps(other)).copied().collect();
         others.into_iter().for_each(|other| self.release(d, other));
+        let bytes = Rc::make_mut(&mut self.bytes);
         for place in key.field() {
-            self.bytes.remove(&place);
+            bytes.remove(&place);
         }
         self.sums.insert(key, sum);
     }
@@ -387,25 +407,31 @@ impl PacketModel {
     /// the frame instead of a byte region, or in another byte region. With `within`, only packets of that
     /// condition count.
     fn watch(&self, d: &Diagrams, place: i32, within: Option<&Bit>) {
-        let mut written = self.bytes.keys().copied().chain(self.sums.keys().map(|key| key.field().start));
+        let sums = self.sums.keys().map(|key| key.field().start);
         // A byte before the lowest start of a region cannot be in the region.
         let overlaps = match byte_region_of(place) {
-            None => written.any(|other| match byte_region_of(other) {
-                Some((region, offset)) => {
-                    let meets = |within| d.overlap(within, &starts_by(d, region, place));
-                    offset < 0 || place >= d.least_start(region) && within.is_none_or(meets)
-                }
-                None => false,
-            }),
+            // The map has all bytes of byte regions after those of the frame.
+            None => {
+                let regions = self.bytes.range(FIRST_IN_REGIONS..).map(|(other, _)| *other);
+                regions.chain(sums).any(|other| match byte_region_of(other) {
+                    Some((region, offset)) => {
+                        let meets = |within| d.overlap(within, &starts_by(d, region, place));
+                        offset < 0 || place >= d.least_start(region) && within.is_none_or(meets)
+                    }
+                    None => false,
+                })
+            }
             // A negative offset in a region means the frame before the region, which has to be unwritten.
             // At other offsets, only writes in the frame that may fall into the region count.
-            Some((region, offset)) => written.any(|other| match byte_region_of(other) {
-                Some((other, _)) => other != region,
-                None => {
-                    let changed = || self.is_changed(d, other, &starts_by(d, region, other));
-                    offset < 0 || other >= d.least_start(region) && changed()
-                }
-            }),
+            Some((region, offset)) => {
+                self.bytes.keys().copied().chain(sums).any(|other| match byte_region_of(other) {
+                    Some((other, _)) => other != region,
+                    None => {
+                        let changed = || self.is_changed(d, other, &starts_by(d, region, other));
+                        offset < 0 || other >= d.least_start(region) && changed()
+                    }
+                })
+            }
         };
         if overlaps {
             d.note_overlap();
@@ -468,7 +494,7 @@ impl PacketModel {
         // Metadata that no element reads is not stored, so that packets that differ only in it are equal.
         let sides = (first..first.saturating_add(length)).zip(bits.chunks(8));
         for (side, byte) in sides.filter(|(side, _)| d.is_looked_at(*side)) {
-            self.side.insert(side, to_byte(byte, d));
+            Rc::make_mut(&mut self.side).insert(side, to_byte(byte, d));
         }
         0..0
     }
@@ -517,7 +543,7 @@ impl PacketModel {
 
     /// Replaces all bytes by values of the uninterpreted function with this term number.
     pub fn rewrite(&mut self, term: u32) {
-        self.bytes.clear();
+        self.bytes = Rc::default();
         self.sums.clear();
         self.version = Some(term);
     }
@@ -539,7 +565,7 @@ impl PacketModel {
             numbers.push(key.field().start.into());
             bits.extend(key.field().flat_map(|place| self.byte(d, place)));
         }
-        for (&side, byte) in &self.side {
+        for (&side, byte) in self.side.iter() {
             numbers.push(i64::from(side) - 1000);
             bits.extend(byte.iter().cloned());
         }
