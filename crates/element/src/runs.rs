@@ -2,15 +2,15 @@
 //! alone.
 //!
 //! The first element in a graph that asks for the runs of a batch ([`Cx::find_runs`]) compares each packet
-//! with the packet before it, and writes a number into the metadata of the packets: packets of one run have
-//! the same number ([`Packet::run`]). Elements downstream only compare these numbers, as long as no element
-//! between them changes what identifies a flow, or holds packets. The engine finds this out from the
-//! declarations ([`Facts::runs`](crate::Facts::runs)).
+//! with the first packet of the run before it, and writes a number into the metadata of the packets: packets
+//! of one run have the same number ([`Packet::run`]). Elements downstream only compare these numbers, as long
+//! as no element between them changes what identifies a flow, or holds packets. The engine finds this out
+//! from the declarations ([`Facts::runs`](crate::Facts::runs)).
 //!
 //! The packets of a run agree in everything that [`same_flow`] compares. They may differ in everything else,
 //! for example in length, TTL, DSCP and TCP flags.
 
-use packet::{BATCH_CAPACITY, Base, Batch, Layout, Packet};
+use packet::{BATCH_CAPACITY, Base, Batch, Packet};
 use wire::{MacAddr, ethernet, ip_protocol, ipv4, ipv6, tcp, udp};
 
 use crate::context::Cx;
@@ -74,7 +74,7 @@ impl Runs {
         least != 0
     }
 
-    /// Compares all packets with the packets before them, and numbers them.
+    /// Compares each packet with the first packet of the run before it, and numbers all packets.
     #[inline(never)]
     fn compare(&mut self, batch: &mut [Packet], last: &mut u32) {
         let (mut count, mut run, mut next) = (0, *last, 0);
@@ -137,7 +137,8 @@ fn run_length(first: &Packet, others: &mut [Packet], run: u32) -> usize {
     others.len()
 }
 
-/// Does the work of [`run_length`] for packets that are not [`PlainFlow`].
+/// Returns the number of packets that continue the run, as [`run_length`] does, if `first` has no
+/// [`PlainFlow`].
 #[inline(never)]
 fn run_length_special(first: &Packet, others: &mut [Packet], run: u32) -> usize {
     let Some(flow) = SpecialFlow::of(first) else { return 0 };
@@ -266,8 +267,8 @@ impl Cx<'_> {
     }
 
     /// Prepares a batch for elements downstream, in place of [`find_runs`](Self::find_runs), if the element
-    /// declares that it finds runs but does not need those of this batch. Elements downstream rely on the runs
-    /// of its packets, so runs that may be wrong are unset.
+    /// declares that it finds runs but does not need those of this batch. Elements downstream rely on the
+    /// runs of its packets, so runs that may be wrong are unset.
     #[inline]
     pub fn skip_runs(&mut self, batch: &mut Batch) {
         if self.known_runs() != Some(true) {
@@ -305,19 +306,18 @@ pub fn same_flow(one: &Packet, other: &Packet) -> bool {
 }
 
 /// The flow of an IPv4 packet without VLAN tags, with which further packets are compared.
-struct PlainFlow {
-    layout: Layout,
-    addresses: [u8; 8],
-    protocol: u8,
-    ports: [u8; 4],
-    /// The number of bytes of the shortest packet, from the network header on.
+struct PlainFlow<'p> {
+    first: &'p Packet,
+    /// The start of the network header of the packet `first`.
+    start: &'p [u8; COMPARED],
+    /// The smallest total length, in the IPv4 header, of a packet with a complete transport header.
     least: u16,
-    /// The number of bytes of the shortest packet in its first slot.
+    /// The smallest length of the data in the first slot that includes the transport header.
     least_head: usize,
 }
 
-/// The flow of another packet, which is compared in all details: an IPv6 packet, or an IPv4 packet that other
-/// bytes than the IP header and the ports identify, those of VLAN tags.
+/// The flow of an IPv6 packet, or of an IPv4 packet with VLAN tags. Addresses and tags are compared with the
+/// first packet of the run.
 #[derive(PartialEq, Eq)]
 struct SpecialFlow {
     protocol: u8,
@@ -352,7 +352,7 @@ impl SpecialFlow {
     /// True if a packet belongs to this flow, which is that of the packet `first`. Both have the same
     /// [`addresses`].
     fn goes_on(&self, first: &Packet, packet: &Packet) -> bool {
-        packet.layout() == first.layout()
+        packet.offsets() == first.offsets()
             && version(first) == version(packet)
             && SpecialFlow::of(packet).is_some_and(|flow| flow == *self)
             && (version(first) != Some(6) || packet.network_bytes::<32>(8) == first.network_bytes(8))
@@ -378,63 +378,57 @@ fn has_transport_at(packet: &Packet, length: usize) -> bool {
     packet.transport_follows_network(length) || packet.offset(Base::Transport).is_none()
 }
 
-impl PlainFlow {
+impl<'p> PlainFlow<'p> {
     /// Returns the flow of a packet; `None` if the packet is not of this kind, or may have VLAN tags.
     #[inline]
-    fn of(packet: &Packet) -> Option<PlainFlow> {
-        let [header @ .., a, b, c, d] = packet.network_bytes::<COMPARED>(0)?;
-        let protocol = header[9];
-        let least = ipv4::Header::LEN + transport_length(protocol)?;
-        let is_plain = is_plain_and_whole(header)
-            && usize::from(total_length(header)) >= least
-            && packet.reaches(Base::Network, least)
-            && has_transport_at(packet, ipv4::Header::LEN)
-            && (packet.network_follows_mac(ethernet::Header::LEN) || tags(packet).is_empty());
-        // Stripped headers count as 0, because a negative number of bytes is always there.
-        let least_head = usize::try_from(packet.offset(Base::Network)? + least as isize).unwrap_or(0);
-        is_plain.then_some(PlainFlow {
-            layout: packet.layout(),
-            addresses: *header.last_chunk()?,
-            protocol,
-            ports: [*a, *b, *c, *d],
-            least: least as u16,
-            least_head,
-        })
+    fn of(first: &'p Packet) -> Option<PlainFlow<'p>> {
+        let start = first.network_bytes::<COMPARED>(0)?;
+        let least = ipv4::Header::LEN + transport_length(start[PROTOCOL])?;
+        let is_plain = is_plain_and_whole(start)
+            && usize::from(total_length(start)) >= least
+            && first.reaches(Base::Network, least)
+            && has_transport_at(first, ipv4::Header::LEN)
+            && (first.link_header_ends_within(ethernet::Header::LEN) || tags(first).is_empty());
+        // If the transport header lies in stripped bytes, the difference is negative, and any length is
+        // enough.
+        let least_head = usize::try_from(first.offset(Base::Network)? + least as isize).unwrap_or(0);
+        is_plain.then_some(PlainFlow { first, start, least: least as u16, least_head })
     }
 
     /// True if a packet belongs to this flow.
     #[inline]
     fn goes_on(&self, packet: &Packet) -> bool {
-        let Some([header @ .., a, b, c, d]) = packet.network_bytes::<COMPARED>(0) else { return false };
-        header.last_chunk() == Some(&self.addresses)
-            && packet.layout() == self.layout
-            && is_plain_and_whole(header)
-            && header[9] == self.protocol
-            && [*a, *b, *c, *d] == self.ports
-            && total_length(header) >= self.least
+        let Some(start) = packet.network_bytes::<COMPARED>(0) else { return false };
+        let [.., a, b, c, d, e, f, g, h, i, j, k, l] = *start;
+        let [.., m, n, o, p, q, r, s, t, u, v, w, x] = *self.start;
+        [a, b, c, d, e, f, g, h] == [m, n, o, p, q, r, s, t]
+            && [i, j, k, l] == [u, v, w, x]
+            && packet.offsets() == self.first.offsets()
+            && is_plain_and_whole(start)
+            && start[PROTOCOL] == self.start[PROTOCOL]
+            && total_length(start) >= self.least
             && packet.data().len() >= self.least_head
     }
 }
+
+/// The offset of the protocol in an IPv4 header.
+const PROTOCOL: usize = 9;
 
 /// Returns the version in a packet's IP header; `None` if the header is not marked.
 fn version(packet: &Packet) -> Option<u8> {
     packet.network_bytes(0).map(|&[first]| first >> 4)
 }
 
-/// True if an IPv4 header has no options, and its packet is no fragment.
+/// True if an IPv4 header has no options, and its packet is not a fragment.
 #[inline]
-fn is_plain_and_whole(header: &[u8; ipv4::Header::LEN]) -> bool {
-    /// Selects the version, the header length, and the parts of the fragment field that fragments have.
-    const MASK: u64 = u64::from_be_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]);
-    const { assert!(MASK as u16 == ipv4::FRAGMENT_OFFSET | ipv4::MORE_FRAGMENTS) };
-    let [a, b, c, d, e, f, g, h, ..] = *header;
-    u64::from_ne_bytes([a, b, c, d, e, f, g, h]) & MASK.to_be()
-        == u64::from_ne_bytes([PLAIN_IPV4, 0, 0, 0, 0, 0, 0, 0])
+fn is_plain_and_whole<const N: usize>(header: &[u8; N]) -> bool {
+    let bits = (ipv4::FRAGMENT_OFFSET | ipv4::MORE_FRAGMENTS).to_be();
+    header[0] == PLAIN_IPV4 && u16::from_ne_bytes([header[6], header[7]]) & bits == 0
 }
 
 /// Returns the total length in an IPv4 header.
 #[inline]
-fn total_length(header: &[u8; ipv4::Header::LEN]) -> u16 {
+fn total_length<const N: usize>(header: &[u8; N]) -> u16 {
     u16::from_be_bytes([header[2], header[3]])
 }
 

@@ -36,8 +36,9 @@ pub(crate) fn known(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>
     while let Some(id) = open.pop() {
         let leaving = match coming[id] {
             _ if finds(id) => Coming::Right,
-            // Also if the packets have no runs when they come: after a reload, an element has packets that
-            // came to its predecessor, with runs of the old graph. A source makes packets without runs.
+            // Also if the packets have no runs when they come: after a reload, an element may have packets
+            // that came to the element that it replaces, with runs of the old graph. A source makes packets
+            // without runs.
             _ if receives[id] && !keeps(&effects[id]) => Coming::Wrong,
             coming => coming,
         };

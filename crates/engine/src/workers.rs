@@ -384,6 +384,7 @@ fn of_all(error: PoolError, workers: usize) -> PoolError {
             PoolError::TooSmall { asked: asked * workers, least: least * workers }
         }
         PoolError::Refused { asked, source } => PoolError::Refused { asked: asked * workers, source },
+        PoolError::TooMany => PoolError::TooMany,
     }
 }
 

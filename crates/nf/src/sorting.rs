@@ -19,8 +19,7 @@ impl From<Option<usize>> for Fate {
     }
 }
 
-/// The value of [`Sorter::same`] before the first decision about a batch: an empty batch is returned to the
-/// engine as it is.
+/// The value of [`Sorter::same`] before the first decision about a batch, and after decisions have differed.
 const NOTHING_NOTED: (Fate, usize) = (Fate::Output(0), 0);
 
 /// Splits batches by the decisions about their packets, with buffers that are kept from batch to batch.
@@ -28,8 +27,7 @@ pub(crate) struct Sorter {
     /// For each output, the packets of the current batch that go there. Between two batches, all are
     /// `None`.
     sorted: Vec<Option<Batch>>,
-    /// The decision about the packets of the current batch, as long as it is the same for all, and the number of
-    /// these packets.
+    /// The decision about all packets noted so far and their number, as long as all decisions are equal.
     same: (Fate, usize),
     /// The decision about each packet of the current batch, in the order of the packets; empty as long as all
     /// decisions are the same.
@@ -108,7 +106,7 @@ impl Sorter {
         }
     }
 
-    /// Records the first decision, and decisions from the first one on that is not the same.
+    /// Records the first decision about a batch, and all decisions from the first different decision on.
     #[inline(never)]
     fn note_other(&mut self, fate: Fate, count: usize) {
         if self.fates.is_empty() {

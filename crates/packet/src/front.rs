@@ -41,7 +41,7 @@ impl Pool {
         meta.copy_values(from);
         (meta.values.head, meta.length) = (length as u16, length as u32);
         if self.uses_annotations() || cfg!(debug_assertions) {
-            copy.annotations_mut().clone_from(packet.annotations());
+            copy.copy_annotations(packet);
         }
         Some(copy)
     }
@@ -93,7 +93,7 @@ impl Pool {
             (moved(from.values.mac), moved(from.values.network), moved(from.values.transport));
         (values.time, values.flow, values.link, values.port, values.kind) =
             (from.values.time, from.values.flow, from.values.link, from.values.port, from.values.kind);
-        // The other packet may come from another turn of the driver, so neither run is right.
+        // The two packets may come from different turns of the driver, so the joined packet has no run.
         values.run = 0;
         meta.length = meta.length + taken as u32 - left_out as u32;
         meta.next_free = from.next_free;

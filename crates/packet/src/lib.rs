@@ -35,7 +35,7 @@ pub use chain::PacketChain;
 pub use device::{BufferSpan, DeviceId, Recipient};
 pub use list::Chunks;
 pub use marks::Marks;
-pub use packet::{Layout, Packet, prefetch_line};
+pub use packet::{Offsets, Packet, prefetch_line};
 pub use pool::{Pool, PoolError, PoolStats};
 pub use reason::DropReason;
 pub use slot::{Base, HEADROOM, MAX_PACKET, NO_OFFSET, PacketKind, SLOT_CAPACITY, SLOT_STRIDE};

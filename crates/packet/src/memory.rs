@@ -102,7 +102,7 @@ pub(crate) struct SharedPool {
 
 /// The largest number of pools at a time. It is a power of two, so that every number can be made an index
 /// without a check.
-const MOST_POOLS: usize = 4096;
+pub(crate) const MOST_POOLS: usize = 4096;
 /// The addresses of pools by their number, so that the metadata of a slot can refer to a pool with two bytes.
 static POOLS: [AtomicPtr<SharedPool>; MOST_POOLS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_POOLS];
 
@@ -114,7 +114,9 @@ unsafe impl Send for SharedPool {}
 unsafe impl Sync for SharedPool {}
 
 impl SharedPool {
-    pub(crate) fn reserve(limit: u32) -> std::io::Result<Arc<SharedPool>> {
+    /// Reserves memory for a pool with at most `limit` slots, and gives it a number. Returns `None` if no
+    /// number is free.
+    pub(crate) fn reserve(limit: u32) -> std::io::Result<Option<Arc<SharedPool>>> {
         let count = limit as usize;
         let mut regions = [
             Region::reserve(count * size_of::<Meta>())?,
@@ -137,17 +139,23 @@ impl SharedPool {
         // No other thread has a reference to this pool yet, so that writing its number is safe.
         if let Some(home) = Arc::get_mut(&mut home) {
             let number = (0..MOST_POOLS).find(|&number| is_ours(&POOLS[number]));
-            let full = || std::io::Error::other(format!("there are {MOST_POOLS} packet pools already"));
-            home.number = number.ok_or_else(full)? as u16;
+            let Some(number) = number else { return Ok(None) };
+            home.number = number as u16;
         }
-        Ok(home)
+        Ok(Some(home))
     }
 
-    /// Returns the pool with a number.
+    /// Returns the number by which the slots of the pool name it.
+    #[inline]
+    pub(crate) fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Returns the pool that has this number.
     ///
     /// # Safety
     ///
-    /// The caller owns a slot of the pool, or a list that contains one, so that the pool exists.
+    /// A slot of the pool is in use, so that the pool exists.
     #[inline]
     pub(crate) unsafe fn of<'a>(number: u16) -> &'a SharedPool {
         let home = POOLS[usize::from(number) % MOST_POOLS].load(Ordering::Acquire);
@@ -218,7 +226,8 @@ impl SharedPool {
 impl Drop for SharedPool {
     fn drop(&mut self) {
         let place = &POOLS[usize::from(self.number) % MOST_POOLS];
-        // A pool that got no number leaves the entry of the pool that has number 0.
+        // A pool for which no number was free has the number 0, too. The entry of that number belongs to
+        // another pool and stays.
         let own = ptr::from_mut(self);
         _ = place.compare_exchange(own, ptr::null_mut(), Ordering::Release, Ordering::Relaxed);
     }
@@ -247,8 +256,8 @@ pub(crate) struct Meta {
     next_home: u16,
     pub(crate) owner: AtomicU8,
     pub(crate) annotations: Cell<Standing>,
-    /// True if `destination` is newer than the destination in the annotations. It is written to the annotations
-    /// when they are accessed.
+    /// True if `destination` is newer than the destination in the annotations. The destination is then
+    /// written to the annotations at the next access to them.
     pub(crate) has_destination: Cell<bool>,
 }
 

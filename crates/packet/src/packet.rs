@@ -18,9 +18,9 @@ use crate::time::Timestamp;
 #[repr(transparent)]
 pub struct Packet(pub(crate) NonNull<Meta>);
 
-/// The offsets of a packet's data and headers in its slot, and its link type: see [`Packet::layout`].
+/// The offsets of a packet's data and headers in its slot, and its link type: see [`Packet::offsets`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct Offsets {
     start: u16,
     headers: [u16; 4],
 }
@@ -429,15 +429,15 @@ impl Packet {
         self.meta_mut().values.run = run;
     }
 
-    /// Returns the offsets of the packet's data and headers in its slot, and its link type, to be compared with
-    /// those of another packet.
+    /// Returns the offsets of the packet's data and headers in its slot, and its link type, to be compared
+    /// with those of another packet.
     #[inline]
-    pub fn layout(&self) -> Layout {
+    pub fn offsets(&self) -> Offsets {
         let values = &self.meta().values;
         let first = ptr::from_ref(values).wrapping_byte_add(const { offset_of!(Values, mac) });
         // SAFETY: `Values` has the layout of C, so the offsets of the headers and the link type are four
         // adjacent numbers in it; they are read as one.
-        Layout { start: values.start, headers: unsafe { first.cast::<[u16; 4]>().read() } }
+        Offsets { start: values.start, headers: unsafe { first.cast::<[u16; 4]>().read() } }
     }
 
     /// Returns the `N` bytes of the slot from offset `place` of the network header on; `None` if the offset
@@ -553,8 +553,8 @@ impl Packet {
         usize::from(values.place(base)) + length <= usize::from(values.start) + usize::from(values.head)
     }
 
-    /// True if both header annotations are set, and the transport header lies `length` bytes after the network
-    /// header. `length` is the length of a network header, at least 1 and less than 256.
+    /// True if both header annotations are set, and the transport header lies `length` bytes after the
+    /// network header. `length` is the length of a network header, at least 1 and less than 256.
     #[inline]
     pub fn transport_follows_network(&self, length: usize) -> bool {
         debug_assert!((1..256).contains(&length));
@@ -563,14 +563,13 @@ impl Packet {
         network as usize + length == transport as usize
     }
 
-    /// True if both header annotations are set, and the network header lies `length` bytes after the link
-    /// header. `length` is the length of a link header, at least 1 and less than 256.
+    /// True if the network header annotation is set, and lies at most `length` bytes after the link header
+    /// annotation or, without that annotation, after the start of the data.
     #[inline]
-    pub fn network_follows_mac(&self, length: usize) -> bool {
-        debug_assert!((1..256).contains(&length));
-        let Values { mac, network, .. } = self.meta().values;
-        // As in `transport_follows_network`.
-        mac as usize + length == network as usize
+    pub fn link_header_ends_within(&self, length: usize) -> bool {
+        let Values { start, mac, network, .. } = self.meta().values;
+        let link = if mac == NO_OFFSET { start } else { mac };
+        usize::from(network) <= usize::from(link) + length && network != NO_OFFSET
     }
 
     #[inline]
@@ -615,8 +614,8 @@ impl Packet {
     }
 
     /// Sets the four bytes of the destination annotation ([`Annotations::DST_IP`]). Elements should use this
-    /// function and [`destination`](Self::destination), because they need not access the cache line of the
-    /// other annotations.
+    /// function and [`destination`](Self::destination), because these two functions need not access the cache
+    /// line of the other annotations.
     #[inline]
     pub fn set_destination(&mut self, address: [u8; 4]) {
         let meta = self.meta_mut();
@@ -624,15 +623,28 @@ impl Packet {
         meta.has_destination.set(true);
     }
 
+    /// Makes the annotations those of another packet. The packet is new. If all annotations of the other
+    /// packet but the destination are clear, as those of the new packet are, their cache lines are not
+    /// accessed.
+    #[inline]
+    pub(crate) fn copy_annotations(&mut self, from: &Packet) {
+        let clear = |packet: &Packet| packet.meta().annotations.get() == Standing::Clear;
+        if !(clear(self) && clear(from)) {
+            self.annotations_mut().clone_from(from.annotations());
+        } else if from.meta().has_destination.get() {
+            self.set_destination(from.meta().destination);
+        }
+    }
+
     /// Writes the destination annotation to the other annotations.
     #[cold]
     #[inline(never)]
     fn write_destination(&self) {
         let meta = self.meta();
-        // SAFETY: the handle owns the annotations of its slot. No reference to them exists: while one exists,
-        // the packet is borrowed, and since it was made, `has_destination` is false, because only
-        // `set_destination` makes it true, for which the packet must not be borrowed. Handles cannot be shared
-        // by threads.
+        // SAFETY: the handle owns the annotations of its slot, and threads cannot share a handle. No
+        // reference to the annotations exists. A reference borrows the packet. When it was made,
+        // `has_destination` became false, and only `set_destination`, which needs the packet unborrowed,
+        // makes it true again.
         unsafe { (*self.home().annotations(meta)).set_array4(Annotations::DST_IP, meta.destination) };
         meta.annotations.set(Standing::Any);
         meta.has_destination.set(false);

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use crate::annotations::Annotations;
 use crate::batch::Batch;
 use crate::list::{ReturnList, give_back_list};
-use crate::memory::{Meta, SharedPool};
+use crate::memory::{MOST_POOLS, Meta, SharedPool};
 use crate::packet::Packet;
 use crate::slot::{MAX_PACKET, NO_SLOT, SLOT_CAPACITY, SLOT_STRIDE, Standing, Values, owner};
 
@@ -37,6 +37,8 @@ pub enum PoolError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// There are as many pools in the process as can have a number.
+    TooMany,
 }
 
 impl fmt::Display for PoolError {
@@ -47,6 +49,12 @@ impl fmt::Display for PoolError {
             }
             PoolError::Refused { asked, source } => {
                 write!(f, "cannot reserve {asked} bytes for packets: {source}; try a smaller --memory")
+            }
+            PoolError::TooMany => {
+                write!(
+                    f,
+                    "there are already {MOST_POOLS} packet pools in this process; run fewer workers or graphs"
+                )
             }
         }
     }
@@ -70,7 +78,8 @@ pub struct PoolStats {
 }
 
 /// A worker's supply of packet slots. Only the owner allocates from it; packets may be returned from any
-/// thread. A pool can be dropped before its packets: their memory then stays allocated.
+/// thread. A pool can be dropped before its packets: their memory then stays allocated, and the pool counts
+/// among the 4096 that a process can have at a time.
 pub struct Pool {
     pub(crate) home: ManuallyDrop<Arc<SharedPool>>,
     /// The indices of free slots. The slot that was freed last is on top and is used first, because its
@@ -89,7 +98,8 @@ impl Pool {
     /// use. Pages of slots are not accessed before they are needed.
     ///
     /// # Errors
-    /// If `memory` is less than one step, or if the operating system refuses the address space.
+    /// If `memory` is less than one step, if the operating system refuses the address space, or if there are
+    /// 4096 pools already.
     pub fn new(memory: usize) -> Result<Pool, PoolError> {
         let least = STEP as usize * SLOT_STRIDE;
         if memory < least {
@@ -98,6 +108,7 @@ impl Pool {
         let limit = (memory / SLOT_STRIDE).min(NO_SLOT as usize - 1) as u32;
         let home =
             SharedPool::reserve(limit).map_err(|source| PoolError::Refused { asked: memory, source })?;
+        let home = home.ok_or(PoolError::TooMany)?;
         let mut pool = Pool {
             home: ManuallyDrop::new(home),
             free: Vec::new(),
@@ -236,7 +247,7 @@ impl Pool {
             self.free(packet);
             return None;
         }
-        // Another pool's slot is left alone, and a slot on loan must stay a single slot.
+        // Slots of another pool are not changed, and a slot on loan must stay a single slot.
         if !self.owns(&packet) || packet.meta().owner.load(Ordering::Relaxed) != owner::POOL {
             let copy = self.copy(&packet);
             self.free(packet);
@@ -296,7 +307,7 @@ impl Pool {
         }
         copy.meta_mut().copy_values(from);
         if self.annotations || cfg!(debug_assertions) {
-            copy.annotations_mut().clone_from(packet.annotations());
+            copy.copy_annotations(packet);
         }
         Some(copy)
     }
@@ -326,7 +337,7 @@ impl Pool {
     /// True if the packet's first slot belongs to this pool.
     #[inline]
     pub(crate) fn owns(&self, packet: &Packet) -> bool {
-        std::ptr::eq(packet.home(), &raw const **self.home)
+        packet.meta().home == self.home.number()
     }
 
     /// Frees the slots of a packet whose fate has been decided (sent, dropped with a reason). Slots of
@@ -592,5 +603,37 @@ mod tests {
     #[test]
     fn too_small_a_pool_is_refused() {
         assert!(Pool::new(1000).unwrap_err().to_string().contains("at least"));
+    }
+
+    #[test]
+    fn the_destination_is_part_of_the_annotations() {
+        let mut pool = pool();
+        let mut packet = pool.packet(&[7; 40]).unwrap();
+        packet.annotations_mut().set_array(Annotations::DST_IP, [1u8; 16]);
+        packet.set_destination([9, 8, 7, 6]);
+        assert_eq!(packet.destination(), [9, 8, 7, 6]);
+        let copies = [pool.copy(&packet).unwrap(), pool.copy_front(&packet, 20).unwrap()];
+        let expected = [9, 8, 7, 6, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
+        for read in copies.iter().chain([&packet]) {
+            assert_eq!(read.annotations().array::<16>(Annotations::DST_IP), expected);
+            assert_eq!(read.destination(), [9, 8, 7, 6]);
+        }
+        packet.annotations_mut().set_array4(Annotations::DST_IP, [5; 4]);
+        assert_eq!(packet.destination(), [5; 4]);
+        let [mut copy, front] = copies;
+        copy.set_destination([4; 4]);
+        let joined = pool.join(front, 20, copy, 20).unwrap();
+        assert_eq!(joined.destination(), [9, 8, 7, 6]);
+        pool.free(joined);
+        pool.free(packet);
+        // Only the destination is set, in a new slot and in its copies.
+        let mut packet = pool.packet(&[7; 5000]).unwrap();
+        assert_eq!(packet.destination(), [0; 4]);
+        packet.set_destination([3; 4]);
+        for copy in [pool.copy(&packet).unwrap(), pool.copy_front(&packet, 9).unwrap()] {
+            assert_eq!((copy.destination(), copy.annotations().u8(4)), ([3; 4], 0));
+            pool.free(copy);
+        }
+        pool.free(packet);
     }
 }

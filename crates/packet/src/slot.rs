@@ -158,7 +158,8 @@ impl Values {
 }
 
 /// The known content of a slot's annotations. Code that knows the content need not access the annotations'
-/// cache line, for example to clear annotations that are clear already.
+/// cache line, for example to clear annotations that are clear already. A destination annotation that is
+/// newer than the annotations lies in the metadata, and does not change this value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Standing {

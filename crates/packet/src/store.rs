@@ -156,31 +156,31 @@ pub struct Store {
     used: Used,
 }
 
-/// The parts of packets that borrowers have used: of the packet that was the first of those lent again most
-/// recently, in its loan before that. Declarations allow more than elements usually use. The store prefetches the cache line
-/// of an added header, or of written annotations, only if these borrowers wrote it. A useless prefetch costs
-/// as much as waiting for a cache line.
+/// The parts of a packet that its borrower has used: of the first packet that was lent again most recently,
+/// in its loan before that. Declarations allow more than elements usually use. The store prefetches the cache
+/// line of an added header, or of written annotations, only if this borrower wrote it. A useless prefetch
+/// costs as much as waiting for a cache line.
 #[derive(Clone, Copy)]
 struct Used {
-    /// True if the annotations of a packet were written.
+    /// True if the annotations of the packet were written.
     annotations_written: bool,
-    /// True if a header was added before a packet.
+    /// True if a header was added before the packet.
     headers_added: bool,
 }
 
 /// The cache lines that are prefetched for each packet beside its metadata and the start of its data.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Beside {
-    /// True for the line before the data.
+    /// True if the line before the data is prefetched.
     header: bool,
-    /// True for the annotations.
+    /// True if the line of the annotations is prefetched.
     annotations: bool,
-    /// The saved annotations of the first packet, if they are likely to be needed.
+    /// The address of the saved annotations of packet 0; `None` if saved annotations are not prefetched.
     saved: Option<*const Annotations>,
 }
 
 impl Beside {
-    /// Prefetches the lines of packet `number`.
+    /// Prefetches these lines for packet `number`.
     #[inline]
     fn prefetch(self, number: usize, slots: Slots, image: &Image) {
         if self.header {
@@ -334,7 +334,7 @@ impl Store {
 
     /// Lends slots from packet `start` on. Ends at packet `end`, when the batch is full, or at the first
     /// packet that is large or whose slot is still on loan. Returns the number of packets lent, and the parts
-    /// of them that their previous borrowers have used.
+    /// of the first packet that its previous borrower has used.
     #[inline]
     fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> (usize, Used) {
         let range = (start, end, batch);
@@ -365,18 +365,18 @@ impl Store {
     fn lend_pieces<const PIECES: usize>(&self, range: (usize, usize, &mut Batch)) -> (usize, Used) {
         let beside = self.beside();
         match (beside == Beside::default(), self.restore.annotations) {
-            (true, false) => self.lend_near::<PIECES, false>(range, |_, _, _| ()),
-            (true, true) => self.lend_near::<PIECES, true>(range, |_, _, _| ()),
-            (false, _) => self.lend_near::<PIECES, true>(range, |number, slots, ahead| {
+            (true, false) => self.lend_headers::<PIECES, false>(range, |_, _, _| ()),
+            (true, true) => self.lend_headers::<PIECES, true>(range, |_, _, _| ()),
+            (false, _) => self.lend_headers::<PIECES, true>(range, |number, slots, ahead| {
                 beside.prefetch(number, slots, ahead);
             }),
         }
     }
 
-    /// Lends slots like [`lend_pieces`](Self::lend_pieces), and prefetches more lines with `beside`. If `NOTES`
-    /// is true, annotations are restored.
+    /// Lends slots like [`lend_pieces`](Self::lend_pieces), and prefetches more lines with `beside`. If
+    /// `RESTORES_ANNOTATIONS` is true, annotations are restored.
     #[inline]
-    fn lend_near<const PIECES: usize, const NOTES: bool>(
+    fn lend_headers<const PIECES: usize, const RESTORES_ANNOTATIONS: bool>(
         &self,
         range: (usize, usize, &mut Batch),
         beside: impl Fn(usize, Slots, &Image),
@@ -405,7 +405,7 @@ impl Store {
                     // SAFETY: as above; of each packet, `behind` has all pieces up to `farthest`.
                     unsafe { own.add(1 + i).write(*behind.add(i)) };
                 }
-                if NOTES && loan.meta().annotations.get() != Standing::Stored {
+                if RESTORES_ANNOTATIONS && loan.meta().annotations.get() != Standing::Stored {
                     self.put_annotations_back(number, loan);
                 }
             },
@@ -459,9 +459,9 @@ impl Store {
     }
 
     /// Lends slots like [`lend_slots`](Self::lend_slots). `prefetch` is called for the packet `AHEAD` places
-    /// later, with its number and image; after the last packet, with a number that no packet has and the image
-    /// of the last packet. `put_back` restores the packet that is lent; it gets the packet's number and image, a
-    /// pointer to its first own byte, and the packet itself.
+    /// later, with its number and image; after the last packet, with a number that no packet has and the
+    /// image of the last packet. `put_back` restores the packet that is lent; it gets the packet's number and
+    /// image, a pointer to its first own byte, and the packet itself.
     ///
     /// The parts that borrowers have used are taken from the first packet, because they are a hint only.
     #[inline]
@@ -475,14 +475,15 @@ impl Store {
         let Some(first) = self.packets.first() else { return (0, used) };
         let slots = first.home().slots();
         let mut lent = 0;
-        let last = ptr::from_ref(&self.images[self.images.len() - 1]);
+        let images = self.images.as_ptr();
+        let last = images.wrapping_add(self.images.len() - 1);
         for (place, image) in batch.room().iter_mut().zip(&self.images[start..end]) {
             let number = start + lent;
             // The images are prefetched explicitly: while packet data streams through the caches, the
             // processor does not prefetch even arrays that are read in order.
             prefetch_line(ptr::from_ref(image).wrapping_add(2 * AHEAD).cast());
-            // SAFETY: this is a later image of the vector, or the last one.
-            let next = unsafe { &*ptr::from_ref(image).wrapping_add(AHEAD).min(last) };
+            // SAFETY: the address is that of an image of the vector: at most that of the last one.
+            let next = unsafe { &*images.wrapping_add(number + AHEAD).min(last) };
             prefetch_line(slots.meta(next.index()).cast());
             prefetch(number + AHEAD, slots, next);
             let meta = slots.meta(image.index());

@@ -148,7 +148,7 @@ pub static TEST_PULL_SINK: Class = Class {
 pub static TEST_FIRST: Class =
     Class { name: "TestFirst", processing: "h", build: |_| Ok(Box::new(TestFirst)), ..Class::DEFAULT };
 
-/// The class `TestStale`. It passes all packets on, as one run, although they may be of different flows; so
+/// The class `TestStale`. It gives all packets the same run, although they may be of different flows, so
 /// elements downstream must not rely on runs.
 pub static TEST_STALE: Class =
     Class { name: "TestStale", build: |_| Ok(Box::new(TestStale)), ..Class::DEFAULT };

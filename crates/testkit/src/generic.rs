@@ -208,8 +208,8 @@ fn with_other_ttl(packet: &TestPacket, change: u8) -> TestPacket {
     packet
 }
 
-/// Checks that an element that finds runs does the same if each packet is a run of its own, and if the runs of
-/// the packets that come are wrong. Each packet comes several times in a row, with another TTL each time.
+/// Checks that an element that finds runs does the same if each packet is a run of its own, and if the runs
+/// of the packets that come are wrong. Each packet comes several times in a row, with another TTL each time.
 fn processes_runs(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
     if !effects.support.finds_runs {
         return Ok(());

@@ -87,8 +87,8 @@ impl ClassSample {
         self.text_with(number, (&format!("ROUNDS {rounds}"), ""), record)
     }
 
-    /// Returns the text of [`text`](Self::text), with these further arguments of the sources and these elements
-    /// after each source, such as `Counter -> `.
+    /// Returns the text of [`text`](Self::text), with these further arguments of the sources and these
+    /// elements after each source, such as `Counter -> `.
     fn text_with(&self, number: u64, (of_sources, after): (&str, &str), record: bool) -> String {
         let mut text = format!("e :: {}({});\n", self.class.name, self.config);
         for i in 0..self.shape.0 {

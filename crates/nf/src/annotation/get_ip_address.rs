@@ -26,6 +26,7 @@ use element::class::ArgInfo;
 use element::effects::{Action, Case, Filter, HeaderKind, Predicate, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
+use super::set_address;
 use crate::editing::{annotation, bytes, each, ipv4, needs, otherwise};
 use classify::IntervalSet;
 
@@ -105,7 +106,7 @@ impl Element for GetIpAddress {
                 From::Source => ipv4(packet)?.source.to_bytes(),
                 From::Destination => ipv4(packet)?.destination.to_bytes(),
             };
-            packet.annotations_mut().set_array4(to, address);
+            set_address(packet, to, address);
             Ok(())
         });
     }

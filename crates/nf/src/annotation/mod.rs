@@ -21,6 +21,15 @@ pub mod time_range;
 use element::{Packet, Timestamp};
 use packet::Annotations;
 
+/// Stores an IPv4 address in the annotation at an offset.
+#[inline]
+pub(crate) fn set_address(packet: &mut Packet, place: usize, address: [u8; 4]) {
+    match place {
+        Annotations::DST_IP => packet.set_destination(address),
+        _ => packet.annotations_mut().set_array4(place, address),
+    }
+}
+
 /// Returns the first-timestamp annotation: if a packet represents several packets, the time stamp of the
 /// first of them.
 pub(crate) fn first_timestamp(packet: &Packet) -> Timestamp {

@@ -26,6 +26,7 @@ use element::class::ArgInfo;
 use element::effects::Depends;
 use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
+use super::set_address;
 use crate::editing::{annotation, constant, otherwise, value};
 
 /// The element class `SetIPAddress`.
@@ -67,7 +68,7 @@ impl Element for SetIpAddress {
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
         if self.wanted {
             let address = self.address.octets();
-            batch.iter_mut().for_each(|packet| packet.annotations_mut().set_array4(self.place, address));
+            batch.iter_mut().for_each(|packet| set_address(packet, self.place, address));
         }
     }
 }

@@ -65,6 +65,7 @@ impl Change {
         [self.address_change, self.transport_change] == [FoldedDelta::NOTHING; 2]
     }
 
+    /// Returns the packed form of the change: see [`Packed`].
     pub(super) fn packed(self) -> [u32; 6] {
         let pair = |a: u16, b: u16| u32::from(a) | u32::from(b) << 16;
         let Tuple { source, destination, source_port, destination_port } = self.to;
@@ -130,21 +131,25 @@ impl Packed {
         FoldedDelta::from_bits((self.0[3] >> 16) as u16)
     }
 
+    /// True in the direction of replies.
     #[inline]
     pub(super) fn is_reply(&self) -> bool {
         self.0[4] & 1 != 0
     }
 
+    /// Returns the number of the output.
     #[inline]
     pub(super) fn output(&self) -> u16 {
         self.0[5] as u16
     }
 
+    /// Returns the state of this direction.
     #[inline]
     pub(super) fn state(&self) -> State {
         State((self.0[5] >> 16) as u16)
     }
 
+    /// Returns the unpacked change.
     #[inline]
     pub(super) fn unpacked(&self) -> Change {
         Change::unpacked(&self.0)

@@ -167,9 +167,9 @@ impl Translation {
         }
     }
 
-    /// Rewrites the packets of a plain run (whole TCP or UDP packets without IPv4 options) by their mapping, sets
-    /// their annotations, and updates the mapping's state. Returns the output of all packets. `sets_next_hop` is
-    /// true to set the destination annotation.
+    /// Rewrites the packets of a plain run (whole TCP or UDP packets without IPv4 options) by their mapping,
+    /// sets their annotations, and updates the mapping's state. The destination annotation is set if
+    /// `sets_next_hop` is true. Returns the output of all packets.
     #[inline(always)]
     pub(super) fn change_plain(
         &self,
@@ -196,8 +196,8 @@ impl Translation {
         Fate::Output(change.output().into())
     }
 
-    /// Rewrites packets of a plain run, of which some may change the state of their mapping, and updates the
-    /// state.
+    /// Rewrites the packets of a plain run one by one where a packet may change the state of their mapping,
+    /// and updates the state.
     #[inline(never)]
     fn change_each(&self, store: &mut Store, mut rest: &mut [Packet], id: FlowId, packed: Packed) {
         let (rewriting, mut change) = (Rewriting::of(&packed), packed.unpacked());
@@ -209,7 +209,8 @@ impl Translation {
         }
     }
 
-    /// Does the same as [`change_plain`](Self::change_plain) for one packet of any kind.
+    /// Rewrites one packet of any kind by its mapping, sets its annotations and updates the state, as
+    /// [`change_plain`](Self::change_plain) does for a plain run.
     pub(super) fn change(
         &self,
         store: &mut Store,

@@ -64,8 +64,8 @@ impl ForeignFlows {
                 owner => Err(owner),
             },
             |mut packet, owner| {
-                // The run of the packet may be wrong here. It is not looked up by its run, and packets of one
-                // run may get different mappings if the owner changes them meanwhile.
+                // The run of the packet may be wrong here. The packet is not looked up by its run, and
+                // packets of one run may get different mappings if the owner changes them meanwhile.
                 packet.set_run(0);
                 packets.push(packet);
                 owners.push(owner);

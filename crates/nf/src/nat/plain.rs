@@ -34,7 +34,7 @@ pub(super) struct Rewriting {
 }
 
 impl Rewriting {
-    /// Prepares a change for plain packets.
+    /// Returns the bytes to write and the checksum changes of a packed change.
     #[inline(always)]
     pub(super) fn of(change: &Packed) -> Rewriting {
         Rewriting {

@@ -1,9 +1,9 @@
 //! The common element of all translators.
 //!
 //! A batch is processed in windows of up to 32 runs: the keys of the runs are computed, then all of them are
-//! looked up together, and then the packets are processed in order. A packet whose key was not found is looked
-//! up again before a mapping is made for it, if an earlier packet of the window has made a mapping
-//! or caused keys to move.
+//! looked up together, and then the packets are processed in order. A packet whose key was not found is
+//! looked up again before a mapping is made for it, if an earlier packet of the window has made a mapping or
+//! caused keys to move.
 
 use std::any::Any;
 use std::fmt::Write as _;

@@ -310,16 +310,16 @@ impl FlowCounter {
         id
     }
 
-    /// Returns the flow that is stored under a packet's flow mark, if it is still in the table, and true if the
-    /// packet goes in the direction opposite to the key of the flow.
+    /// Returns the flow that is stored under a packet's flow mark, if it is still in the table, and true if
+    /// the packet goes in the direction opposite to the key of the flow.
     #[inline]
     fn noted(&self, packet: &Packet) -> Option<(FlowId, bool)> {
         let note = self.notes.get(packet.flow_mark()?)?;
         note.flow.filter(|&(id, _)| self.flows.table.is_current(id))
     }
 
-    /// Prefetches the flows of a batch's runs by their flow marks. Returns true if the marks of all runs are
-    /// known.
+    /// Prefetches the flows of a batch's runs by their flow marks. Returns true if a flow is stored under the
+    /// mark of each run; the flow may have ended.
     #[inline]
     fn prefetch_marked(&self, batch: &Batch, runs: &impl RunList) -> bool {
         let mut are_known = true;
@@ -360,9 +360,9 @@ impl FlowCounter {
     }
 
     /// Counts the packets of a run. `flow` returns the flow of a packet, and true if the packet goes in the
-    /// direction opposite to the key of the flow; `None` if the packet has no five-tuple, and `None` in place of
-    /// the flow if the table has no room for it. It is called for the first packet, and for the others only as
-    /// long as the table has no room.
+    /// direction opposite to the key of the flow; `None` if the packet has no five-tuple, and `None` in place
+    /// of the flow if the table has no room for it. It is called for the first packet, and for the others
+    /// only as long as the table has no room.
     #[inline(always)]
     fn count_run(
         &mut self,
@@ -396,8 +396,8 @@ impl FlowCounter {
         }
     }
 
-    /// Returns the flow of a packet by its flow mark or, if the mark is not known, by its five-tuple, for
-    /// [`count_run`](Self::count_run).
+    /// Returns the flow of a packet by its flow mark or, if no current flow is stored under the mark, by its
+    /// five-tuple, for [`count_run`](Self::count_run).
     #[inline(always)]
     fn flow_by_mark(&mut self, packet: &Packet, now: Timestamp) -> Option<(Option<FlowId>, bool)> {
         match self.noted(packet) {

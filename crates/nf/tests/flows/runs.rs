@@ -49,8 +49,8 @@ const CHAINS: [&str; 12] = [
     "CheckIPHeader(14) -> f :: IPFilter(RULES) -> r :: RadixIPLookup(10.0.1.1/32 0, 10.0.1.2/31 10.9.9.9 1, 11/8 0) \
      -> DecIPTTL -> SINK(0); r[1] -> DecIPTTL -> SINK(1)",
     "MarkIPHeader(14) -> n :: IPRewriter(keep 0 1) -> f :: IPFilter(RULES) -> SINK(0); n[1] -> SINK(1)",
-    // Runs are wrong behind a queue and a new address. A filter that may read other fields than those of the flow
-    // passes them on.
+    // Runs are wrong behind a queue and a new address. A filter that may read other fields than those of the
+    // flow passes them on.
     "MarkIPHeader(14) -> s :: FlowCounter -> c :: IPClassifier(ip ttl 3, -) -> q :: Queue(1000) -> Unqueue \
      -> f :: IPFilter(RULES) -> s2 :: FlowCounter -> SINK(0); c[1] -> StoreIPAddress(10.0.0.9, src) -> q",
     "MarkIPHeader(14) -> s :: FlowCounter -> c :: IPClassifier(ip ttl 3, -) -> q :: Queue(1000) -> Unqueue \
@@ -213,9 +213,9 @@ proptest! {
     }
 }
 
-/// A translator with independent filtering translates packets that only answer another host without a mapping.
-/// The mapper gives each of them another address in turn, so that they are of different flows downstream,
-/// although they come as one run.
+/// A translator with independent filtering translates packets that only answer another host without a
+/// mapping. The mapper gives each of them another address in turn, so that they are of different flows
+/// downstream, although they come as one run.
 #[test]
 fn answers_without_a_mapping_are_no_run() {
     let chain = "MarkIPHeader(14) -> n :: IPRewriter(m, drop, INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true) \

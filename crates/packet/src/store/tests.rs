@@ -275,3 +275,45 @@ fn slots_that_are_out_at_the_end_come_home() {
     pool.free(loan);
     assert_eq!(pool.stats().in_use, 0);
 }
+
+/// The destination of a stored packet counts for each loan, whether borrowers set another one in the
+/// metadata, write it to the annotations, or do neither.
+#[test]
+fn the_destination_is_restored() {
+    let mut pool = Pool::new(64 << 20).unwrap();
+    let restore = Restore { annotations: true, annotations_read: true, copies: true, ..Restore::NOTHING };
+    let mut store = Store::new(restore);
+    for number in 0..40u8 {
+        let mut packet = pool.packet(&[number; 60]).unwrap();
+        packet.set_destination([10, 0, 0, number]);
+        assert!(store.insert(packet, &mut pool));
+    }
+    let mut batch = Batch::new();
+    for round in 0..4u8 {
+        assert_eq!(store.lend_into(0..40, &mut pool, &mut batch), 40);
+        for (number, mut packet) in (0..).zip(batch.drain()) {
+            assert_eq!(
+                (packet.destination(), packet.data()[0]),
+                ([10, 0, 0, number], number),
+                "round {round}"
+            );
+            if round % 2 == 0 {
+                packet.set_destination([1, 2, 3, round]);
+            }
+            if (round + number) % 3 == 0 {
+                assert_eq!(packet.annotations().array4(Annotations::DST_IP), packet.destination());
+            }
+            pool.free(packet);
+        }
+    }
+    // A copy is lent as long as the slot itself is on loan.
+    for _ in 0..2 {
+        assert_eq!(store.lend_into(3..4, &mut pool, &mut batch), 1);
+    }
+    for mut packet in batch.drain() {
+        assert_eq!(packet.destination(), [10, 0, 0, 3]);
+        packet.set_destination([0; 4]);
+        pool.free(packet);
+    }
+    store.release(&mut pool);
+}

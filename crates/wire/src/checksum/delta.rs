@@ -25,7 +25,7 @@ use super::{Sum, fold};
 /// updates give the same result as one update by the sum of their changes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Delta(
-    /// The sum of ~m + m' over all changed words, folded to 16 bits only when it is applied. Each change
+    /// The sum of ~m + m' over all changed words, folded to 16 bits by [`folded`](Self::folded). Each change
     /// adds less than 2^34, so that 2^30 changes fit.
     u64,
 );
@@ -73,7 +73,7 @@ impl Delta {
         u16::from_be_bytes(self.folded().apply(checksum.to_be_bytes()))
     }
 
-    /// Returns the delta in 16 bits, for many checksums.
+    /// Returns the delta in 16 bits, for use with many checksums.
     #[inline]
     pub fn folded(self) -> FoldedDelta {
         match fold(self.0) {
@@ -97,11 +97,11 @@ impl Delta {
     }
 }
 
-/// A [`Delta`] in 16 bits, which is applied to a checksum in few instructions.
+/// A [`Delta`] in 16 bits, which gives the same results and is applied to a checksum in few instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoldedDelta(
-    /// The sum of ~m + m' over all changed words, as a number whose bytes in memory are in network order. It is
-    /// never 0, which would be another form of 0xffff.
+    /// The sum of ~m + m' over all changed words, as a number whose bytes in memory are in network order. It
+    /// is never 0, which would be another form of 0xffff.
     u16,
 );
 
@@ -109,15 +109,16 @@ impl FoldedDelta {
     /// The delta if nothing changes.
     pub const NOTHING: FoldedDelta = FoldedDelta(0xffff);
 
-    /// Returns the delta as a number, to be stored.
+    /// Returns the delta as a number for storage. It is never 0.
     #[inline]
     pub fn to_bits(self) -> u16 {
         self.0
     }
 
-    /// Returns the delta with the number of [`to_bits`](Self::to_bits).
+    /// Returns the delta for a number that [`to_bits`](Self::to_bits) has returned.
     #[inline]
     pub const fn from_bits(bits: u16) -> FoldedDelta {
+        debug_assert!(bits != 0);
         FoldedDelta(bits)
     }
 
@@ -125,8 +126,8 @@ impl FoldedDelta {
     /// The result is never 0xffff.
     #[inline]
     pub fn apply(self, checksum: [u8; 2]) -> [u8; 2] {
-        // The sum does not depend on the byte order (RFC 1071, 2 (B)). It is not 0, because the delta is not 0
-        // and the carry is added.
+        // The sum does not depend on the byte order (RFC 1071, 2 (B)). It is not 0, because the delta is not
+        // 0 and the carry is added.
         let (sum, carry) = (!u16::from_ne_bytes(checksum)).overflowing_add(self.0);
         (!sum.wrapping_add(carry.into())).to_ne_bytes()
     }
@@ -135,11 +136,12 @@ impl FoldedDelta {
     /// order. 0 (no checksum) stays 0, and a computed 0 is written as 0xffff (RFC 768).
     #[inline]
     pub fn apply_udp(self, checksum: [u8; 2]) -> [u8; 2] {
-        match checksum {
-            [0, 0] => checksum,
-            _ => match self.apply(checksum) {
-                [0, 0] => [0xff; 2],
-                updated => updated,
+        // Compared as numbers, which takes one load.
+        match u16::from_ne_bytes(checksum) {
+            0 => checksum,
+            _ => match u16::from_ne_bytes(self.apply(checksum)) {
+                0 => [0xff; 2],
+                updated => updated.to_ne_bytes(),
             },
         }
     }

@@ -11,7 +11,7 @@ use super::route::Hop;
 use super::table::RouteTable;
 use crate::sorting::{Fate, Sorter};
 
-/// The address of a router, of either version.
+/// The address of a gateway, IPv4 or IPv6.
 pub(super) trait Gateway: Copy + Eq + Hash {
     /// True for the address 0, which stands for a destination in the same network: the packet keeps its
     /// destination annotation.
@@ -47,10 +47,11 @@ impl Gateway for Ipv6Addr {
 
 /// The destinations of the packets of a batch. Consecutive packets to the same address have one destination.
 pub(super) struct Destinations<A> {
-    /// The address of each destination; what follows after the last destination has no meaning, here and in the
-    /// other arrays.
+    /// The address of each destination; what follows after the last destination has no meaning, here and in
+    /// the other arrays.
     addresses: Box<[A; BATCH_CAPACITY]>,
-    /// The index in the batch of the first packet to each destination, and then the number of packets.
+    /// The index in the batch of the first packet to each destination, followed by the number of packets in
+    /// the batch.
     starts: Box<[u16; BATCH_CAPACITY + 1]>,
     /// The number of each destination's next hop in the table; `None` if there is no route.
     numbers: Box<[Option<u32>; BATCH_CAPACITY]>,
@@ -90,8 +91,8 @@ impl<A: Address + Default> Destinations<A> {
         table.lookup_batch(&self.addresses[..count], &mut self.numbers[..count]);
     }
 
-    /// Sends each packet of the batch that was looked up last by the output of its next hop, with the gateway as
-    /// its destination annotation if there is one. Packets without a route are dropped
+    /// Sends each packet of the batch that was looked up last by the output of its next hop, with the gateway
+    /// as its destination annotation if there is one. Packets without a route are dropped
     /// ([`DropReason::NoRoute`]).
     #[inline]
     pub(super) fn send<G: Gateway>(
@@ -120,15 +121,16 @@ impl<A: Address + Default> Destinations<A> {
 
     /// True if a packet of the batch that was looked up last has no route.
     #[inline]
-    pub(super) fn has_lost(&self) -> bool {
+    pub(super) fn has_unrouted(&self) -> bool {
         self.numbers[..self.count].iter().any(Option::is_none)
     }
 
-    /// Returns the address of each packet without a route.
-    pub(super) fn lost(&self) -> impl Iterator<Item = A> {
+    /// Returns the address of each packet without a route, in order.
+    pub(super) fn unrouted(&self) -> impl Iterator<Item = A> {
         let found =
             self.addresses.iter().zip(self.numbers.iter()).zip(self.starts.windows(2)).take(self.count);
-        let lost = found.filter(|((_, number), _)| number.is_none());
-        lost.flat_map(|((&address, _), range)| std::iter::repeat_n(address, usize::from(range[1] - range[0])))
+        let unrouted = found.filter(|((_, number), _)| number.is_none());
+        unrouted
+            .flat_map(|((&address, _), range)| std::iter::repeat_n(address, usize::from(range[1] - range[0])))
     }
 }

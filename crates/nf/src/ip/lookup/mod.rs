@@ -161,7 +161,7 @@ impl RouteLookup {
     fn complain(&mut self, cx: &mut Cx<'_>) {
         let Some(complaint) = self.kind.complaint else { return };
         let left = COMPLAINTS.saturating_sub(self.complaints) as usize;
-        for address in self.destinations.lost().take(left) {
+        for address in self.destinations.unrouted().take(left) {
             self.complaints += 1;
             let address = Ipv4Addr::from_bits(address);
             cx.messages().remark(Severity::Warning, format_args!("{}", complaint(address)));
@@ -249,7 +249,7 @@ impl Element for RouteLookup {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         let RouteLookup { table, destinations, .. } = self;
         destinations.look_up(&batch, table, |packet| u32::from_be_bytes(packet.destination()));
-        if destinations.has_lost() {
+        if destinations.has_unrouted() {
             self.complain(cx);
         }
         let RouteLookup { table, destinations, sorter, .. } = self;

@@ -14,7 +14,7 @@ impl Store {
     }
 
     /// Shifts the sequence numbers of a TCP segment that starts with its header. If the segment begins a
-    /// new connection, the edits are removed, and the state in `change` shows it.
+    /// new connection, the edits are removed, and the state in `change` is no longer shifted.
     #[cold]
     pub(in crate::nat) fn shift(&mut self, change: &mut Change, segment: &mut [u8]) {
         let Some(shifts) = self.shifts.get_mut(&change.session) else { return };
