@@ -9,7 +9,6 @@ use wire::{FromBytes, icmp, ip_protocol, ipv4};
 use crate::editing::ipv4;
 
 use super::change::Change;
-use super::plain::{PLAIN, PLAIN_TCP};
 use super::spaces::{IDENTIFIERS, ONLY, UDP_BESIDE};
 use super::state::{Kind, Told};
 use super::store::{Store, mark, space};
@@ -106,6 +105,12 @@ fn has_transport_after_header(packet: &Packet) -> bool {
 pub(super) const TCP_SUMMED: usize = 18;
 /// The smallest number of bytes after the IP header with which ports are translated.
 pub(super) const LEAST: usize = 8;
+/// The smallest number of bytes, from the start of the IP header on, of a plain UDP packet: see
+/// [`PlainSpaces::key`].
+pub(super) const PLAIN: usize = ipv4::Header::LEN + LEAST;
+/// The smallest number of bytes, from the start of the IP header on, of a plain TCP packet: see
+/// [`PlainSpaces::key`].
+pub(super) const PLAIN_TCP: usize = ipv4::Header::LEN + TCP_SUMMED;
 /// The smallest number of bytes after the IP header with which an ICMP query is translated: up to and
 /// including its identifier.
 pub(super) const LEAST_ECHO: usize = 6;

@@ -6,18 +6,11 @@
 
 use element::{Base, Packet};
 use wire::checksum::FoldedDelta;
-use wire::{ip_protocol, ipv4, tcp};
+use wire::{ip_protocol, tcp};
 
 use super::change::Packed;
-use super::flavour::{Flavour, LEAST, TCP_SUMMED};
+use super::flavour::{Flavour, PLAIN, PLAIN_TCP};
 use super::state::{Kind, State, Told};
-
-/// The smallest number of bytes, from the start of the IP header on, of a plain UDP packet: see
-/// [`PlainSpaces::key`](super::flavour::PlainSpaces::key).
-pub(super) const PLAIN: usize = ipv4::Header::LEN + LEAST;
-/// The smallest number of bytes, from the start of the IP header on, of a plain TCP packet: see
-/// [`PlainSpaces::key`](super::flavour::PlainSpaces::key).
-pub(super) const PLAIN_TCP: usize = ipv4::Header::LEN + TCP_SUMMED;
 
 /// The flags of TCP segments that can change a state which is final.
 const WATCHED: u8 = tcp::flags::SYN | tcp::flags::FIN | tcp::flags::RST;
