@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use element::effects::{Action, Depends, Effects, Field, Hold, Order, StateAccess, Value};
+use element::effects::{Action, Depends, Effects, Field, Hold, Order, StateAccess, Target, Value};
 use element::{Class, Sample, obstacles};
 use fastrand::Rng;
 use testkit::samples::PATTERNS;
@@ -101,7 +101,10 @@ impl Catalogue {
                     || effects.depends.contains(&Depends::Worker)
                     || effects.hold == Hold::Replay
                     || !effects.replaces.is_empty();
-                if effects.opaque.is_some() || belongs {
+                // An element that sends packets out of the process may receive packets from elsewhere. For
+                // example, a McastSocket of another test that runs at the same time is in the same group.
+                let is_open = effects.cases.iter().any(|case| case.to == Target::Send);
+                if effects.opaque.is_some() || belongs || is_open {
                     continue;
                 }
                 let composes = obstacles::to_synthesis(&effects).is_none();

@@ -186,12 +186,12 @@ impl Outcome {
         text
     }
 
-    /// Adds the results of a case to the counts. Returns the kinds of its failures.
+    /// Adds the results of a case to the counts. Returns the kinds of its failures, with their descriptions.
     fn add(
         &mut self,
         (seed, case, kinds): (u64, &Case, &[Kind]),
         checked: Result<Checked, String>,
-    ) -> Vec<Label> {
+    ) -> Vec<(Label, String)> {
         self.chains += 1;
         for kind in kinds {
             *self.packets.entry(*kind).or_default() += 1;
@@ -236,7 +236,7 @@ impl Outcome {
                 seeds.push(seed);
             }
         }
-        checked.findings.iter().map(|finding| finding.label).collect()
+        checked.findings.into_iter().map(|finding| (finding.label, finding.what)).collect()
     }
 }
 
@@ -277,7 +277,7 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
     let mut outcome = Outcome::default();
     let effort = Effort { time: settings.proof, nodes: settings.nodes };
     let all = settings.chains + settings.pairs;
-    let mut labels: BTreeMap<Label, Vec<u64>> = BTreeMap::new();
+    let mut labels: BTreeMap<Label, Vec<(u64, String)>> = BTreeMap::new();
     let (mut done, mut failed) = (0, 0);
     let seeds = settings.seed..settings.seed + settings.chains;
     in_order(
@@ -291,8 +291,8 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
         |seed, (case, kinds, checked)| {
             let found = outcome.add((seed, &case, &kinds), checked);
             (done, failed) = (done + 1, failed + u64::from(!found.is_empty()));
-            for label in found {
-                labels.entry(label).or_default().push(seed);
+            for (label, what) in found {
+                labels.entry(label).or_default().push((seed, what));
             }
             watch.progress(done, all, failed);
         },
@@ -320,10 +320,12 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
         watch.tell(&outcome.table());
     }
     let wanted = |label: &Label| settings.only.is_none_or(|only| label.to_string().contains(only));
-    let shown: Vec<(Label, u64)> = labels
+    let shown: Vec<(Label, &(u64, String))> = labels
         .iter()
         .filter(|(label, _)| wanted(label))
-        .flat_map(|(label, seeds)| seeds.iter().take(settings.show).map(move |seed| (*label, *seed)))
+        .flat_map(|(label, failures)| {
+            failures.iter().take(settings.show).map(move |failure| (*label, failure))
+        })
         .collect();
     let mut shows = |text: String| {
         watch.tell(&text);
@@ -333,8 +335,8 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
         settings.jobs,
         0..shown.len() as u64,
         |number| {
-            let (label, seed) = shown[number as usize];
-            show(&catalogue, effort, label, seed)
+            let (label, (seed, what)) = shown[number as usize];
+            show(&catalogue, effort, label, (*seed, what))
         },
         |_, text| shows(text),
     );
@@ -351,15 +353,16 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
 }
 
 /// Creates the case of a seed again, shrinks it while it still has a failure of kind `label`, and describes
-/// it.
-fn show(catalogue: &Catalogue, effort: Effort, label: Label, seed: u64) -> String {
+/// it. If the case does not fail again, for example because the failure depends on time, describes the whole
+/// case, with the description `what` of the failure.
+fn show(catalogue: &Catalogue, effort: Effort, label: Label, (seed, what): (u64, &str)) -> String {
     let (case, _) = Case::random(seed, catalogue);
     let find = |case: &Case| {
         let checked = case.check(catalogue, effort, Some(label)).ok()?;
         checked.findings.into_iter().find(|finding| finding.label == label)
     };
     let Some(first) = find(&case) else {
-        return format!("seed {seed}, {label}: is not found again");
+        return format!("seed {seed}, {label}: is not found again\n{what}\n{}", case.describe(catalogue));
     };
     let small = shrink::shrink(case, &mut |case| find(case).is_some());
     let finding = find(&small).unwrap_or(first);
