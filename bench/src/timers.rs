@@ -244,7 +244,8 @@ fn measure(settings: &Settings, case: &Setting) -> Result<Row, String> {
     })
 }
 
-/// Measures sleeps of the thread that should take as long as the configured hold time.
+/// Measures sleeps of the thread that should take [`DELAY`], the time for which elements should hold packets
+/// in the other measurements.
 fn sleeps(settings: &Settings) -> Row {
     let before = times();
     let sleep = |_| {

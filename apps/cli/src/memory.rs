@@ -45,8 +45,8 @@ impl Limits {
         }
     }
 
-    /// Returns the default `usual`, but at most half of the lowest limit: the other half is for tables and
-    /// the program.
+    /// Returns the default size `usual`, but at most half of the lowest memory limit: the other half is for
+    /// tables and the program.
     fn usual(&self, usual: usize) -> usize {
         self.tightest().map_or(usual, |(most, _)| usual.min(usize::try_from(most / 2).unwrap_or(usual)))
     }

@@ -18,7 +18,8 @@ fn without(words: &[&str]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
         match line {
-            // The elements after Splice are on a line of their own and continue the path.
+            // Only Splice is left out. The path continues on the next line, with the elements after Splice,
+            // so `out` stays as the start of the path.
             line if line.starts_with("out -> Splice") && words.contains(&"Splice(") => {
                 lines.push("out".into())
             }

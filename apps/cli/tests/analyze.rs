@@ -89,7 +89,7 @@ fn a_capture_behind_json_is_read_and_not_written() {
     let before = std::fs::read(&path).unwrap();
     let report = json(&tidegate(folder.path(), &["analyze", "--json", "trace.pcap"]));
     assert_eq!((report["packets"].as_u64(), std::fs::read(&path).unwrap() == before), (Some(5000), true));
-    // Captures are not overwritten if they follow any option for a file.
+    // A capture that follows `--html` or `--json` is not overwritten.
     for option in ["--html", "--json"] {
         std::fs::copy(&path, folder.path().join("other.pcap")).unwrap();
         let output = tidegate(folder.path(), &["analyze", "trace.pcap", option, "./other.pcap"]);

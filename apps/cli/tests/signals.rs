@@ -81,8 +81,8 @@ fn two_signals_at_once_are_one() {
             assert!(program.0.wait().unwrap().success());
             return;
         }
-        // If the machine was busy, the two signals were too far apart to count as one, and the test tries
-        // again.
+        // The machine was busy, so the two SIGTERM signals may have been too far apart to count as one. The
+        // test tries again.
     }
 }
 

@@ -17,7 +17,8 @@ pub(crate) const READY: &str = "Script(set state ready, print \"is $state\")";
 /// configuration is not mistaken for the printed line.
 const SAID: &str = "is ready";
 
-/// The program that is running, which can also be started as `tidegate run`.
+/// The executable file of this process. The benchmark starts the file again, as `tidegate run`, to run
+/// configurations.
 pub(super) struct Program {
     path: PathBuf,
     /// True if AF_XDP sockets can be opened.

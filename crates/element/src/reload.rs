@@ -94,7 +94,7 @@ impl StatePart {
         names.join(", ")
     }
 
-    /// True if the table `name` of an element's effects belongs to the part.
+    /// True if the table `name` of an element's effects belongs to this part of the element's state.
     pub fn has_table(&self, name: &str) -> bool {
         self.name == name || self.tables.contains(&name)
     }

@@ -49,7 +49,8 @@ impl Gap {
         Gap { last: worker.core.now, most: Timestamp(most), told: 0 }
     }
 
-    /// True if a timer is due so long after the last packet that the next packet comes first.
+    /// True if a timer is due more than the time `most` after the last packet. The next packet then comes
+    /// before the timer, even if the packet's time is later.
     fn is_over(&self, timer: Timestamp) -> bool {
         timer > self.last + self.most
     }

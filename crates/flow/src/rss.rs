@@ -53,7 +53,7 @@ const VERSIONS: [(Range<usize>, [usize; 4]); 2] = [(0..2, [32, 64, 80, 96]), (2.
 pub fn key_of(seed: u64) -> ToeplitzKey {
     let (mut state, mut key) = (seed, KEY);
     for (words, ends) in VERSIONS {
-        // About one random key in 200 is accepted for each IP version.
+        // About one in 200 random keys has the properties of an accepted key for one IP version.
         let is_found = (0..100_000).any(|_| {
             let words = key.as_chunks_mut().0.get_mut(words.clone()).into_iter().flatten();
             words.for_each(|word| *word = split_mix(&mut state).to_be_bytes());

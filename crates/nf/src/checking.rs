@@ -23,7 +23,7 @@ pub(crate) trait HeaderCheck: Send + 'static {
     /// Returns the element's effects; see [`Element::effects`].
     fn effects(&self) -> Effects;
 
-    /// Prepares the check; called once before the first packet. Does nothing unless a class overrides it.
+    /// Prepares the check of headers; called once before the first packet. Does nothing by default.
     fn prepare(&mut self, _cx: &mut Cx<'_>) {}
 
     /// Checks one packet, and sets the annotations that the class promises for good packets. The error is

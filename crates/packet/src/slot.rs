@@ -40,7 +40,7 @@ pub(crate) mod owner {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PacketKind {
-    /// The packet is for this host, or its destination is unknown.
+    /// The packet is for this host. Packets whose destination is not known have this type, too.
     #[default]
     Host,
     /// The packet is for all hosts.

@@ -267,7 +267,8 @@ fn unconfirmed(
     unshown: Exceptions,
 ) -> Vec<String> {
     let mut found = Vec::new();
-    // Elements that need an interface or another element have no samples; they have tests of their own.
+    // Elements that need an interface or another element have no samples (arguments for the generic tests).
+    // Such elements have tests of their own.
     let parts = class.state.iter().filter(|part| !class.samples.is_empty() && !part.handlers.is_empty());
     for part in parts {
         let StatePart { name, handlers, fate, .. } = part;

@@ -457,8 +457,7 @@ mod tests {
                     2 => Builder::icmp(source.ip(), destination.ip(), 8, 0, [1, 2]),
                     _ => Builder::ip(source.ip(), destination.ip(), ip_protocol::SCTP),
                 };
-                // About an eighth of the IPv4 packets are fragments, nearly all of them not the first of a
-                // datagram.
+                // About an eighth of the IPv4 packets are fragments, none of them the first of its datagram.
                 builder.fragment(if byte < 32 { fragment } else { 0 })
             },
         )

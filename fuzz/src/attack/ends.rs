@@ -1,8 +1,9 @@
 //! The sources and sinks of a random configuration.
 //!
 //! A source sends bursts at given times, as FromDump does with the trace clock. Each packet has a time
-//! stamp of its own, which distinguishes equal packets at the sinks. Sources and sinks find their packets
-//! by the number of an exchange, which is in their arguments.
+//! stamp of its own, which distinguishes equal packets at the sinks. An exchange has the packets of one run
+//! of the configuration: the packets to send, and the packets that have arrived. Sources and sinks find the
+//! exchange by its number, which is one of their arguments.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};

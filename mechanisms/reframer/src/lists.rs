@@ -243,8 +243,8 @@ impl Leaving {
     }
 }
 
-/// A receiver of lists that leave. For each list `begin` is called once, `value` once per value in order of
-/// arrival, and `end` once.
+/// A receiver of the lists that leave [`Lists`]. For each list `begin` is called once, `value` once per value
+/// in order of arrival, and `end` once.
 pub trait Output<T> {
     /// Begins a list of the flow to which `note` belongs.
     fn begin(&mut self, leaving: Leaving, note: &mut Note);

@@ -1,7 +1,7 @@
 //! Tests of Reframer on real and on generated captures: no packet is lost, late or out of order within its
-//! flow, and the SLF does not fall; on generated captures it more than doubles if the delay is long enough.
-//! The real captures lie next to the repository (or in the folder `TIDEGATE_DATA`), and are skipped if
-//! absent.
+//! flow, and the spatial locality factor (SLF) does not fall. On generated captures the SLF more than doubles
+//! if the delay is long enough. The real captures lie next to the repository (or in the folder
+//! `TIDEGATE_DATA`), and are skipped if absent.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -97,7 +97,7 @@ impl Verdict {
     }
 }
 
-/// The assumptions of the advice, which the report shows.
+/// The assumptions on which the advice about mechanisms depends. The report shows the assumptions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Assumptions {
     /// The cost of a flow switch in the downstream chain, in nanoseconds.

@@ -35,7 +35,7 @@ const VERSION: u32 = 1;
 const SECTION: u8 = 1;
 const END: u8 = 0;
 
-/// The largest number of bytes in a section.
+/// The largest number of bytes in a section of a state file.
 const MOST_BYTES: usize = 1 << 20;
 
 /// The largest length of a file. It bounds the memory for reading a file, and has room for some twenty

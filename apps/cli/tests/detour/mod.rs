@@ -35,9 +35,10 @@ pub(crate) const COUNTS: [&str; 10] = [
     "quoted",
 ];
 
-/// Four machines: `client` - `host` - `server`, and `function`, which is connected to `host` only. The
-/// host's interfaces are named after the machines at their other ends. The function's interfaces are `nf0`,
-/// for packets from the client, and `nf1`.
+/// Four machines: `client` - `host` - `server`, and `function`, which is connected to `host` only, by two
+/// cables. The function's interfaces are `nf0`, for packets from the client, and `nf1`. The host's interfaces
+/// are `client` and `server`, named after the machines at their other ends, and `nf0` and `nf1`, named after
+/// the function's interfaces.
 pub(crate) struct Detour {
     pub(crate) client: Namespace,
     pub(crate) host: Namespace,

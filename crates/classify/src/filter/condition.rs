@@ -84,7 +84,8 @@ impl decision::Test for Test {
         match held {
             true if is_within(fact, self) => Some(true),
             true if !fact.numbers().any(meets) => Some(false),
-            // If the bytes are missing, both tests fail.
+            // The fact failed because the packet lacks the bytes, or because their number is outside of the
+            // fact's numbers. In both cases, this test fails, too.
             false if is_within(self, fact) => Some(false),
             _ => None,
         }

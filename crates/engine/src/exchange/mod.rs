@@ -159,8 +159,8 @@ impl Exchange {
         if let (Way::ToOwner, Some(spreader)) = (to.way, &self.spreader) {
             spreader.count_home(count);
         }
-        // Packets that are lost on the way count as arrived and dropped at this element's copy. Each other
-        // packet counts at the copy that gets it.
+        // Packets that are lost on the way to other workers count as arrived and dropped at the element's
+        // copy at this worker. Each other packet counts at the copy that gets the packet.
         let id = to.element as usize;
         core.counters[id].emitted += count;
         let before = core.counters[id].emitted;

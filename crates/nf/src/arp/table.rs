@@ -230,7 +230,7 @@ const LOG: usize = 64;
 /// The number of tables made so far, by which entries of all tables get different numbers.
 static TABLES: AtomicU64 = AtomicU64::new(0);
 
-/// The decision of a table about a packet whose next hop is not known.
+/// The decision of a table about a packet whose next hop has no known Ethernet address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Admission {
     /// True if the packet may wait, and is counted as waiting. If false, the caller drops it.

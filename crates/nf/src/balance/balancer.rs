@@ -50,7 +50,8 @@ pub(super) trait Delivery: Send + 'static {
     /// taken.
     fn hear(&mut self, _balancer: &mut Balancer<Self::Place>) {}
 
-    /// Handles the packets of a batch that were not sent home to other workers: see [`Element::push`].
+    /// Handles a batch, from which the packets that other workers have to process were removed and sent to
+    /// these workers: see [`Element::push`].
     fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Self::Place>, batch: Batch) -> Option<Batch>;
 }
 

@@ -122,8 +122,8 @@ impl Element for DecIpTtl {
     }
 
     fn tally(&mut self, tally: &Tally) {
-        // The index of the case for expired packets in the declaration: it comes after the case for packets
-        // without a header, and after the case for multicast packets if there is one.
+        // The index of the case for expired packets in the element's effects. This case comes after the case
+        // for packets without a header, and after the case for multicast packets if there is one.
         let expired = 1 + usize::from(!self.multicast);
         if self.active && tally.case == expired {
             self.expired += tally.packets;

@@ -45,7 +45,7 @@ pub static CLASS: Class = Class {
 
 /// A field of IPv6 headers that an element sets to a number.
 pub(super) trait Field: Send + 'static {
-    /// The name of the handler that reads and writes the number.
+    /// The name of the handler that reads and writes the number to which the field is set.
     const HANDLER: &'static str;
 
     /// Parses the number from the text of an argument or of a write handler.

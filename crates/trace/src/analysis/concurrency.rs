@@ -3,7 +3,8 @@
 use crate::flows::{entry, prefetch};
 use crate::histogram::{Distribution, Histogram};
 
-/// The length of a window in nanoseconds: the time that a packet may spend in a middlebox.
+/// The length in nanoseconds of a window in which flows are counted: the time that a packet may spend in a
+/// middlebox.
 pub const WINDOW_NS: i64 = 150_000;
 
 /// Counts the flows that have a packet in each window. Windows follow each other without gap or overlap;

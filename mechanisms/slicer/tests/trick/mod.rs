@@ -81,7 +81,7 @@ impl Trick {
                 packet.data_mut()[last - n] ^= 1;
                 out.push(packet);
             }
-            // Wraps the packet in tunnel number N of `KNOWN` and `CLOSED`.
+            // Wraps the packet in tunnel number N of the list `KNOWN`, which the list `CLOSED` continues.
             "wrap" => {
                 let frame: Vec<u8> = packet.chunks().flatten().copied().collect();
                 let (_, tunnel) = KNOWN.iter().chain(CLOSED).nth(n).unwrap();

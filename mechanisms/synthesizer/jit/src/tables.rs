@@ -55,8 +55,8 @@ impl RangeCheck {
 /// after the packet's end may be included; they remain unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lane {
-    /// The offset of the eight bytes from the packet's start at the time of the writes, for which the packet
-    /// is extended to start at [`front`](program::TrafficClass::front).
+    /// The offset of the eight bytes from the packet's start during the writes. For the writes, the packet is
+    /// extended to start at the offset [`front`](program::TrafficClass::front) of the input packet.
     pub place: usize,
     /// The mask of the bits of the eight bytes that keep their value.
     pub keep: u64,
@@ -86,8 +86,8 @@ pub struct Lane {
 /// refers.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
-    /// The offset of the eight bytes from the packet's start at the time of the writes, for which the packet
-    /// is extended to start at [`front`](program::TrafficClass::front).
+    /// The offset of the eight bytes from the packet's start during the writes. For the writes, the packet is
+    /// extended to start at the offset [`front`](program::TrafficClass::front) of the input packet.
     pub place: usize,
     /// The mask of the bits that keep their value, in the machine's byte order.
     pub keep: u64,

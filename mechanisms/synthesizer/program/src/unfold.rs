@@ -195,11 +195,11 @@ impl Unfolding<'_> {
         }
     }
 
-    /// Returns the marks to set with an operation upstream of any stateful element, unless its class sets
-    /// other marks. If the program refers to an IPv4 header, these are the layout's marks of the network
-    /// and the transport header, because the first stages may have marked these headers at other offsets.
-    /// The mark of the link header is unchanged. The second result is `None`: the offset at which the
-    /// network header is marked is not known.
+    /// Returns the marks to set with an operation upstream of any stateful element, for headers that the
+    /// operation itself does not mark. If the program refers to an IPv4 header, these are the marks that the
+    /// program's layout has for the network and the transport header, because the first stages may have
+    /// marked these headers at other offsets. The mark of the link header is unchanged. The second result is
+    /// the present mark of the network header: `None`, because this mark is not known.
     fn marked_first(&self) -> (Marked, Option<i32>) {
         let layout = self.program.layout;
         (std::array::from_fn(|base| self.header.filter(|_| base > 0).map(|_| layout[base])), None)

@@ -352,7 +352,7 @@ fn what_is_in_front_may_come_back_on_a_circle() {
 }
 
 /// Packets that come round on a loop too often are replaced by arbitrary packets. The analysis therefore
-/// ends, and elements or rules downstream that may be reached are not reported.
+/// ends, and elements or rules downstream that packets may reach are not reported as unreached or idle.
 #[test]
 fn circles_end() {
     let chain = read(

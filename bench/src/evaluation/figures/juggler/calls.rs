@@ -171,8 +171,8 @@ pub(in super::super) fn balanced(run: &FigureRun<'_>) -> Result<FigureResults, S
     const CONNECTIONS: usize = 4 * 4 * 8;
     /// The bytes on the wire per byte of data in full segments.
     const OVERHEAD: f64 = 1514.0 / 1448.0;
-    /// A Juggler that waits as long as one path can be slower than the other: the time of 1 MB, a full
-    /// queue, on a link.
+    /// The receiver's Juggler. Its OFO_TIMEOUT is the longest time by which one path can be slower than the
+    /// other: the time in which a link of 500 Mb/s sends a full queue of 1 MB.
     const JUGGLER: &str = "Juggler(FLOWS 512, LINE_RATE 1Gbps, OFO_TIMEOUT 16ms, QUEUE 8388608)";
     const VARIANTS: [(&str, &str, &str); 4] = [
         ("per flow", "FLOW", JUGGLER),

@@ -110,7 +110,7 @@ impl Workload {
 /// that begin a run, three of four follow soon after the previous packet of their flow, as in a TCP window,
 /// with packets of other flows between them.
 fn in_flights(packets: impl Iterator<Item = (i64, Vec<u8>)>) -> Vec<(i64, Vec<u8>)> {
-    /// The nanoseconds from one packet of a run to the next packet.
+    /// The time in nanoseconds between consecutive packets of a run, which are packets of one flow.
     const NEXT: i64 = 80;
     /// The mean time in nanoseconds from one run of a flow to the next run, if the next run follows soon;
     /// `SOON` is the probability that it does.

@@ -140,8 +140,9 @@ impl Memory {
             return Ok(memory);
         }
         let count = (length / SLOT_STRIDE) as u32;
-        // SAFETY: the area has `count` slots. DPDK's drivers write only to buffers of headers that are on
-        // the stack, whose slots the pool has handed out, and read only what was handed over to them.
+        // SAFETY: the area has `count` slots. DPDK's drivers take headers only from the stack of the C part,
+        // which has only headers of slots that the pool has handed out. Drivers write only to the buffers of
+        // these headers, and read only buffers that were handed over to the drivers.
         let headers = unsafe { tg_memory_new(name("slots").as_ptr(), start.cast(), SLOT_STRIDE, count) };
         let Some(headers) = NonNull::new(headers) else {
             pool.detach(device);

@@ -196,8 +196,9 @@ impl UsualFates {
     }
 }
 
-/// Returns the fate of a class with an end: the index of the first equal end in `ends`, and the waiting
-/// flag. Returns `None` if `ends` does not contain the end.
+/// Returns the fate of a class whose end is `end`: the index of the first equal end in `ends`, and the flag
+/// `waits`, which is true if packets of the class wait for a lease of their flow. Returns `None` if `ends`
+/// does not contain the end.
 fn fate_of(end: &End, ends: &[End], waits: bool) -> Option<Fate> {
     let number = ends.iter().position(|other| other == end)?;
     Some((number as Fate) << 1 | Fate::from(waits))
@@ -253,8 +254,8 @@ pub struct FlowCache {
     found: Vec<Option<FlowId>>,
     /// By packet of the batch: the head of the flow's row.
     row_heads: Vec<RowHead>,
-    /// The leased flows of the batch of which a packet has gone to an element itself. Later packets of
-    /// these flows in the batch have to follow.
+    /// The leased flows of which a packet of the batch goes to the elements that have leased the flow, and
+    /// does not bypass these elements. Later packets of these flows in the batch have to go there, too.
     slow: Vec<FlowId>,
     /// The addresses of those packets of the batch whose flow elements may know by another key: fragments,
     /// packets with options, packets of other protocols than TCP and UDP, and packets with another layout

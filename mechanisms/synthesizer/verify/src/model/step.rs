@@ -72,8 +72,8 @@ pub struct LeavingPacket {
     pub condition: Bit,
     /// The packet as it leaves.
     pub packet: PacketModel,
-    /// `None` for the packet itself; for a copy that is sent in addition, the index of its emission in the
-    /// declaration.
+    /// `None` for the packet itself; for a copy that is sent in addition, the index of the copy's emission in
+    /// the element's declaration.
     pub copy: Option<usize>,
 }
 
