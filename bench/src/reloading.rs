@@ -34,7 +34,8 @@ pub struct Reloaded {
     /// The number of packets that found the ring of the link full while the graph was replaced again and
     /// again.
     pub missed: u64,
-    /// The silence of all workers in microseconds: the median, the 99th percentile and the maximum.
+    /// The silence of a worker in microseconds: the median, the 99th percentile and the maximum over all
+    /// workers and reloads.
     pub silence_us: [f64; 3],
     /// The 99th percentile of the silence with the time for which the thread waited for a processor.
     pub with_waiting_us: f64,

@@ -150,7 +150,8 @@ impl Serialize for Proof {
     }
 }
 
-/// The default times for all proofs of a command, in seconds: without `--prove`, and with it.
+/// The default time limits for all proofs of a command together, in seconds: `SECONDS` without `--prove`,
+/// `SECONDS_TO_PROVE` with it.
 const SECONDS: u64 = 120;
 const SECONDS_TO_PROVE: u64 = 3600;
 

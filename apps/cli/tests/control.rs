@@ -310,7 +310,7 @@ fn clients_wait(files: usize) {
     let clients: Vec<_> = (0..20).map(|_| UnixStream::connect(&path).unwrap()).collect();
     driver.wait_for(REFUSED).unwrap();
     drop(clients);
-    // A client that had to wait is served when the others have gone.
+    // When the other clients have gone, the driver accepts clients again.
     let mut last = connect(&path);
     assert_eq!(ask(&mut last, "WRITE stop\n"), "200 Write handler 'stop' OK");
     let (_, [_, messages]) = driver.end();

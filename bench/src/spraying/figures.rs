@@ -297,8 +297,9 @@ mod tests {
             let best = rss.mpps.max(spray.mpps);
             assert!(auto.mpps > 0.97 * best, "{:?}: {} of {best}", auto.params, auto.mpps);
         }
-        // Without work, `auto` is slower than `spray`. One of 64 workers spreads the packets for all others
-        // and does no other work, and a decision of `auto` takes longer than a decision of `spray`.
+        // Without work, `auto`, which spreads only what makes the workers equally busy, is slower than
+        // `spray`. One of 64 workers spreads the packets for all others and does no other work, and a
+        // decision of `auto` takes longer than a decision of `spray`.
         let [_, spray, auto] = figures.rates(Place { workers: 64, cycles: 0, connections: 1 });
         assert!(auto.mpps > 0.85 * spray.mpps, "{} of {}", auto.mpps, spray.mpps);
     }

@@ -114,7 +114,8 @@ impl Pool {
         let home = home.ok_or(PoolError::TooMany)?;
         let mut pool = Pool {
             home: ManuallyDrop::new(home),
-            free: Vec::new(),
+            // Growing up to this number of slots, which may be in the middle of traffic, allocates nothing.
+            free: Vec::with_capacity(STEP as usize),
             grown: 0,
             annotations: true,
             devices: [0; 2],

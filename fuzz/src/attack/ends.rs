@@ -194,7 +194,8 @@ struct Sink {
 }
 
 impl Element for Sink {
-    /// Declares the effects of ToDump and, if the sink stores all annotations, that it observes these.
+    /// Declares the effects of ToDump, but does not observe the offset of the link header. A sink that stores
+    /// all annotations observes the annotations as well.
     fn effects(&self) -> Effects {
         let mut seen = vec![Field::Length, Field::Payload, Field::TimeStamp, EXTRA_LENGTH];
         if self.annotations {

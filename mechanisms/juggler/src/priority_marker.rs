@@ -175,7 +175,7 @@ impl Meter {
 struct Connections {
     hasher: KeyHasher,
     table: FlowTable<FiveTupleKey>,
-    /// The acknowledgment numbers, by the index of the connection's id.
+    /// The highest acknowledgment number of each connection, at the index of the connection's id in `table`.
     acknowledged: Vec<u32>,
 }
 

@@ -182,7 +182,8 @@ fn blocks_end_where_a_large_send_does() {
     const PSH: u8 = 8 | 16;
     const ACK: u8 = 16;
     let segments = [
-        // Three segments of 100 bytes fit into a block of 300 bytes.
+        // Three segments of 100 bytes fill a block, which is at most 300 consecutive bytes of a flow that
+        // take the same path.
         (0, tcp(1, ACK, 0, 100)),
         (1, tcp(1, ACK, 100, 100)),
         (2, tcp(1, ACK, 200, 100)),

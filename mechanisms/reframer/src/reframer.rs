@@ -398,9 +398,10 @@ impl Reframer {
     }
 
     /// Returns the index of a flow that a look-up did not find. Opens an entry for it, unless the packet
-    /// bypasses, or an earlier packet of the batch has opened one. If the table is full, first lets packets
-    /// that are due leave, and expires flows to make room. `None` if the packet bypasses and its flow has no
-    /// entry, or if there is no room. Sets `bypasses` if the first packet of a new flow is to pass.
+    /// bypasses (is not held), or an earlier packet of the batch has opened one. If the table is full, first
+    /// lets packets that are due leave, and expires flows to make room. `None` if the packet bypasses and its
+    /// flow has no entry, or if there is no room. Sets `bypasses` if the first packet of a new flow is to
+    /// pass.
     #[inline(never)]
     fn find_or_open(
         &mut self,

@@ -26,7 +26,8 @@ fn mixed(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(frame).collect()
 }
 
-/// Returns `count` datagrams that are worth slicing.
+/// Returns `count` datagrams with 1000 bytes of payload, which are long enough to be sliced: the slicer parks
+/// their payloads and passes their headers on.
 fn large(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|number| datagram(number, 1000, 0)).collect()
 }

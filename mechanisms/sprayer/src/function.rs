@@ -106,7 +106,7 @@ impl Default for Needs {
     }
 }
 
-/// A packet of a flow, and its fate, which the function decides.
+/// A packet of a flow, and its fate, which the user-defined network function decides.
 pub struct FlowPacket<S> {
     /// The packet.
     pub packet: Packet,

@@ -22,7 +22,7 @@ impl Display for Advice {
     }
 }
 
-/// Writes the paragraph about a mechanism: its name, its verdict and the reason.
+/// Writes the paragraph about a mechanism, such as slicing or spraying: its name, its verdict and the reason.
 fn verdict(text: &mut String, what: &str, verdict: Verdict, why: &str) {
     let _ = writeln!(text, "\n{what}: {}", verdict.as_str());
     paragraph(text, why);

@@ -16,7 +16,7 @@ pub(crate) const OUTER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 254);
 pub(crate) const CLIENT6: Ipv6Addr = Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 1);
 pub(crate) const SERVER6: Ipv6Addr = Ipv6Addr::new(0xfd02, 0, 0, 0, 0, 0, 0, 1);
 
-/// The number of frames in a group, which may be in transit at the same time.
+/// The number of frames in a group: frames between two marks, which may be in transit at the same time.
 const GROUP: usize = 15;
 /// The UDP port of marks. A mark is the datagram after each group of frames.
 const MARK: u16 = 9;

@@ -29,7 +29,7 @@ const COST_OF_DOUBLING: f64 = 1.0;
 const LEAST_GAIN: f64 = 0.1;
 
 impl<const D: usize> Cuts<D> {
-    /// Makes the trees for a list of boxes in any order.
+    /// Makes the decision trees for a list of boxes. The boxes may come in any order.
     pub fn new(areas: &[Area<D>]) -> Cuts<D> {
         let mut areas = areas.to_vec();
         areas.sort_by_key(|area| area.rule);

@@ -254,7 +254,7 @@ impl KernelTun {
         // If the kernel has chosen the name, the interface keeps it when it is created again.
         self.wanted.name = tun.name.clone();
         let index = link::index(&tun.name).ok();
-        // An interface that is taken over may be in another namespace.
+        // An interface that is taken over from the running configuration may be in another network namespace.
         (self.index, self.is_away) = (index.unwrap_or(0), index.is_none());
         (self.tun, self.queue) = (Some(tun), Some(queue));
         self.share();

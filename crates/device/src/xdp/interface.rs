@@ -51,7 +51,7 @@ struct State {
     /// The elements that receive from the interface. Elsewhere, an element is named by its index in this
     /// list, because its successors in other graphs may have other names.
     receivers: Vec<Reception>,
-    /// The interface's index in the kernel when a copy last opened it.
+    /// The index that the interface had in the kernel when a worker's copy of an element last opened it.
     index: c_int,
     /// The number of copies of the elements in `receivers` that have opened and registered their queues.
     ready: usize,

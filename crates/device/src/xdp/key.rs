@@ -25,9 +25,9 @@ pub(super) struct SecretKey {
 }
 
 impl SecretKey {
-    /// Sets a secret key at the interface `device`. `make` gets the length of the interface's own key in
-    /// bytes, and returns a key of that length. If `make` returns `None`, no secret key is wanted: the
-    /// interface stays unchanged, and the result is `None`.
+    /// Sets a secret key for the receive hash (RSS) of the interface `device`. `make` gets the length of the
+    /// interface's own key in bytes, and returns a key of that length. If `make` returns `None`, no secret
+    /// key is wanted: the interface stays unchanged, and the result is `None`.
     ///
     /// # Errors
     /// If the interface cannot report its hash, or if it refuses the key.

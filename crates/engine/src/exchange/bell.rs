@@ -38,8 +38,8 @@ impl Bell {
         }
     }
 
-    /// Begins to listen, before the owner looks for work a last time. Writes made before an earlier ring
-    /// are visible from here on.
+    /// Begins to listen, before the owner looks for work a last time. What a thread wrote before an earlier
+    /// call of [`ring`](Self::ring) is visible from here on.
     pub(crate) fn listen(&self) {
         self.rang.swap(false, Ordering::AcqRel);
     }

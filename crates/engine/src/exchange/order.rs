@@ -43,8 +43,9 @@ const LONGEST_OF_CAPTURES: Timestamp = Timestamp(10_000_000_000);
 /// wait, there is no limit.
 const WIDEST: usize = 1 << 15;
 
-/// The number of low bits of a ticket that hold the packet's number. The bits above them hold the giver.
-/// The highest bit is always set, because a flow mark must have a bit set in its upper half.
+/// The number of low bits of a ticket that hold the packet's number. A ticket is the flow mark of a spread
+/// packet. Its bits above these hold the giver (the worker that has spread the packet). The highest bit is
+/// always set, because a flow mark must have a bit set in its upper half.
 const NUMBER_BITS: u32 = 56;
 const IS_TICKET: u64 = 1 << 63;
 

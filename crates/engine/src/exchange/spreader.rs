@@ -88,7 +88,7 @@ impl Spreader {
         lost: impl FnMut(Packet),
     ) {
         let Spreader { me, policy, unknown, waiting, displacement, work, .. } = self;
-        // False if the policy sends the whole batch home.
+        // False if each packet of the batch goes to the home worker of its flow, so that none is spread.
         let is_spread = policy.look(batch, now, dispatch);
         let looks = is_spread && origin.meets_boards && unknown.looks(batch.len());
         let any_full = is_spread && mark_full(rings, waiting);

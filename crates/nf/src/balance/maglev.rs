@@ -105,7 +105,7 @@ impl Maglev {
         self.places.get(place as usize).copied()
     }
 
-    /// Returns the number of entries of each server, at the index of its number.
+    /// Returns the number of entries of each server in the table of servers, by the number of the server.
     pub(crate) fn shares(&self, servers: usize) -> Vec<usize> {
         let mut shares = vec![0; servers];
         for &server in &self.places {

@@ -204,7 +204,8 @@ pub(super) struct Shifts {
 pub(super) enum Numbers {
     /// The connection whose data were edited.
     Own,
-    /// A new connection on the same ports, which this segment accepts. The edits no longer apply.
+    /// A new connection on the same ports, which this segment (a SYN with ACK) accepts. The edits (replaced
+    /// ranges of bytes) no longer apply.
     NewConnection,
 }
 

@@ -302,8 +302,8 @@ impl Script {
         }
     }
 
-    /// Reports the outcome of an activation that has no caller, if the outcome is too many jumps or an error
-    /// with a text.
+    /// Reports the outcome of an activation (a run of the script) that has no caller, if the outcome is too
+    /// many jumps or an error with a text.
     pub(super) fn report_end(&mut self, cx: &mut Cx<'_>, outcome: &Outcome) {
         match outcome {
             Outcome::Failed(text) if !text.is_empty() => self.report(cx, text),

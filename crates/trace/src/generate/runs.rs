@@ -209,8 +209,9 @@ mod tests {
 
     #[test]
     fn zipf_by_hand() {
-        // Zipf weights 1, 1/2 and 1/3, divided by their sum 11/6, of 1100 runs; plus the first run of each
-        // flow.
+        // Of 1103 runs, each flow gets one first. By the Zipf weights 1, 1/2 and 1/3, divided by their sum
+        // 11/6, the other 1100 runs are shared as 600, 300 and 200. No flow may have more than half of all
+        // runs, so 49 runs of the first flow go to the second flow.
         assert_eq!(shares(3, 1103, 1.0), [552, 350, 201]);
         assert_eq!(shares(4, 4004, 0.0), [1001; 4]);
         assert_eq!(shares(2, 10, 3.0), [5, 5]);

@@ -167,7 +167,7 @@ impl Map {
     }
 }
 
-/// The mapping of the addresses of a trace to the addresses in each window.
+/// The mapping of the addresses of a trace to the addresses in each window (a time slice of the trace).
 pub(super) struct Moves {
     v4: Map,
     v6: Map,

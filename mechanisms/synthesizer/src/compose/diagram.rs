@@ -273,8 +273,8 @@ impl Order<'_> {
         Some(done)
     }
 
-    /// Adds the last answers of all ranges that any node of a graph has for a question. For all answers
-    /// within a range between them, the residual graph is the same.
+    /// Adds to `ends` the last answer of each range of all nodes of a graph that ask a question. For all
+    /// answers between two neighbouring ends, the residual graph is the same.
     fn ends(&self, next: Next, question: &Question, ends: &mut BTreeSet<u128>, seen: &mut BTreeSet<Next>) {
         let Some(node) = self.diagram.get(next) else { return };
         if !seen.insert(next) {

@@ -114,7 +114,8 @@ pub struct SymbolicPacket {
     /// True if an element on the path has marked the link header, so that its offset in the input no longer
     /// matters.
     pub link_marked: bool,
-    /// The flag that is set if a path depends on the offset of the link header in the input.
+    /// The flag that is set if any path of the walk depends on the offset of the link header in the input
+    /// packet.
     link_asked: LinkAsked,
     /// The offset at which the packet ends, from the start of the input packet: a sum over answers about that
     /// packet.

@@ -96,7 +96,8 @@ pub enum Why {
     Layout,
     /// No standard element can answer a question of the program.
     Question,
-    /// A question needs too many patterns of a Classifier, or too many comparisons.
+    /// A question of the program about a packet needs too many patterns of a Classifier, or too many
+    /// comparisons.
     Patterns,
     /// IPFilter cannot express a rule of a list.
     Rules,

@@ -310,7 +310,8 @@ fn examples_meet_their_fates() {
     }
 }
 
-/// The lint considers that a queue may be full: its second output is a possible end.
+/// The lint considers that a queue may be full: packets may leave by the queue's second output, so the
+/// element there is a possible end.
 #[test]
 fn queues_may_be_full() {
     let chain = read("FromDump(x) -> q :: Queue(2) -> Unqueue -> ToDump(y); q[1] -> full :: Discard;");

@@ -118,9 +118,9 @@ pub(super) fn one_connection(run: &FigureRun<'_>) -> Result<FigureResults, Strin
     Ok(FigureResults { table, panels, finding })
 }
 
-/// Runs a capture of `flows` flows through two paths and a Juggler with `arguments`, on the trace clock.
-/// The second path is slower by `delay` microseconds. Returns the values of Juggler's `handlers` at the
-/// end.
+/// Runs a capture of `flows` flows through two paths and a Juggler with `arguments`, in the time of the
+/// capture (trace clock). The second path is slower by `delay` microseconds. Returns the values of Juggler's
+/// `handlers` at the end.
 fn behind_paths(
     run: &FigureRun<'_>,
     flows: usize,

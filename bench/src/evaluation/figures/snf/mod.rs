@@ -19,8 +19,9 @@ use crate::{Row, Settings};
 const FORMS: [&str; 2] = ["original", "synthesized"];
 const KINDS: [Kind; 2] = [Kind::Routers, Kind::Translators];
 
-/// Measures the original and the synthesized form of a case in turns; with machine code, also a synthesized
-/// form with tables only. Returns a row for each form. `more` are additional parameters of the rows.
+/// Measures the forms of a case in turns: the original, the synthesized form and, if there is machine code,
+/// the synthesized form without it (tables only). Returns a row for each form. `more` are additional
+/// parameters of the rows.
 fn measure(settings: &Settings, case: &Case, more: &[(&'static str, Param)]) -> Result<Vec<Row>, String> {
     let mut contenders = case.contenders(settings.packets)?;
     contenders.iter_mut().for_each(|(params, _)| params.extend(more.iter().cloned()));

@@ -232,7 +232,7 @@ impl Store {
         }
     }
 
-    /// Rebuilds the lists of all addresses, after the indexes of sessions have changed.
+    /// Rebuilds the lists of the sessions of each inside address, after the indexes of sessions have changed.
     pub(super) fn charge_all(&mut self) {
         if self.endpoints.subscribers.is_empty() {
             return;

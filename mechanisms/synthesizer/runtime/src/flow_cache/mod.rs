@@ -220,7 +220,7 @@ pub struct FlowCache {
     /// By list: true if all packets with one key match the same rule, so that the rule can be cached.
     constant_lists: Vec<bool>,
     /// Counts of packets of flows that are not in the table. Unless the program processes all packets
-    /// regardless of cost, only flows that last are inserted.
+    /// regardless of cost (`USE always`), only flows that last are inserted.
     doorkeeper: Doorkeeper,
     /// The offset of the IPv4 header in packets of the program's layout.
     network: usize,

@@ -282,8 +282,8 @@ mod tests {
         }
     }
 
-    /// Compares two numbers whose bits are far apart in the variable order. That diagram takes many steps
-    /// to build, so the deadline has to abort the operation in the middle.
+    /// Aborts the conjunction of two comparisons of numbers whose bits are far apart in the variable order.
+    /// The conjunction takes many steps, so the deadline has to abort it in the middle.
     #[test]
     fn an_operation_is_given_up_in_the_middle() {
         let bits = 14;

@@ -275,7 +275,7 @@ enum Joined {
     Equal,
     /// Packets of equal layout are merged if no knowledge of their checksums is lost.
     Alike,
-    /// All packets of equal layout are merged, even if knowledge of their checksums is lost.
+    /// All symbolic packets of equal layout are merged, even if knowledge of their checksums is lost.
     All,
 }
 
