@@ -54,7 +54,7 @@ pub struct BufferSpan {
 
 impl Pool {
     /// Returns the start and the length in bytes of the memory that a device may access: the slots of the
-    /// pool's first 64 MiB, [`SLOT_STRIDE`] bytes apart. Later slots are excluded, because
+    /// pool's first step of growth (64 MiB), [`SLOT_STRIDE`] bytes apart. Later slots are excluded, because
     /// kernels pin all registered memory.
     ///
     /// The caller who registers the memory must ensure that the device accesses only slots that it owns.
@@ -76,10 +76,7 @@ impl Pool {
         Some((device, Recipient { home: Arc::clone(&self.home), device }))
     }
 
-    /// Gives a device one of these marks. All slots that devices can access are in use then, so that their
-    /// metadata is initialised.
     fn number(&mut self, mut marks: impl Iterator<Item = u8>) -> Option<DeviceId> {
-        self.grow_to(STEP);
         let is_free = |&mark: &u8| {
             let (word, bit) = DeviceId(mark).place();
             self.devices[word] & bit == 0
@@ -271,8 +268,9 @@ fn claim(home: &SharedPool, device: DeviceId, slot: u32) -> bool {
     if slot >= STEP {
         return false;
     }
-    // SAFETY: the metadata of the slots below `STEP` is initialised before any device gets an owner mark; the
-    // owner's mark is an atomic, and nothing else is accessed before the slot is the caller's.
+    // SAFETY: the metadata of the first step's slots is initialised when the pool is made, before any device
+    // gets an owner mark; the owner's mark is an atomic, and nothing else is accessed before the slot is the
+    // caller's.
     let owner = unsafe { &(*home.meta(slot)).owner };
     if device.is_shared() {
         // Acquire: the previous owner's accesses to the slot happened before the caller's.

@@ -14,11 +14,8 @@ use crate::memory::{MOST_POOLS, Meta, SharedPool};
 use crate::packet::Packet;
 use crate::slot::{MAX_PACKET, NO_SLOT, SLOT_CAPACITY, SLOT_STRIDE, Standing, Values, owner};
 
-/// The largest number of slots by which a pool grows, and the number of slots that devices can access: 64 MiB
-/// of slots, or 64 slots under Miri.
+/// The number of slots by which a pool grows: 64 MiB of slots, or 64 slots under Miri.
 pub(crate) const STEP: u32 = if cfg!(miri) { 64 } else { (64 << 20) / SLOT_STRIDE as u32 };
-/// The number of slots of a new pool.
-const FIRST: u32 = if cfg!(miri) { 16 } else { 1024 };
 
 /// The number of slots that the largest packet ([`MAX_PACKET`] bytes) can need.
 const LARGEST: usize = MAX_PACKET.div_ceil(SLOT_CAPACITY) + 1;
@@ -26,7 +23,7 @@ const LARGEST: usize = MAX_PACKET.div_ceil(SLOT_CAPACITY) + 1;
 /// An error of [`Pool::new`].
 #[derive(Debug)]
 pub enum PoolError {
-    /// The requested memory is smaller than that which devices can access (64 MiB).
+    /// The requested memory is smaller than one step of growth (64 MiB).
     TooSmall {
         /// The number of bytes requested.
         asked: usize,
@@ -97,11 +94,11 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Reserves address space for slots of `memory` bytes in total, and takes the first slots into use. Pages
-    /// of slots are not accessed before they are needed.
+    /// Reserves address space for slots of `memory` bytes in total, and takes the first step of 64 MiB into
+    /// use. Pages of slots are not accessed before they are needed.
     ///
     /// # Errors
-    /// If `memory` is less than 64 MiB, if the operating system refuses the address space, or if there are
+    /// If `memory` is less than one step, if the operating system refuses the address space, or if there are
     /// 4096 pools already.
     pub fn new(memory: usize) -> Result<Pool, PoolError> {
         let least = STEP as usize * SLOT_STRIDE;
@@ -114,8 +111,7 @@ impl Pool {
         let home = home.ok_or(PoolError::TooMany)?;
         let mut pool = Pool {
             home: ManuallyDrop::new(home),
-            // Growing up to this number of slots, which may be in the middle of traffic, allocates nothing.
-            free: Vec::with_capacity(STEP as usize),
+            free: Vec::new(),
             grown: 0,
             annotations: true,
             devices: [0; 2],
@@ -213,14 +209,9 @@ impl Pool {
         self.free.pop()
     }
 
-    /// Takes more slots into use: as many as are in use, at least [`FIRST`] and at most [`STEP`]. So a pool
-    /// of few packets is made quickly, and one of many grows in few steps.
     #[cold]
     fn grow(&mut self) {
-        let more = self.grown.clamp(FIRST, STEP);
-        // No step goes beyond the slots that devices can access, so that all these are used first.
-        let most = if self.grown < STEP { STEP } else { u32::MAX };
-        let end = self.grown.saturating_add(more).min(most).min(self.home.limit());
+        let end = self.grown.saturating_add(STEP).min(self.home.limit());
         self.free.reserve_exact(end as usize - self.free.len().min(end as usize));
         // In reverse order, so that slots are popped in the order of their addresses.
         for index in (self.grown..end).rev() {
@@ -230,13 +221,6 @@ impl Pool {
             self.free.push(index);
         }
         self.grown = end;
-    }
-
-    /// Takes slots into use until there are `slots`, or as many as the pool can have.
-    pub(crate) fn grow_to(&mut self, slots: u32) {
-        while self.grown < slots.min(self.home.limit()) {
-            self.grow();
-        }
     }
 
     /// Makes a packet with a copy of these bytes, in several slots if one is too small. Returns `None` if the
