@@ -34,7 +34,8 @@ impl Start {
 }
 
 /// The class of a source of benchmark packets, which supplies each packet once. START is 0 for UDP, 1 for
-/// TCP and 2 for UDP over IPv6.
+/// TCP and 2 for UDP over IPv6. TOGETHER flows take turns until each has sent LENGTH packets; then other
+/// flows follow.
 pub(crate) static FRAMES: Class = Class {
     name: "BenchmarkFrames",
     ports: "0/1",
@@ -44,7 +45,8 @@ pub(crate) static FRAMES: Class = Class {
         ArgInfo::required("FLOWS", "unsigned"),
         ArgInfo::required("FRAME", "unsigned"),
         ArgInfo::positional("START", "unsigned", "0"),
-        ArgInfo::positional("SLF", "unsigned", "1"),
+        ArgInfo::positional("LENGTH", "unsigned", "1"),
+        ArgInfo::positional("TOGETHER", "unsigned", "1"),
     ],
     notes: Notes { signals_packets: true, ..Notes::NONE },
     build: |args| {
@@ -57,7 +59,8 @@ pub(crate) static FRAMES: Class = Class {
                 1 => Start::Tcp,
                 _ => Start::Ip6,
             },
-            slf: args.value("SLF"),
+            length: args.value("LENGTH"),
+            together: args.value("TOGETHER"),
         };
         args.finish()?;
         Ok(Box::new(frames))
@@ -70,8 +73,9 @@ struct Frames {
     flows: usize,
     frame: usize,
     start: Start,
-    /// The number of consecutive packets that belong to one flow.
-    slf: usize,
+    /// The number of packets in a train of a flow, and the number of flows whose trains are interleaved.
+    length: usize,
+    together: usize,
 }
 
 impl Element for Frames {
@@ -82,7 +86,7 @@ impl Element for Frames {
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
         give(cx, max, || {
             self.left = self.left.checked_sub(1)?;
-            let number = source::in_runs(self.left, self.slf);
+            let number = source::in_trains(self.left, self.length, self.together);
             Some(match self.start {
                 Start::Tcp => source::tcp_frame(number, self.flows, self.frame),
                 Start::Ip6 => source::ip6_frame(number, self.flows, self.frame),
@@ -90,6 +94,12 @@ impl Element for Frames {
             })
         })
     }
+}
+
+/// Returns the text of a source element that supplies `packets` packets of 64 bytes of `flows` flows in
+/// trains: see [`source::in_trains`].
+pub(crate) fn trains(packets: usize, flows: usize, (length, together): (usize, usize)) -> String {
+    format!("BenchmarkFrames({packets}, {flows}, 64, 0, {length}, {together})")
 }
 
 /// Returns a batch of at most `max` packets with the frames that `next` returns. If `next` returns None,

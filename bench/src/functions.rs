@@ -3,17 +3,17 @@
 use crate::classify;
 use crate::frames::Start;
 use crate::routing::routes;
-use crate::runner::{measure_worker, worker_with};
+use crate::runner::{drive, measure_worker, worker_with};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
 /// Measures the Reframer paper's chain: router, translator, firewall with 10,000 rules, statistics of
 /// flows. The first three rows end after the router, the translator and the firewall. The other rows have
-/// the whole chain at several SLF, without and with a Reframer upstream.
+/// the whole chain at several SLF, without and with a Reframer behind the check of the IP header.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     let mut measure = |front: &str, slf, functions: &[String], params: &[(&'static str, Param)]| {
-        let chain = format!("{front} {}", connected(functions));
+        let chain = behind_the_check(front, functions);
         let worker = worker_with(settings.packets, (FUNCTIONS_FLOWS, slf), 64, Start::Ethernet, &chain)?;
         rows.push(measure_worker("chain", settings, 64, worker, params)?);
         Ok::<_, String>(())
@@ -28,7 +28,24 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             measure(front, slf, &functions, &params)?;
         }
     }
+    if settings.repeats >= Settings::FULL.repeats {
+        rows.extend(many_flows(settings)?);
+    }
     Ok(rows)
+}
+
+/// Measures the whole chain with a million flows, whose state does not fit into the caches. The packets take
+/// 5 GB of memory.
+fn many_flows(settings: &Settings) -> Result<Vec<Row>, String> {
+    let flows = 1_000_000;
+    let measure = |slf: usize| {
+        let mut worker = worker_with(flows * slf, (flows, slf), 64, Start::Ethernet, &functions())?;
+        // All flows come once before the measurement.
+        drive(&mut worker, flows * slf)?;
+        let params = [("flows", Param::Number(flows as u64)), ("slf", Param::Number(slf as u64))];
+        measure_worker("chain", settings, 64, worker, &params)
+    };
+    [1, 16].into_iter().map(measure).collect()
 }
 
 /// The number of flows for the chain of network functions.
@@ -36,14 +53,24 @@ pub(crate) const FUNCTIONS_FLOWS: usize = 10_000;
 
 /// Returns the chain of router, translator, firewall with 10,000 rules, and statistics of flows.
 pub(crate) fn functions() -> String {
-    connected(&each_function())
+    functions_behind("")
+}
+
+/// Returns the chain of [`functions`] with elements between the check of the IP header and the route look-up.
+/// `front` is empty, or ends in an arrow.
+pub(crate) fn functions_behind(front: &str) -> String {
+    behind_the_check(front, &each_function())
+}
+
+fn behind_the_check(front: &str, functions: &[String]) -> String {
+    format!("CheckIPHeader(14) -> {front} {} -> Discard", functions.join(" -> "))
 }
 
 /// Returns the elements of each network function of the chain.
 fn each_function() -> [String; 4] {
     [
         format!(
-            "CheckIPHeader(14) -> rt :: RadixIPLookup({}0/0 10.0.0.1 0); rt[1], rt[2], rt[3] => Discard, Discard, Discard;
+            "rt :: RadixIPLookup({}0/0 10.0.0.1 0); rt[1], rt[2], rt[3] => Discard, Discard, Discard;
             rt -> DecIPTTL",
             routes(200, 1)
         ),
@@ -51,8 +78,4 @@ fn each_function() -> [String; 4] {
         format!("IPFilter({} allow all)", classify::mostly_permitting(&classify::made(10_000))),
         "FlowCounter".into(),
     ]
-}
-
-fn connected(functions: &[String]) -> String {
-    format!("{} -> Discard", functions.join(" -> "))
 }

@@ -5,11 +5,12 @@ use engine::Worker;
 use crate::Settings;
 use crate::floor::Floor;
 use crate::forwarding::{EDIT, FORWARD, QUEUE, TEE};
-use crate::frames::Start;
-use crate::functions::{FUNCTIONS_FLOWS, functions};
+use crate::frames::{Start, trains};
+use crate::functions::{FUNCTIONS_FLOWS, functions, functions_behind};
 use crate::reframing::REFRAMER;
-use crate::runner::{drive, worker, worker_with};
+use crate::runner::{drive, worker, worker_of, worker_with};
 use crate::synthesis::{Form, Traffic, form_of};
+use crate::trains::{LENGTH, TOGETHER, reframer};
 use crate::translation::NAT;
 
 /// Drives `packets` packets through a benchmark's chain, any other chain, or the floor, without measuring
@@ -36,11 +37,20 @@ pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Resul
             start = Start::Ethernet;
             NAT
         }
-        // The chain of the benchmark `chain`, with packets of a flow in runs of this length.
-        name if let Some(slf) = name.strip_prefix("chain-").and_then(|slf| slf.parse().ok()) => {
-            let flows = (FUNCTIONS_FLOWS, slf);
-            let packets_in_memory = in_memory.max(FUNCTIONS_FLOWS * slf);
+        // The chain of the benchmark `chain`, with packets of a flow in runs of this length, such as
+        // `chain-16`, or also with this number of flows, such as `chain-16-1000000`.
+        name if let Some((slf, flows)) = chain_of(name) => {
+            let packets_in_memory = in_memory.max(flows * slf);
+            let flows = (flows, slf);
             let worker = worker_with(packets_in_memory, flows, 64, Start::Ethernet, &functions())?;
+            return drive_to_the_end(worker, packets);
+        }
+        // The chain of the benchmark `trains`, without and with a Reframer. Where instructions are counted,
+        // the processor is so slow that the packets of a train arrive within 8 ms, not within 64 µs.
+        "trains" | "trains-held" => {
+            let front = if name == "trains" { String::new() } else { reframer("8ms") };
+            let frames = trains(FUNCTIONS_FLOWS * LENGTH, FUNCTIONS_FLOWS, (LENGTH, TOGETHER));
+            let worker = worker_of(&frames, Start::Ethernet, &functions_behind(&front))?;
             return drive_to_the_end(worker, packets);
         }
         // A name with an arrow is a chain, for example to examine a single element.
@@ -55,6 +65,14 @@ pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Resul
         }
     };
     drive_to_the_end(worker(in_memory, 64, start, chain)?, packets)
+}
+
+/// Returns the number of packets in a row and the number of flows that a name such as `chain-16` or
+/// `chain-16-1000000` has.
+fn chain_of(name: &str) -> Option<(usize, usize)> {
+    let mut numbers = name.strip_prefix("chain-")?.split('-').map(|number| number.parse().ok());
+    let (slf, flows) = (numbers.next()??, numbers.next());
+    Some((slf, flows.unwrap_or(Some(FUNCTIONS_FLOWS))?))
 }
 
 /// Drives a worker through all packets of its short-lived flows. If `packets` is 0, it drives only the

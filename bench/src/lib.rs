@@ -49,6 +49,7 @@ mod source;
 mod spraying;
 mod synthesis;
 mod timers;
+mod trains;
 mod translation;
 mod workers;
 
@@ -232,6 +233,8 @@ pub mod serde_params {
     pub enum Param {
         /// A number.
         Number(u64),
+        /// A mean, shown with two digits after the point.
+        Mean(f64),
         /// A word.
         Word(&'static str),
     }
@@ -240,6 +243,7 @@ pub mod serde_params {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             match self {
                 Param::Number(n) => n.fmt(f),
+                Param::Mean(mean) => write!(f, "{mean:.2}"),
                 Param::Word(word) => word.fmt(f),
             }
         }

@@ -3,7 +3,7 @@
 use crate::{
     Row, Settings, balancing, classify, devices, elements, ethernet, floor, forwarding, functions, juggling,
     language, locality, lpm, meters, reframing, reloading, routing, slicing, soak, spraying, synthesis,
-    timers, translation, workers,
+    timers, trains, translation, workers,
 };
 
 /// A benchmark, as listed in [`ALL`].
@@ -70,6 +70,11 @@ pub const ALL: &[Benchmark] = &[
         name: "chain",
         about: "router, translator, firewall, statistics: packets of one in a row, Reframer upstream",
         run: functions::run,
+    },
+    Benchmark {
+        name: "trains",
+        about: "the chain with packets of flows that send trains, without and with a Reframer in it",
+        run: trains::run,
     },
     Benchmark {
         name: "workers",

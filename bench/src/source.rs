@@ -44,7 +44,14 @@ fn finish(packet: Builder, payload: usize) -> Vec<u8> {
 /// Returns the number to pass to [`frame`] for packet `number`, if packets come in runs of `slf` packets of
 /// one flow.
 pub(crate) fn in_runs(number: usize, slf: usize) -> usize {
-    number / slf.max(1)
+    in_trains(number, slf, 1)
+}
+
+/// Returns the number to pass to [`frame`] for packet `number`, if packets come in trains: `together` flows
+/// take turns, until each of them has sent `length` packets, and then other flows follow.
+pub(crate) fn in_trains(number: usize, length: usize, together: usize) -> usize {
+    let (length, together) = (length.max(1), together.max(1));
+    number / (length * together) * together + number % together
 }
 
 /// Returns packet `number` as a UDP frame of `length` bytes (at least of its headers), of one of `flows`

@@ -98,6 +98,7 @@ impl Table {
         for row in rows {
             let params = names.iter().map(|name| match row.params.get(name) {
                 Some(crate::serde_params::Param::Number(number)) => (*number).into(),
+                Some(crate::serde_params::Param::Mean(mean)) => (*mean).into(),
                 Some(crate::serde_params::Param::Word(word)) => (*word).into(),
                 None => Cell::Nothing,
             });

@@ -266,6 +266,16 @@ impl Cx<'_> {
         runs.find(batch, is_known, &mut self.core.last_run);
     }
 
+    /// Returns a number for a new run ([`Packet::set_run`]), for an element that knows which of its packets
+    /// belong to one flow in the sense of [`same_flow`]. The element must declare that it finds runs, and
+    /// give each packet that it sends a number, or unset its run.
+    #[inline]
+    pub fn new_run(&mut self) -> u32 {
+        debug_assert!(self.known_runs().is_some(), "'{}' does not declare that it finds runs", self.name());
+        self.core.last_run = number_after(self.core.last_run);
+        self.core.last_run
+    }
+
     /// Prepares a batch for elements downstream, in place of [`find_runs`](Self::find_runs), if the element
     /// declares that it finds runs but does not need those of this batch. Elements downstream rely on the
     /// runs of its packets, so runs that may be wrong are unset.
@@ -378,21 +388,37 @@ fn has_transport_at(packet: &Packet, length: usize) -> bool {
     packet.transport_follows_network(length) || packet.offset(Base::Transport).is_none()
 }
 
+/// The number of bytes that [`plain_ipv4`] returns: an IPv4 header without options, and the next 14 bytes,
+/// which of a TCP header are the bytes to the flags.
+pub const PLAIN: usize = 34;
+
+/// Returns the start of the network header of a packet that can be in a run of several packets, if it is IPv4
+/// without VLAN tags; otherwise `None`. After a UDP header, the bytes have no meaning.
+///
+/// Two such packets with the same addresses, ports, protocol and [`Packet::offsets`] belong to one flow in
+/// the sense of [`same_flow`].
+#[inline(always)]
+pub fn plain_ipv4(packet: &Packet) -> Option<&[u8; PLAIN]> {
+    let start = packet.network_bytes::<PLAIN>(0)?;
+    let least = ipv4::Header::LEN + transport_length(start[PROTOCOL])?;
+    let is_plain = is_plain_and_whole(start)
+        && usize::from(total_length(start)) >= least
+        && packet.reaches(Base::Network, least)
+        && has_transport_at(packet, ipv4::Header::LEN)
+        && (packet.link_header_ends_within(ethernet::Header::LEN) || tags(packet).is_empty());
+    is_plain.then_some(start)
+}
+
 impl<'p> PlainFlow<'p> {
     /// Returns the flow of a packet; `None` if the packet is not of this kind, or may have VLAN tags.
     #[inline]
     fn of(first: &'p Packet) -> Option<PlainFlow<'p>> {
-        let start = first.network_bytes::<COMPARED>(0)?;
+        let start = plain_ipv4(first)?;
         let least = ipv4::Header::LEN + transport_length(start[PROTOCOL])?;
-        let is_plain = is_plain_and_whole(start)
-            && usize::from(total_length(start)) >= least
-            && first.reaches(Base::Network, least)
-            && has_transport_at(first, ipv4::Header::LEN)
-            && (first.link_header_ends_within(ethernet::Header::LEN) || tags(first).is_empty());
         // If the transport header lies in stripped bytes, the difference is negative, and any length is
         // enough.
         let least_head = usize::try_from(first.offset(Base::Network)? + least as isize).unwrap_or(0);
-        is_plain.then_some(PlainFlow { first, start, least: least as u16, least_head })
+        Some(PlainFlow { first, start: start.first_chunk()?, least: least as u16, least_head })
     }
 
     /// True if a packet belongs to this flow.

@@ -1,19 +1,20 @@
-//! The reframer: holds packets for microseconds so that each flow leaves in bursts. Downstream elements
-//! then process packets of one flow after the other, and find the flow's state in the caches.
+//! The reframer: holds packets for microseconds so that each flow leaves in bursts. Downstream elements then
+//! process packets of one flow after the other, and find the flow's state in the caches.
 //!
-//! Structure: `key` makes the flow key of a packet, which finds the flow in the flow table of
-//! `crates/flow`. The index of the flow is the index of its list in `lists`. There, one ring per delay
-//! class holds the packets in order of arrival: the *flush list* of the Reframer paper. Packets that leave
-//! go through `outgoing`, which calls `tcp` to sort segments and merge ACKs.
+//! Structure: `key` makes the flow key of a packet, which finds the flow in the flow table of `crates/flow`;
+//! `lookup` does so for a batch. The index of the flow is the index of its list in `lists`. There, one ring
+//! per delay class has a slot for each list, in the order in which the lists began: the *flush list* of the
+//! Reframer paper. Packets that leave go through `outgoing`, which numbers their runs, and calls `tcp` to
+//! sort segments and merge ACKs.
 //!
 //! Invariants:
-//! - Each held packet is in the list of exactly one flow and has one slot in a ring. A flow is due when its
-//!   oldest packet is due. Of the flows of one delay class, the flow that is due next owns the first slot of
-//!   the ring whose packet is still held.
+//! - Each held packet is in the list of exactly one flow, and each list has one slot in a ring. A flow is due
+//!   when its oldest packet is due. Of the flows of one delay class, the flow that is due next owns the first
+//!   slot of the ring whose list has not left.
 //! - Each packet costs constant time: one look-up (two for the first packet of a flow, or while a packet
-//!   whose flow is unknown is held), and one slot of a ring that is written, read and skipped once. Ordering
-//!   the flows that leave together costs one sort of these few flows, and nothing if they are already in
-//!   order.
+//!   whose flow is unknown is held). So does each list: one slot that is written, read and skipped once.
+//!   Ordering the flows that leave together costs one sort of these few flows, and nothing if they are
+//!   already in order.
 //! - A packet leaves at most DELAY (or the delay that SLO gives) after its arrival: exactly under the trace
 //!   clock, otherwise plus the duration of the running task.
 //! - The packets of a flow leave in order of arrival (unless REORDER sorts TCP segments). A packet that

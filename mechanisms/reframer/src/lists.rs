@@ -4,15 +4,15 @@
 //! The module handles neither packets nor flow keys. A flow is an index, and a held value has any type
 //! (`T`), so that tests hold numbers.
 //!
-//! Each delay class has one ring, which holds the values of all flows of the class in order of arrival. The
-//! ring is the flush list of the Reframer paper as well: a flow is due when its oldest value has waited for
-//! the delay of the class. The first value of the ring is the oldest value of its flow, unless that flow
-//! has already left. So no value is unlinked when a flow leaves early, memory is read and written in order,
-//! and the flows that will be due soon can be prefetched. A slot whose value has left is skipped once, so
-//! each value costs constant time.
+//! The first three values of a list are in the cache line of the flow, further values in blocks of four. So
+//! the values of a short list need no memory but the line that the flow needs anyway, and a block that was
+//! used just before is used again.
 //!
-//! (A list of nodes from a free list, linked through the flows, took more instructions and waited for the
-//! cache line of each flow.)
+//! Each delay class has one ring, which is the flush list of the Reframer paper: a slot for each list of a
+//! flow of the class, in the order in which the first values of the lists arrived. A flow is due when the
+//! first value of its list has waited for the delay of the class. If a flow leaves early, its slot stays in
+//! the ring and is skipped later, so each list costs constant time. The flows that will be due soon are known
+//! from the next slots, and can be prefetched.
 
 use std::collections::TryReserveError;
 
@@ -80,45 +80,73 @@ impl ReleaseReason {
     }
 }
 
-/// A slot of a ring: a value, its time of arrival and the index of its flow. `item` is `None` once the
-/// value has left.
-struct Slot<T> {
-    item: Option<T>,
-    came: Timestamp,
-    flow: u32,
-    /// The ring number of the next value of the flow; undefined for the last value.
-    next: u32,
-}
+/// The number of values of a list that are in the cache line of the flow.
+const OWN: usize = 3;
+/// The number of values in a block.
+const BLOCK: usize = 4;
+/// The number of a block that does not exist.
+const NO_BLOCK: u32 = u32::MAX;
 
-/// The list of one flow, in half a cache line. Values are named by their numbers in the ring of the flow's
-/// delay class.
-#[derive(Clone)]
-#[repr(align(32))]
-struct Flow {
-    /// The ring numbers of the oldest and the youngest value; undefined while the flow holds no value.
-    head: u32,
-    tail: u32,
+/// The list of one flow, in one cache line if a value is a packet.
+#[repr(C, align(64))]
+struct Flow<T> {
+    /// The first values of the list.
+    values: [Option<T>; OWN],
+    /// The times at which these values arrived, modulo 2^32 ns.
+    times: [u32; OWN],
+    /// The number of the list's slot in the ring of the flow's delay class; undefined while the list is
+    /// empty.
+    slot: u32,
     length: u32,
     /// The number of values of the flow that were released so far; stops at the maximum of the type.
     sent: u32,
     /// The number of flows that were opened before this flow, for [`Priority::OldestFlow`].
     seen: u32,
-    /// The data that the element keeps for the flow. They include the delay class, and so the ring that holds
-    /// the flow's values.
+    /// The block with the values after the first [`OWN`]; undefined if there are none.
+    block: u32,
+    /// The data that the element keeps for the flow. They include the delay class, and so the ring in which
+    /// the list has its slot.
     note: Note,
+}
+
+const _: () = assert!(size_of::<Flow<element::Packet>>() == 64);
+
+impl<T> Flow<T> {
+    fn new(seen: u32, note: Note) -> Flow<T> {
+        Flow {
+            values: [const { None }; OWN],
+            times: [0; OWN],
+            slot: 0,
+            length: 0,
+            sent: 0,
+            seen,
+            block: NO_BLOCK,
+            note,
+        }
+    }
+
+    /// True if the flow's list has this slot in the ring of this delay class. False if it has left. (A slot
+    /// of another delay class may have the same number in its own ring.)
+    #[inline(always)]
+    fn has_slot(&self, number: u32, delay_class: usize) -> bool {
+        self.slot == number && self.length > 0 && self.note.delay_class as usize == delay_class
+    }
+
+    /// Counts the values of the list as sent, and returns their number. The caller takes the values.
+    #[inline(always)]
+    fn count_as_sent(&mut self) -> u32 {
+        let length = std::mem::take(&mut self.length);
+        self.sent = self.sent.saturating_add(length);
+        length
+    }
 }
 
 /// Data that the element keeps for each flow. Apart from `delay_class`, the lists do not use it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note {
-    /// The highest acknowledgment number of the flow that left, for merging ACKs; valid if
-    /// `has_acknowledged` is true.
-    pub acknowledged: u32,
     /// The hash of the flow's key. Statistics tell flows apart by it, because packets without a flow entry
     /// have a hash too.
     pub hash: u32,
-    /// True if `acknowledged` is valid: false before the first ACK, and after COMPRESS was changed.
-    pub has_acknowledged: bool,
     /// The kind of the flow as a number: [`crate::key::FlowKind`] `as u8`.
     pub kind: u8,
     /// A score, which each element uses for one of two purposes. With `bypass_after` set: the number of
@@ -130,31 +158,129 @@ pub struct Note {
     pub delay_class: u8,
 }
 
-const _: () = assert!(size_of::<Flow>() == 32);
+/// Values of a list after the first [`OWN`], with their times as in [`Flow`], in one cache line.
+#[repr(align(64))]
+struct Block<T> {
+    values: [Option<T>; BLOCK],
+    times: [u32; BLOCK],
+    /// The next block of the list, or the next free block; [`NO_BLOCK`] at the end.
+    next: u32,
+    /// In the first block of a list: the last block of the list.
+    last: u32,
+}
 
-/// A delay class: the ring that holds the values of its flows in order of arrival, and the time that they
-/// wait.
-struct DelayClass<T> {
-    /// The slots of the ring; their number is a power of two. Value number `n` is at index `n` modulo this
+/// The blocks of all lists. A block that is free is used again, the one that was freed last first.
+struct Blocks<T> {
+    blocks: Vec<Block<T>>,
+    free: u32,
+}
+
+impl<T> Blocks<T> {
+    fn new() -> Blocks<T> {
+        Blocks { blocks: Vec::with_capacity(1024), free: NO_BLOCK }
+    }
+
+    /// Returns the number of a block without values.
+    fn take(&mut self) -> u32 {
+        match self.blocks.get_mut(self.free as usize) {
+            Some(block) => {
+                let number = std::mem::replace(&mut self.free, block.next);
+                block.next = NO_BLOCK;
+                number
+            }
+            None => {
+                self.blocks.push(Block {
+                    values: [const { None }; BLOCK],
+                    times: [0; BLOCK],
+                    next: NO_BLOCK,
+                    last: NO_BLOCK,
+                });
+                self.blocks.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Adds a value to a list with `length` values, at least [`OWN`]. Its first block is `first`.
+    #[inline(never)]
+    fn push(&mut self, first: &mut u32, length: usize, value: T, time: u32) {
+        let place = (length - OWN) % BLOCK;
+        if place == 0 {
+            let new = self.take();
+            if length == OWN {
+                *first = new;
+            } else {
+                let last = self.blocks[*first as usize].last;
+                self.blocks[last as usize].next = new;
+            }
+            self.blocks[*first as usize].last = new;
+        }
+        let last = self.blocks[*first as usize].last;
+        let block = &mut self.blocks[last as usize];
+        (block.values[place], block.times[place]) = (Some(value), time);
+    }
+
+    /// Moves `length` values of a list, from its first block on, to the end of `to`, and frees the blocks.
+    #[inline(never)]
+    fn empty(&mut self, first: u32, length: usize, to: &mut Released<T>) {
+        let (mut number, mut left) = (first, length);
+        while left > 0 {
+            let block = &mut self.blocks[number as usize];
+            let count = left.min(BLOCK);
+            to.add(&mut block.values[..count], &block.times[..count]);
+            let next = std::mem::replace(&mut block.next, self.free);
+            self.free = std::mem::replace(&mut number, next);
+            left -= count;
+        }
+    }
+}
+
+/// Values that were released, with their times as in [`Flow`].
+struct Released<T> {
+    values: Vec<Option<T>>,
+    times: Vec<u32>,
+}
+
+impl<T> Released<T> {
+    fn new() -> Released<T> {
+        Released { values: Vec::with_capacity(1024), times: Vec::with_capacity(1024) }
+    }
+
+    fn add(&mut self, values: &mut [Option<T>], times: &[u32]) {
+        self.values.extend(values.iter_mut().map(Option::take));
+        self.times.extend_from_slice(times);
+    }
+
+    fn clear(&mut self) {
+        self.values.clear();
+        self.times.clear();
+    }
+}
+
+/// A slot of a ring, for one list: the time at which its first value arrived, and the index of its flow.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    came: Timestamp,
+    flow: u32,
+}
+
+/// A delay class: the ring with the lists of its flows in order of arrival, and the time that they wait.
+struct DelayClass {
+    /// The slots of the ring; their number is a power of two. Slot number `n` is at index `n` modulo this
     /// number.
-    slots: Vec<Slot<T>>,
-    /// The numbers of the first value that is still present, and of the next value to come. Both count
-    /// modulo 2^32.
+    slots: Vec<Slot>,
+    /// The numbers of the first slot whose list may still be held, and of the next slot to be used. Both
+    /// count modulo 2^32.
     front: u32,
     back: u32,
     delay: Timestamp,
 }
 
-impl<T> DelayClass<T> {
+impl DelayClass {
     /// The initial number of slots of a ring.
     const SHORT: usize = if cfg!(test) { 4 } else { 2048 };
 
-    fn new(delay: Timestamp) -> DelayClass<T> {
-        DelayClass { slots: DelayClass::empty(DelayClass::<T>::SHORT), front: 0, back: 0, delay }
-    }
-
-    fn empty(length: usize) -> Vec<Slot<T>> {
-        (0..length).map(|_| Slot { item: None, came: Timestamp::ZERO, flow: 0, next: 0 }).collect()
+    fn new(delay: Timestamp) -> DelayClass {
+        DelayClass { slots: vec![Slot::default(); DelayClass::SHORT], front: 0, back: 0, delay }
     }
 
     #[inline(always)]
@@ -163,101 +289,89 @@ impl<T> DelayClass<T> {
     }
 
     #[inline(always)]
-    fn slot(&self, number: u32) -> &Slot<T> {
-        &self.slots[self.place(number)]
+    fn slot(&self, number: u32) -> Slot {
+        self.slots[self.place(number)]
     }
 
-    #[inline(always)]
-    fn slot_mut(&mut self, number: u32) -> &mut Slot<T> {
-        let place = self.place(number);
-        &mut self.slots[place]
-    }
-
-    /// Returns the number of slots in use: from the first value that is still present to the last, with
-    /// empty slots between them.
+    /// Returns the number of slots in use, with those whose list has left.
     #[inline]
     fn length(&self) -> usize {
         self.back.wrapping_sub(self.front) as usize
     }
 
-    /// Appends a value, and returns its number in the ring. A full ring grows to twice its size.
+    /// Appends a slot, and returns its number. A full ring grows to twice its size.
     #[inline(always)]
-    fn push(&mut self, item: T, came: Timestamp, flow: u32) -> u32 {
+    fn push(&mut self, came: Timestamp, flow: u32) -> u32 {
         if self.length() == self.slots.len() {
             self.grow();
         }
         let number = self.back;
         self.back = number.wrapping_add(1);
-        // The fields are written one by one: a slot assembled elsewhere would be read in larger pieces than
-        // it was written in, and the processor would stall (failed store forwarding).
-        let slot = self.slot_mut(number);
-        slot.item = Some(item);
-        (slot.came, slot.flow) = (came, flow);
+        let place = self.place(number);
+        self.slots[place] = Slot { came, flow };
         number
-    }
-
-    /// Frees the empty slots ahead of the first value that is still present.
-    #[inline]
-    fn advance(&mut self) {
-        while self.front != self.back && self.slot(self.front).item.is_none() {
-            self.front = self.front.wrapping_add(1);
-        }
     }
 
     #[cold]
     fn grow(&mut self) {
-        let mut larger = DelayClass::empty(2 * self.slots.len());
+        let mut larger = vec![Slot::default(); 2 * self.slots.len()];
         for offset in 0..self.length() as u32 {
             let number = self.front.wrapping_add(offset);
             let place = number as usize & (larger.len() - 1);
-            std::mem::swap(&mut larger[place], self.slot_mut(number));
+            larger[place] = self.slot(number);
         }
         self.slots = larger;
     }
 }
 
-/// The number of slots between a value that is examined and the value whose flow is prefetched meanwhile.
+/// The number of slots between a list that is examined and the list whose flow is prefetched meanwhile.
 const AHEAD: u32 = 8;
 
-/// A list of values of one flow that is about to leave, unlinked from the flow.
+/// A list of values of one flow that is about to leave.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaving {
     /// The first sort key, which depends on the priority. Ties are broken by `first`, the arrival time of
     /// the oldest value, and then by `turn`, the order of release.
     key: i64,
-    first: Timestamp,
+    /// The time at which the oldest value arrived.
+    pub first: Timestamp,
     turn: u32,
-    head: u32,
     /// The index of the flow.
     pub flow: u32,
     /// The number of values in the list; at least 1.
     pub length: u32,
-    delay_class: u8,
     /// The reason for which the values leave.
     pub reason: ReleaseReason,
 }
 
 impl Leaving {
+    /// Returns the times at which the values of the list arrived, from the times that [`Output::list`] gets.
+    /// The times are exact if the values followed each other within 2^32 ns.
+    #[inline(always)]
+    pub fn arrivals(&self, times: &[u32]) -> impl Iterator<Item = Timestamp> {
+        times.iter().scan(self.first, |came, time| {
+            *came = Timestamp(came.0 + i64::from(time.wrapping_sub(came.0 as u32)));
+            Some(*came)
+        })
+    }
+
     fn order(&self) -> (i64, Timestamp, u32) {
         (self.key, self.first, self.turn)
     }
 }
 
-/// A receiver of the lists that leave [`Lists`]. For each list `begin` is called once, `value` once per value
-/// in order of arrival, and `end` once.
+/// A receiver of the lists that leave [`Lists`].
 pub trait Output<T> {
-    /// Begins a list of the flow to which `note` belongs.
-    fn begin(&mut self, leaving: Leaving, note: &mut Note);
-    /// Takes ownership of one value of the list; `came` is its time of arrival.
-    fn value(&mut self, item: T, came: Timestamp);
-    /// Ends the list; `last` is the time of arrival of its last value.
-    fn end(&mut self, leaving: Leaving, note: &mut Note, last: Timestamp);
+    /// Takes the values of a list, in order of arrival; none of them is `None`. `note` belongs to the flow of
+    /// the list. `times` has the times of arrival of the values, modulo 2^32 ns, and possibly more numbers.
+    fn list(&mut self, leaving: Leaving, note: &mut Note, values: &mut [Option<T>], times: &[u32]);
 }
 
 /// The lists of all flows of one element, with the delay classes.
 pub struct Lists<T> {
-    flows: Vec<Flow>,
-    delay_classes: [DelayClass<T>; DELAY_CLASSES],
+    flows: Vec<Flow<T>>,
+    blocks: Blocks<T>,
+    delay_classes: [DelayClass; DELAY_CLASSES],
     /// The number of values that are held; values that were released and have not left yet do not count.
     held: usize,
     /// The number of flows that hold values, counted as `held` is.
@@ -267,7 +381,10 @@ pub struct Lists<T> {
     /// The number of slots up to which a ring may grow however few values are held. Beyond it, a ring may
     /// have four slots per held value.
     longest: usize,
-    leaving: Vec<Leaving>,
+    /// The lists that were released, each with the index in `released` of its first value.
+    leaving: Vec<(Leaving, usize)>,
+    /// The values of the lists in `leaving`, in the order of their release.
+    released: Released<T>,
     /// True if `leaving` is in the order in which its lists must leave, so that it need not be sorted.
     in_order: bool,
 }
@@ -283,12 +400,14 @@ impl<T> Lists<T> {
         flows.try_reserve_exact(capacity)?;
         Ok(Lists {
             flows,
+            blocks: Blocks::new(),
             delay_classes: std::array::from_fn(|_| DelayClass::new(delay)),
             held: 0,
             active: 0,
             opened: 0,
             longest: 1 << 16,
             leaving: Vec::with_capacity(1024),
+            released: Released::new(),
             in_order: true,
         })
     }
@@ -309,12 +428,15 @@ impl<T> Lists<T> {
     #[inline]
     pub fn open(&mut self, flow: u32, note: Note, delay_class: u8) {
         let note = Note { delay_class, ..note };
-        let new = Flow { head: 0, tail: 0, length: 0, sent: 0, seen: self.opened, note };
+        let new = Flow::new(self.opened, note);
         self.opened = self.opened.wrapping_add(1);
         match self.flows.get_mut(flow as usize) {
             Some(flow) => *flow = new,
             // The flow table assigns consecutive indices, so at most one flow is appended.
-            None => self.flows.resize(flow as usize + 1, new),
+            None => {
+                self.flows.resize_with(flow as usize, || Flow::new(0, Note::default()));
+                self.flows.push(new);
+            }
         }
     }
 
@@ -324,8 +446,8 @@ impl<T> Lists<T> {
         self.flows.get(flow as usize).is_some_and(|flow| flow.length > 0)
     }
 
-    /// True if the ring of the delay class [`UNKNOWN_FLOWS`] has values. Values that were released and have
-    /// not left yet count.
+    /// True if flows of the delay class [`UNKNOWN_FLOWS`] hold values. Values that were released and have not
+    /// left yet count.
     #[inline(always)]
     pub fn holds_unknown(&self) -> bool {
         self.delay_classes[UNKNOWN_FLOWS].length() > 0
@@ -335,11 +457,6 @@ impl<T> Lists<T> {
     #[inline]
     pub fn note(&mut self, flow: u32) -> &mut Note {
         &mut self.flows[flow as usize].note
-    }
-
-    /// Returns the data that the element keeps for each flow.
-    pub fn notes_mut(&mut self) -> impl Iterator<Item = &mut Note> {
-        self.flows.iter_mut().map(|flow| &mut flow.note)
     }
 
     /// Prefetches the cache line of a flow. Any index is allowed.
@@ -361,31 +478,31 @@ impl<T> Lists<T> {
     /// Appends a value to the list of an open flow, and returns the number of values in the list. `now`
     /// must not decrease from call to call, so that the rings stay in order of arrival.
     #[inline(always)]
-    pub fn hold(&mut self, index: u32, item: T, now: Timestamp) -> usize {
+    pub fn hold(&mut self, index: u32, value: T, now: Timestamp) -> usize {
         let flow = &mut self.flows[index as usize];
-        let delay_class = &mut self.delay_classes[flow.note.delay_class as usize % DELAY_CLASSES];
-        let number = delay_class.push(item, now, index);
-        if flow.length == 0 {
-            flow.head = number;
+        let length = flow.length as usize;
+        if length == 0 {
+            let delay_class = &mut self.delay_classes[flow.note.delay_class as usize % DELAY_CLASSES];
+            flow.slot = delay_class.push(now, index);
             self.active += 1;
-        } else {
-            delay_class.slot_mut(flow.tail).next = number;
         }
-        flow.tail = number;
+        let time = now.0 as u32;
+        if length < OWN {
+            (flow.values[length], flow.times[length]) = (Some(value), time);
+        } else {
+            self.blocks.push(&mut flow.block, length, value, time);
+        }
         flow.length += 1;
         self.held += 1;
-        flow.length as usize
+        length + 1
     }
 
-    /// Returns the flow whose oldest held value has this number in the ring of the delay class. `None` if
-    /// the value has left or was released, or is not the oldest of its flow.
+    /// Returns the flow whose list has this slot in the ring of the delay class; `None` if the list has left
+    /// or was released.
     #[inline(always)]
-    fn heads(&self, delay_class: usize, number: u32) -> Option<u32> {
+    fn flow_at(&self, delay_class: usize, number: u32) -> Option<u32> {
         let index = self.delay_classes[delay_class].slot(number).flow;
-        let flow = self.flows.get(index as usize)?;
-        // A value of another delay class may have the same number in its own ring.
-        (flow.head == number && flow.length > 0 && flow.note.delay_class as usize == delay_class)
-            .then_some(index)
+        self.flows.get(index as usize)?.has_slot(number, delay_class).then_some(index)
     }
 
     /// Returns the arrival time of the oldest held value of a delay class, and the flow that holds it;
@@ -395,7 +512,7 @@ impl<T> Lists<T> {
         let DelayClass { front, back, .. } = self.delay_classes[delay_class];
         let mut number = front;
         while number != back {
-            if let Some(flow) = self.heads(delay_class, number) {
+            if let Some(flow) = self.flow_at(delay_class, number) {
                 return Some((self.delay_classes[delay_class].slot(number).came, flow));
             }
             number = number.wrapping_add(1);
@@ -403,22 +520,35 @@ impl<T> Lists<T> {
         None
     }
 
-    /// Releases the values of a flow, if it holds any: they leave with the next [`let_go`](Self::let_go).
+    /// Frees the slots of a ring ahead of the first list that is still held.
     #[inline]
-    pub fn release(&mut self, flow: u32, reason: ReleaseReason, priority: Priority) {
-        let Flow { head, length, note: Note { delay_class, .. }, .. } = self.flows[flow as usize];
-        if length > 0 {
-            let first = self.delay_classes[delay_class as usize % DELAY_CLASSES].slot(head).came;
-            let leaving = self.take(flow, first, reason, priority);
-            self.in_order &= self.leaving.last().is_none_or(|before| before.order() < leaving.order());
-            self.leaving.push(leaving);
+    fn advance(&mut self, delay_class: usize) {
+        let DelayClass { mut front, back, .. } = self.delay_classes[delay_class];
+        while front != back && self.flow_at(delay_class, front).is_none() {
+            front = front.wrapping_add(1);
         }
+        self.delay_classes[delay_class].front = front;
     }
 
-    /// Takes all values from a flow that holds some; its oldest value arrived at `first`. The values stay
-    /// in the ring until [`hand_out`](Self::hand_out).
+    /// Releases the values of a flow, if it holds any: they leave with the next [`let_go`](Self::let_go).
+    #[inline]
+    pub fn release(&mut self, index: u32, reason: ReleaseReason, priority: Priority) {
+        let flow = &self.flows[index as usize];
+        if flow.length == 0 {
+            return;
+        }
+        let first = self.delay_classes[flow.note.delay_class as usize % DELAY_CLASSES].slot(flow.slot).came;
+        let leaving = self.leave(index, first, reason, priority);
+        self.in_order &= self.leaving.last().is_none_or(|(before, _)| before.order() < leaving.order());
+        self.leaving.push((leaving, self.released.values.len()));
+        let flow = &mut self.flows[index as usize];
+        move_values(flow, leaving.length, &mut self.blocks, &mut self.released);
+    }
+
+    /// Counts the list of a flow that holds values, the first of which arrived at `first`, as left. The
+    /// caller takes its values.
     #[inline(always)]
-    fn take(&mut self, index: u32, first: Timestamp, reason: ReleaseReason, priority: Priority) -> Leaving {
+    fn leave(&mut self, index: u32, first: Timestamp, reason: ReleaseReason, priority: Priority) -> Leaving {
         let flow = &mut self.flows[index as usize];
         let key = match priority {
             _ if flow.note.delay_class as usize == UNKNOWN_FLOWS => i64::MAX,
@@ -426,25 +556,14 @@ impl<T> Lists<T> {
             Priority::OldestFlow => i64::from(flow.seen),
             Priority::LongestWait => first.0,
         };
-        let Flow { head, length, note: Note { delay_class, .. }, .. } = *flow;
+        let length = flow.count_as_sent();
         self.held -= length as usize;
         self.active -= 1;
-        flow.sent = flow.sent.saturating_add(length);
-        flow.length = 0;
-        Leaving {
-            key,
-            first,
-            turn: self.leaving.len() as u32,
-            head,
-            flow: index,
-            length,
-            delay_class,
-            reason,
-        }
+        Leaving { key, first, turn: self.leaving.len() as u32, flow: index, length, reason }
     }
 
-    /// Moves a flow to another delay class. A flow that holds values stays where it is, because its values
-    /// lie in the ring of its class.
+    /// Moves a flow to another delay class. A flow that holds values stays where it is, because its list
+    /// has a slot in the ring of its class.
     pub fn set_delay_class(&mut self, flow: u32, delay_class: u8) {
         let flow = &mut self.flows[flow as usize];
         if flow.length == 0 {
@@ -461,7 +580,7 @@ impl<T> Lists<T> {
     }
 
     /// Releases the flows that are due at `now`, with [`ReleaseReason::Timeout`]. Where a ring is much
-    /// longer than the number of held values, also releases the flows of its oldest values, with
+    /// longer than the number of held values, also releases the flows of its oldest slots, with
     /// [`ReleaseReason::Capacity`]. The ring of [`UNKNOWN_FLOWS`] is exempt from this limit.
     #[inline]
     pub fn release_due(&mut self, now: Timestamp, priority: Priority) {
@@ -478,7 +597,7 @@ impl<T> Lists<T> {
                 }
                 let ahead = self.delay_classes[delay_class].slot(number.wrapping_add(AHEAD)).flow;
                 self.prefetch(ahead);
-                if let Some(flow) = self.heads(delay_class, number) {
+                if let Some(flow) = self.flow_at(delay_class, number) {
                     let reason = if is_due { ReleaseReason::Timeout } else { ReleaseReason::Capacity };
                     self.release(flow, reason, priority);
                 }
@@ -494,7 +613,7 @@ impl<T> Lists<T> {
             let (front, length_of_ring) =
                 (self.delay_classes[delay_class].front, self.delay_classes[delay_class].length() as u32);
             for offset in 0..length_of_ring {
-                if let Some(flow) = self.heads(delay_class, front.wrapping_add(offset))
+                if let Some(flow) = self.flow_at(delay_class, front.wrapping_add(offset))
                     && self.flows[flow as usize].length as usize >= length
                 {
                     self.release(flow, reason, priority);
@@ -528,26 +647,45 @@ impl<T> Lists<T> {
         // class has values. Its ring already has the lists in order.
         let is_plain = self.delay_classes[1..].iter().all(|delay_class| delay_class.length() == 0);
         if self.leaving.is_empty() && priority == Priority::LongestWait && is_plain {
-            let latest = now - self.delay_classes[0].delay;
-            while self.delay_classes[0].front != self.delay_classes[0].back {
-                let number = self.delay_classes[0].front;
-                let slot = self.delay_classes[0].slot(number);
-                // Empty slots are freed here even if their values would not be due. Otherwise each later
-                // search for the first value would skip them again.
-                if slot.came > latest && slot.item.is_some() {
-                    break;
-                }
-                self.prefetch(self.delay_classes[0].slot(number.wrapping_add(AHEAD)).flow);
-                if slot.item.is_some() {
-                    // All slots ahead of this slot are empty, so its value is the oldest of its flow.
-                    let leaving = self.take(slot.flow, slot.came, ReleaseReason::Timeout, priority);
-                    self.hand_out(Leaving { head: number, delay_class: 0, ..leaving }, out);
-                }
-                self.delay_classes[0].front = number.wrapping_add(1);
-            }
+            self.send_front(now - self.delay_classes[0].delay, out);
         }
         self.release_due(now, priority);
         self.let_go(out);
+    }
+
+    /// Passes to `out` the lists of the first delay class whose first value arrived at `latest` or before.
+    #[inline(always)]
+    fn send_front(&mut self, latest: Timestamp, out: &mut impl Output<T>) {
+        let Lists { flows, blocks, delay_classes: [delay_class, ..], released, .. } = self;
+        let (mut front, back) = (delay_class.front, delay_class.back);
+        let (mut values, mut lists) = (0, 0);
+        while front != back {
+            let Slot { came, flow: index } = delay_class.slot(front);
+            let ahead = delay_class.slot(front.wrapping_add(AHEAD)).flow;
+            packet::prefetch_line(flows.as_ptr().wrapping_add(ahead as usize).cast());
+            let flow = flows.get_mut(index as usize).filter(|flow| flow.has_slot(front, 0));
+            // Slots of lists that have left are freed here even if their lists would not be due. Otherwise
+            // each later search for the first list would skip them again.
+            if came > latest && flow.is_some() {
+                break;
+            }
+            front = front.wrapping_add(1);
+            let Some(flow) = flow else { continue };
+            let length = flow.count_as_sent();
+            (values, lists) = (values + length as usize, lists + 1);
+            let reason = ReleaseReason::Timeout;
+            let leaving = Leaving { key: came.0, first: came, turn: 0, flow: index, length, reason };
+            if let Some(values) = flow.values.get_mut(..length as usize) {
+                out.list(leaving, &mut flow.note, values, &flow.times);
+            } else {
+                move_values(flow, length, blocks, released);
+                out.list(leaving, &mut flow.note, &mut released.values, &released.times);
+                released.clear();
+            }
+        }
+        delay_class.front = front;
+        self.held -= values;
+        self.active -= lists;
     }
 
     /// Passes to `out` the lists that were released. Lists that are only due stay.
@@ -556,32 +694,28 @@ impl<T> Lists<T> {
         if self.leaving.is_empty() {
             return;
         }
-        let mut all = std::mem::take(&mut self.leaving);
         if !self.in_order {
-            all.sort_unstable_by_key(Leaving::order);
+            self.leaving.sort_unstable_by_key(|(leaving, _)| leaving.order());
         }
-        for leaving in all.drain(..) {
-            self.hand_out(leaving, out);
+        for (leaving, start) in self.leaving.drain(..) {
+            let note = &mut self.flows[leaving.flow as usize].note;
+            let range = start..start + leaving.length as usize;
+            let Released { values, times } = &mut self.released;
+            out.list(leaving, note, &mut values[range.clone()], &times[range]);
         }
-        self.leaving = all;
+        self.released.clear();
         self.in_order = true;
-        self.delay_classes.iter_mut().for_each(DelayClass::advance);
+        (0..DELAY_CLASSES).for_each(|delay_class| self.advance(delay_class));
     }
+}
 
-    #[inline(always)]
-    fn hand_out(&mut self, leaving: Leaving, out: &mut impl Output<T>) {
-        let note = &mut self.flows[leaving.flow as usize].note;
-        out.begin(leaving, note);
-        let delay_class = &mut self.delay_classes[leaving.delay_class as usize % DELAY_CLASSES];
-        let (mut next, mut last) = (leaving.head, leaving.first);
-        for _ in 0..leaving.length {
-            let slot = delay_class.slot_mut(next);
-            (next, last) = (slot.next, slot.came);
-            if let Some(item) = slot.item.take() {
-                out.value(item, last);
-            }
-        }
-        out.end(leaving, note, last);
+/// Moves the `length` values of a flow's list to the end of `to`.
+#[inline(always)]
+fn move_values<T>(flow: &mut Flow<T>, length: u32, blocks: &mut Blocks<T>, to: &mut Released<T>) {
+    let own = OWN.min(length as usize);
+    to.add(&mut flow.values[..own], &flow.times[..own]);
+    if length as usize > OWN {
+        blocks.empty(flow.block, length as usize - OWN, to);
     }
 }
 

@@ -1,33 +1,131 @@
-//! The result of the flow look-up of a batch and of one packet.
+//! The flow look-up of a batch.
 
-use flow::FlowId;
+use element::{Base, Batch};
+use flow::{FlowId, FlowTable, KeyHasher};
 use packet::BATCH_CAPACITY;
 
-use crate::key::{Brief, FlowKey};
+use crate::key::{self, Brief, FlowKey, ShortKey, Usual};
+use crate::statistics::RunCounts;
 
-/// The memory for the look-up of a batch: at index `i`, kind and flags, key, hash and flow of packet `i`.
-pub(crate) struct Scratch {
-    pub(crate) located: [Option<Brief>; BATCH_CAPACITY],
-    pub(crate) keys: [FlowKey; BATCH_CAPACITY],
-    pub(crate) hashes: [u32; BATCH_CAPACITY],
-    pub(crate) ids: [Option<FlowId>; BATCH_CAPACITY],
+/// The run of a held packet whose network header is not marked: no element downstream can rely on its run.
+pub(crate) const UNMARKED: u32 = 0;
+/// The run of a held packet that is in one run with the packets of its flow that have the same offsets.
+pub(crate) const PLAIN: u32 = 1;
+/// The run of any other held packet.
+pub(crate) const SPECIAL: u32 = 2;
+
+/// The result of the look-up of a batch, and memory for it: at index `i`, the values of packet `i`.
+pub(crate) struct Lookup {
+    /// Kind and TCP flags; `None` for a packet without a flow.
+    briefs: [Option<Brief>; BATCH_CAPACITY],
+    /// The key of an IPv4 flow of the usual kind ([`key::usual`]); otherwise [`ShortKey::NONE`].
+    keys: [ShortKey; BATCH_CAPACITY],
+    hashes: [u32; BATCH_CAPACITY],
+    /// The flow's entry; `None` if there is none.
+    ids: [Option<FlowId>; BATCH_CAPACITY],
+    /// The keys of the other packets, in order, with the index of each packet.
+    others: Vec<FlowKey>,
+    places: Vec<u8>,
 }
 
-impl Scratch {
-    pub(crate) fn new() -> Box<Scratch> {
-        Box::new(Scratch {
-            located: [None; BATCH_CAPACITY],
-            keys: [FlowKey::NONE; BATCH_CAPACITY],
+/// The flow of one packet.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    pub(crate) brief: Brief,
+    /// The key of the flow; [`ShortKey::NONE`] if it is not of the usual kind.
+    pub(crate) key: ShortKey,
+    pub(crate) hash: u32,
+    /// The flow's entry; `None` if the look-up found none.
+    pub(crate) id: Option<FlowId>,
+}
+
+impl Lookup {
+    pub(crate) fn new() -> Box<Lookup> {
+        Box::new(Lookup {
+            briefs: [None; BATCH_CAPACITY],
+            keys: [ShortKey::NONE; BATCH_CAPACITY],
             hashes: [0; BATCH_CAPACITY],
             ids: [None; BATCH_CAPACITY],
+            others: Vec::with_capacity(BATCH_CAPACITY),
+            places: Vec::with_capacity(BATCH_CAPACITY),
         })
     }
-}
 
-/// The flow of one packet: kind and TCP flags, key, hash, and the flow's entry if the look-up found one.
-pub(crate) struct Known<'k> {
-    pub(crate) brief: Brief,
-    pub(crate) key: &'k FlowKey,
-    pub(crate) hash: u32,
-    pub(crate) id: Option<FlowId>,
+    /// Looks up the flows of all packets of a batch together, so that cache misses overlap, and counts the
+    /// runs of their flows in `locality`. The run of each packet says afterwards whether it can be in one run
+    /// with other packets: [`UNMARKED`], [`PLAIN`] or [`SPECIAL`].
+    #[inline(always)]
+    pub(crate) fn find(
+        &mut self,
+        batch: &mut Batch,
+        table: &FlowTable<FlowKey>,
+        hasher: &KeyHasher,
+        locality: &mut RunCounts,
+    ) {
+        self.others.clear();
+        let mut counted = *locality;
+        let length = batch.len().min(BATCH_CAPACITY);
+        let places = self.briefs.iter_mut().zip(&mut self.keys).zip(&mut self.hashes);
+        let mut unusual = 0;
+        for (packet, ((brief, key), hash)) in batch.iter_mut().zip(places) {
+            let usual = key::usual(packet);
+            packet.set_run(match usual {
+                Some(Usual { is_plain: true, .. }) => PLAIN,
+                _ if packet.offset(Base::Network).is_none() => UNMARKED,
+                _ => SPECIAL,
+            });
+            unusual += usize::from(usual.is_none());
+            *key = usual.map_or(ShortKey::NONE, |usual| usual.key);
+            *brief = usual.map(|usual| usual.brief);
+            *hash = hasher.hash(key);
+            counted.see((*hash).into(), 1);
+        }
+        table.lookup_batch(&self.keys[..length], &self.hashes, &mut self.ids);
+        if unusual > 0 {
+            self.find_others(batch, table, hasher);
+            counted = *locality;
+            let flows = self.briefs[..length].iter().zip(&self.hashes);
+            flows
+                .filter(|(brief, _)| brief.is_some_and(Brief::counts))
+                .for_each(|(_, &hash)| counted.see(hash.into(), 1));
+        }
+        *locality = counted;
+    }
+
+    /// Looks up the flows of the packets that are not of the usual kind.
+    #[inline(never)]
+    fn find_others(&mut self, batch: &Batch, table: &FlowTable<FlowKey>, hasher: &KeyHasher) {
+        self.places.clear();
+        for (place, packet) in batch.iter().enumerate() {
+            if self.briefs[place].is_some() {
+                continue;
+            }
+            if let Some(located) = key::locate(packet) {
+                self.briefs[place] = Some(Brief { kind: located.kind, flags: located.flags });
+                self.others.push(located.key);
+                self.places.push(place as u8);
+            }
+        }
+        let (mut hashes, mut ids) = ([0; BATCH_CAPACITY], [None; BATCH_CAPACITY]);
+        for (hash, key) in hashes.iter_mut().zip(&self.others) {
+            *hash = key.hash(hasher);
+        }
+        table.lookup_batch(&self.others, &hashes, &mut ids);
+        for ((&place, hash), id) in self.places.iter().zip(hashes).zip(ids) {
+            (self.hashes[usize::from(place)], self.ids[usize::from(place)]) = (hash, id);
+        }
+    }
+
+    /// Returns the indices of the flows that were found in the last batch, of `length` packets.
+    #[inline]
+    pub(crate) fn flows(&self, length: usize) -> impl Iterator<Item = u32> {
+        self.ids.iter().take(length).flatten().map(|id| id.index())
+    }
+
+    /// Returns the flow of each packet of the last batch; `None` for a packet without a flow.
+    #[inline]
+    pub(crate) fn all(&self) -> impl Iterator<Item = Option<Known>> {
+        let known = self.briefs.iter().zip(&self.keys).zip(&self.hashes).zip(&self.ids);
+        known.map(|(((&brief, &key), &hash), &id)| brief.map(|brief| Known { brief, key, hash, id }))
+    }
 }

@@ -1,10 +1,11 @@
 //! The output path for packets that leave: counts bursts, sorts and merges TCP segments, and fills batches.
 
-use element::{Batch, Cx, DropReason, Packet, Timestamp};
+use element::{Base, Batch, Cx, DropReason, Packet, Timestamp, runs};
 use flow::KeyHasher;
 
 use crate::key::{self, FlowKind};
 use crate::lists::{Leaving, Note, Output};
+use crate::lookup;
 use crate::settings::ReframerSettings;
 use crate::statistics::Statistics;
 use crate::tcp;
@@ -25,89 +26,158 @@ pub struct Outgoing<'a, 'c> {
     pub sorting: &'a mut Sorting,
     /// The hasher of flow keys.
     pub hasher: &'a KeyHasher,
-    /// True if the packets of the current burst are collected in `sorting` until the burst is complete.
-    pub collects: bool,
-    /// True if the packets of the current burst belong to several flows between two hosts, so that each
-    /// packet is counted for its own flow.
-    pub mixed: bool,
 }
 
 /// Memory for one TCP burst that is sorted or merged, reused from burst to burst.
 pub struct Sorting {
     burst: Vec<Packet>,
     sorter: tcp::Sorter,
+    /// For merging ACKs, the highest acknowledgment number that left, for each index of a flow; `None` before
+    /// the first ACK. Indices from the length on had no ACK.
+    acknowledged: Vec<Option<u32>>,
+    /// The number of a flow for which there is no memory: `None` between bursts.
+    unsaved: Option<u32>,
 }
 
 impl Sorting {
     /// Creates memory for bursts of up to `length` packets. Longer bursts work too, but make it grow.
     pub fn new(length: usize) -> Sorting {
-        Sorting { burst: Vec::with_capacity(length), sorter: tcp::Sorter::new(length) }
+        let (burst, sorter) = (Vec::with_capacity(length), tcp::Sorter::new(length));
+        Sorting { burst, sorter, acknowledged: Vec::new(), unsaved: None }
+    }
+
+    /// Returns the highest acknowledgment number of a flow that left.
+    fn acknowledged(&mut self, flow: u32) -> &mut Option<u32> {
+        let place = flow as usize;
+        let missing = (place + 1).saturating_sub(self.acknowledged.len());
+        if missing > 0 && self.acknowledged.try_reserve(missing).is_ok() {
+            self.acknowledged.resize(place + 1, None);
+        }
+        self.unsaved = None;
+        self.acknowledged.get_mut(place).unwrap_or(&mut self.unsaved)
+    }
+
+    /// Forgets the acknowledgment numbers of a flow, whose index another flow gets.
+    #[inline]
+    pub fn forget(&mut self, flow: u32) {
+        if let Some(acknowledged) = self.acknowledged.get_mut(flow as usize) {
+            *acknowledged = None;
+        }
+    }
+
+    /// Forgets the acknowledgment numbers of all flows.
+    pub fn forget_all(&mut self) {
+        self.acknowledged.clear();
     }
 }
 
 impl Outgoing<'_, '_> {
+    /// Counts the times for which the packets of a burst were held, and numbers their runs. If `is_one_flow`
+    /// is true, all packets belong to one flow. Returns the time for which the last packet was held.
     #[inline(always)]
-    fn push(&mut self, packet: Packet) {
-        send(self.cx, self.batch, self.settings.max_tx_burst, packet);
+    fn finish(
+        &mut self,
+        packets: &mut [Option<Packet>],
+        arrivals: impl Iterator<Item = Timestamp>,
+        is_one_flow: bool,
+    ) -> Timestamp {
+        let Some(Some(first)) = packets.first() else { return Timestamp::ZERO };
+        let (kind, offsets) = (first.run(), first.offsets());
+        let run = if kind == lookup::PLAIN { self.cx.new_run() } else { 0 };
+        let mut is_run = is_one_flow && kind != lookup::SPECIAL;
+        let mut waited = Timestamp::ZERO;
+        for (packet, came) in packets.iter_mut().flatten().zip(arrivals) {
+            waited = since(came, self.now);
+            self.statistics.holds.see(waited);
+            is_run &= packet.run() == kind && packet.offsets() == offsets;
+            packet.set_run(run);
+        }
+        if !is_run {
+            self.number(packets.iter_mut().flatten());
+        }
+        waited
     }
 
-    /// Sorts the segments of the collected burst (REORDER), merges its ACKs (COMPRESS) and sends the
-    /// remaining packets. Updates the highest acknowledgment number in `note`.
+    /// Numbers the runs of packets that may differ in what identifies a flow downstream.
     #[inline(never)]
-    fn finish_tcp(&mut self, note: &mut Note) {
+    fn number<'p>(&mut self, packets: impl Iterator<Item = &'p mut Packet>) {
+        let mut before: Option<&Packet> = None;
+        for packet in packets {
+            packet.set_run(match before.filter(|before| runs::same_flow(before, packet)) {
+                Some(before) => before.run(),
+                // The run of a packet without a marked network header is unknown, because elements downstream
+                // that mark the header make all runs unknown.
+                None if packet.offset(Base::Network).is_none() => 0,
+                None => self.cx.new_run(),
+            });
+            before = Some(packet);
+        }
+    }
+
+    /// Sends the packets of a burst, none of which is `None`.
+    #[inline(always)]
+    fn send(&mut self, packets: impl ExactSizeIterator<Item = Option<Packet>>) {
+        if self.batch.len() + packets.len() > self.settings.max_tx_burst {
+            return self.send_in_pieces(packets.flatten());
+        }
+        for packet in packets.flatten() {
+            put(self.cx, self.batch, packet);
+        }
+    }
+
+    /// Sends the packets of a burst, the first of which fill the batch.
+    #[inline(never)]
+    fn send_in_pieces(&mut self, packets: impl Iterator<Item = Packet>) {
+        packets.for_each(|packet| send(self.cx, self.batch, self.settings.max_tx_burst, packet));
+    }
+
+    /// Sorts the segments of a burst (REORDER), merges its ACKs (COMPRESS) and sends the remaining packets.
+    #[inline(never)]
+    fn finish_tcp(&mut self, flow: u32, hash: u32, packets: &mut [Option<Packet>]) {
         let mut burst = std::mem::take(&mut self.sorting.burst);
+        burst.extend(packets.iter_mut().filter_map(Option::take));
         if self.settings.reorder {
             let late = self.sorting.sorter.sort(&mut burst);
             self.statistics.reordered += u64::from(late > 0);
             self.statistics.mended += late;
         }
         if self.settings.compress {
-            let Outgoing { cx, statistics, .. } = self;
-            let mut acknowledged = note.has_acknowledged.then_some(note.acknowledged);
-            tcp::coalesce(&mut burst, &mut acknowledged, |packet| {
+            let Outgoing { cx, statistics, sorting, .. } = self;
+            tcp::coalesce(&mut burst, sorting.acknowledged(flow), |packet| {
                 statistics.coalesced += 1;
                 cx.drop(packet, DropReason::Coalesced);
             });
-            note.has_acknowledged = acknowledged.is_some();
-            note.acknowledged = acknowledged.unwrap_or(0);
         }
-        self.statistics.locality_out.see(note.hash.into(), burst.len() as u64);
-        burst.drain(..).for_each(|packet| self.push(packet));
+        self.statistics.locality_out.see(hash.into(), burst.len() as u64);
+        self.number(burst.iter_mut());
+        self.send(burst.drain(..).map(Some));
         self.sorting.burst = burst;
     }
 }
 
 impl Output<Packet> for Outgoing<'_, '_> {
     #[inline(always)]
-    fn begin(&mut self, leaving: Leaving, note: &mut Note) {
+    fn list(&mut self, leaving: Leaving, note: &mut Note, packets: &mut [Option<Packet>], times: &[u32]) {
         if self.settings.bypass_after > 0 {
             // For BYPASS_AFTER_FAIL: a burst of one packet counts as a failure of holding, a longer burst
             // as a success.
             note.score = note.score.saturating_add(if leaving.length == 1 { 1 } else { -1 });
         }
-        self.mixed = note.kind == FlowKind::Pair as u8;
+        let is_one_flow = note.kind != FlowKind::Pair as u8;
+        let waited = self.finish(packets, leaving.arrivals(times), is_one_flow);
+        self.statistics.release(leaving.reason, leaving.length, waited);
         let sorts = self.settings.reorder && leaving.length > 1;
-        self.collects = (sorts || self.settings.compress) && note.kind == FlowKind::Tcp as u8;
-        if !self.collects && counts(note.kind) {
-            self.statistics.locality_out.see(note.hash.into(), leaving.length.into());
+        if (sorts || self.settings.compress) && note.kind == FlowKind::Tcp as u8 {
+            return self.finish_tcp(leaving.flow, note.hash, packets);
         }
-    }
-
-    #[inline(always)]
-    fn value(&mut self, packet: Packet, came: Timestamp) {
-        self.statistics.holds.see(since(came, self.now));
-        if self.mixed {
-            see_alone(self.statistics, self.hasher, &packet);
+        if is_one_flow {
+            if counts(note.kind) {
+                self.statistics.locality_out.see(note.hash.into(), leaving.length.into());
+            }
+        } else {
+            packets.iter().flatten().for_each(|packet| see_alone(self.statistics, self.hasher, packet));
         }
-        if self.collects { self.sorting.burst.push(packet) } else { self.push(packet) }
-    }
-
-    #[inline(always)]
-    fn end(&mut self, leaving: Leaving, note: &mut Note, last: Timestamp) {
-        self.statistics.release(leaving.reason, leaving.length, since(last, self.now));
-        if self.collects {
-            self.finish_tcp(note);
-        }
+        self.send(packets.iter_mut().map(|packet| packet.take()));
     }
 }
 
@@ -127,27 +197,18 @@ pub struct StateCollector<'s> {
     pub statistics: &'s mut Statistics,
     /// The hasher of flow keys.
     pub hasher: &'s KeyHasher,
-    /// True if the packets of the current burst belong to several flows between two hosts, so that each
-    /// packet is counted for its own flow.
-    pub mixed: bool,
 }
 
 impl Output<Packet> for StateCollector<'_> {
-    fn begin(&mut self, leaving: Leaving, note: &mut Note) {
-        self.mixed = note.kind == FlowKind::Pair as u8;
+    fn list(&mut self, leaving: Leaving, note: &mut Note, packets: &mut [Option<Packet>], times: &[u32]) {
         if counts(note.kind) {
             self.statistics.locality_out.see(note.hash.into(), leaving.length.into());
         }
-    }
-
-    fn value(&mut self, packet: Packet, came: Timestamp) {
-        if self.mixed {
-            see_alone(self.statistics, self.hasher, &packet);
+        if note.kind == FlowKind::Pair as u8 {
+            packets.iter().flatten().for_each(|packet| see_alone(self.statistics, self.hasher, packet));
         }
-        self.packets.push((packet, came));
-    }
-
-    fn end(&mut self, leaving: Leaving, _: &mut Note, last: Timestamp) {
+        self.packets.extend(packets.iter_mut().filter_map(Option::take).zip(leaving.arrivals(times)));
+        let last = self.packets.last().map_or(leaving.first, |&(_, came)| came);
         self.bursts.push((leaving.length, last));
     }
 }
@@ -159,7 +220,13 @@ pub fn send(cx: &mut Cx<'_>, batch: &mut Batch, limit: usize, packet: Packet) {
         let next = cx.batch();
         cx.emit(0, std::mem::replace(batch, next));
     }
-    // The push does not fail, because `limit` is at most the capacity of a batch.
+    put(cx, batch, packet);
+}
+
+/// Adds a packet to a batch that has room.
+#[inline(always)]
+fn put(cx: &mut Cx<'_>, batch: &mut Batch, packet: Packet) {
+    // The push does not fail, because a batch has at most MAX_TX_BURST packets, at most its capacity.
     if let Err(packet) = batch.push(packet) {
         cx.drop(packet, DropReason::NoBuffer);
     }
@@ -169,7 +236,7 @@ pub fn send(cx: &mut Cx<'_>, batch: &mut Batch, limit: usize, packet: Packet) {
 #[inline(never)]
 fn see_alone(statistics: &mut Statistics, hasher: &KeyHasher, packet: &Packet) {
     if let Some(located) = key::locate(packet).filter(|located| counts(located.kind as u8)) {
-        statistics.locality_out.see(hasher.hash(&located.key).into(), 1);
+        statistics.locality_out.see(located.key.hash(hasher).into(), 1);
     }
 }
 

@@ -38,11 +38,11 @@
 //! - `SLO`: the upper bound of the delay that waiting adds. It replaces DELAY by a delay for each flow:
 //!   packets wait up to seven eighths of this time if the packets of the flow have followed each other that
 //!   closely so far, and otherwise not at all. `off` holds all packets for DELAY.
-//! - `CAPACITY`: the maximum number of flows at a time, in about 110 bytes each. Packets of further flows
+//! - `CAPACITY`: the maximum number of flows at a time, in about 140 bytes each. Packets of further flows
 //!   pass at once, and are counted as `overflows`.
 //! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet pool.
-//!   A flow also leaves early when many packets of flows of equal delay have arrived since its first packet:
-//!   65,536, and four times as many as are held.
+//!   A flow also leaves early when many bursts of flows of equal delay have begun since its first packet:
+//!   65,536, and four times as many as packets are held.
 //!
 //! ## Handlers
 //! - `delay`, `max_burst`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the arguments.
@@ -82,17 +82,18 @@ mod handlers;
 use std::any::Any;
 
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Field, Filter, Hold, Order, Predicate, State, StateAccess, Target};
+use element::effects::{
+    Case, Depends, Field, Filter, Hold, Order, Predicate, State, StateAccess, Support, Target,
+};
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, StatePart, Timestamp, manual,
 };
 use flow::{FlowId, FlowTable, InsertError, Inserted, KeyHasher, Sketch};
-use packet::BATCH_CAPACITY;
 use wire::layers::FLOW_HEADERS;
 
-use crate::key::{self, Brief, FlowKey, FlowKind};
+use crate::key::{self, Brief, FlowKey, FlowKind, ShortKey};
 use crate::lists::{DELAY_CLASSES, Lists, Note, ReleaseReason, UNKNOWN_FLOWS};
-use crate::lookup::{Known, Scratch};
+use crate::lookup::{Known, Lookup};
 use crate::outgoing::{Outgoing, Sorting, StateCollector, send};
 use crate::settings::{Bypass, Count, DENSE, Elephants, Micros, ReframerSettings, SPARSE, Slo, batch_length};
 use crate::statistics::Statistics;
@@ -183,8 +184,8 @@ pub struct Reframer {
     table: FlowTable<FlowKey>,
     hasher: KeyHasher,
     lists: Lists<Packet>,
-    /// The memory for look-ups; `None` before the first batch and while a batch is processed.
-    scratch: Option<Box<Scratch>>,
+    /// The flows of a batch; `None` before the first batch and while a batch is processed.
+    lookup: Option<Box<Lookup>>,
     sorting: Sorting,
     statistics: Statistics,
     /// True if [`asks_about`](Reframer::asks_about) and [`has_failed`](Reframer::has_failed) must be called
@@ -228,7 +229,7 @@ impl Reframer {
             table,
             hasher: KeyHasher::default(),
             lists: lists_for(&settings)?,
-            scratch: None,
+            lookup: None,
             sorting: Sorting::new(longest),
             statistics: Statistics::default(),
             sketch: sketch_for(&settings),
@@ -242,32 +243,18 @@ impl Reframer {
         Ok(reframer)
     }
 
-    /// Looks up the flows of all packets of a batch together, so that cache misses overlap, and prefetches
-    /// their lists.
+    /// True if, of a batch of `length` packets, each packet of a known flow whose TCP flags do not make it
+    /// bypass can be held without further checks.
     #[inline]
-    fn look_up(&mut self, batch: &Batch, scratch: &mut Scratch) {
-        let Scratch { located, keys, hashes, ids } = scratch;
-        let places = located.iter_mut().zip(&mut *keys).zip(&mut *hashes);
-        let mut locality = self.statistics.locality_in;
-        for (packet, ((located, key), hash)) in batch.iter().zip(places) {
-            *located = key::locate_into(packet, key);
-            *hash = self.hasher.hash(key);
-            if located.is_some_and(Brief::counts) {
-                locality.see((*hash).into(), 1);
-            }
-        }
-        self.statistics.locality_in = locality;
-        let ids = &mut ids[..batch.len().min(BATCH_CAPACITY)];
-        self.table.lookup_batch(keys, hashes, ids);
-        for id in ids.iter().flatten() {
-            self.lists.prefetch(id.index());
-        }
+    fn is_simple(&self, length: usize) -> bool {
+        let has_room = self.lists.held() + length <= self.settings.max_held;
+        has_room && !self.asks && !self.lists.holds_unknown()
     }
 
     /// Holds a packet that belongs to a flow, or forwards it if it may not or cannot be held. The reasons
     /// to release the flow are checked afterwards.
-    #[inline(always)]
-    fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, known: Known<'_>, packet: Packet, now: Timestamp) {
+    #[inline(never)]
+    fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, known: Known, packet: Packet, now: Timestamp) {
         let Known { brief, hash, .. } = known;
         let packet = match brief.kind == FlowKind::Pair || self.lists.holds_unknown() {
             true => match self.hold_unknown(cx, out, Some(brief), packet, now) {
@@ -280,7 +267,7 @@ impl Reframer {
             || brief.flags & self.bypassed_flags != 0;
         let flow = match known.id.filter(|&id| self.table.touch(id, now)) {
             Some(id) => id.index(),
-            None => match self.find_or_open(cx, out, known, now, &mut bypasses) {
+            None => match self.find_or_open(cx, out, known, &packet, now, &mut bypasses) {
                 Some(flow) => flow,
                 None => return self.pass(cx, out, packet, brief.counts().then_some(hash)),
             },
@@ -317,7 +304,7 @@ impl Reframer {
     ) -> Option<Packet> {
         let is_hidden = brief.is_some_and(|brief| brief.kind == FlowKind::Pair);
         let Some(key) = key::pair(&packet) else { return Some(packet) };
-        let hash = self.hasher.hash(&key);
+        let hash = key.hash(&self.hasher);
         let found = self.table.lookup(&key, hash);
         let flow = match found {
             Some(id) if is_hidden || self.lists.holds(id.index()) => {
@@ -326,9 +313,9 @@ impl Reframer {
                 Some(id.index())
             }
             None if is_hidden => {
-                let known =
-                    Known { brief: Brief { kind: FlowKind::Pair, flags: 0 }, key: &key, hash, id: None };
-                self.find_or_open(cx, out, known, now, &mut false)
+                let brief = Brief { kind: FlowKind::Pair, flags: 0 };
+                let known = Known { brief, key: ShortKey::NONE, hash, id: None };
+                self.find_or_open(cx, out, known, &packet, now, &mut false)
             }
             _ => return Some(packet),
         };
@@ -349,7 +336,7 @@ impl Reframer {
         }
         if let Some(packet) = left {
             let counted = brief.filter(|brief| brief.counts()).and_then(|_| key::locate(&packet));
-            self.pass(cx, out, packet, counted.map(|located| self.hasher.hash(&located.key)));
+            self.pass(cx, out, packet, counted.map(|located| located.key.hash(&self.hasher)));
         }
         None
     }
@@ -407,17 +394,23 @@ impl Reframer {
         &mut self,
         cx: &mut Cx<'_>,
         out: &mut Batch,
-        known: Known<'_>,
+        known: Known,
+        packet: &Packet,
         now: Timestamp,
         bypasses: &mut bool,
     ) -> Option<u32> {
         let Known { brief, key, hash, .. } = known;
+        let key = match (key == ShortKey::NONE, brief.kind) {
+            (false, _) => key.into(),
+            (true, FlowKind::Pair) => key::pair(packet)?,
+            (true, _) => key::locate(packet)?.key,
+        };
         if *bypasses {
             // An earlier packet of this batch may have opened the flow. A bypassing packet opens no flow,
             // because the entry would take up room until it expires.
-            return self.table.lookup(key, hash).map(FlowId::index);
+            return self.table.lookup(&key, hash).map(FlowId::index);
         }
-        let mut inserted = self.table.insert(key, hash, now);
+        let mut inserted = self.table.insert(&key, hash, now);
         // The other error, a crowded bucket, is not helped by removing flows of other buckets.
         if inserted == Err(InsertError::Full) {
             // Makes room by expiring flows without packets for the longest delay. Such a flow holds nothing
@@ -427,7 +420,7 @@ impl Reframer {
             let longest =
                 (0..DELAY_CLASSES).map(|delay_class| self.lists.delay(delay_class)).max().unwrap_or_default();
             self.table.expire(now, longest, SEARCH, |_, _| ());
-            inserted = self.table.insert(key, hash, now);
+            inserted = self.table.insert(&key, hash, now);
         }
         match inserted {
             Ok(Inserted::New(id)) => {
@@ -439,6 +432,7 @@ impl Reframer {
                     false => SPARSE,
                 };
                 self.lists.open(id.index(), note, delay_class as u8);
+                self.sorting.forget(id.index());
                 *bypasses |= self.settings.first_passes;
                 Some(id.index())
             }
@@ -466,11 +460,12 @@ impl Reframer {
     /// Forwards a packet at once. The caller knows that its flow holds no packets that it could overtake.
     /// `hash` is the hash of the flow for the SLF, `None` if the packet does not count.
     #[inline(never)]
-    fn pass(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, hash: Option<u32>) {
+    fn pass(&mut self, cx: &mut Cx<'_>, out: &mut Batch, mut packet: Packet, hash: Option<u32>) {
         self.statistics.passed += 1;
         if let Some(hash) = hash {
             self.statistics.locality_out.see(hash.into(), 1);
         }
+        packet.set_run(cx.new_run());
         send(cx, out, self.settings.max_tx_burst, packet);
     }
 
@@ -481,8 +476,7 @@ impl Reframer {
         let Reframer { settings, lists, statistics, sorting, hasher, .. } = self;
         let (_, before) = statistics.waiting();
         let priority = settings.priority;
-        let (collects, mixed) = (false, false);
-        let mut out = Outgoing { cx, batch, now, settings, statistics, sorting, hasher, collects, mixed };
+        let mut out = Outgoing { cx, batch, now, settings, statistics, sorting, hasher };
         lists.send_due(now, priority, &mut out);
         statistics.rounds += u64::from(statistics.waiting().1 > before);
     }
@@ -550,6 +544,7 @@ impl Element for Reframer {
             access: StateAccess::EveryPacket,
         };
         let effects = Effects {
+            support: Support { finds_runs: true, ..Support::default() },
             hold: Hold::PerFlow,
             state: vec![table],
             order: if self.settings.reorder { Order::MayReorder } else { Order::KeepsPerFlow },
@@ -574,17 +569,33 @@ impl Element for Reframer {
                 self.halved = self.halved + Timestamp(seconds * HALF_LIFE.0);
             }
         }
-        let mut scratch = self.scratch.take().unwrap_or_else(Scratch::new);
-        self.look_up(&batch, &mut scratch);
+        let mut lookup = self.lookup.take().unwrap_or_else(Lookup::new);
+        lookup.find(&mut batch, &self.table, &self.hasher, &mut self.statistics.locality_in);
+        lookup.flows(length).for_each(|flow| self.lists.prefetch(flow));
         let mut out = cx.batch();
         let now = cx.now();
-        let Scratch { located, keys, hashes, ids } = &*scratch;
-        let known = located.iter().zip(keys).zip(hashes).zip(ids);
-        batch.drain().zip(known).for_each(|(packet, (((brief, key), &hash), &id))| match *brief {
-            Some(brief) => self.take(cx, &mut out, Known { brief, key, hash, id }, packet, now),
-            None => self.take_foreign(cx, &mut out, packet, now),
-        });
-        self.scratch = Some(scratch);
+        let (priority, max_burst, bypassed) =
+            (self.settings.priority, self.settings.max_burst, self.bypassed_flags);
+        let mut is_simple = self.is_simple(length);
+        for (packet, known) in batch.drain().zip(lookup.all()) {
+            if let Some(Known { brief, id: Some(id), .. }) = known
+                && is_simple
+                && brief.flags & bypassed == 0
+                && brief.kind != FlowKind::Pair
+                && self.table.touch(id, now)
+            {
+                if self.lists.hold(id.index(), packet, now) >= max_burst {
+                    self.lists.release(id.index(), ReleaseReason::Full, priority);
+                }
+                continue;
+            }
+            match known {
+                Some(known) => self.take(cx, &mut out, known, packet, now),
+                None => self.take_foreign(cx, &mut out, packet, now),
+            }
+            is_simple = self.is_simple(length);
+        }
+        self.lookup = Some(lookup);
         cx.recycle(batch);
         self.let_go(cx, &mut out);
         // A flow without packets for that long holds no packets, so expiry loses none.
@@ -609,8 +620,7 @@ impl Element for Reframer {
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         self.lists.release_all(ReleaseReason::Drain, self.settings.priority);
         let (statistics, hasher) = (&mut self.statistics, &self.hasher);
-        let mut legacy =
-            StateCollector { packets: Vec::new(), bursts: Vec::new(), statistics, hasher, mixed: false };
+        let mut legacy = StateCollector { packets: Vec::new(), bursts: Vec::new(), statistics, hasher };
         self.lists.let_go(&mut legacy);
         let StateCollector { packets, bursts, .. } = legacy;
         Some(Box::new(Inherited { packets, bursts, statistics: std::mem::take(&mut self.statistics) }))
@@ -625,8 +635,9 @@ impl Element for Reframer {
         for (length, last) in state.bursts {
             self.statistics.release(ReleaseReason::Drain, length, now - last);
         }
-        for (packet, came) in state.packets {
+        for (mut packet, came) in state.packets {
             self.statistics.holds.see(now - came);
+            packet.set_run(0);
             cx.emit_one(0, packet, DropReason::NoOutput);
         }
         Ok(())

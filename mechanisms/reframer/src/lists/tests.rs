@@ -9,16 +9,11 @@ use proptest::prelude::*;
 struct Gone(Vec<(u32, Vec<u32>)>);
 
 impl Output<u32> for Gone {
-    fn begin(&mut self, leaving: Leaving, _: &mut Note) {
-        self.0.push((leaving.flow, Vec::new()));
-    }
-
-    fn value(&mut self, item: u32, _: Timestamp) {
-        self.0.last_mut().unwrap().1.push(item);
-    }
-
-    fn end(&mut self, leaving: Leaving, _: &mut Note, _: Timestamp) {
-        assert_eq!(self.0.last().unwrap().1.len(), leaving.length as usize);
+    fn list(&mut self, leaving: Leaving, _: &mut Note, values: &mut [Option<u32>], times: &[u32]) {
+        assert_eq!(values.len(), leaving.length as usize);
+        let arrivals: Vec<_> = leaving.arrivals(times).take(values.len()).collect();
+        assert!(arrivals.is_sorted() && arrivals[0] == leaving.first);
+        self.0.push((leaving.flow, values.iter_mut().map(|value| value.take().unwrap()).collect()));
     }
 }
 
@@ -173,7 +168,7 @@ fn places_that_are_empty_are_passed_over_once() {
     lists.send_due(Timestamp(100), Priority::LongestWait, &mut Gone::default());
     let delay_class = &lists.delay_classes[0];
     assert_eq!((lists.held(), delay_class.length()), (1, 1));
-    assert!(delay_class.slot(delay_class.front).item.is_some());
+    assert!(lists.flow_at(0, delay_class.front).is_some());
     lists.send_due(Timestamp(160), Priority::LongestWait, &mut Gone::default());
     assert_eq!(lists.delay_classes[0].length(), 0);
 }

@@ -65,7 +65,7 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
             e.settings.compress = parsed(cx, text)?;
             // While the merging of ACKs (COMPRESS) is off, the acknowledgment numbers of flows are not
             // tracked. So the first ACK afterwards may be a duplicate, and is treated as a first ACK.
-            e.lists.notes_mut().for_each(|note| note.has_acknowledged = false);
+            e.sorting.forget_all();
             e.note_settings();
             Ok(())
         },
@@ -213,6 +213,7 @@ impl Reframer {
         let (table, lists) = made.inspect_err(|_| self.settings.capacity = before)?;
         self.flush(cx);
         (self.table, self.lists) = (table, lists);
+        self.sorting.forget_all();
         self.note_settings();
         Ok(())
     }
