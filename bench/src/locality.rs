@@ -73,7 +73,11 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             };
             add("no", 0, String::new())?;
             for delay in [16, 64, 256, 512] {
-                add("flows", delay, format!("Reframer({delay}, BYPASS none, CAPACITY 1250000) ->"))?;
+                add(
+                    "flows",
+                    delay,
+                    format!("Reframer({delay}, BYPASS none, MIN_BURST 0, CAPACITY 1250000) ->"),
+                )?;
             }
             add("batches", 64, "Batcher(64, 256) ->".into())?;
         }

@@ -6,7 +6,7 @@ use crate::serde_params::Param;
 use crate::{Row, Settings};
 
 /// A chain of a Reframer with default capacity, to count its instructions.
-pub(crate) const REFRAMER: &str = "Reframer(64us, BYPASS none) -> Discard";
+pub(crate) const REFRAMER: &str = "Reframer(64us, BYPASS none, MIN_BURST 0) -> Discard";
 
 /// Measures a Reframer alone, over the number of flows and the SLF.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
@@ -16,7 +16,10 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             // In a run that is not small, a round of the replay has at least as many packets as there are
             // flows.
             let packets = if settings.repeats > 1 { settings.packets.max(flows) } else { settings.packets };
-            let chain = format!("Reframer(64us, BYPASS none, CAPACITY {}) -> Discard", flows + flows / 4);
+            let chain = format!(
+                "Reframer(64us, BYPASS none, MIN_BURST 0, CAPACITY {}) -> Discard",
+                flows + flows / 4
+            );
             let worker = worker_with(packets, (flows, slf), 64, Start::Frame, &chain)?;
             let params = [("flows", Param::Number(flows as u64)), ("slf", Param::Number(slf as u64))];
             rows.push(measure_worker("reframer", settings, 64, worker, &params)?);

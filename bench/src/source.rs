@@ -15,8 +15,11 @@ const HEADERS: usize = ethernet::Header::LEN + ipv4::Header::LEN + 8;
 
 /// Returns the number of the flow that packet `number` belongs to, below `flows`.
 fn flow(number: usize, flows: usize) -> u32 {
-    let flow = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-    (flow % flows.max(1) as u64) as u32
+    // The finalizer of SplitMix64. A product alone would repeat a flow after a Fibonacci number of packets.
+    let mut mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed ^ mixed >> 31) % flows.max(1) as u64) as u32
 }
 
 /// Returns packet `number` as a TCP frame of about `length` bytes, of the same flow number as [`frame`].

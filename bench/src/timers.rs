@@ -193,7 +193,7 @@ fn measure(settings: &Settings, case: &Setting) -> Result<Row, String> {
     let Setting { element, rate, work, spin } = *case;
     let limit = count(settings, rate);
     let held = match element {
-        "Reframer" => "Reframer(64us, BYPASS none)",
+        "Reframer" => "Reframer(64us, BYPASS none, MIN_BURST 0)",
         "Batcher" => "Batcher(64us, 256)",
         "DelayUnqueue" => "SetTimestamp -> Queue -> DelayUnqueue(64us)",
         _ => "Null",

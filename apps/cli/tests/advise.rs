@@ -211,8 +211,8 @@ fn segments_in_order_are_promised_only_where_they_are() {
 
 #[test]
 fn the_configuration_keeps_its_promise_where_acks_go() {
-    // Four flows acknowledge in turn, each every 20 us. One ACK remains of each burst, so the packets after
-    // the Reframer form no runs.
+    // Four flows acknowledge in turn, each every 20 us. Of each burst of 13 ACKs two remain (MAX_ACKS), so
+    // the packets after the Reframer form short runs.
     let acks =
         (0..4000u32).map(|n| (i64::from(n) * 5_000, segment(n as u16 % 4, 16, 5, 1000 * (n / 4 + 1), 0)));
     let folder = with_packets(acks.clone());
@@ -220,9 +220,9 @@ fn the_configuration_keeps_its_promise_where_acks_go() {
     assert_eq!(found["ack_coalescing"]["verdict"], "pays");
     let configured = &found["configured"];
     let slf = configured["slf"].as_f64().unwrap();
-    assert!(slf < 1.1 && found["reframer"]["delays"][4]["slf"].as_f64().unwrap() > 10.0, "{configured}");
+    assert!(slf < 2.1 && found["reframer"]["delays"][4]["slf"].as_f64().unwrap() > 10.0, "{configured}");
     // The configuration saves as many switches as the same delay in the table without COMPRESS: the
-    // downstream chain gets no runs, but far fewer packets.
+    // downstream chain gets short runs, but far fewer packets.
     let saved = |row: &Value| row["saved_switches"].as_f64().unwrap();
     assert!((saved(configured) - saved(&found["reframer"]["delays"][4])).abs() < 0.01, "{configured}");
     let configuration = found["configuration"].as_str().unwrap();

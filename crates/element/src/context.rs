@@ -174,7 +174,7 @@ pub struct Core {
     /// The values that elements have given away by [`Cx::dispose`], because they may own much memory. The
     /// engine drops them.
     pub garbage: Vec<Box<dyn Any + Send>>,
-    /// The number of the last run that was found ([`Cx::find_runs`]).
+    /// The number of the last run ([`Cx::find_runs`], [`Cx::new_run`]).
     pub(crate) last_run: u32,
     /// The number that [`Cx::next_series`] returned last.
     pub(crate) series: u32,

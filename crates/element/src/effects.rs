@@ -456,7 +456,8 @@ pub struct Support {
     pub offloads: Option<i32>,
     /// The use of flow marks by the element.
     pub marks: FlowMarks,
-    /// True if the element finds the runs of batches ([`crate::Cx::find_runs`]).
+    /// True if the element finds the runs of batches ([`crate::Cx::find_runs`]), or numbers the runs of the
+    /// packets that it sends ([`crate::Cx::new_run`]).
     pub finds_runs: bool,
     /// The outputs and inputs at which the element parks payloads and joins them again.
     pub sliced: Sliced,

@@ -1,11 +1,12 @@
 //! Runs: consecutive packets of one flow in a batch, for which elements do once what depends on the flow
 //! alone.
 //!
-//! The first element in a graph that asks for the runs of a batch ([`Cx::find_runs`]) compares each packet
-//! with the first packet of the run before it, and writes a number into the metadata of the packets: packets
-//! of one run have the same number ([`Packet::run`]). Elements downstream only compare these numbers, as long
-//! as no element between them changes what identifies a flow, or holds packets. The engine finds this out
-//! from the declarations ([`Facts::runs`](crate::Facts::runs)).
+//! An element that knows which packets belong to one flow numbers their runs itself ([`Cx::new_run`]).
+//! Otherwise, the first element in a graph that asks for the runs of a batch ([`Cx::find_runs`]) compares
+//! each packet with the first packet of the run before it, and writes a number into the metadata of the
+//! packets: packets of one run have the same number ([`Packet::run`]). Elements downstream only compare these
+//! numbers, as long as no element between them changes what identifies a flow, or holds packets. The engine
+//! finds this out from the declarations ([`Facts::runs`](crate::Facts::runs)).
 //!
 //! The packets of a run agree in everything that [`same_flow`] compares. They may differ in everything else,
 //! for example in length, TTL, DSCP and TCP flags.
@@ -271,9 +272,24 @@ impl Cx<'_> {
     /// give each packet that it sends a number, or unset its run.
     #[inline]
     pub fn new_run(&mut self) -> u32 {
-        debug_assert!(self.known_runs().is_some(), "'{}' does not declare that it finds runs", self.name());
+        if self.known_runs().is_none() {
+            debug_assert!(false, "'{}' does not declare that it finds runs", self.name());
+            return 0;
+        }
         self.core.last_run = number_after(self.core.last_run);
         self.core.last_run
+    }
+
+    /// Gives a packet its run by comparison, for an element that sends it right after the packet `before`:
+    /// the run of that packet if both are certain to belong to the same flow, otherwise a new one. A packet
+    /// without a marked network header gets none.
+    pub fn number_run(&mut self, before: Option<&Packet>, packet: &mut Packet) {
+        let run = match before.filter(|before| before.run() != 0 && same_flow(before, packet)) {
+            Some(before) => before.run(),
+            None if packet.offset(Base::Network).is_none() => 0,
+            None => self.new_run(),
+        };
+        packet.set_run(run);
     }
 
     /// Prepares a batch for elements downstream, in place of [`find_runs`](Self::find_runs), if the element
@@ -388,18 +404,18 @@ fn has_transport_at(packet: &Packet, length: usize) -> bool {
     packet.transport_follows_network(length) || packet.offset(Base::Transport).is_none()
 }
 
-/// The number of bytes that [`plain_ipv4`] returns: an IPv4 header without options, and the next 14 bytes,
-/// which of a TCP header are the bytes to the flags.
-pub const PLAIN: usize = 34;
+/// The number of bytes that [`plain_ipv4`] returns: an IPv4 header without options, and the 14 bytes after
+/// it. Of a TCP header, these are all bytes up to and including the flags.
+pub const PLAIN_LENGTH: usize = 34;
 
-/// Returns the start of the network header of a packet that can be in a run of several packets, if it is IPv4
-/// without VLAN tags; otherwise `None`. After a UDP header, the bytes have no meaning.
+/// Returns the first [`PLAIN_LENGTH`] bytes from the network header on, of a packet that can be in a run of
+/// several packets and is IPv4 without VLAN tags; otherwise `None`. Bytes after a UDP header have no meaning.
 ///
 /// Two such packets with the same addresses, ports, protocol and [`Packet::offsets`] belong to one flow in
 /// the sense of [`same_flow`].
 #[inline(always)]
-pub fn plain_ipv4(packet: &Packet) -> Option<&[u8; PLAIN]> {
-    let start = packet.network_bytes::<PLAIN>(0)?;
+pub fn plain_ipv4(packet: &Packet) -> Option<&[u8; PLAIN_LENGTH]> {
+    let start = packet.network_bytes::<PLAIN_LENGTH>(0)?;
     let least = ipv4::Header::LEN + transport_length(start[PROTOCOL])?;
     let is_plain = is_plain_and_whole(start)
         && usize::from(total_length(start)) >= least

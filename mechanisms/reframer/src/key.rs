@@ -32,9 +32,6 @@ impl flow::Key for FlowKey {
 }
 
 impl FlowKey {
-    /// A key that no flow has: a placeholder for packets without a key.
-    pub const NONE: FlowKey = FlowKey([0; 5]);
-
     fn new(addresses: Addresses, number: u32, kind: FlowKind, vlans: u32) -> FlowKey {
         match addresses {
             Addresses::V4(addresses) => ShortKey::new(addresses, number, kind, vlans).into(),
@@ -63,8 +60,8 @@ fn first_word(number: u32, kind: FlowKind, version: u8, vlans: u32) -> u64 {
     u64::from(number) | kind << 32 | u64::from(vlans) << 40
 }
 
-/// The key of an IPv4 flow: the first two words of its [`FlowKey`], which has no other words than 0 after
-/// them. It finds the flow in a table of [`FlowKey`]s.
+/// The key of an IPv4 flow: the first two words of its [`FlowKey`], whose remaining words are 0. It finds the
+/// flow in a table of [`FlowKey`]s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct ShortKey([u64; 2]);
@@ -160,7 +157,7 @@ pub struct Usual {
 }
 
 /// Finds the flow of a packet as [`locate`] does, for the hot path. `None` for packets that are not of the
-/// usual kind.
+/// usual kind, and for some that are.
 #[inline(always)]
 pub fn usual(packet: &Packet) -> Option<Usual> {
     if let Some(start) = runs::plain_ipv4(packet) {
@@ -202,7 +199,7 @@ fn untagged(packet: &Packet) -> Option<&[u8; QUICK]> {
 }
 
 /// The number of bytes of an IPv4 packet without options up to and including the TCP flags.
-const QUICK: usize = runs::PLAIN;
+const QUICK: usize = runs::PLAIN_LENGTH;
 /// The offsets in an IPv4 packet without options of the protocol and of the TCP flags.
 const PROTOCOL: usize = 9;
 const FLAGS: usize = QUICK - 1;

@@ -27,6 +27,7 @@ pub mod key;
 pub mod lists;
 mod lookup;
 pub mod outgoing;
+pub mod pause;
 pub mod reframer;
 pub mod settings;
 pub mod sf_maker;

@@ -7,11 +7,13 @@ use packet::BATCH_CAPACITY;
 use crate::key::{self, Brief, FlowKey, ShortKey, Usual};
 use crate::statistics::RunCounts;
 
-/// The run of a held packet whose network header is not marked: no element downstream can rely on its run.
+/// The value of [`Packet::run`](element::Packet::run) while a packet is held, if its network header is not
+/// marked: no element downstream can rely on its run.
 pub(crate) const UNMARKED: u32 = 0;
-/// The run of a held packet that is in one run with the packets of its flow that have the same offsets.
+/// The value for a packet that is in one run with the packets of its flow that have this value and the same
+/// offsets.
 pub(crate) const PLAIN: u32 = 1;
-/// The run of any other held packet.
+/// The value for any other packet.
 pub(crate) const SPECIAL: u32 = 2;
 
 /// The result of the look-up of a batch, and memory for it: at index `i`, the values of packet `i`.
@@ -52,8 +54,8 @@ impl Lookup {
     }
 
     /// Looks up the flows of all packets of a batch together, so that cache misses overlap, and counts the
-    /// runs of their flows in `locality`. The run of each packet says afterwards whether it can be in one run
-    /// with other packets: [`UNMARKED`], [`PLAIN`] or [`SPECIAL`].
+    /// runs of their flows in `locality`. [`Packet::run`](element::Packet::run) says afterwards whether a
+    /// packet can be in one run with other packets: [`UNMARKED`], [`PLAIN`] or [`SPECIAL`].
     #[inline(always)]
     pub(crate) fn find(
         &mut self,
@@ -80,7 +82,7 @@ impl Lookup {
             *hash = hasher.hash(key);
             counted.see((*hash).into(), 1);
         }
-        table.lookup_batch(&self.keys[..length], &self.hashes, &mut self.ids);
+        table.lookup_batch(&self.keys[..length], &self.hashes[..length], &mut self.ids);
         if unusual > 0 {
             self.find_others(batch, table, hasher);
             counted = *locality;
@@ -110,7 +112,7 @@ impl Lookup {
         for (hash, key) in hashes.iter_mut().zip(&self.others) {
             *hash = key.hash(hasher);
         }
-        table.lookup_batch(&self.others, &hashes, &mut ids);
+        table.lookup_batch(&self.others, &hashes[..self.others.len()], &mut ids);
         for ((&place, hash), id) in self.places.iter().zip(hashes).zip(ids) {
             (self.hashes[usize::from(place)], self.ids[usize::from(place)]) = (hash, id);
         }

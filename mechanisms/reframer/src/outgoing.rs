@@ -1,6 +1,7 @@
-//! The output path for packets that leave: counts bursts, sorts and merges TCP segments, and fills batches.
+//! The output path for packets that leave: counts bursts, numbers runs, sorts and merges TCP segments, and
+//! fills batches.
 
-use element::{Base, Batch, Cx, DropReason, Packet, Timestamp, runs};
+use element::{Batch, Cx, DropReason, Packet, Timestamp};
 use flow::KeyHasher;
 
 use crate::key::{self, FlowKind};
@@ -35,7 +36,8 @@ pub struct Sorting {
     /// For merging ACKs, the highest acknowledgment number that left, for each index of a flow; `None` before
     /// the first ACK. Indices from the length on had no ACK.
     acknowledged: Vec<Option<u32>>,
-    /// The number of a flow for which there is no memory: `None` between bursts.
+    /// Used in place of `acknowledged` for a flow for which memory could not be allocated. Each burst starts
+    /// with `None`.
     unsaved: Option<u32>,
 }
 
@@ -75,7 +77,7 @@ impl Outgoing<'_, '_> {
     /// Counts the times for which the packets of a burst were held, and numbers their runs. If `is_one_flow`
     /// is true, all packets belong to one flow. Returns the time for which the last packet was held.
     #[inline(always)]
-    fn finish(
+    fn count_and_number(
         &mut self,
         packets: &mut [Option<Packet>],
         arrivals: impl Iterator<Item = Timestamp>,
@@ -103,13 +105,7 @@ impl Outgoing<'_, '_> {
     fn number<'p>(&mut self, packets: impl Iterator<Item = &'p mut Packet>) {
         let mut before: Option<&Packet> = None;
         for packet in packets {
-            packet.set_run(match before.filter(|before| runs::same_flow(before, packet)) {
-                Some(before) => before.run(),
-                // The run of a packet without a marked network header is unknown, because elements downstream
-                // that mark the header make all runs unknown.
-                None if packet.offset(Base::Network).is_none() => 0,
-                None => self.cx.new_run(),
-            });
+            self.cx.number_run(before, packet);
             before = Some(packet);
         }
     }
@@ -142,8 +138,8 @@ impl Outgoing<'_, '_> {
             self.statistics.mended += late;
         }
         if self.settings.compress {
-            let Outgoing { cx, statistics, sorting, .. } = self;
-            tcp::coalesce(&mut burst, sorting.acknowledged(flow), |packet| {
+            let Outgoing { cx, statistics, sorting, settings, .. } = self;
+            tcp::coalesce(&mut burst, settings.max_acks, sorting.acknowledged(flow), |packet| {
                 statistics.coalesced += 1;
                 cx.drop(packet, DropReason::Coalesced);
             });
@@ -164,7 +160,7 @@ impl Output<Packet> for Outgoing<'_, '_> {
             note.score = note.score.saturating_add(if leaving.length == 1 { 1 } else { -1 });
         }
         let is_one_flow = note.kind != FlowKind::Pair as u8;
-        let waited = self.finish(packets, leaving.arrivals(times), is_one_flow);
+        let waited = self.count_and_number(packets, leaving.arrivals(times), is_one_flow);
         self.statistics.release(leaving.reason, leaving.length, waited);
         let sorts = self.settings.reorder && leaving.length > 1;
         if (sorts || self.settings.compress) && note.kind == FlowKind::Tcp as u8 {

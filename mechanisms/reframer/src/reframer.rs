@@ -1,11 +1,11 @@
 //! # Reframer
 //! Holds packets for microseconds so that each flow leaves in bursts.
 //!
-//! Packets wait in a list of their flow until the list holds MAX_BURST packets or the first packet has
-//! waited for DELAY. Flows that leave together leave in the order of PRIORITY. Flows are TCP, UDP and SCTP
-//! by addresses and ports over IPv4 and IPv6, ICMP queries by identifier and ESP by SPI, each in its VLANs;
-//! other packets pass at once. The order of packets within a flow is kept, and at the end of a run no
-//! packet is lost. Where there is no room for a flow or a packet, the packet passes.
+//! Packets wait in a list of their flow until the list holds MAX_BURST packets or the first packet has waited
+//! for DELAY. Flows that leave together leave in the order of PRIORITY. Flows are TCP, UDP and SCTP by
+//! addresses and ports over IPv4 and IPv6, ICMP queries by identifier and ESP by SPI, each in its VLANs;
+//! other packets pass at once. The order of packets within a flow is kept, and at the end of a run no packet
+//! is lost. Where there is no room for a flow or a packet, the packet passes.
 //!
 //! The flow of two kinds of packets is not known: fragments, and IPv6 packets whose extension headers are
 //! truncated, or have more than 256 bytes, or are more than 16. Such a packet waits for DELAY. All packets
@@ -23,48 +23,58 @@
 //! ## Arguments
 //! - `DELAY`: the maximum time that a packet waits; a number without a unit is microseconds.
 //! - `MAX_BURST`: the maximum number of packets of a flow that leave together.
-//! - `MAX_TX_BURST`: the maximum number of packets per batch that leaves, of one or several flows, up to
-//!   256.
-//! - `PRIORITY`: the flow that goes first of the flows that leave together: SHORTEST_FLOW (the flow that
-//!   has sent the fewest packets so far), OLDEST_FLOW (the flow that was seen first) or LONGEST_WAIT (the
-//!   flow whose first packet has waited longest).
+//! - `MAX_BYTES`: the number of bytes of a flow's packets at which they leave together, for interfaces with
+//!   small buffers; `off` for no limit.
+//! - `MAX_TX_BURST`: the maximum number of packets per batch that leaves, of one or several flows, up to 256.
+//! - `PRIORITY`: the flow that goes first of the flows that leave together: SHORTEST_FLOW (the flow that has
+//!   sent the fewest packets so far), OLDEST_FLOW (the flow that was seen first) or LONGEST_WAIT (the flow
+//!   whose first packet has waited longest).
 //! - `REORDER`: true to sort TCP segments that leave together into the order in which they were sent.
 //! - `COMPRESS`: true to drop ACKs without data that the next ACK of their burst makes superfluous.
+//! - `MAX_ACKS`: with COMPRESS, the maximum number of ACKs for which one ACK stands, itself included. A
+//!   sender that gets fewer ACKs sends in larger bursts, and opens its window more slowly (RFC 3449).
 //! - `BYPASS`: packets that are not held, as a filter in the language of IPFilter, or `none`. Packets that
 //!   the flow holds leave before them.
 //! - `ELEPHANTS`: the number of packets from which on a flow is held; packets of smaller flows pass. The
-//!   weight of packets is halved each second. A sketch of fixed size counts them: it misses no heavy flow
-//!   and mistakes few other flows for heavy flows. `off` holds packets of all flows.
+//!   weight of packets is halved each second. A sketch of fixed size counts them: it misses no heavy flow and
+//!   mistakes few other flows for heavy flows. `off` holds packets of all flows.
 //! - `SLO`: the upper bound of the delay that waiting adds. It replaces DELAY by a delay for each flow:
 //!   packets wait up to seven eighths of this time if the packets of the flow have followed each other that
 //!   closely so far, and otherwise not at all. `off` holds all packets for DELAY.
+//! - `MIN_BURST`: the mean number of packets per burst below which the element pauses, because holding
+//!   packets costs more than it saves. If 4096 bursts have fewer packets on average, the next 65,536 packets
+//!   pass at once, without a look-up of their flows. Then the element holds packets again, and counts the
+//!   next 4096 bursts. With 1 or less it never pauses; nor does it with REORDER or COMPRESS, or with a DELAY
+//!   of 0.
 //! - `CAPACITY`: the maximum number of flows at a time, in about 140 bytes each. Packets of further flows
 //!   pass at once, and are counted as `overflows`.
 //! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet pool.
-//!   A flow also leaves early when many bursts of flows of equal delay have begun since its first packet:
-//!   65,536, and four times as many as packets are held.
+//!   A flow also leaves early when more bursts of flows of equal delay have begun since its first packet than
+//!   65,536, and than four times the number of held packets.
 //!
 //! ## Handlers
-//! - `delay`, `max_burst`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the arguments.
-//! - `elephants`, `slo`, `max_held`: the arguments.
+//! - `delay`, `max_burst`, `max_bytes`, `max_tx_burst`, `priority`, `reorder`, `compress`, `bypass`: the
+//!   arguments.
+//! - `elephants`, `slo`, `max_held`, `min_burst`, `max_acks`: the arguments.
 //! - `capacity`: the argument. Writing it releases all packets first.
 //! - `slf_in`, `slf_out`: the spatial locality factor of the packets that arrived and of the packets that
 //!   left: TCP and UDP packets per run of packets of one flow.
 //! - `mean_batch`: the mean number of packets per burst of a flow.
 //! - `hold_times`: the distribution of the times for which packets were held: lines with a power of two, and
-//!   the number of packets with times from half of it to below it.
+//!   the number of packets with times from half of it to below it. The times are too long if packets of one
+//!   burst arrived more than four seconds after each other.
 //! - `releases`: the number of bursts for each reason to leave.
 //! - `waited_in_vain`: the mean time that bursts waited after their last packet had arrived.
 //! - `flows`: the number of flows in the table.
 //! - `active`: the number of flows that hold packets.
 //! - `held`: the number of packets that are held.
-//! - `passed`: the number of packets that were not held because they belong to no flow, there was no room,
-//!   or they bypass and their flow is not in the table.
-//! - `overflows`: the number of these packets for which there was no room, plus the packets that left at
-//!   once because MAX_HELD was reached.
+//! - `paused`: the number of packets that passed in pauses (MIN_BURST). No other count includes them.
+//! - `passed`: the number of packets that were not held because they belong to no flow, there was no room, or
+//!   they bypass and their flow is not in the table.
+//! - `overflows`: the number of these packets for which there was no room, plus the packets that left at once
+//!   because MAX_HELD was reached.
 //! - `reordered`: the number of bursts in which REORDER moved segments.
-//! - `mended`: the number of segments that arrived after later segments of their burst, and left before
-//!   them.
+//! - `mended`: the number of segments that arrived after later segments of their burst, and left before them.
 //! - `coalesced`: the number of ACKs that COMPRESS dropped.
 //! - `flush`: releases all packets.
 //! - `reset`: sets all counts to zero.
@@ -95,7 +105,8 @@ use crate::key::{self, Brief, FlowKey, FlowKind, ShortKey};
 use crate::lists::{DELAY_CLASSES, Lists, Note, ReleaseReason, UNKNOWN_FLOWS};
 use crate::lookup::{Known, Lookup};
 use crate::outgoing::{Outgoing, Sorting, StateCollector, send};
-use crate::settings::{Bypass, Count, DENSE, Elephants, Micros, ReframerSettings, SPARSE, Slo, batch_length};
+use crate::pause::Pause;
+use crate::settings::{Bypass, Count, DENSE, Limit, Micros, ReframerSettings, SPARSE, Slo, batch_length};
 use crate::statistics::Statistics;
 use handlers::HANDLERS;
 pub(crate) use handlers::OF_SF_MAKER;
@@ -108,13 +119,16 @@ pub static CLASS: Class = Class {
     args: &[
         ArgInfo::positional("DELAY", "microseconds", "64us"),
         ArgInfo::keyword("MAX_BURST", "unsigned", "32"),
+        ArgInfo::keyword("MAX_BYTES", "unsigned", "off"),
         ArgInfo::keyword("MAX_TX_BURST", "unsigned", "32"),
         ArgInfo::keyword("PRIORITY", "SHORTEST_FLOW|OLDEST_FLOW|LONGEST_WAIT", "LONGEST_WAIT"),
         ArgInfo::keyword("REORDER", "bool", "false"),
         ArgInfo::keyword("COMPRESS", "bool", "false"),
+        ArgInfo::keyword("MAX_ACKS", "unsigned", "8"),
         ArgInfo::keyword("BYPASS", "pattern", Bypass::SYN),
         ArgInfo::keyword("ELEPHANTS", "unsigned", "off"),
         ArgInfo::keyword("SLO", "microseconds", "off"),
+        ArgInfo::keyword("MIN_BURST", "real", "1.1"),
         ArgInfo::keyword("CAPACITY", "unsigned", "65536"),
         ArgInfo::keyword("MAX_HELD", "unsigned", "65536"),
     ],
@@ -125,30 +139,39 @@ pub static CLASS: Class = Class {
             &["held", "active", "releases", "hold_times", "mean_batch", "slf_out", "waited_in_vain"],
         ),
         StatePart::lost("flows", "each flow is known again with its next packet", &["flows"]),
-        StatePart::kept("counts", &["slf_in", "passed", "overflows", "mended", "coalesced", "reordered"]),
+        StatePart::kept(
+            "counts",
+            &["slf_in", "passed", "paused", "overflows", "mended", "coalesced", "reordered"],
+        ),
     ],
     samples: &[
         "",
         "BYPASS none, MAX_BURST 2, PRIORITY SHORTEST_FLOW",
         "DELAY 5us, BYPASS udp or icmp, PRIORITY OLDEST_FLOW, MAX_TX_BURST 3",
         "REORDER true, COMPRESS true, BYPASS none",
+        "COMPRESS true, MAX_ACKS 2, BYPASS none",
         "CAPACITY 2, MAX_HELD 3, DELAY 1",
         "DELAY 0",
         "ELEPHANTS 2, BYPASS none",
         "SLO 20us, BYPASS none",
+        "MIN_BURST 40, BYPASS none",
+        "MAX_BYTES 100, BYPASS none",
     ],
     reconfigures: true,
     build: |args| {
         let settings = ReframerSettings {
             delay: args.value::<Micros>("DELAY").0,
             max_burst: args.value::<Count>("MAX_BURST").0,
+            max_bytes: args.value::<Limit>("MAX_BYTES").0,
             max_tx_burst: batch_length(args.value::<Count>("MAX_TX_BURST").0),
             priority: args.value("PRIORITY"),
             reorder: args.value("REORDER"),
             compress: args.value("COMPRESS"),
             bypass: args.value("BYPASS"),
-            elephants: args.value::<Elephants>("ELEPHANTS").0,
+            elephants: args.value::<Limit>("ELEPHANTS").0,
             slo: args.value::<Slo>("SLO").0,
+            min_burst: args.value("MIN_BURST"),
+            max_acks: args.value::<Count>("MAX_ACKS").0,
             capacity: args.value::<Count>("CAPACITY").0,
             max_held: args.value::<Count>("MAX_HELD").0,
             first_passes: false,
@@ -188,11 +211,15 @@ pub struct Reframer {
     lookup: Option<Box<Lookup>>,
     sorting: Sorting,
     statistics: Statistics,
+    pause: Pause,
     /// True if [`asks_about`](Reframer::asks_about) and [`has_failed`](Reframer::has_failed) must be called
     /// for each packet, because the settings use more than TCP flags to decide which packets are held.
     asks: bool,
     /// The TCP flags that make a packet bypass: a packet with any of them is not held.
     bypassed_flags: u8,
+    /// The number of bytes of the packets that each flow holds, by the flow's index, if MAX_BYTES is set.
+    /// Indices from the length on hold none.
+    bytes: Vec<u32>,
     /// The packet counts of all flows (a sketch), present if only heavy flows are held; `halved` is the
     /// time of the last halving of the counts.
     sketch: Option<Box<Sketch>>,
@@ -232,6 +259,8 @@ impl Reframer {
             lookup: None,
             sorting: Sorting::new(longest),
             statistics: Statistics::default(),
+            pause: Pause::default(),
+            bytes: Vec::new(),
             sketch: sketch_for(&settings),
             halved: Timestamp::ZERO,
             armed: None,
@@ -248,7 +277,7 @@ impl Reframer {
     #[inline]
     fn is_simple(&self, length: usize) -> bool {
         let has_room = self.lists.held() + length <= self.settings.max_held;
-        has_room && !self.asks && !self.lists.holds_unknown()
+        has_room && !self.asks && self.settings.max_bytes == 0 && !self.lists.holds_unknown()
     }
 
     /// Holds a packet that belongs to a flow, or forwards it if it may not or cannot be held. The reasons
@@ -276,17 +305,41 @@ impl Reframer {
         let overflows = self.lists.held() >= self.settings.max_held;
         // A bypassing packet is held first and then released with its flow, even if the flow holds nothing:
         // earlier packets of the flow may have been released without having left yet.
+        let size = packet.len();
         let length = self.lists.hold(flow, packet, now);
+        let is_full = length >= self.settings.max_burst || self.fills(flow, length == 1, size);
         let reason = match () {
             () if bypasses => ReleaseReason::Bypass,
             () if overflows => {
                 self.statistics.overflows += 1;
                 ReleaseReason::Capacity
             }
-            () if length >= self.settings.max_burst => ReleaseReason::Full,
+            () if is_full => ReleaseReason::Full,
             () => return,
         };
         self.lists.release(flow, reason, self.settings.priority);
+    }
+
+    /// True if a flow holds at least MAX_BYTES bytes with a packet of `size` bytes, its first if `is_first`
+    /// is true.
+    #[inline]
+    fn fills(&mut self, flow: u32, is_first: bool, size: usize) -> bool {
+        let limit = self.settings.max_bytes;
+        limit > 0 && self.add_bytes(flow, is_first, size) >= limit
+    }
+
+    /// Adds a packet to the bytes that a flow holds, and returns the sum. Without memory for the sum, returns
+    /// the bytes of the packet alone.
+    #[inline(never)]
+    fn add_bytes(&mut self, flow: u32, is_first: bool, size: usize) -> u32 {
+        let (place, size) = (flow as usize, u32::try_from(size).unwrap_or(u32::MAX));
+        let missing = (place + 1).saturating_sub(self.bytes.len());
+        if missing > 0 && self.bytes.try_reserve(missing).is_ok() {
+            self.bytes.resize(place + 1, 0);
+        }
+        let Some(sum) = self.bytes.get_mut(place) else { return size };
+        *sum = if is_first { size } else { sum.saturating_add(size) };
+        *sum
     }
 
     /// Holds a packet in the list of its pair of hosts, so that it does not overtake packets between these
@@ -367,6 +420,7 @@ impl Reframer {
         let ReframerSettings { slo, bypass_after, bypass, .. } = &self.settings;
         self.asks = slo.is_set() || *bypass_after > 0 || bypass.looks_anywhere() || self.sketch.is_some();
         self.bypassed_flags = bypass.flags();
+        self.pause.restart(&self.statistics);
     }
 
     /// Updates the counter that predicts, as a branch predictor does, whether the next packet of a flow
@@ -465,8 +519,22 @@ impl Reframer {
         if let Some(hash) = hash {
             self.statistics.locality_out.see(hash.into(), 1);
         }
-        packet.set_run(cx.new_run());
+        cx.number_run(out.last(), &mut packet);
         send(cx, out, self.settings.max_tx_burst, packet);
+    }
+
+    /// Forwards the packets of a batch in a pause, when no packets are held. Returns the last batch.
+    #[inline(never)]
+    fn pass_all(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Batch {
+        self.statistics.paused += batch.len() as u64;
+        cx.skip_runs(&mut batch);
+        if batch.len() <= self.settings.max_tx_burst {
+            return batch;
+        }
+        let mut out = cx.batch();
+        batch.drain().for_each(|packet| send(cx, &mut out, self.settings.max_tx_burst, packet));
+        cx.recycle(batch);
+        out
     }
 
     /// Sends the packets that were released and the packets that are due, into `batch` and further batches.
@@ -560,6 +628,9 @@ impl Element for Reframer {
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         let length = batch.len();
+        if self.pause.passes(length) {
+            return Some(self.pass_all(cx, batch));
+        }
         if let Some(sketch) = &mut self.sketch {
             let seconds = (cx.now() - self.halved).0 / HALF_LIFE.0;
             if seconds > 0 {
@@ -598,6 +669,10 @@ impl Element for Reframer {
         self.lookup = Some(lookup);
         cx.recycle(batch);
         self.let_go(cx, &mut out);
+        if self.pause.begins(&self.statistics, self.settings.least_burst()) {
+            self.lists.release_all(ReleaseReason::Drain, self.settings.priority);
+            self.let_go(cx, &mut out);
+        }
         // A flow without packets for that long holds no packets, so expiry loses none.
         self.table.expire(now, MEMORY + self.settings.delay + self.settings.slo, length, |_, _| ());
         self.arm(cx);

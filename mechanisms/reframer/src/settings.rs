@@ -53,14 +53,13 @@ impl ArgType for Count {
     }
 }
 
-/// The argument ELEPHANTS: the number of packets from which on a flow counts as heavy and is held; 0,
-/// written `off`, if all flows are held.
+/// An argument type: a limit of packets or bytes; 0, written `off`, for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Elephants(pub u32);
+pub struct Limit(pub u32);
 
-impl ArgType for Elephants {
-    fn parse(text: &str, place: &Scope<'_>) -> Result<Elephants, String> {
-        if text.trim() == "off" { Ok(Elephants(0)) } else { u32::parse(text, place).map(Elephants) }
+impl ArgType for Limit {
+    fn parse(text: &str, place: &Scope<'_>) -> Result<Limit, String> {
+        if text.trim() == "off" { Ok(Limit(0)) } else { u32::parse(text, place).map(Limit) }
     }
 
     fn clicks_words(text: &str) -> Option<String> {
@@ -68,8 +67,8 @@ impl ArgType for Elephants {
     }
 }
 
-impl Elephants {
-    /// Returns the number of packets as a user writes it, or `off`.
+impl Limit {
+    /// Returns the limit as a user writes it, or `off`.
     pub fn show(self) -> String {
         if self.0 == 0 { "off".into() } else { self.0.to_string() }
     }
@@ -101,6 +100,13 @@ impl Slo {
 }
 
 impl ReframerSettings {
+    /// Returns the mean number of packets per burst below which the element pauses; 0 if it never does,
+    /// because its bursts have another purpose than their length.
+    pub fn least_burst(&self) -> f64 {
+        let holds_for_length = !self.reorder && !self.compress && self.delay_of(DENSE) > Timestamp::ZERO;
+        if holds_for_length { self.min_burst } else { 0.0 }
+    }
+
     /// Returns the time that flows of a delay class wait. Without an SLO this is DELAY for all classes.
     /// Under an SLO, flows of class [`SPARSE`] do not wait, and all others wait for seven eighths of the
     /// SLO; the last eighth is left for the round in which they leave. So no class has a longer delay than
@@ -206,6 +212,8 @@ pub struct ReframerSettings {
     pub delay: Timestamp,
     /// The number of packets of a flow at which they leave, MAX_BURST.
     pub max_burst: usize,
+    /// The number of bytes of a flow's packets at which they leave, MAX_BYTES; 0 for no limit.
+    pub max_bytes: u32,
     /// The maximum number of packets per emitted batch, MAX_TX_BURST; at most the capacity of a batch.
     pub max_tx_burst: usize,
     /// The rule for the order of flows that leave together.
@@ -214,12 +222,17 @@ pub struct ReframerSettings {
     pub reorder: bool,
     /// True to drop ACKs that the next ACK of the burst makes superfluous.
     pub compress: bool,
+    /// The maximum number of ACKs for which one that is kept stands, with `compress`.
+    pub max_acks: usize,
     /// The rule for packets that are not held.
     pub bypass: Bypass,
     /// The number of packets from which on a flow is heavy and is held; 0 to hold all flows.
     pub elephants: u32,
     /// The upper bound of the delay that waiting adds; zero for no SLO.
     pub slo: Timestamp,
+    /// The mean number of packets per burst below which the element pauses; not used with `reorder` or
+    /// `compress`, or without a delay.
+    pub min_burst: f64,
     /// The maximum number of flows in the flow table.
     pub capacity: usize,
     /// The maximum number of packets that are held at a time.

@@ -146,6 +146,9 @@ pub static CLASS: Class = Class {
             bypass_after: fails.clamp(0, i8::MAX.into()) as i8,
             elephants: 0,
             slo: Timestamp::ZERO,
+            min_burst: 0.0,
+            max_bytes: 0,
+            max_acks: usize::MAX,
             capacity: 65_536,
         };
         build(args, settings)

@@ -54,8 +54,10 @@ pub struct Statistics {
     /// The sum over all bursts of the time, in nanoseconds, that a burst waited after its last packet had
     /// arrived.
     pub waited: u64,
-    /// The number of packets that were forwarded without being held.
+    /// The number of packets that were forwarded without being held, without those of pauses.
     pub passed: u64,
+    /// The number of packets that were forwarded in pauses.
+    pub paused: u64,
     /// The number of packets that found no room in the flow table or that exceeded MAX_HELD.
     pub overflows: u64,
     /// The number of bursts in which the order of segments was changed.

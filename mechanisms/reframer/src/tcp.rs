@@ -199,18 +199,26 @@ fn same_network(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// Removes superfluous ACKs from a burst of one flow and passes them to `drop`. `acknowledged` is the highest
-/// acknowledgment number of the flow so far, which the call updates; `None` before the first ACK, and again
-/// after a SYN. An ACK that does not exceed it may be a duplicate, and is kept. So is the first ACK while it
-/// is `None`.
-pub fn coalesce(packets: &mut Vec<Packet>, acknowledged: &mut Option<u32>, drop: impl FnMut(Packet)) {
+/// Removes superfluous ACKs from a burst of one flow and passes them to `drop`. An ACK that is kept stands
+/// for at most `most` ACKs, itself included. `acknowledged` is the highest acknowledgment number of the flow
+/// so far, which the call updates; `None` before the first ACK, and again after a SYN. An ACK that does not
+/// exceed it may be a duplicate, and is kept. So is the first ACK while it is `None`.
+pub fn coalesce(
+    packets: &mut Vec<Packet>,
+    most: usize,
+    acknowledged: &mut Option<u32>,
+    drop: impl FnMut(Packet),
+) {
     let mut kept = 0;
+    // The index of the first ACK for which the next one that is kept stands.
+    let mut first = 0;
     for place in 0..packets.len() {
-        let superfluous = packets.get(place + 1).is_some_and(|next| {
-            let (Some(a), Some(b)) = (pure_ack(&packets[place]), pure_ack(next)) else { return false };
-            let number = a.segment.header.acknowledgment.get();
-            acknowledged.is_some_and(|last| is_after(number, last)) && replaces(&a, &b)
-        });
+        let superfluous = place + 1 - first < most
+            && packets.get(place + 1).is_some_and(|next| {
+                let (Some(a), Some(b)) = (pure_ack(&packets[place]), pure_ack(next)) else { return false };
+                let number = a.segment.header.acknowledgment.get();
+                acknowledged.is_some_and(|last| is_after(number, last)) && replaces(&a, &b)
+            });
         if !superfluous {
             // A kept packet raises the highest acknowledgment number so far, but never lowers it: after a
             // late ACK with a lower number, the following ACKs must not look new.
@@ -222,6 +230,7 @@ pub fn coalesce(packets: &mut Vec<Packet>, acknowledged: &mut Option<u32>, drop:
             *acknowledged = number.filter(advances).or(*acknowledged);
             packets.swap(kept, place);
             kept += 1;
+            first = place + 1;
         }
     }
     packets.drain(kept..).for_each(drop);

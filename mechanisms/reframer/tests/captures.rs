@@ -161,7 +161,7 @@ fn captures_stay_whole_and_become_local() {
         let Some((before, _)) = run(&capture, "Null") else { continue };
         let mut row = Vec::new();
         for delay in [16, 64, 256, 1000] {
-            let (after, counted) = run(&capture, &format!("Reframer({delay})")).unwrap();
+            let (after, counted) = run(&capture, &format!("Reframer({delay}, MIN_BURST 0)")).unwrap();
             let name = format!("{} after {delay} us", capture.display());
             for (came, left, _) in &after {
                 assert!((0..=delay * 1000).contains(&(left - came)), "{name}: {} ns", left - came);

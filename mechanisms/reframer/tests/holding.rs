@@ -415,3 +415,53 @@ fn wrong_delays_say_what_would_be_right() {
         assert!(error.to_string().contains(words), "{error}");
     }
 }
+
+#[test]
+fn it_pauses_while_bursts_have_one_packet() {
+    /// The numbers of the manual: bursts of a sample, and packets of a pause.
+    const SAMPLE: usize = 4096;
+    const PAUSE: usize = 65_536;
+    // Flows send one packet each, 1 us apart, so that ten packets are held when the pause begins: one of flow
+    // GREEN, whose next packet is the second of the pause. Two packets of flow BLUE come after the pause.
+    let flow = |n: usize| (100 + n % 20_000) as u16;
+    let single = |n: usize| udp(flow(n), n as u8);
+    let mut arrivals: Vec<_> = (0..SAMPLE + 5).map(|n| (n as i64, single(n))).collect();
+    arrivals.push((SAMPLE as i64 + 5, udp(GREEN, 1)));
+    arrivals.extend((SAMPLE + 6..SAMPLE + 12).map(|n| (n as i64, single(n))));
+    let start = arrivals.len();
+    let late = |n: usize| (n as i64, if n == start + 1 { udp(GREEN, 2) } else { single(n) });
+    arrivals.extend((start..start + PAUSE).map(late));
+    let end = (start + PAUSE) as i64 + 100;
+    arrivals.extend([(end, udp(BLUE, 1)), (end + 5, udp(BLUE, 2)), (end + 50, udp(BROWN, 1))]);
+    let wait = |element: &str| {
+        let (outcome, seen) = through(element, &us(&arrivals), &["e.paused", "e.releases"]);
+        let paused: usize = outcome.values[0].as_ref().unwrap().parse().unwrap();
+        let green = seen.iter().position(|(_, bytes)| *bytes == udp(GREEN, 1)).unwrap();
+        assert!(seen[green..].iter().any(|(_, bytes)| *bytes == udp(GREEN, 2)), "{element}");
+        let left = |packet: &[u8]| seen.iter().find(|(_, bytes)| bytes == packet).unwrap().0 / 1000;
+        (paused, [left(&udp(GREEN, 1)), left(&udp(GREEN, 2)), left(&udp(BLUE, 1)), left(&udp(BLUE, 2))])
+    };
+    let (paused, left) = wait("Reframer(10us, BYPASS none)");
+    assert!((PAUSE - 20..=PAUSE).contains(&paused), "{paused}");
+    // GREEN's first packet leaves when the pause begins, and the second at once. BLUE's packets are held.
+    assert_eq!(left[1..], [start as i64 + 1, end + 10, end + 10]);
+    assert!(left[0] < SAMPLE as i64 + 15, "{left:?}");
+    for never in ["Reframer(10us, BYPASS none, MIN_BURST 0)", "Reframer(10us, BYPASS none, REORDER true)"] {
+        let (paused, left) = wait(never);
+        assert_eq!((paused, left[1]), (0, SAMPLE as i64 + 15), "{never}");
+    }
+}
+
+#[test]
+fn a_burst_has_a_limit_of_bytes() {
+    // Packets of flow GREEN have 44 bytes. The third of them reaches the limit, which counts from 0 again.
+    let arrivals: Vec<_> =
+        (0..7).map(|n| (n, udp(GREEN, n as u8))).chain([(8, udp(BLUE, 1)), (90, udp(BROWN, 1))]).collect();
+    let (outcome, seen) = through("Reframer(10us, MAX_BYTES 130)", &us(&arrivals), &["e.max_bytes"]);
+    let times: Vec<_> = seen.iter().map(|(time, _)| time / 1000).collect();
+    assert_eq!(times[..8], [2, 2, 2, 5, 5, 5, 16, 18]);
+    assert_eq!(outcome.values[0].as_deref(), Ok("130"));
+    // A packet above the limit leaves at once.
+    let (_, seen) = through("Reframer(10us, MAX_BYTES 40)", &us(&arrivals), &[]);
+    assert_eq!(seen, us(&arrivals));
+}

@@ -267,6 +267,19 @@ fn plain_acks_are_merged_and_others_are_not() {
 }
 
 #[test]
+fn an_ack_stands_for_a_limited_number_of_acks() {
+    let frames: Vec<_> = (1..=20).map(|number| frame(tcp(1, 16, 9, number), &[])).collect();
+    for (arguments, expected) in [("", vec![1, 9, 17, 20]), (", MAX_ACKS 19", vec![1, 20])] {
+        let element = format!("Reframer(20, COMPRESS true, BYPASS none{arguments})");
+        let (kept, dropped) = leaves(&element, &frames, &[0]);
+        let numbers: Vec<_> = kept.iter().map(|bytes| segment(bytes).header.acknowledgment.get()).collect();
+        assert_eq!((numbers, kept.len() + dropped as usize), (expected, 20));
+    }
+    let (kept, _) = leaves("Reframer(20, COMPRESS true, BYPASS none, MAX_ACKS 1)", &frames, &[0]);
+    assert_eq!(kept, frames);
+}
+
+#[test]
 fn merging_can_be_switched_off_and_on() {
     let ack = |number: u32| frame(tcp(1, 16, 9, number).window(500), &[]);
     // Each burst leaves well before the next millisecond. The second ACK passes while COMPRESS is off, so the

@@ -63,7 +63,7 @@ pub(super) fn run(
     for (number, trial) in trials.iter().enumerate() {
         let arguments = &trial.arguments;
         text += &format!(
-            "all[{number}] -> reframer{number} :: Reframer({arguments}) -> after{number} :: TimestampAccum -> Discard\n"
+            "all[{number}] -> reframer{number} :: Reframer({arguments}, MIN_BURST 0) -> after{number} :: TimestampAccum -> Discard\n"
         );
     }
     let mut loaded = load::parse(load::Texts::of("advise", text), &[], true);

@@ -156,21 +156,44 @@ fn those_apart_leave_last_and_never_early() {
 }
 
 #[test]
-fn places_that_are_empty_are_passed_over_once() {
-    let mut lists = Lists::new(2, Timestamp(100)).unwrap();
-    (0..2).for_each(|flow| lists.open(flow, Note::default(), 0));
-    // Flow 0 leaves when its first value is due, with values that are not due yet. Their slots become
-    // empty, and must be freed at once.
-    (0..50).for_each(|time| {
+fn slots_of_lists_that_have_left_are_passed_over_once() {
+    let mut lists = Lists::new(3, Timestamp(100)).unwrap();
+    (0..3).for_each(|flow| lists.open(flow, Note::default(), 0));
+    lists.hold(1, 0, Timestamp(0));
+    // Flow 0 leaves early each time, so that its slots are those of lists that have left. Their lists would
+    // not be due when flow 1 leaves.
+    for time in 1..50 {
         lists.hold(0, 0, Timestamp(time));
-    });
-    lists.hold(1, 1, Timestamp(60));
+        lists.release(0, ReleaseReason::Full, Priority::LongestWait);
+        lists.let_go(&mut Gone::default());
+    }
+    lists.hold(2, 0, Timestamp(60));
+    assert_eq!(lists.delay_classes[0].length(), 51);
     lists.send_due(Timestamp(100), Priority::LongestWait, &mut Gone::default());
     let delay_class = &lists.delay_classes[0];
     assert_eq!((lists.held(), delay_class.length()), (1, 1));
-    assert!(lists.flow_at(0, delay_class.front).is_some());
+    assert_eq!(lists.flow_at(0, delay_class.front), Some(2));
     lists.send_due(Timestamp(160), Priority::LongestWait, &mut Gone::default());
     assert_eq!(lists.delay_classes[0].length(), 0);
+}
+
+#[test]
+fn long_lists_keep_their_order() {
+    let mut lists = Lists::new(2, Timestamp(5)).unwrap();
+    (0..2).for_each(|flow| lists.open(flow, Note::default(), 0));
+    for round in 0..3 {
+        let now = Timestamp(10 * round);
+        // The lists take turns, so that their blocks are mixed.
+        for value in 0..40 {
+            lists.hold(value % 2, value, now);
+        }
+        let mut out = Gone::default();
+        lists.send_due(now + Timestamp(5), Priority::LongestWait, &mut out);
+        let values = |first: u32| (first..40).step_by(2).collect::<Vec<_>>();
+        assert_eq!(out.0, [(0, values(0)), (1, values(1))]);
+    }
+    // Twenty values are three in the flow's line, and five blocks.
+    assert_eq!(lists.blocks.blocks.len(), 10);
 }
 
 /// A model of the lists: vectors that are searched from front to back.

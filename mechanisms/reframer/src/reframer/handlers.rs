@@ -6,7 +6,7 @@ use flow::FlowTable;
 
 use super::{Reframer, lists_for, sketch_for};
 use crate::lists::{DELAY_CLASSES, ReleaseReason};
-use crate::settings::{Count, Elephants, Micros, Slo, batch_length};
+use crate::settings::{Count, Limit, Micros, Slo, batch_length};
 use crate::statistics::{Statistics, mean};
 
 /// The handlers of Reframer.
@@ -27,6 +27,17 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
             e.settings.max_burst = parsed::<Count>(cx, text)?.0;
             e.lists.release_long(e.settings.max_burst, ReleaseReason::Full, e.settings.priority);
             e.finish_round(cx);
+            e.note_settings();
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "max_bytes",
+        |e| Limit(e.settings.max_bytes).show(),
+        |e, cx, text| {
+            e.settings.max_bytes = parsed::<Limit>(cx, text)?.0;
+            // The bytes of packets that are held now are not known if there was no limit before.
+            e.flush(cx);
             e.note_settings();
             Ok(())
         },
@@ -81,9 +92,9 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
     ),
     Handler::data(
         "elephants",
-        |e| Elephants(e.settings.elephants).show(),
+        |e| Limit(e.settings.elephants).show(),
         |e, cx, text| {
-            e.settings.elephants = parsed::<Elephants>(cx, text)?.0;
+            e.settings.elephants = parsed::<Limit>(cx, text)?.0;
             if e.settings.elephants == 0 || e.sketch.is_none() {
                 e.sketch = sketch_for(&e.settings);
             }
@@ -97,6 +108,23 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
         |e, cx, text| {
             e.settings.slo = parsed::<Slo>(cx, text)?.0;
             e.change_times(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "max_acks",
+        |e| e.settings.max_acks.to_string(),
+        |e, cx, text| {
+            e.settings.max_acks = parsed::<Count>(cx, text)?.0;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "min_burst",
+        |e| Real(e.settings.min_burst).to_string(),
+        |e, cx, text| {
+            e.settings.min_burst = parsed(cx, text)?;
+            e.note_settings();
             Ok(())
         },
     ),
@@ -131,12 +159,16 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
     ACTIVE,
     Handler::count("held", |e| e.lists.held() as u64),
     Handler::count("passed", |e| e.statistics.passed),
+    Handler::count("paused", |e| e.statistics.paused),
     Handler::count("overflows", |e| e.statistics.overflows),
     REORDERED,
     Handler::count("mended", |e| e.statistics.mended),
     Handler::count("coalesced", |e| e.statistics.coalesced),
     FLUSH,
-    Handler::act("reset", |e| e.statistics = Statistics::default()),
+    Handler::act("reset", |e| {
+        e.statistics = Statistics::default();
+        e.pause.restart(&e.statistics);
+    }),
 ];
 
 /// The handlers of SFMaker, with the names that FastClick's element has. Their means leave out bypassing
@@ -186,7 +218,7 @@ impl Reframer {
     /// Returns the number of packets that left, including ACKs that were dropped because they were
     /// superfluous.
     fn sent(&self) -> u64 {
-        self.statistics.released + self.statistics.passed
+        self.statistics.released + self.statistics.passed + self.statistics.paused
     }
 
     fn packets_per_burst(&self) -> String {

@@ -7,7 +7,7 @@ use crate::evaluation::trace_time;
 /// Returns a Reframer that holds for `micros` microseconds, has room for all flows of the measured captures,
 /// and has the further arguments `more`.
 pub(super) fn reframer(micros: u64, more: &str) -> String {
-    format!("Reframer({micros}us, CAPACITY 2000000{more})")
+    format!("Reframer({micros}us, MIN_BURST 0, CAPACITY 2000000{more})")
 }
 
 /// Runs a configuration on the trace clock to the end of its capture. Returns the values of handlers
