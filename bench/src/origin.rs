@@ -235,7 +235,7 @@ struct Spent {
     busy: u64,
     /// The ticks that the hypervisor gave to other virtual machines.
     stolen: u64,
-    /// The ticks of this program and of its children that have ended.
+    /// The clock ticks of processor time of this program and of its children that have ended.
     own: u64,
 }
 

@@ -13,9 +13,9 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for flows in [1_000, 10_000, 100_000, 1_000_000] {
         for slf in [1, 2, 4] {
-            // In a run that is not small, a round of the replay has at least as many packets as there are
-            // flows.
-            let packets = if settings.repeats > 1 { settings.packets.max(flows) } else { settings.packets };
+            // In a run that is not small, all flows are there.
+            let packets = if settings.repeats > 1 { flows * slf } else { 0 };
+            let packets = settings.packets.max(packets);
             let chain = format!(
                 "Reframer(64us, BYPASS none, MIN_BURST 0, CAPACITY {}) -> Discard",
                 flows + flows / 4

@@ -13,13 +13,34 @@ use wire::{IntoBytes, MacAddr, checksum, ethernet, ip_protocol, ipv4, udp};
 /// The number of bytes of the Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = ethernet::Header::LEN + ipv4::Header::LEN + 8;
 
-/// Returns the number of the flow that packet `number` belongs to, below `flows`.
+/// Returns the number of the flow that packet `number` belongs to, below `flows`. Packets come in rounds of
+/// `flows` packets, each of another flow. The order of the flows is random, and differs from round to round.
 fn flow(number: usize, flows: usize) -> u32 {
-    // The finalizer of SplitMix64. A product alone would repeat a flow after a Fibonacci number of packets.
-    let mut mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((mixed ^ mixed >> 31) % flows.max(1) as u64) as u32
+    let flows = flows.max(1) as u64;
+    let (round, place) = (number as u64 / flows, number as u64 % flows);
+    shuffled(place, flows, round) as u32
+}
+
+/// Returns the number at index `place` of a random order of the numbers below `count`; `round` chooses the
+/// order.
+fn shuffled(place: u64, count: u64, round: u64) -> u64 {
+    let bits = u64::BITS - (count - 1).leading_zeros();
+    let mask = (1u64 << bits) - 1;
+    let mut number = place;
+    // Each step exchanges the numbers of this many bits among each other. A result that is too large takes
+    // further steps, so that different indices have different results. Each step depends on the round: if
+    // only the first step did, the flows of neighbouring packets would be neighbours in each round.
+    loop {
+        let mut key = round;
+        for odd in [0x9e37_79b9_7f4a_7c15u64, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
+            key = (key + 1).wrapping_mul(0xd605_bbb5_8c8a_bbfd).rotate_left(29);
+            number = (number ^ key).wrapping_mul(odd) & mask;
+            number ^= number >> bits.div_ceil(2);
+        }
+        if number < count {
+            return number;
+        }
+    }
 }
 
 /// Returns packet `number` as a TCP frame of about `length` bytes, of the same flow number as [`frame`].
@@ -140,4 +161,21 @@ pub(crate) fn frame_of(start: &[u8; 24], length: usize) -> Vec<u8> {
     // The result is ignored, because the IP header is complete and has 20 bytes.
     let _ = checksum::fill_ipv4(&mut bytes[14..34]);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_round_has_each_flow_once() {
+        for flows in [1, 2, 3, 100, 1024, 10_000] {
+            let round = |round: usize| (0..flows).map(|place| flow(round * flows + place, flows)).collect();
+            let (first, second): (Vec<u32>, Vec<u32>) = (round(0), round(1));
+            let mut sorted = first.clone();
+            sorted.sort_unstable();
+            assert!(sorted.into_iter().eq(0..flows as u32), "{flows}");
+            assert!(flows < 100 || first != second);
+        }
+    }
 }

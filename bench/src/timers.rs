@@ -65,7 +65,8 @@ impl fmt::Display for Holding {
     }
 }
 
-/// The class of an element that writes the current times into packets.
+/// The element class BenchmarkEntrance, which writes the wall-clock time and the processor time of its
+/// thread into packets.
 static ENTRANCE: Class = Class {
     name: "BenchmarkEntrance",
     build: |args| {

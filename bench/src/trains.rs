@@ -23,7 +23,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for flows in [10_000, 100_000, 1_000_000] {
         // A small run has fewer packets than flows.
-        let packets = if settings.repeats > 1 { flows * LENGTH } else { settings.packets };
+        let packets = if settings.repeats > 1 { 2 * flows * LENGTH } else { settings.packets };
         let mut contenders = Vec::new();
         for held in ["no", "flows"] {
             let front = if held == "no" { String::new() } else { reframer("64us") };

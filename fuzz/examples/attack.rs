@@ -26,7 +26,7 @@ struct Args {
     /// The limit on the proof of a configuration, in seconds
     #[arg(long, default_value_t = 1.0)]
     proof: f64,
-    /// The limit on the comparison of a pair, in seconds
+    /// The limit on the comparison of a pair of chains, in seconds
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// The limit on nodes of decision diagrams, for each proof or comparison

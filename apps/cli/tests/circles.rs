@@ -126,7 +126,7 @@ fn reached(from: &Module, arrows: &BTreeMap<Module, BTreeSet<Module>>) -> BTreeS
     reached
 }
 
-/// Returns the circles of a crate, each as the names of its modules.
+/// Returns the import cycles (circles) of a crate, each as the names of the modules that import each other.
 fn circles(modules: &BTreeMap<Module, String>) -> BTreeSet<Vec<String>> {
     let arrows = arrows(modules);
     let all: BTreeMap<&Module, BTreeSet<Module>> =

@@ -15,8 +15,8 @@ fn tidegate(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Checks the arguments, the version, the machine and the inputs in the origin that a command has written.
-/// Returns the origin, and the names of the inputs.
+/// Checks the record `origin` in the JSON output of a command: arguments, version, machine and input files.
+/// Returns the record, and the names of the input files.
 fn origin(text: &str, args: &[&str]) -> (Value, Vec<String>) {
     let written: Value = serde_json::from_str(text).unwrap();
     let origin = written["origin"].clone();

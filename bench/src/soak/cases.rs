@@ -221,7 +221,7 @@ pub const CASES: &[FloodCase] = &[
         Flood::Udp,
         "CAPACITY",
         "",
-        "-> MarkIPHeader(14) -> e :: Reframer(64us, BYPASS none$bound) -> Discard",
+        "-> MarkIPHeader(14) -> e :: Reframer(64us, BYPASS none, MIN_BURST 0$bound) -> Discard",
     ),
     case("Juggler", Flood::Gap, "FLOWS", "", "-> MarkIPHeader(14) -> e :: Juggler($bound) -> Discard"),
     case(

@@ -50,7 +50,7 @@ pub(crate) struct Costs {
     pub(crate) spray: f64,
     /// The cost of a decision of the policy `auto` while it spreads packets.
     pub(crate) auto: f64,
-    /// The cost of the policy `auto` per batch while it does not spread packets.
+    /// The cost of the policy `auto` for each batch while it does not spread packets, in nanoseconds.
     pub(crate) rest: f64,
 }
 

@@ -364,8 +364,9 @@ impl Cx<'_> {
         self.core.recycle(batch);
     }
 
-    /// Makes a packet with these bytes, and counts it as made. If the pool has no room, or the bytes are
-    /// more than a packet can hold, it also counts a drop ([`DropReason::NoBuffer`]) and returns `None`.
+    /// Makes a packet with these bytes and counts it as made. If it cannot be made, because the pool has no
+    /// room or the bytes are more than a packet can hold, counts it also as dropped
+    /// ([`DropReason::NoBuffer`]) and returns `None`.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
         self.make(|core| core.pool.packet(bytes))
     }

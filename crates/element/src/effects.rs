@@ -161,7 +161,8 @@ pub enum Checksum {
     Recomputed(Vec<HeaderKind>),
 }
 
-/// The position in the configuration where the user wrote a case, such as a rule of a filter.
+/// The position in the configuration where the user wrote a [`Case`] of a declaration, for example as a rule
+/// of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Written {
     /// The index of the argument among all arguments of the element, keyword arguments included.
@@ -230,7 +231,8 @@ impl Case {
         self
     }
 
-    /// Marks the case as one whose packets the element reports to users ([`is_shown`](Self::is_shown)).
+    /// Marks the case as one whose packets must come to the element itself, because the element reports each
+    /// of them to the user or to another element ([`is_shown`](Self::is_shown)).
     #[must_use]
     pub fn shown(mut self) -> Case {
         self.is_shown = true;

@@ -20,6 +20,7 @@ pub enum CallOrigin {
     Configuration,
     /// A client on this machine that the permissions of a Unix socket's file allow.
     UnixClient,
-    /// Any other origin: a client of another socket, or a value that a script has composed at run time.
+    /// An origin that is not trusted: a client of another socket, or a script that has composed the value at
+    /// run time.
     Anybody,
 }

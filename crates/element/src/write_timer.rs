@@ -1,4 +1,4 @@
-//! The timer with which elements write buffered output to files in time.
+//! The timer by which elements write buffered output to files, about a second after it was buffered.
 
 use packet::Timestamp;
 

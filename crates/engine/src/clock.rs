@@ -73,8 +73,9 @@ impl RealClock {
         let elapsed = self.start.elapsed();
         let real = self.wall + elapsed.as_nanos() as i64;
         let counted = counter.saturating_sub(self.anchor.0);
-        // Until the counter's rate is measured, every reading is a comparison with the system's clock. On a
-        // machine without a counter, the rate is never measured.
+        // Until the rate of the time stamp counter is measured, every reading of the clock calls this
+        // function, which reads the system's clock. On a machine without a counter, the rate is never
+        // measured.
         let waited = real - self.anchor.1;
         if counter < self.anchor.0 {
             (self.anchor, self.compare_at) = ((counter, real), 0);

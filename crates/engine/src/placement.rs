@@ -292,7 +292,7 @@ impl Placement {
         order
     }
 
-    /// Returns the facts about the packets that an element passes on.
+    /// Returns what the exchange has to know about the packets that an element passes on.
     #[inline]
     pub(crate) fn origin(&self, id: ElementId) -> Origin {
         Origin { is_home: self.sorted[id], meets_boards: self.meets_boards.get(id) == Some(&true) }

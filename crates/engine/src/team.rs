@@ -269,7 +269,7 @@ impl Team {
         self.bells[worker].ring();
     }
 
-    /// True if there is something about a reload that a worker has not seen.
+    /// True if there is news of a reload that worker `me` has not seen.
     #[inline]
     pub(crate) fn is_told_of_reload(&self, me: usize) -> bool {
         self.members[me].has_word_of_reload.load(Ordering::Relaxed)

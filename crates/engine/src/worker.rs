@@ -108,7 +108,8 @@ const RESERVE: usize = 64 << 10;
 const RESERVE_EACH: usize = 256;
 
 impl Worker {
-    /// Makes a worker from configured elements: adds a packet pool, a clock, and the sink for text.
+    /// Makes a worker from configured elements. Adds a packet pool, a clock, and `sink`, the output for the
+    /// text of the run.
     ///
     /// # Errors
     /// If the memory is too small for a packet pool, or the system refuses it.
@@ -321,8 +322,9 @@ impl Worker {
                 (from, at, batch) = (at.element, next, rest);
                 continue;
             }
-            // If other items were emitted, the batch has to be delivered after them, so it is emitted, too.
-            // If output 0 has no connection, the batch is dropped. An empty batch is recycled.
+            // If the element has emitted anything in this call, the rest of the batch has to be delivered
+            // after that, so the rest is emitted, too. It is dropped if output 0 has no connection, and
+            // recycled if it is empty.
             Cx::new(core, &mut host, id).emit(0, rest);
             return hops;
         }
@@ -341,8 +343,9 @@ impl Worker {
     }
 
     /// Processes packets that other workers have handed over. True if there were any, or if packets still
-    /// wait. If `ends`, the run is at its end and packets still go in circles between workers. Then no packet
-    /// waits for its order, and packets from the rings are dropped at the element that they come to.
+    /// wait. With `ends`, the run is at its end, and the packets that are left go in circles between workers.
+    /// Then packets do not wait for packets that precede them in order, and packets from the rings are
+    /// dropped at the element that they come to.
     #[inline]
     pub(crate) fn receive(&mut self, ends: bool) -> bool {
         if self.retiring.is_some() {

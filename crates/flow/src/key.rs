@@ -264,7 +264,8 @@ impl Ipv4FlowKey {
         [(addresses as u32, ports as u16), ((addresses >> 32) as u32, (ports >> 16) as u16)]
     }
 
-    /// Returns the space that was passed to [`new`](Self::new).
+    /// Returns the space: the number that distinguishes flows with equal addresses and ports, as passed to
+    /// [`new`](Self::new).
     #[inline]
     pub fn space(&self) -> u32 {
         (self.0[1] >> 32) as u32

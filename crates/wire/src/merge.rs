@@ -577,8 +577,8 @@ mod tests {
     }
 
     /// Merges all frames into one large frame; `None` if one of them cannot be merged with those before it.
-    /// With `trusts`, sums of data are computed from the headers only. With `constant`, all frames must have
-    /// the same IPv4 identification.
+    /// With `trusts`, the checksum of each payload is computed from the headers alone. With `constant`, all
+    /// frames must have the same IPv4 identification.
     fn merged(frames: &[Vec<u8>], trusts: bool, constant: bool) -> Option<Vec<u8>> {
         let segments: Option<Vec<WholeSegment>> =
             frames.iter().map(|frame| WholeSegment::of(frame, L3, frame.len())).collect();

@@ -523,7 +523,8 @@ fn field(r: &mut Rng, c: &Context) -> Element {
     }
 }
 
-/// Returns an element that writes bytes at given offsets, or changes the packet's length at its end.
+/// Returns an element that writes or copies bytes at given offsets, or changes the packet's length at one end
+/// or at both ends.
 fn data(r: &mut Rng, c: &Context) -> Element {
     // Returns the offset of a field in the IP or transport header, or any offset below 70.
     let place = |r: &mut Rng| {

@@ -96,9 +96,9 @@ struct Flow {
     merges: bool,
     /// The number of consecutive segments that were unrelated to the next expected sequence number.
     unrelated: u8,
-    /// True if the flow is in `ready`, the list of flows that are checked at the end of the batch; for each
-    /// [`Wait`], true if the heap `due` has that time-out of the flow.
+    /// True if the flow is in `ready`, the list of flows that are checked at the end of the batch.
     is_ready: bool,
+    /// For each [`Wait`], true if the heap `due` has that time-out of the flow.
     is_armed: [bool; 2],
     expected: Expected,
 }

@@ -91,8 +91,8 @@ mod tests {
         let tcp = |a: &str, b: &str| Builder::tcp(end(a), end(b), 24).sequence(7, 9);
         let header = Some(TcpHeader { sequence: 7, acknowledgment: 9, flags: 24 });
         let of_tcp = |located: Option<LocatedSegment>| located.map(|located| (located.length, located.tcp));
-        // The length in the IP header counts: padding of a short frame does not, and bytes far after the
-        // headers do.
+        // The payload length follows from the length in the IP header: padding of a short frame does not
+        // count as payload, and payload behind the bytes that `locate` reads does count.
         assert_eq!(of_tcp(of(tcp("10.0.0.1:1", "10.0.0.2:2"), &[], 6)), Some((0, header)));
         assert_eq!(of_tcp(of(tcp("10.0.0.1:1", "10.0.0.2:2"), &[1; 9000], 0)), Some((9000, header)));
         assert_eq!(of_tcp(of(tcp("[2001:db8::1]:1", "[2001:db8::2]:2"), &[1; 50], 0)), Some((50, header)));

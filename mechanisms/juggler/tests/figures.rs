@@ -123,8 +123,8 @@ fn figure_6_what_went_before_is_not_waited_for() {
     table.wait(INSEQ);
     assert_eq!(table.left(), [(2, 3, FlushReason::InSequenceTimeout)]);
     assert_eq!(table.state(flow), (FlowPhase::ActiveMerging, 4, 0));
-    // A segment before the next expected segment passes at once. The estimate of the next sequence number
-    // does not decrease any more, because build-up is over.
+    // A segment before the next expected segment passes at once. The expected sequence number does not
+    // decrease any more, because the flow has left the phase `BuildUp`.
     table.take(1, 1);
     assert_eq!(table.left(), [(1, 1, FlushReason::Before)]);
     assert_eq!(table.state(flow), (FlowPhase::ActiveMerging, 4, 0));

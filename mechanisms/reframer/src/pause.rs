@@ -3,11 +3,12 @@
 
 use crate::statistics::Statistics;
 
-/// The number of bursts after which the element decides whether it pauses.
-const SAMPLE: u64 = 4096;
-/// The number of packets that pass in a pause. The packets of a sample are at most one in seventeen, if each
-/// burst has one packet.
-const PAUSE: u64 = 16 * SAMPLE;
+/// The number of bursts after which the element decides whether it pauses. A sample is costly, because the
+/// state of flows has left the caches since the sample before, so it is short.
+const SAMPLE: u64 = 1024;
+/// The number of packets that pass in a pause. If each burst has one packet, one packet in 65 belongs to a
+/// sample.
+const PAUSE: u64 = 64 * SAMPLE;
 
 /// The pause of one element, and the bursts since the last decision.
 #[derive(Debug, Default)]
@@ -38,14 +39,22 @@ impl Pause {
             return false;
         }
         let mean = packets.wrapping_sub(self.start.0) as f64 / count as f64;
-        self.start = (packets, bursts);
+        self.begin_sample(statistics);
         let begins = mean < least;
         self.left = if begins { PAUSE } else { 0 };
         begins
     }
 
-    /// Ends the pause, and begins a new sample with the counts that `statistics` has now.
+    /// Begins a sample: only bursts that leave from now on count in it. `statistics` has the counts of all
+    /// bursts that have left.
+    #[inline]
+    pub fn begin_sample(&mut self, statistics: &Statistics) {
+        self.start = statistics.waiting();
+    }
+
+    /// Ends the pause, and begins a sample.
     pub fn restart(&mut self, statistics: &Statistics) {
-        *self = Pause { left: 0, start: statistics.waiting() };
+        self.left = 0;
+        self.begin_sample(statistics);
     }
 }

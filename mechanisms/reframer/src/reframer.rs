@@ -10,10 +10,10 @@
 //! The flow of two kinds of packets is not known: fragments, and IPv6 packets whose extension headers are
 //! truncated, or have more than 256 bytes, or are more than 16. Such a packet waits for DELAY. All packets
 //! that arrive from the same source address to the same destination address in the same VLANs wait with it.
-//! They leave with it, in order of arrival, even if MAX_BURST, BYPASS, ELEPHANTS or SLO would release them
-//! sooner. So fragments keep their place in their flow, in any order of arrival, and no packet overtakes a
-//! fragment. Packets between other hosts are not affected. An IPv6 fragment that is the whole packet (RFC
-//! 6946) counts as an unfragmented packet of its flow.
+//! They leave with it, in order of arrival, even if MAX_BURST, MAX_BYTES, BYPASS, ELEPHANTS or SLO would
+//! release them sooner. So fragments keep their place in their flow, in any order of arrival, and no packet
+//! overtakes a fragment. Packets between other hosts are not affected. An IPv6 fragment that is the whole
+//! packet (RFC 6946) counts as an unfragmented packet of its flow.
 //!
 //! Flows expire after ten seconds without packets, or sooner if there is no room for new flows.
 //!
@@ -23,8 +23,8 @@
 //! ## Arguments
 //! - `DELAY`: the maximum time that a packet waits; a number without a unit is microseconds.
 //! - `MAX_BURST`: the maximum number of packets of a flow that leave together.
-//! - `MAX_BYTES`: the number of bytes of a flow's packets at which they leave together, for interfaces with
-//!   small buffers; `off` for no limit.
+//! - `MAX_BYTES`: the number of bytes of a flow's packets from which on they leave together. A burst may have
+//!   more bytes, by less than one packet. `off` for no limit.
 //! - `MAX_TX_BURST`: the maximum number of packets per batch that leaves, of one or several flows, up to 256.
 //! - `PRIORITY`: the flow that goes first of the flows that leave together: SHORTEST_FLOW (the flow that has
 //!   sent the fewest packets so far), OLDEST_FLOW (the flow that was seen first) or LONGEST_WAIT (the flow
@@ -42,10 +42,11 @@
 //!   packets wait up to seven eighths of this time if the packets of the flow have followed each other that
 //!   closely so far, and otherwise not at all. `off` holds all packets for DELAY.
 //! - `MIN_BURST`: the mean number of packets per burst below which the element pauses, because holding
-//!   packets costs more than it saves. If 4096 bursts have fewer packets on average, the next 65,536 packets
-//!   pass at once, without a look-up of their flows. Then the element holds packets again, and counts the
-//!   next 4096 bursts. With 1 or less it never pauses; nor does it with REORDER or COMPRESS, or with a DELAY
-//!   of 0.
+//!   packets costs more than it saves. If 1024 bursts have fewer packets on average, the next 65,536 packets
+//!   pass at once, without a look-up of their flows; they do not count for ELEPHANTS and SLO. Then the
+//!   element holds packets again, and counts the next 1024 bursts. Packets that bypass and leave alone do not
+//!   count as bursts. With 1 or less the element never pauses; nor does it with REORDER or COMPRESS, or if
+//!   packets do not wait. Writing to a handler of an argument ends a pause.
 //! - `CAPACITY`: the maximum number of flows at a time, in about 140 bytes each. Packets of further flows
 //!   pass at once, and are counted as `overflows`.
 //! - `MAX_HELD`: the maximum number of packets that are held at a time, each in its slot of the packet pool.
@@ -77,7 +78,7 @@
 //! - `mended`: the number of segments that arrived after later segments of their burst, and left before them.
 //! - `coalesced`: the number of ACKs that COMPRESS dropped.
 //! - `flush`: releases all packets.
-//! - `reset`: sets all counts to zero.
+//! - `reset`: sets all counts to zero, and begins a new sample (MIN_BURST).
 //!
 //! ## Example
 //! ```click
@@ -414,8 +415,8 @@ impl Reframer {
         fails > 0 && self.lists.note(flow).score >= fails
     }
 
-    /// Derives `asks` and `bypassed_flags` from the settings, to save work for each packet. Must follow
-    /// each change of the settings.
+    /// Derives `asks` and `bypassed_flags` from the settings, to save work for each packet, and ends a pause.
+    /// Must follow each change of the settings.
     fn note_settings(&mut self) {
         let ReframerSettings { slo, bypass_after, bypass, .. } = &self.settings;
         self.asks = slo.is_set() || *bypass_after > 0 || bypass.looks_anywhere() || self.sketch.is_some();
@@ -672,6 +673,8 @@ impl Element for Reframer {
         if self.pause.begins(&self.statistics, self.settings.least_burst()) {
             self.lists.release_all(ReleaseReason::Drain, self.settings.priority);
             self.let_go(cx, &mut out);
+            // The bursts that the pause has cut short do not count in the next sample.
+            self.pause.begin_sample(&self.statistics);
         }
         // A flow without packets for that long holds no packets, so expiry loses none.
         self.table.expire(now, MEMORY + self.settings.delay + self.settings.slo, length, |_, _| ());
@@ -715,6 +718,7 @@ impl Element for Reframer {
             packet.set_run(0);
             cx.emit_one(0, packet, DropReason::NoOutput);
         }
+        self.pause.restart(&self.statistics);
         Ok(())
     }
 }

@@ -210,7 +210,8 @@ pub fn coalesce(
     drop: impl FnMut(Packet),
 ) {
     let mut kept = 0;
-    // The index of the first ACK for which the next one that is kept stands.
+    // The index of the first packet after the last one that was kept. The next packet that is kept replaces
+    // the ACKs from there on.
     let mut first = 0;
     for place in 0..packets.len() {
         let superfluous = place + 1 - first < most

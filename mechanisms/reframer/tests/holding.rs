@@ -419,7 +419,7 @@ fn wrong_delays_say_what_would_be_right() {
 #[test]
 fn it_pauses_while_bursts_have_one_packet() {
     /// The numbers of the manual: bursts of a sample, and packets of a pause.
-    const SAMPLE: usize = 4096;
+    const SAMPLE: usize = 1024;
     const PAUSE: usize = 65_536;
     // Flows send one packet each, 1 us apart, so that ten packets are held when the pause begins: one of flow
     // GREEN, whose next packet is the second of the pause. Two packets of flow BLUE come after the pause.
@@ -464,4 +464,53 @@ fn a_burst_has_a_limit_of_bytes() {
     // A packet above the limit leaves at once.
     let (_, seen) = through("Reframer(10us, MAX_BYTES 40)", &us(&arrivals), &[]);
     assert_eq!(seen, us(&arrivals));
+}
+
+#[test]
+fn bursts_that_a_pause_cuts_short_do_not_count() {
+    // When the pause begins, 5000 packets of as many flows are held. After the pause, all packets are of one
+    // flow.
+    let held = 5000;
+    let start = 1024 + held + 100;
+    let single = |n: usize| (n as i64, udp(100 + (n % 20_000) as u16, n as u8));
+    let mut arrivals: Vec<_> = (0..start + 65_536).map(single).collect();
+    let late = arrivals.len();
+    arrivals.extend((late..late + 40_000).map(|n| (n as i64, udp(GREEN, n as u8))));
+    let (outcome, _) = through("Reframer(5000us, BYPASS none)", &us(&arrivals), &["e.paused", "e.releases"]);
+    let paused: usize = outcome.values[0].as_ref().unwrap().parse().unwrap();
+    assert!((65_536..65_536 + 256).contains(&paused), "{paused} {:?}", outcome.values[1]);
+}
+
+#[test]
+fn a_new_element_does_not_pause_for_the_bursts_of_its_predecessor() {
+    let packets = |count: usize| {
+        let packet = |n: usize| TestPacket {
+            bytes: udp(100 + n as u16, 0),
+            time: element::Timestamp(1),
+            annotations: [0; 48],
+            headers: [None; 3],
+        };
+        offer(vec![(0..count).map(packet).collect()])
+    };
+    let (first, second) = (packets(5000), packets(500));
+    let text = |number: u64, delay: &str| {
+        format!("TestSource({number}, 0) -> e :: Reframer({delay}, BYPASS none) -> TestSink({number}, 0);")
+    };
+    // Without a delay, each packet is a burst, and the element never pauses.
+    let mut worker = testkit::worker(&text(first, "0"), TestRun::default()).unwrap();
+    // A task sends 32 packets. After the last packet, the driver would stop.
+    assert!((0..156).all(|_| worker.step(1)));
+    worker.write(None, "hotconfig", &text(second, "10s")).unwrap();
+    worker.run();
+    let id = worker.plan().graph.find("e");
+    let read = |worker: &mut engine::Worker, handler: &str| worker.read(id, handler, "").unwrap();
+    assert_eq!(read(&mut worker, "paused"), "0");
+    let bursts: usize = read(&mut worker, "releases")
+        .split(' ')
+        .filter_map(|text| text.split('\n').next()?.parse::<usize>().ok())
+        .sum();
+    assert_eq!(bursts, 4992 + 500);
+    worker.finish().unwrap();
+    collect(first);
+    collect(second);
 }

@@ -1,5 +1,5 @@
-//! Tests of REORDER and COMPRESS: sorting and merging change nothing that matters to a TCP receiver or
-//! sender. The models of both are written from the RFCs.
+//! Tests of REORDER and COMPRESS: sorting segments and dropping superfluous ACKs change nothing that matters
+//! to a TCP receiver or sender. The models of receiver and sender are written from the RFCs.
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,8 @@ pub(crate) struct Settings {
     /// The number of entries; `None` for `auto`: it follows from line rate and service time.
     pub(crate) entries: Option<u32>,
     pub(crate) turns: u32,
-    /// The time after which a payload expires, TIMEOUT; 0 if only turns make it expire.
+    /// The time after which a payload expires (TIMEOUT). If it is 0, a payload expires only when its entry
+    /// has lost all its turns (TTL).
     pub(crate) timeout: Timestamp,
     /// True if sliced packets are marked by their DSCP.
     pub(crate) marks: bool,
@@ -206,8 +207,8 @@ impl Payloads {
         Arc::new(Payloads { settings, common, state })
     }
 
-    /// Sets the key of tokens, equal for all workers: an unpredictable key, or a fixed key if the run must
-    /// be repeatable.
+    /// Sets the key that encrypts tokens, which stand for parked payloads in sliced packets. The key is equal
+    /// for all workers: unpredictable, or fixed if the run must be repeatable.
     ///
     /// # Errors
     /// If the operating system has no random numbers, there are more than 256 workers, or the table could

@@ -230,7 +230,7 @@ impl ParkedPayloads {
         self.entries.iter_mut().filter_map(|entry| entry.parked.as_mut())
     }
 
-    /// Takes all payloads out; they count as expired.
+    /// Returns an iterator that removes the parked payloads. They count as expired.
     pub fn clear(&mut self) -> impl Iterator<Item = Parked> + '_ {
         self.waiting = 0;
         self.entries.iter_mut().filter_map(|entry| {

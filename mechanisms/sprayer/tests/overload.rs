@@ -56,7 +56,8 @@ static CLASSES: &[&Class] = &[
     &Class { name: "Home", processing: "h", build: |_| Ok(Box::new(Home)), ..Class::DEFAULT },
 ];
 
-/// The state that all elements of a configuration share, at all workers.
+/// The state of a test, which all elements of its configuration share on all workers: whether gates are
+/// open, and the numbers of packets that have arrived and that were dropped.
 #[derive(Default)]
 struct Pace {
     /// True if packets may pass shut gates at other workers than the first.

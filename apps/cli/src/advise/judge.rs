@@ -1,5 +1,5 @@
-//! Judges, for the traffic of a trace, the gain of each mechanism, and if the gain is worth the mechanism's
-//! cost.
+//! Judges, for the traffic of a trace, the gain of each mechanism (such as slicing or spraying), and whether
+//! the gain is worth the mechanism's cost.
 
 use serde::Serialize;
 use trace::TraceReport;
@@ -43,7 +43,7 @@ const BEHIND: f64 = 0.01;
 const DAMAGED: f64 = 0.5;
 /// The cost of holding a packet: pairs of a number of flows and nanoseconds (docs/reframer.md, with an SLF
 /// of 1).
-const HOLD: [(f64, f64); 3] = [(1e4, 35.0), (1e5, 80.0), (1e6, 83.0)];
+const HOLD: [(f64, f64); 3] = [(1e4, 35.0), (1e5, 45.0), (1e6, 60.0)];
 
 /// Returns the cost of holding a packet in nanoseconds, with this number of flows: interpolated on a
 /// logarithmic scale between the entries of [`HOLD`], and the cost of the nearest entry outside of them.
@@ -685,7 +685,7 @@ mod tests {
     fn holding_costs_more_among_many_flows() {
         assert_eq!(
             [0, 1000, 10_000, 100_000, 1_000_000, u64::MAX].map(hold_cost),
-            [35.0, 35.0, 35.0, 80.0, 83.0, 83.0]
+            [35.0, 35.0, 35.0, 45.0, 60.0, 60.0]
         );
         // At the geometric mean of the two numbers of flows, the cost is half way between 35 and 80 ns.
         assert_eq!(hold_cost(31_623), 58.0);

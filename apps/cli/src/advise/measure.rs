@@ -37,6 +37,9 @@ pub(super) struct Outcome {
     pub(super) mended: u64,
 }
 
+/// The argument with which a Reframer never pauses, so that it holds the packets of the whole capture.
+pub(super) const NO_PAUSE: &str = "MIN_BURST 0";
+
 /// A Reframer that is to be tried.
 pub(super) struct Trial {
     /// The arguments of the Reframer, in Click's syntax.
@@ -63,7 +66,7 @@ pub(super) fn run(
     for (number, trial) in trials.iter().enumerate() {
         let arguments = &trial.arguments;
         text += &format!(
-            "all[{number}] -> reframer{number} :: Reframer({arguments}, MIN_BURST 0) -> after{number} :: TimestampAccum -> Discard\n"
+            "all[{number}] -> reframer{number} :: Reframer({arguments}, {NO_PAUSE}) -> after{number} :: TimestampAccum -> Discard\n"
         );
     }
     let mut loaded = load::parse(load::Texts::of("advise", text), &[], true);

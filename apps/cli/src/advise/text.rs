@@ -7,6 +7,7 @@ use lang::args::quote;
 use trace::text::{grouped, per_second, prefixed};
 
 use super::judge::{Advice, Judged, Row, Verdict};
+use super::measure::NO_PAUSE;
 use crate::numbers::percent;
 
 /// The number of columns at which sentences are wrapped.
@@ -236,6 +237,10 @@ impl Advice {
         if let Some(mut arguments) = arguments.clone() {
             if capacity > 65_536 {
                 let _ = write!(arguments, ", CAPACITY {capacity}");
+            }
+            // With REORDER or COMPRESS, it never pauses.
+            if !["REORDER", "COMPRESS"].iter().any(|never| arguments.contains(never)) {
+                let _ = write!(arguments, ", {NO_PAUSE}");
             }
             let _ = writeln!(text, "    -> reframer :: Reframer({arguments})");
         }

@@ -25,7 +25,8 @@ const FEW: usize = 16;
 /// A compiled list of conditions, which finds the first that holds for a packet.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
-    /// The graph of all conditions, or the graphs of all conditions one after the other.
+    /// The decision graphs of the conditions: a single graph for all conditions with `Method::Graph`, or one
+    /// graph for each condition with `Method::Boxes`.
     graph: Graph<Test>,
     method: Method,
 }

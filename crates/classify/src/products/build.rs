@@ -198,7 +198,7 @@ fn starts(ranges: &[Range]) -> Vec<u32> {
 /// classes, and the set of boxes of each class; `None` if the budget is exceeded or there are too many
 /// classes.
 fn classes(ranges: &[Range], budget: &mut Budget) -> Option<(Vec<Start>, Sets)> {
-    // `changes` has, for each start, the ranges that begin there and the ranges that have ended there.
+    // `changes` has, for each start, the ranges that begin there and the ranges that end just before it.
     let starts = starts(ranges);
     budget.look(starts.len() * ranges.len().div_ceil(64))?;
     let mut changes: Vec<Vec<u32>> = vec![Vec::new(); starts.len() + 1];

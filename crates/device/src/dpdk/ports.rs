@@ -67,8 +67,8 @@ struct Use {
     missing: AtomicUsize,
 }
 
-/// A port that has been configured. The port is started when all copies of its elements have set up their
-/// queues.
+/// A DPDK port, from its configuration on, both before it is started and while it runs. The port is started
+/// when all copies of its elements have set up their queues.
 pub(super) struct Port {
     pub(super) number: u16,
     pub(super) info: port::Info,

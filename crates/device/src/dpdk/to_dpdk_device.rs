@@ -155,8 +155,8 @@ const TRIES: u32 = 1 << 20;
 /// The number of successive attempts to send at which the port takes no packet, after which an element that
 /// ends drops its waiting packets.
 const TRIES_AT_END: u32 = 1 << 13;
-/// The tokens of the timers. `SEND` sends waiting packets or pulls; `AGAIN` looks for a port that was
-/// removed.
+/// The tokens of the timers. `SEND` sends waiting packets or pulls; `AGAIN` checks whether a port that was
+/// removed is there again.
 const SEND: u32 = 0;
 const AGAIN: u32 = 1;
 /// The length of an Ethernet header in bytes; shorter packets are dropped.
@@ -166,7 +166,8 @@ struct ToDpdkDevice {
     wanted: Wanted,
     ports: Arc<Ports>,
     blocking: bool,
-    /// The argument TIMEOUT in milliseconds: 0 for no longer than needed, negative for no limit.
+    /// The argument TIMEOUT: the time in milliseconds that packets wait for a full burst. With 0, the timer
+    /// is due at once; with a negative number, no timer is set.
     timeout: i64,
     burst: usize,
     room: usize,

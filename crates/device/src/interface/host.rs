@@ -51,9 +51,9 @@ pub(super) struct Wanted {
     pub(super) mtu: Option<u32>,
 }
 
-/// The number of times that a worker has begun to create an interface. All workers share the number, so that
-/// the first worker to open the interface creates it, and the others attach a queue. The workers do the same
-/// after a removal.
+/// The number of times that the interface has been created: once at the start, and once after each removal.
+/// All workers share the number, and lock it while they open the interface. The first worker thus creates
+/// the interface, and the others attach a queue.
 pub(super) type Made = Mutex<u32>;
 
 /// The queues of TUN and TAP interfaces that elements of this process have open.

@@ -67,9 +67,9 @@ struct State {
     runner: Option<Runner>,
     /// The number of times that all copies have closed their queues, after a removal or a failed opening.
     round: u32,
-    /// The number of copies that have closed their guest sockets at the queues of other copies in this round,
-    /// and the number of copies that have closed their own queues.
+    /// The number of copies that have closed their guest sockets at the queues of other copies in this round.
     left: usize,
+    /// The number of copies that have closed their own queues in this round.
     closed: usize,
 }
 

@@ -80,8 +80,8 @@ impl std::ops::Add for Counts {
 }
 
 impl Receiver {
-    /// Creates the receiver of a queue's owner. The kernel may have no slots until [`settle`](Self::settle)
-    /// sets their number.
+    /// Creates the receiver for the worker that owns a queue. The kernel may not have any slots until
+    /// [`settle`](Self::settle) sets the largest number that it may have.
     pub(super) fn of_owner(
         queue: u32,
         port: Arc<Port>,

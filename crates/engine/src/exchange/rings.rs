@@ -94,8 +94,8 @@ impl Unfinished {
 }
 
 impl Rings {
-    /// Makes the rings between all workers, one [`Rings`] for each bell. If `waits` is false, packets that
-    /// find a full ring are dropped.
+    /// Makes the rings between all workers. Returns one [`Rings`] for each worker; `bells` has one bell for
+    /// each worker. If `waits` is false, packets that find a full ring are dropped.
     pub(super) fn connect(bells: &Arc<[Bell]>, waits: bool) -> Vec<Rings> {
         let workers = bells.len();
         let unfinished: Arc<[Unfinished]> = (0..workers).map(|_| Unfinished::default()).collect();

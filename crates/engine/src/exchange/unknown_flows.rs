@@ -1,11 +1,11 @@
 //! Recognises packets of unknown flows where the packets of one flow are spread over workers.
 //!
-//! If a packet is spread and no element's table has its flow, it is sent home. So it is handed over twice,
-//! and looked up twice. If there are many such packets, as in a flood, each is sent home at once instead.
-//! [`KnownFlows`] tells at low cost whether a flow is known, but this look-up is wasted while nearly all
-//! flows are known. So packets are spread without look-ups, window by window, until many packets of a window
-//! are sent home. Then the packets of the next windows are looked up, and one window in [`CYCLE`] is again
-//! spread without look-ups.
+//! If a packet is spread and no element's table has its flow, it is sent home, to the worker that owns the
+//! flow. So it is handed over twice, and looked up twice. If there are many such packets, as in a flood, each
+//! is sent home at once instead. [`KnownFlows`] tells at low cost whether a flow is known, but this look-up
+//! is wasted while nearly all flows are known. So packets are spread without look-ups, window by window,
+//! until many packets of a window are sent home. Then the packets of the next windows are looked up, and one
+//! window in [`CYCLE`] is again spread without look-ups.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

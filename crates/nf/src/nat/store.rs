@@ -528,9 +528,9 @@ impl Store {
     // Making and removing mappings.
 
     /// Makes a mapping, and evicts another if the capacity is exceeded. Returns the id of the flow's key,
-    /// and the rewriting of the flow's packets. The error is the drop reason for the packet, and counts as
-    /// a failure of the input: `TableFull` at the limits of capacity, subscriber or memory, and `NoMapping`
-    /// if the flow's tuple is taken.
+    /// and the rewriting of the flow's packets. The error is the drop reason for the packet: `TableFull` at
+    /// the limits of capacity, subscriber or memory, and `NoMapping` if the flow's tuple is taken. An error
+    /// is counted in the failures of the translator's input.
     pub(super) fn add(&mut self, fresh: &Fresh, now: Timestamp) -> Result<(FlowId, Change), DropReason> {
         let owner = (fresh.space >> 8) as u16;
         if self.is_exhausted(owner, fresh.from.source, now.0) {

@@ -1,8 +1,8 @@
 //! The handler calls that are visible in a script's text before it runs. With this list, the engine can
 //! check that the handlers exist before anything runs.
 //!
-//! Calls whose handler name has a reference, a quote or a backslash are left out. Calls of the functions that
-//! only the script's own text can call (`cat`, `catq`, `kill`) are left out, too.
+//! Calls whose handler name has a `$` reference, a quote or a backslash are left out. Calls of the functions
+//! that only the script's own text can call (`cat`, `catq`, `kill`) are left out, too.
 
 use element::PlannedCall;
 

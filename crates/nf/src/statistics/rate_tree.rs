@@ -51,7 +51,7 @@ impl Counter {
     }
 }
 
-/// The value in [`Network::counters`] for a byte without a counter.
+/// The entry in [`Network::counters`] for a value of the next address byte that has no counter.
 const NONE: u32 = u32::MAX;
 
 /// An inner node of the tree: the addresses that start with the same 0 to 3 bytes, with a counter for each

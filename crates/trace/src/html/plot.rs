@@ -12,8 +12,9 @@ const RIGHT: f64 = 24.0;
 /// The height of the margin above the plot, for the legend and the label of a bar that reaches to the top.
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 48.0;
-/// The font size, and the average width of a letter at this size.
+/// The font size.
 const LETTERS: f64 = 12.5;
+/// The average width of a letter at this font size.
 const LETTER: f64 = 7.2;
 /// The smallest horizontal distance between two points of a step line that have a tooltip.
 const APART: f64 = 6.0;

@@ -207,7 +207,8 @@ pub(super) fn stays(address: std::net::IpAddr) -> bool {
     }
 }
 
-/// The error that a trace has too many networks for the requested number of windows.
+/// The error that a trace occupies too many networks: the unused networks are too few to move each requested
+/// time window after the first to networks of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoRoom {
     family: &'static str,

@@ -116,6 +116,7 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
         |e| e.settings.max_acks.to_string(),
         |e, cx, text| {
             e.settings.max_acks = parsed::<Count>(cx, text)?.0;
+            e.note_settings();
             Ok(())
         },
     ),
@@ -167,7 +168,7 @@ pub(super) const HANDLERS: &[Handler<Reframer>] = &[
     FLUSH,
     Handler::act("reset", |e| {
         e.statistics = Statistics::default();
-        e.pause.restart(&e.statistics);
+        e.pause.begin_sample(&e.statistics);
     }),
 ];
 

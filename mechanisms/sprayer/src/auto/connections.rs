@@ -38,7 +38,7 @@ pub(super) struct Connections {
     /// time to time.
     counted: Vec<u32>,
     total: u32,
-    /// The number of entries with chosen connections.
+    /// The number of entries whose connection is chosen, that is, spread over workers.
     chosen: usize,
     /// The entries of one owner as (line, entry), in the order of choice; memory for
     /// [`choose`](Self::choose).
@@ -135,7 +135,8 @@ impl Connections {
         self.chosen > 0
     }
 
-    /// Returns the owner of the connection with this flow number; `None` if the connection is not chosen.
+    /// Returns the worker that owns the connection with this flow number; `None` unless the connection is
+    /// chosen to be spread over workers.
     #[inline]
     pub(super) fn chosen(&self, number: u32) -> Option<usize> {
         let Line(places) = &self.lines[line_of(number)];

@@ -42,7 +42,7 @@ use question::{AnswerSum, Question};
 
 pub use valid::validate;
 
-/// The name of the element class that runs programs.
+/// The name of the element class that runs synthesized programs ([`Program`]).
 pub const CLASS_NAME: &str = "Synthesized";
 
 /// A synthesized program: a decision graph with classes as its leaves.

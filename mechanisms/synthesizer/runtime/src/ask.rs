@@ -1,4 +1,4 @@
-//! Questions to packets: their compiled form, and their answers.
+//! The compiled form of questions about packets, and their answers.
 
 use element::Packet;
 use wire::FromBytes;

@@ -255,8 +255,8 @@ impl CompiledGraph {
         }
     }
 
-    /// Returns the sum that a question tests; `None` if the question tests no sum, or one with terms that
-    /// no single read answers.
+    /// Returns the sum whose sign a question tests; `None` if the question tests no sum, or if not every term
+    /// of the sum is answered by a single read of at most 32 bits ([`Plain`]).
     pub(super) fn sum(&self, ask: Ask) -> Option<&Plain> {
         match ask {
             Ask::Other(number) => self.others[number as usize].sum(),

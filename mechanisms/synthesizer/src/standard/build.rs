@@ -135,7 +135,8 @@ impl<'b> Builder<'b> {
             Next::Class(number) => self.program.classes.get(number as usize),
             Next::Node(_) => None,
         };
-        // A drop does not depend on the state of the packet, so all packets with it share one element.
+        // A drop does not depend on the state of the packet, so a class that drops packets has one element
+        // for all states.
         let ends = class.is_some_and(|class| matches!(class.exit, Exit::Drop(_)));
         let state = if ends { State::default() } else { state };
         if let Some(known) = self.spots.get(&(next, state)) {

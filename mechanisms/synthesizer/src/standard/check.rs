@@ -1,5 +1,4 @@
-//! The questions about an IPv4 header that one CheckIPHeader answers at once: its checksum, and its
-//! lengths.
+//! The tests of an IPv4 header that one CheckIPHeader does at once: of its checksum, and of its lengths.
 
 use program::question::{AnswerSum, Question};
 use program::{Next, Program};

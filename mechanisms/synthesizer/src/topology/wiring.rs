@@ -181,8 +181,8 @@ impl Resolver<'_> {
         Some(Found { function: number, name: interface.clone(), has })
     }
 
-    /// Checks that packets can cross a link: one end sends, the other receives, and the elements have a
-    /// form that can be replaced.
+    /// Checks a link: packets leave by one end and arrive at the other, and the elements at both ends have
+    /// only connections and arguments that a cable can replace.
     fn ends(&mut self, link: &Link, from: &Found, to: &Found) {
         let hint = "a link leads from the one that sends to the one that receives";
         let sends = &self.functions[from.function];

@@ -1,5 +1,6 @@
-//! Tests elements whose outcome depends on more than the packet: counters, chance, queues, earlier packets.
-//! Two further tests are about writes after an IP header, and about the input of a switch.
+//! Tests elements whose result depends on more than the packet: on counters, random numbers, queues or
+//! earlier packets. Two further tests are about writes behind the end of an IP header, and about the input at
+//! which a packet enters an Ethernet switch or hub.
 
 use testkit::chains::{compare, read};
 use verify::equivalence::{Conclusion, Difference};

@@ -110,8 +110,8 @@ impl Transmitter {
         &self.handle.port
     }
 
-    /// Returns the length in bytes of the longest frame that a slot can hold and the port carried when this
-    /// queue was opened.
+    /// Returns the length in bytes of the longest frame that can be sent: the frame fits into a slot, and the
+    /// port carried frames of this length when this queue was opened.
     pub(in crate::dpdk) fn longest(&self) -> usize {
         self.longest
     }

@@ -110,8 +110,8 @@ fn attach(socket: BorrowedFd<'_>, level: c_int, name: c_int, program: &[sock_fil
     checked(result).map(drop)
 }
 
-/// Makes an interface receive packets for all multicast groups or, if `promiscuous`, for all hosts, until
-/// the socket is closed.
+/// Puts an interface into all-multicast mode or, if `promiscuous`, into promiscuous mode, until the socket is
+/// closed.
 pub(crate) fn join_groups(socket: BorrowedFd<'_>, index: c_int, promiscuous: bool) -> io::Result<()> {
     let kind = if promiscuous { libc::PACKET_MR_PROMISC } else { libc::PACKET_MR_ALLMULTI };
     let request = packet_mreq { mr_ifindex: index, mr_type: kind as u16, mr_alen: 0, mr_address: [0; 8] };

@@ -85,7 +85,8 @@ impl Tun {
         if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
     }
 
-    /// Writes a packet, whose bytes are in several memory areas, with its virtio-net header.
+    /// Writes a packet, whose bytes are in several memory areas, to the interface. Its virtio-net header
+    /// precedes it.
     pub(crate) fn write<'a>(
         &self,
         virtio: &VirtioNet,

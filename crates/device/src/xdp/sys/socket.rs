@@ -16,7 +16,7 @@ unsafe impl Plain for xdp_umem_reg {}
 unsafe impl Plain for xdp_mmap_offsets {}
 // SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for xdp_statistics {}
-// SAFETY: the type is a number, so that any bytes are a value.
+// SAFETY: the structure consists of one number, so that any bytes are a value.
 unsafe impl Plain for xdp_options {}
 
 /// The number of low bits of an AF_XDP address that hold the offset of a slot in the pool. The 16 bits
@@ -146,7 +146,7 @@ pub(crate) fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
     checked(result as c_int).map(drop)
 }
 
-/// Makes a kernel that has run out of free slots look for them in the ring again.
+/// Wakes a kernel that has found no free slot in the fill ring, so that it looks there again.
 pub(crate) fn wake(socket: BorrowedFd<'_>) {
     let (nothing, none) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: the call passes no bytes and no address, so that the kernel accesses no memory of this

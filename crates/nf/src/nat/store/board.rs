@@ -18,7 +18,8 @@ impl Store {
         self.board = Some(board);
     }
 
-    /// Returns the board through which this worker reads other workers' mappings, if there is one.
+    /// Returns the board, the table by which workers read each other's mappings; `None` if this store has
+    /// none.
     pub(in crate::nat) fn board(&self) -> Option<&Board> {
         self.board.as_ref()
     }

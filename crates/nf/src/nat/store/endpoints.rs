@@ -245,8 +245,8 @@ impl Store {
         }
     }
 
-    /// Returns the source address of the flow of a mapping, before translation; `None` if the session is
-    /// free.
+    /// Returns the source address, before translation, of the flow of the mapping with index `place`; `None`
+    /// if there is no such mapping.
     pub(super) fn sender_of(&self, place: u32) -> Option<u32> {
         let session = self.sessions.get(place as usize)?;
         let [forward, reply] = session.keys;

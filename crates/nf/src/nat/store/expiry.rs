@@ -111,9 +111,9 @@ impl Store {
         self.size < size
     }
 
-    /// Returns the rewriting of a connection that is expected to begin now, and restarts its time-out.
-    /// Returns `None` if there is no mapping. If the mapping has expired, or its connection is closed,
-    /// removes it and returns `None`, so that a new mapping can be made.
+    /// Returns the rewriting of a connection that is about to begin, and restarts its time-out. Returns
+    /// `None` if there is no mapping. If the mapping has expired, or its connection is closed, removes it and
+    /// returns `None`, so that a new mapping can be made.
     pub(in crate::nat) fn begin_again(&mut self, key: &Ipv4FlowKey, now: Timestamp) -> Option<Change> {
         let id = self.find_key(key)?;
         let place = Change::unpacked(self.table.key(id)?.value()).session;

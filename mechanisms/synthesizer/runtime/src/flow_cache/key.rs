@@ -79,8 +79,8 @@ pub(super) fn network_of(program: &Program) -> Option<i32> {
     firsts.all(|other| other == Some(first)).then_some(first)
 }
 
-/// True if all packets with one key match the same rule of a list, so that the rule can be cached.
-/// `network` is the offset of the IPv4 header.
+/// True if all packets with the same flow key match the same rule of a list, so that the rule can be cached
+/// for the flow. `network` is the offset of the IPv4 header.
 pub(super) fn is_constant(list: &OrderedRules, network: i32) -> bool {
     let ends_with_packet = match &list.end {
         None => true,

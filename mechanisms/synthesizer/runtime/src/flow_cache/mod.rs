@@ -236,7 +236,7 @@ pub struct FlowCache {
     residuals: Vec<Residual>,
     /// The index of each residual program in `residuals`, to find an equal program.
     numbers: HashMap<Residual, usize, RandomState>,
-    /// By residual program: the fates that need no further work.
+    /// For each residual program, the fates of packets for which only their flow is recorded as seen.
     usual: Vec<UsualFates>,
     makes: Residuals,
     /// The time at which the elements next have work to do on leased flows ([`Lessor::catch_up`]).

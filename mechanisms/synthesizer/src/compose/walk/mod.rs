@@ -59,7 +59,7 @@ pub struct TooMany {
 /// reason applies to all packets that arrive there, except packets of leased flows.
 pub type Handed = BTreeMap<Port, (String, bool)>;
 
-/// The result of a walk: a decision graph with exit states as its leaves.
+/// The result of path exploration: a decision graph with exit states as its leaves.
 #[derive(Default)]
 pub struct Walked {
     /// The start of the decision graph in `diagram`.

@@ -150,8 +150,10 @@ fn packets(
         }
     };
     if a.lost.is_some() || b.lost.is_some() {
-        // Packets made by one function of equal arguments are equal. For two functions the result is
-        // unknown: the condition is then a fresh variable, so that the example depends on the function.
+        // Of at least one of the packets, only the uninterpreted function that made it is known. If one
+        // function made both packets from equal arguments, the packets are equal. Otherwise it is unknown if
+        // they are equal: the condition is then a new variable of the function, so that the counterexample
+        // depends on it.
         if a.lost != b.lost {
             let unequal = d.symbol(Symbol::Term(a.lost.or(b.lost).unwrap_or_default(), u32::MAX));
             add(&unequal, &|| "the result of an opaque element".into());

@@ -227,7 +227,8 @@ fn counterparts([a, b]: [&Chain; 2], elements: &[usize]) -> Vec<[usize; 2]> {
 }
 
 /// True if the elements of each pair have equal functions and equal connections with each other. The pairs
-/// have to be all elements of the loop in both chains. False if the loop has an exit or a program.
+/// have to be all elements of the loop in both chains. False if the loop contains an exit of the chain or an
+/// element that runs a program.
 fn are_alike([a, b]: [&Chain; 2], pairs: &[[usize; 2]]) -> bool {
     let Some(&[first, other]) = pairs.first() else { return false };
     let (mine, theirs) = (a.nodes[first].loop_id, b.nodes[other].loop_id);

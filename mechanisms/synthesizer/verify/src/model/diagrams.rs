@@ -83,8 +83,8 @@ pub struct Diagrams {
     /// The offsets in the frame of the headers' two-byte length fields
     /// ([`set_lengths`](Self::set_lengths)).
     lengths: RefCell<BTreeSet<i32>>,
-    /// The number of variables that are reserved next to each new variable of an input bit
-    /// ([`reserve_for_rewritten`](Self::reserve_for_rewritten)).
+    /// The number of variables that are reserved directly after each new variable of an input bit, for bytes
+    /// that functions compute from it ([`reserve_for_rewritten`](Self::reserve_for_rewritten)).
     rewritten: Cell<u32>,
     exhausted: Cell<bool>,
     operations: Cell<u64>,

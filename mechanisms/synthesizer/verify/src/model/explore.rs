@@ -42,7 +42,7 @@ pub struct Dropped {
     pub reason: DropReason,
     /// True if the contents of these packets are unknown, for example because they passed an opaque element.
     pub lost: bool,
-    /// The input packets from which such a packet is dropped.
+    /// The condition on the input packets for which the element drops a packet for this reason.
     pub condition: Bit,
 }
 
@@ -373,7 +373,7 @@ mod tests {
             let values = byte.values(&d, &is, 4).unwrap();
             assert_eq!(values.iter().map(|(byte, _)| *byte).collect::<Vec<_>>(), [i64::from(value ^ 0x5a)]);
         }
-        // Dropped packets are not merged, because their contents are not compared.
+        // Dropped packets are not merged, because their contents are not compared: all sixty remain.
         assert_eq!(gather(&d, leaving(|_| To::Drop(DropReason::NoRoute))).len(), 60);
     }
 }

@@ -44,8 +44,9 @@ pub struct Unit<'u> {
     /// depends on the packet alone. In two chains with equal numbers, results that depend on earlier
     /// packets are equal.
     pub stream: u32,
-    /// True if the stream determines, for each input packet, the packet that arrives here and its position.
-    /// Values that depend on earlier packets are then functions of the stream alone.
+    /// True if the stream of packets that arrive at the element (`stream`) determines, for each input packet
+    /// of the chain, the arriving packet and its position in the stream. Values that depend on earlier
+    /// packets are then functions of the stream alone.
     pub says_all: bool,
     /// True to assume that the element, if it is a queue, always has room.
     pub has_room: bool,
