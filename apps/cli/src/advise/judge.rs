@@ -687,8 +687,8 @@ mod tests {
             [0, 1000, 10_000, 100_000, 1_000_000, u64::MAX].map(hold_cost),
             [35.0, 35.0, 35.0, 45.0, 60.0, 60.0]
         );
-        // At the geometric mean of the two numbers of flows, the cost is half way between 35 and 80 ns.
-        assert_eq!(hold_cost(31_623), 58.0);
+        // At the geometric mean of the two numbers of flows, the cost is half way between 35 and 45 ns.
+        assert_eq!(hold_cost(31_623), 40.0);
     }
 
     #[test]
