@@ -28,6 +28,7 @@ pub mod lists;
 mod lookup;
 pub mod outgoing;
 pub mod pause;
+mod per_flow;
 pub mod reframer;
 pub mod settings;
 pub mod sf_maker;

@@ -7,6 +7,7 @@ use flow::KeyHasher;
 use crate::key::{self, FlowKind};
 use crate::lists::{Leaving, Note, Output};
 use crate::lookup;
+use crate::per_flow::value_of;
 use crate::settings::ReframerSettings;
 use crate::statistics::Statistics;
 use crate::tcp;
@@ -50,13 +51,8 @@ impl Sorting {
 
     /// Returns the highest acknowledgment number of a flow that left.
     fn acknowledged(&mut self, flow: u32) -> &mut Option<u32> {
-        let place = flow as usize;
-        let missing = (place + 1).saturating_sub(self.acknowledged.len());
-        if missing > 0 && self.acknowledged.try_reserve(missing).is_ok() {
-            self.acknowledged.resize(place + 1, None);
-        }
         self.unsaved = None;
-        self.acknowledged.get_mut(place).unwrap_or(&mut self.unsaved)
+        value_of(&mut self.acknowledged, flow).unwrap_or(&mut self.unsaved)
     }
 
     /// Forgets the acknowledgment numbers of a flow, whose index another flow gets.

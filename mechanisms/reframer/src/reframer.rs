@@ -1,8 +1,8 @@
 //! # Reframer
 //! Holds packets for microseconds so that each flow leaves in bursts.
 //!
-//! Packets wait in a list of their flow until the list holds MAX_BURST packets or the first packet has waited
-//! for DELAY. Flows that leave together leave in the order of PRIORITY. Flows are TCP, UDP and SCTP by
+//! Packets wait in a list of their flow until the list holds MAX_BURST packets or MAX_BYTES bytes, or the
+//! first packet has waited for DELAY. Flows that leave together leave in the order of PRIORITY. Flows are TCP, UDP and SCTP by
 //! addresses and ports over IPv4 and IPv6, ICMP queries by identifier and ESP by SPI, each in its VLANs;
 //! other packets pass at once. The order of packets within a flow is kept, and at the end of a run no packet
 //! is lost. Where there is no room for a flow or a packet, the packet passes.
@@ -10,8 +10,8 @@
 //! The flow of two kinds of packets is not known: fragments, and IPv6 packets whose extension headers are
 //! truncated, or have more than 256 bytes, or are more than 16. Such a packet waits for DELAY. All packets
 //! that arrive from the same source address to the same destination address in the same VLANs wait with it.
-//! They leave with it, in order of arrival, even if MAX_BURST, MAX_BYTES, BYPASS, ELEPHANTS or SLO would
-//! release them sooner. So fragments keep their place in their flow, in any order of arrival, and no packet
+//! These packets leave together, in order of arrival, even if MAX_BURST, MAX_BYTES, BYPASS, ELEPHANTS or SLO
+//! would release some of them sooner. So fragments keep their place in their flow, in any order of arrival, and no packet
 //! overtakes a fragment. Packets between other hosts are not affected. An IPv6 fragment that is the whole
 //! packet (RFC 6946) counts as an unfragmented packet of its flow.
 //!
@@ -24,7 +24,7 @@
 //! - `DELAY`: the maximum time that a packet waits; a number without a unit is microseconds.
 //! - `MAX_BURST`: the maximum number of packets of a flow that leave together.
 //! - `MAX_BYTES`: the number of bytes of a flow's packets from which on they leave together. A burst may have
-//!   more bytes, by less than one packet. `off` for no limit.
+//!   more bytes, by less than one packet. `off` for no limit. The sums take four bytes per flow.
 //! - `MAX_TX_BURST`: the maximum number of packets per batch that leaves, of one or several flows, up to 256.
 //! - `PRIORITY`: the flow that goes first of the flows that leave together: SHORTEST_FLOW (the flow that has
 //!   sent the fewest packets so far), OLDEST_FLOW (the flow that was seen first) or LONGEST_WAIT (the flow
@@ -107,6 +107,7 @@ use crate::lists::{DELAY_CLASSES, Lists, Note, ReleaseReason, UNKNOWN_FLOWS};
 use crate::lookup::{Known, Lookup};
 use crate::outgoing::{Outgoing, Sorting, StateCollector, send};
 use crate::pause::Pause;
+use crate::per_flow::value_of;
 use crate::settings::{Bypass, Count, DENSE, Limit, Micros, ReframerSettings, SPARSE, Slo, batch_length};
 use crate::statistics::Statistics;
 use handlers::HANDLERS;
@@ -333,12 +334,8 @@ impl Reframer {
     /// the bytes of the packet alone.
     #[inline(never)]
     fn add_bytes(&mut self, flow: u32, is_first: bool, size: usize) -> u32 {
-        let (place, size) = (flow as usize, u32::try_from(size).unwrap_or(u32::MAX));
-        let missing = (place + 1).saturating_sub(self.bytes.len());
-        if missing > 0 && self.bytes.try_reserve(missing).is_ok() {
-            self.bytes.resize(place + 1, 0);
-        }
-        let Some(sum) = self.bytes.get_mut(place) else { return size };
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        let Some(sum) = value_of(&mut self.bytes, flow) else { return size };
         *sum = if is_first { size } else { sum.saturating_add(size) };
         *sum
     }
