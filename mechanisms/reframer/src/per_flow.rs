@@ -1,5 +1,5 @@
-//! Arrays with a value for each flow that are needed only with some arguments, so that they grow when they are
-//! used.
+//! Arrays with a value for each flow that are needed only with some arguments, so that they grow when they
+//! are used.
 
 /// Returns the value of the flow with index `flow`, writable. Missing values are added up to this one. `None`
 /// if memory for them cannot be allocated.

@@ -2,18 +2,18 @@
 //! Holds packets for microseconds so that each flow leaves in bursts.
 //!
 //! Packets wait in a list of their flow until the list holds MAX_BURST packets or MAX_BYTES bytes, or the
-//! first packet has waited for DELAY. Flows that leave together leave in the order of PRIORITY. Flows are TCP, UDP and SCTP by
-//! addresses and ports over IPv4 and IPv6, ICMP queries by identifier and ESP by SPI, each in its VLANs;
-//! other packets pass at once. The order of packets within a flow is kept, and at the end of a run no packet
-//! is lost. Where there is no room for a flow or a packet, the packet passes.
+//! first packet has waited for DELAY. Flows that leave together leave in the order of PRIORITY. Flows are
+//! TCP, UDP and SCTP by addresses and ports over IPv4 and IPv6, ICMP queries by identifier and ESP by SPI,
+//! each in its VLANs; other packets pass at once. The order of packets within a flow is kept, and at the end
+//! of a run no packet is lost. Where there is no room for a flow or a packet, the packet passes.
 //!
 //! The flow of two kinds of packets is not known: fragments, and IPv6 packets whose extension headers are
 //! truncated, or have more than 256 bytes, or are more than 16. Such a packet waits for DELAY. All packets
 //! that arrive from the same source address to the same destination address in the same VLANs wait with it.
 //! These packets leave together, in order of arrival, even if MAX_BURST, MAX_BYTES, BYPASS, ELEPHANTS or SLO
-//! would release some of them sooner. So fragments keep their place in their flow, in any order of arrival, and no packet
-//! overtakes a fragment. Packets between other hosts are not affected. An IPv6 fragment that is the whole
-//! packet (RFC 6946) counts as an unfragmented packet of its flow.
+//! would release some of them sooner. So fragments keep their place in their flow, in any order of arrival,
+//! and no packet overtakes a fragment. Packets between other hosts are not affected. An IPv6 fragment that is
+//! the whole packet (RFC 6946) counts as an unfragmented packet of its flow.
 //!
 //! Flows expire after ten seconds without packets, or sooner if there is no room for new flows.
 //!
