@@ -1,4 +1,5 @@
-//! Elements for packets that arrive at a given rate, and for the latency of these packets ([`open_loop`]).
+//! Elements for benchmarks in which packets arrive at a given rate, whether or not the program keeps up: a
+//! source of such packets, and a meter of their latency ([`open_loop`]).
 //!
 //! [`open_loop`]: crate::open_loop
 
@@ -13,11 +14,12 @@ use packet::Store;
 /// The classes of the elements BenchmarkArrivals and BenchmarkLatency.
 pub(crate) static CLASSES: &[&Class] = &[&ARRIVALS, &LATENCY];
 
-/// The largest number of packets that wait. Packets that arrive while the ring is full are missed.
+/// The largest number of packets that have arrived and wait to be taken, as in the ring of an interface.
+/// Packets that arrive while the ring is full are lost, and counted as missed.
 const RING: u64 = 4096;
 
 /// The class of an element that pulls all packets of its input into memory and then replays them at a rate.
-/// Packets carry their arrival time. Handler `rate` starts and stops the arrivals.
+/// The time of each packet is its arrival time. Handler `rate` starts and stops the arrivals.
 static ARRIVALS: Class = Class {
     name: "BenchmarkArrivals",
     ports: "1/1",
@@ -42,7 +44,7 @@ struct Arrivals {
     rate: f64,
     /// The time of the first arrival, in nanoseconds of the system clock.
     start: i64,
-    /// The number of packets that have been taken or missed since `start`.
+    /// The number of packets that have arrived since `start` and have been sent on or missed.
     number: u64,
     count: u64,
     missed: u64,

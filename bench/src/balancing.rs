@@ -4,8 +4,8 @@ use crate::runner::measure_flows;
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// Measures a load balancer over the number of flows, all of which are known after the first round of the
-/// replay.
+/// Measures the cost per packet of a load balancer for several numbers of flows. The packets are replayed
+/// again and again, so after the first round all flows are known to the balancer.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     [1_000, 10_000, 100_000]
         .into_iter()

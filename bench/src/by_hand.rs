@@ -9,7 +9,8 @@ use wire::LinkType;
 use wire::checksum::Delta;
 
 /// The class of the element. It tests and writes the same fields as the synthesized program of ten routers
-/// does for packets that all of them forward. A batch with any other packet is dropped.
+/// does for packets that all of them forward. If a batch has a packet that one of them would not forward, the
+/// whole batch is dropped.
 pub(crate) static TEN_ROUTERS: Class = Class {
     name: "BenchmarkTenRouters",
     ports: "1/1",
@@ -27,7 +28,8 @@ struct TenRouters;
 const LINK: [u8; 14] = [2, 0, 0, 0, 9, 2, 2, 0, 0, 0, 9, 1, 8, 0];
 /// The length in bytes of the longest packet that no router fragments.
 const LONGEST: usize = 9014;
-/// The first address above the routers' own addresses. This and all higher addresses belong to no router.
+/// The lowest address above the addresses that the routers have themselves. The element forwards packets to
+/// this address and higher ones.
 const OTHERS: u32 = u32::from_be_bytes([10, 11, 1, 0]);
 
 impl Element for TenRouters {

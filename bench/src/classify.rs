@@ -17,7 +17,7 @@ use crate::runner::{measure_worker, worker_of};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, source};
 
-/// The number of random headers that are looked up, in a run that is not small.
+/// The number of random headers that are looked up, unless the run is small (`--small`).
 const COUNT: usize = 1 << 16;
 /// The numbers of rules of the generated rule sets, which are used without `--rules`.
 const MADE: [usize; 2] = [1_000, 10_000];
@@ -188,8 +188,8 @@ fn conditions(rules: &[String]) -> Result<Vec<Condition>, String> {
     rules.iter().zip(1..).map(read).collect()
 }
 
-/// Writes a capture of `packets` frames of `frame` bytes in random order. Each frame matches a rule, and
-/// each rule has one flow.
+/// Writes a capture of `packets` frames of `frame` bytes in random order. Each frame matches a rule, and all
+/// frames that match the same rule belong to one flow.
 pub(crate) fn write_capture(
     file: &Path,
     rules: &[String],

@@ -2,9 +2,9 @@
 //! with the kernel's bridge, Open vSwitch and testpmd.
 //!
 //! Two machines, which are network namespaces, are connected by a third namespace that forwards. Generator,
-//! forwarder and receiver share the cores of one real machine, so only the comparison of rows has a
-//! meaning. The floor is a cable in place of the third namespace. Devices are measured in turns, and
-//! figures are medians over the rounds.
+//! forwarder and receiver share the cores of one real machine, so only the comparison of rows has a meaning.
+//! The floor is a cable in place of the third namespace. In each round, all devices are measured once, one
+//! after the other; figures are medians over the rounds.
 //!
 //! Submodules contain further benchmarks between namespaces.
 
@@ -66,9 +66,9 @@ pub(crate) use reordering::{Front, Reordering, run as run_reordering};
 pub(crate) use switching::{Passed, Switching};
 pub(crate) use turns::{Taken, Turns};
 
-/// Measures all devices. Each has a row for TCP and a row for packets per second, except DPDK's null port,
-/// which has no row for TCP. A device that cannot be measured is reported and has no rows. Prints a message
-/// and returns no rows if network namespaces, `ip` or `ethtool` cannot be used.
+/// Measures all devices. Each device has a row for TCP and a row for packets per second, except DPDK's null
+/// port, which has no row for TCP. A device that cannot be measured is reported and has no rows. Prints a
+/// message and returns no rows if network namespaces, `ip` or `ethtool` cannot be used.
 pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> {
     let interrupt = Interrupt::new().map_err(|error| error.to_string())?;
     if let Err(error) = is_possible() {
@@ -104,7 +104,8 @@ fn measure_all(settings: &Settings, interrupt: Interrupt) -> Result<Vec<Row>> {
         for i in failed.into_iter().rev() {
             devices.remove(i);
         }
-        // Ends the benchmark if another round of average length would exceed the time limit.
+        // Ends the benchmark if another round (of all devices), of average length, would exceed the time
+        // limit.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }
@@ -112,13 +113,13 @@ fn measure_all(settings: &Settings, interrupt: Interrupt) -> Result<Vec<Row>> {
     Ok(rows(&devices))
 }
 
-/// Returns the number of packets that the sending (left) machine has tried to send since the start of its
-/// interface.
+/// Returns the number of packets that the sending machine (on the left) has tried to send since its interface
+/// was created: packets that were sent or refused.
 fn offered([left, _]: [InterfaceCounts; 2]) -> u64 {
     left.sent + left.refused
 }
 
-/// The results of one round for a device.
+/// The results of measuring one device in one round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     /// The bits of TCP data per second: from left to right, and from right to left.
@@ -172,8 +173,8 @@ struct Line {
 
 impl Line {
     /// Creates the namespaces and connects both machines to the middle with cables. The interfaces in the
-    /// middle are named `left` and `right`. Frames are not larger than on a wire, and have complete
-    /// checksums.
+    /// middle are named `left` and `right`. The machines send frames of at most the MTU, with complete
+    /// checksums, because segmentation and checksum offloads are disabled.
     fn of_ordinary_frames() -> Result<Line> {
         let mut net = Net::new()?;
         let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
@@ -191,7 +192,8 @@ impl Line {
 /// interface waits that many microseconds for more packets before it passes on merged packets, like an
 /// interface with interrupt moderation (the kernel's documentation of NAPI).
 fn merge(line: &Line, micros: u64) -> Result<()> {
-    // A virtual cable uses GRO only if its other end does not send large segments unchanged.
+    // A virtual cable uses GRO only if its other end has segmentation offload disabled, so that it does not
+    // send large segments whole.
     line.between.ethtool("-K right tso off")?;
     line.right.ethtool("-K eth0 gro on")?;
     if micros == 0 {
@@ -272,8 +274,9 @@ impl Bench {
     /// Measures packets per second while the generator sends at full rate: the packets that arrive on the
     /// right machine, and the packets that the left machine has tried to send.
     fn packets(&self, device: &Device, line: &Line) -> Result<(f64, Option<f64>)> {
-        // By now, switches know the port of the receiver's address. After this change no machine has the
-        // address, so that the receiving kernel drops the packets at once.
+        // Switches have already learned at which port the receiver's link address is. After this change, no
+        // machine has the address to which frames are sent, so that the receiving kernel drops the frames at
+        // once.
         line.right.ip("link set eth0 address 2:0:0:0:0:3")?;
         let frames = &self.frames[usize::from(device.flows() > 1)];
         let _generator = self.program.generate(&line.left, frames)?;
@@ -320,8 +323,9 @@ struct Interrupt {
     flags: &'static Flags,
 }
 
-/// The flag that signals set (`asked`), and the flag that makes signals end the program at once (`over`).
-/// Signal handlers are registered once and serve all measurements, which run one after the other.
+/// Two flags: `asked`, which signals set, and `over`, which is true while no listener exists, so that signals
+/// end the program at once. Signal handlers are registered once and serve all measurements, which run one
+/// after the other.
 struct Flags {
     asked: Arc<AtomicBool>,
     over: Arc<AtomicBool>,

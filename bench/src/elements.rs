@@ -1,5 +1,5 @@
-//! The benchmark `elements`: each class of elements alone between a replay and a Discard, with a row for
-//! each, to find unusually expensive classes.
+//! The benchmark `elements`: measures each element class alone, between a replay from memory and a Discard,
+//! to find unusually expensive classes. Each class has a row.
 
 use element::{Class, Sample};
 use engine::Worker;
@@ -14,8 +14,9 @@ use crate::{Pair, Row, Settings};
 const FRAME: usize = 64;
 /// The number of packets in memory of the runs that find a suitable kind of packets for an element.
 const PROBE: usize = 1_000;
-/// Limits on the amount of measurement, lower than in other benchmarks because there are many classes. The
-/// packets in memory still take several times the size of the second-level cache.
+/// Upper limits for the settings of the benchmark (packets in memory, repeats, packets per run), lower than
+/// in other benchmarks because there are many classes. The packets in memory still take several times the
+/// size of the second-level cache.
 const PACKETS: usize = 40_000;
 const REPEATS: usize = 5;
 const PER_RUN: usize = 400_000;
@@ -46,9 +47,9 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Measures one class. Of its samples and the kinds of packets, the combination is used with which most
-/// packets leave by the first output, because the cost of an element that rejects packets is of no
-/// interest.
+/// Measures one class. All combinations of its samples (arguments for tests) and kinds of packets are tried.
+/// The measured combination is the one with which most packets leave by the first output, because the cost of
+/// an element that rejects packets is of no interest.
 fn measure(
     class: &'static Class,
     samples: &[Sample],
@@ -61,10 +62,10 @@ fn measure(
         samples.iter().map(chain).flat_map(|chain| starts.map(|start| (chain.clone(), start)))
     {
         let mut worker = runner::worker(PROBE, FRAME, start, &chain)?;
-        // A combination with which the element stops the driver is left out.
+        // A combination of sample and packets with which the element stops the driver is not used.
         if runner::drive(&mut worker, 4 * PROBE).is_ok() {
             // The integer quotient ignores a few packets that the element still holds, so that they do not
-            // decide the choice.
+            // decide which combination is measured.
             let passed = passed(&worker) / PROBE;
             if best.as_ref().is_none_or(|(most, ..)| passed > *most) {
                 best = Some((passed, start, chain));
@@ -86,7 +87,8 @@ fn measure(
     Ok(Row::new("elements", &[class], &pairs))
 }
 
-/// Returns the number of packets that left the element by output 0.
+/// Returns the number of packets that left the measured element by output 0, which leads to the Discard
+/// `first`.
 fn passed(worker: &Worker) -> usize {
     worker.plan().graph.find("first").map_or(0, |id| worker.core().counters[id].arrived as usize)
 }

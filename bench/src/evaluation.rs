@@ -2,8 +2,8 @@
 //! plots and a conclusion.
 //!
 //! Cost is measured as in all benchmarks, with the floor of the same run. Variants that are compared are
-//! measured in turns, so that disturbances affect all of them. As machines differ, only ratios can be
-//! compared with the values of a paper.
+//! measured alternately, in rounds, so that disturbances of the machine affect all of them. As machines
+//! differ, only ratios can be compared with the values of a paper.
 
 mod figures;
 pub mod plot;
@@ -124,8 +124,9 @@ pub struct FigureRun<'r> {
     floors: RefCell<Floors>,
 }
 
-/// Costs of the floor in nanoseconds per packet. They are measured between the steps of a figure, to detect
-/// that the machine was busy, also for figures that have no floor themselves.
+/// The costs of the floor (the sources and sinks of benchmarks alone) in nanoseconds per packet. They are
+/// measured between the steps of a figure, to detect that the machine was busy, also for figures whose own
+/// results are not compared with the floor.
 #[derive(Default)]
 struct Floors {
     floor: Option<Floor>,
@@ -169,7 +170,8 @@ impl<'r> FigureRun<'r> {
         FigureRun { settings, trace, progress, floors: RefCell::default() }
     }
 
-    /// Passes the name of the next measurement to the user, and measures the floor (not in a small run).
+    /// Shows the name `what` of the next measurement to the user, and measures the floor (not in a small
+    /// run).
     ///
     /// # Errors
     /// [`INTERRUPTED`] if the user asked to stop, or a message if the floor cannot be measured.

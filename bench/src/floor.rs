@@ -1,9 +1,9 @@
-//! The floor: the smallest possible cost of a packet, without an engine, to which costs of packets from
-//! memory are compared.
+//! The floor: the smallest possible cost of a packet that is read from memory, without an engine. The costs
+//! of packets in benchmarks are compared with it.
 //!
-//! Batches of 32 packets are taken from the packets in memory (100,000 in a usual run), prefetched 16
-//! packets ahead. For each packet, the first 64 bytes are restored, addresses and ports are read, and the
-//! slot is returned.
+//! Batches of 32 packets are taken from the packets in memory (100,000 in a usual run), prefetched 16 packets
+//! ahead. For each packet, the first 64 bytes are restored, addresses and ports are read, and the number of
+//! its slot is returned to a free list.
 //!
 //! The code shares nothing with the engine's packet pool (except a processor instruction that prefetches a
 //! cache line), so that a slow layout of the pool becomes visible. Like the pool, it uses huge pages: a
@@ -21,7 +21,7 @@ const BATCH: usize = 32;
 const AHEAD: usize = 16;
 const LINE: usize = 64;
 const HEADROOM: usize = 256;
-/// The number of cache lines of the longest packet that is copied.
+/// The number of cache lines (64 bytes each) of the longest packet that is copied.
 const LINES: usize = 16;
 const COPIED_AHEAD: usize = 2;
 
@@ -31,19 +31,21 @@ struct Layout {
     name: &'static str,
     /// The number of bytes from the start of a slot to the start of the next slot.
     stride: usize,
-    /// True if metadata is in an array of its own, with a cache line per packet; false if it is at the
-    /// start of each slot.
+    /// True if the metadata of packets is in a separate array, with a cache line per packet. False if it is
+    /// at the start of each packet's slot.
     dense: bool,
 }
 
 impl Layout {
-    /// Returns the index of the cache line in which the data of a packet starts.
+    /// Returns the index of the cache line, in the array of slots, in which the data of packet `number`
+    /// starts.
     #[inline]
     fn line(self, number: usize) -> usize {
         (number * self.stride + HEADROOM) / LINE
     }
 
-    /// Returns the index of the cache line with the metadata of a packet, for layouts that are not dense.
+    /// Returns the index of the cache line, in the array of slots, with the metadata of packet `number`. Only
+    /// for layouts whose metadata is in the slots.
     #[inline]
     fn metadata(self, number: usize) -> usize {
         number * self.stride / LINE
@@ -69,7 +71,7 @@ const OTHERS: &[Layout] = &[
 struct Line([u8; LINE]);
 
 impl Line {
-    /// Stores the metadata of a packet in the line: the index of its first data line, and its length in
+    /// Stores the metadata of a packet in its cache line: the index of its first data line, and its length in
     /// bytes.
     #[inline]
     fn set_metadata(&mut self, start: u32, length: u32) {
@@ -103,7 +105,8 @@ pub(crate) struct Floor {
     layout: Layout,
     slots: Lines,
     metadata: Lines,
-    /// A copy of the first line of each packet, from which it is restored.
+    /// A copy of the first cache line (64 bytes) of each packet, from which the packet is restored before it
+    /// is processed again.
     kept: Lines,
     free: Vec<u32>,
     lengths: Vec<u16>,
@@ -137,8 +140,8 @@ impl Floor {
         Ok(floor)
     }
 
-    /// Processes one batch. Returns a sum over the headers, which prevents the compiler from omitting the
-    /// reads.
+    /// Processes one batch of packets. Returns a sum over their addresses and ports, so that the compiler
+    /// cannot omit reading them.
     #[inline]
     fn batch(&mut self) -> u32 {
         let layout = self.layout;
@@ -166,7 +169,8 @@ impl Floor {
                 sum = sum.wrapping_add(u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
             }
         }
-        // Slots are returned to a stack of their numbers, as in any pool.
+        // The numbers of the slots are pushed onto a stack of free slots and popped again, as in a packet
+        // pool.
         self.free.extend_from_slice(&handles);
         let left = self.free.len() - BATCH;
         self.free.truncate(left);
@@ -178,8 +182,8 @@ impl Floor {
         self.measure_with(packets, |_| ())
     }
 
-    /// Like [`measure`](Self::measure), with a copy of each packet. The copies go to memory that stays in
-    /// the cache, like slots that are reused at once.
+    /// Measures as [`measure`](Self::measure) does, and also copies each packet. The copies go to memory that
+    /// stays in the cache, like slots that are reused at once.
     fn measure_copies(&mut self, packets: usize, to: &mut [[Line; LINES]; BATCH]) -> f64 {
         self.measure_with(packets, |floor| floor.copy_batch(to))
     }
@@ -240,7 +244,8 @@ pub(crate) fn run_layouts(settings: &Settings) -> Result<Vec<Row>, String> {
     OTHERS.iter().map(|&layout| rows(settings, 64, layout)).collect()
 }
 
-/// Measures a layout in turns with the layout of the pool, which is the floor of the row.
+/// Measures a layout of packets in memory, alternately with the layout of the engine's packet pool, whose
+/// cost is the floor of the returned row.
 fn rows(settings: &Settings, frame: usize, layout: Layout) -> Result<Row, String> {
     let new = |layout| Floor::with_layout(settings.packets, frame, layout).map_err(|e| e.to_string());
     let mut floor = new(POOLS)?;

@@ -8,9 +8,11 @@ use crate::source;
 /// The kind of packets that are replayed to a chain, and the header at which they start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// UDP over IPv4, starting with the Ethernet header; no header is marked.
+    /// UDP over IPv4, starting with the Ethernet header; the position of the IP header is not recorded in the
+    /// packet.
     Frame,
-    /// UDP over IPv4, starting with the Ethernet header; the IP header is marked.
+    /// UDP over IPv4, starting with the Ethernet header; the position of the IP header is recorded in the
+    /// packet (marked).
     Ethernet,
     /// UDP over IPv4, starting with the IP header, which is marked.
     Ip,
@@ -21,8 +23,8 @@ pub(crate) enum Start {
 }
 
 impl Start {
-    /// Returns the elements that mark the headers, and for `Ip` strip the Ethernet header, each with an arrow
-    /// before it.
+    /// Returns the elements that mark the IP header and, for `Ip`, strip the Ethernet header; an arrow stands
+    /// ahead of each element.
     pub(crate) fn marks(self) -> &'static str {
         match self {
             Start::Frame => "",
@@ -33,9 +35,9 @@ impl Start {
     }
 }
 
-/// The class of a source of benchmark packets, which supplies each packet once. START is 0 for UDP, 1 for
-/// TCP and 2 for UDP over IPv6. TOGETHER flows take turns until each has sent LENGTH packets; then other
-/// flows follow.
+/// The class of a source of benchmark packets, which supplies each packet once. The argument START chooses
+/// the packets: 0 for UDP, 1 for TCP, 2 for UDP over IPv6. TOGETHER flows take turns until each has sent
+/// LENGTH packets; then other flows follow.
 pub(crate) static FRAMES: Class = Class {
     name: "BenchmarkFrames",
     ports: "0/1",
@@ -73,7 +75,8 @@ struct Frames {
     flows: usize,
     frame: usize,
     start: Start,
-    /// The number of packets in a train of a flow, and the number of flows whose trains are interleaved.
+    /// The number of packets that a flow sends in a train (`length`), and the number of flows that send their
+    /// trains at the same time, one packet each in turn (`together`).
     length: usize,
     together: usize,
 }
@@ -97,7 +100,7 @@ impl Element for Frames {
 }
 
 /// Returns the text of a source element that supplies `packets` packets of 64 bytes of `flows` flows in
-/// trains: see [`source::in_trains`].
+/// trains: `together` flows take turns until each has sent `length` packets ([`source::in_trains`]).
 pub(crate) fn trains(packets: usize, flows: usize, (length, together): (usize, usize)) -> String {
     format!("BenchmarkFrames({packets}, {flows}, 64, 0, {length}, {together})")
 }

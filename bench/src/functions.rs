@@ -7,9 +7,9 @@ use crate::runner::{drive, measure_worker, worker_with};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// Measures the Reframer paper's chain: router, translator, firewall with 10,000 rules, statistics of
-/// flows. The first three rows end after the router, the translator and the firewall. The other rows have
-/// the whole chain at several SLF, without and with a Reframer behind the check of the IP header.
+/// Measures the Reframer paper's chain: router, translator, firewall with 10,000 rules, statistics of flows.
+/// The chains of the first three rows end with the router, the translator and the firewall. The other rows
+/// have the whole chain at several SLF, without and with a Reframer between CheckIPHeader and the router.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     let mut measure = |front: &str, slf, functions: &[String], params: &[(&'static str, Param)]| {
@@ -56,8 +56,8 @@ pub(crate) fn functions() -> String {
     functions_behind("")
 }
 
-/// Returns the chain of [`functions`] with elements between the check of the IP header and the route look-up.
-/// `front` is empty, or ends in an arrow.
+/// Returns the chain of [`functions`] with the elements `front` between CheckIPHeader and the router. `front`
+/// is empty, or ends in an arrow.
 pub(crate) fn functions_behind(front: &str) -> String {
     behind_the_check(front, &each_function())
 }

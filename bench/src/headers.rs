@@ -1,8 +1,8 @@
 //! Headers that match rules, and the source of frames with such headers.
 //!
-//! For each header, a rule is drawn uniformly. The header is made to match this rule; bits and ports that
-//! the rule leaves free are random. ClassBench's own generator does the same without locality. An earlier
-//! rule may match such a header as well.
+//! For each header, a rule is drawn uniformly. The header is made to match this rule; bits and ports that the
+//! rule leaves free are random. ClassBench's own generator does the same without locality. A rule ahead of
+//! the drawn rule may match such a header as well.
 
 use classify::Tree;
 use classify::filter::{Condition, HeaderLayer, HeaderSlices, Test};
@@ -17,8 +17,8 @@ use crate::source;
 /// The first 24 bytes of an IPv4 packet: the header without options, and the ports.
 pub(crate) type Start24 = [u8; 24];
 
-/// Generates `count` headers, each of which matches a rule drawn at random, unless the rule contradicts
-/// itself.
+/// Generates `count` headers, each of which matches a rule drawn at random, unless this rule contradicts
+/// itself, so that no header can match it.
 pub(crate) fn headers(conditions: &[Condition], count: usize) -> Vec<Start24> {
     let mut random = Rng::with_seed(2);
     (0..count).map(|_| header(&conditions[random.usize(..conditions.len())], &mut random)).collect()
@@ -34,7 +34,8 @@ pub(crate) fn headers_of_flows(conditions: &[Condition], count: usize, flows: us
 }
 
 /// Generates `count` headers of short-lived flows: `at_a_time` flows send at the same time until each has
-/// sent `per_flow` packets; then other flows follow. Each rule has about the same number of flows.
+/// sent `per_flow` packets; then other flows send. The headers of each flow match a rule, and each rule has
+/// about the same number of flows.
 pub(crate) fn headers_of_passing_flows(
     conditions: &[Condition],
     count: usize,
@@ -75,8 +76,9 @@ fn header(condition: &Condition, random: &mut Rng) -> Start24 {
     bytes
 }
 
-/// Writes a header's fields such that tests of the condition hold; of alternatives, one is chosen at
-/// random. Values that must not occur are not avoided; the caller checks the result.
+/// Writes fields of a header so that the condition's tests hold. If one of several alternatives is enough,
+/// one is chosen at random. Values that a test excludes may occur, so the caller checks if the condition
+/// holds.
 fn satisfy(condition: &Condition, bytes: &mut Start24, random: &mut Rng) {
     match condition {
         Tree::All(parts) => parts.iter().for_each(|part| satisfy(part, bytes, random)),
@@ -103,8 +105,9 @@ pub(crate) static HEADERS: Class = Class {
         ArgInfo::required("RULES", "filename"),
         ArgInfo::required("FRAME", "unsigned"),
         ArgInfo::positional("FLOWS", "unsigned", ""),
-        // The number of packets of each flow; FLOWS flows send at the same time. Without this argument,
-        // packets of all flows come in random order.
+        // PER_FLOW is the number of packets of each flow: FLOWS flows send at the same time until each has
+        // sent this number, and then other flows send. Without PER_FLOW, packets of all flows come in random
+        // order.
         ArgInfo::positional("PER_FLOW", "unsigned", ""),
     ],
     notes: Notes { signals_packets: true, ..Notes::NONE },

@@ -1,4 +1,5 @@
-//! Runs of benchmarks without measurement of time, to count instructions and to profile.
+//! Drives packets through benchmarks without measuring time, so that instructions can be counted (callgrind)
+//! or a profile can be made.
 
 use engine::Worker;
 
@@ -14,12 +15,12 @@ use crate::trains::{LENGTH, TOGETHER, reframer};
 use crate::translation::NAT;
 
 /// Drives `packets` packets through a benchmark's chain, any other chain, or the floor, without measuring
-/// time, to count instructions and to profile. In a benchmark with short-lived flows, each flow sends all of
-/// its packets, whatever the number in `packets` (except for 0). `in_memory` is the number of packets in
-/// memory; by default it is small.
+/// time, to count instructions and to profile. In a benchmark with short-lived flows, `packets` only matters
+/// if it is 0: otherwise each flow sends all of its packets. `in_memory` is the number of packets in memory;
+/// by default it is small.
 ///
 /// # Errors
-/// If there is no such benchmark, or the chain is invalid or stops.
+/// If there is no such benchmark, or if the chain is invalid or stops the driver.
 pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Result<(), String> {
     let in_memory = in_memory.unwrap_or(Settings::SMALL.packets);
     let mut start = Start::Frame;
@@ -37,16 +38,17 @@ pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Resul
             start = Start::Ethernet;
             NAT
         }
-        // The chain of the benchmark `chain`, with packets of a flow in runs of this length, such as
-        // `chain-16`, or also with this number of flows, such as `chain-16-1000000`.
+        // A name such as `chain-16` means the chain of the benchmark `chain`, with packets of a flow in runs
+        // of 16. A name such as `chain-16-1000000` also gives the number of flows.
         name if let Some((slf, flows)) = chain_of(name) => {
             let packets_in_memory = in_memory.max(flows * slf);
             let flows = (flows, slf);
             let worker = worker_with(packets_in_memory, flows, 64, Start::Ethernet, &functions())?;
             return drive_to_the_end(worker, packets);
         }
-        // The chain of the benchmark `trains`, without and with a Reframer. Where instructions are counted,
-        // the processor is so slow that the packets of a train arrive within 8 ms, not within 64 µs.
+        // The chain of the benchmark `trains`, without a Reframer (`trains`) and with a Reframer
+        // (`trains-held`). The tool that counts instructions makes the program so slow that the packets of a
+        // train arrive within 8 ms instead of 64 µs, so the Reframer holds for 8 ms.
         "trains" | "trains-held" => {
             let front = if name == "trains" { String::new() } else { reframer("8ms") };
             let frames = trains(FUNCTIONS_FLOWS * LENGTH, FUNCTIONS_FLOWS, (LENGTH, TOGETHER));
@@ -67,8 +69,8 @@ pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Resul
     drive_to_the_end(worker(in_memory, 64, start, chain)?, packets)
 }
 
-/// Returns the number of packets in a row and the number of flows that a name such as `chain-16` or
-/// `chain-16-1000000` has.
+/// Parses a name such as `chain-16` or `chain-16-1000000`. Returns the number of packets of a flow in a row
+/// (the SLF), and the number of flows.
 fn chain_of(name: &str) -> Option<(usize, usize)> {
     let mut numbers = name.strip_prefix("chain-")?.split('-').map(|number| number.parse().ok());
     let (slf, flows) = (numbers.next()??, numbers.next());
@@ -76,7 +78,7 @@ fn chain_of(name: &str) -> Option<(usize, usize)> {
 }
 
 /// Drives a worker through all packets of its short-lived flows. If `packets` is 0, it drives only the
-/// first round, which does not reach the chain.
+/// packets of the first round, which are dropped ahead of the chain.
 fn drive_passing((mut worker, traffic): (Worker, Traffic), packets: usize) -> Result<(), String> {
     traffic.skip(&mut worker)?;
     if packets > 0 {

@@ -29,7 +29,7 @@ use crate::{Row, Settings};
 /// The classes of elements that this benchmark adds.
 pub(crate) static CLASSES: &[&Class] = &[&SEGMENTS, &ADVANCE];
 
-/// The elements under test: the name in rows, and the elements with an arrow after them.
+/// The variants of the elements under test: the name in rows, and the elements, each followed by an arrow.
 const VARIANTS: &[(&str, &str)] = &[
     ("none", ""),
     ("juggler", "Juggler(FLOWS 512) ->"),
@@ -59,7 +59,8 @@ const TOGETHER: usize = 8;
 const LATEST: usize = 64;
 /// The number of bytes of the Ethernet, IPv4 and TCP headers.
 const HEADERS: usize = 54;
-/// The offsets of the TCP sequence number and the TCP checksum in a frame.
+/// The offset of the TCP sequence number in a frame (`SEQUENCE`), and that of the TCP checksum (`CHECKSUM`),
+/// in bytes.
 const SEQUENCE: usize = 38;
 const CHECKSUM: usize = 50;
 
@@ -96,9 +97,11 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Writes a capture of full frames of `flows` flows in order, with the spacing of a link of 10 Gb/s.
+/// Writes a capture of full frames of `flows` flows in order, with the times at which a link of 10 Gb/s would
+/// send them.
 pub(crate) fn write_capture(file: &Path, packets: usize, flows: usize) -> std::io::Result<()> {
-    /// The time of a full frame on the link in nanoseconds, with preamble, check sequence and gap.
+    /// The time in nanoseconds that a link of 10 Gb/s needs for a full frame, with preamble, check sequence
+    /// and gap.
     const SPACING: i64 = 1230;
     Traffic::new(packets, flows, 0, 1514).write(file, SPACING)
 }
@@ -108,7 +111,8 @@ struct Traffic {
     frame: usize,
     /// The number of packets that a flow sends at once; fewer than [`SEND`] if flows have fewer packets.
     send: usize,
-    /// The packets in order of arrival: the flow of each packet, and its index in the flow.
+    /// The packets in order of arrival: the index of each packet's flow, and the packet's index within its
+    /// flow.
     order: Vec<(u32, u32)>,
 }
 
@@ -128,7 +132,7 @@ impl Traffic {
                 }
             }
         }
-        // A late packet moves right after the packet that was at its new position.
+        // A late packet gets a new position, right after the packet that was sent at this position.
         let mut random = fastrand::Rng::with_seed(1);
         let place = |(place, packet)| {
             let is_late = random.usize(..100) < late;
@@ -215,8 +219,9 @@ impl Element for Segments {
     }
 }
 
-/// The class of an element that advances sequence numbers by the number of bytes that the flow has sent in
-/// earlier rounds. All flows send the same number of bytes in a round.
+/// The class of an element that increases the TCP sequence number of each packet by the number of bytes that
+/// the packet's flow has sent in earlier rounds of the replay. All flows send the same number of bytes in a
+/// round.
 static ADVANCE: Class = Class {
     name: "BenchmarkAdvance",
     args: &[ArgInfo::required("PACKETS", "unsigned"), ArgInfo::required("BYTES", "unsigned")],
@@ -231,11 +236,11 @@ static ADVANCE: Class = Class {
 struct Advance {
     /// The number of packets in a round.
     packets: usize,
-    /// The number of bytes that each flow sends in a round.
+    /// The number of bytes that each flow sends in one round of the replay.
     bytes: u32,
-    /// The number of packets that have passed in this round.
+    /// The number of packets that have passed through the element in the current round of the replay.
     number: usize,
-    /// The number of bytes that each flow has sent in earlier rounds, modulo 2^32.
+    /// The number of bytes that each flow has sent in earlier rounds of the replay, modulo 2^32.
     sent: u32,
 }
 
@@ -292,8 +297,8 @@ mod tests {
             let count = traffic.order.len();
             assert!(next.iter().all(|&next| next as usize == count / flows), "{flows} {late}");
             assert!(traffic.order.iter().collect::<std::collections::HashSet<_>>().len() == count);
-            // Fewer packets are reordered than late: a late packet stays in order if no later packet of its
-            // flow overtakes it.
+            // Fewer packets are out of order than late: a late packet is still in order if no packet that its
+            // flow sent after it overtakes it.
             let most = count * late / 100;
             assert!(
                 behind <= most * 11 / 10 && behind >= most * 7 / 10,

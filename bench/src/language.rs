@@ -52,7 +52,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         worker.initialize().map_err(|problem| format!("{problem:?}"))?;
         let all = start.elapsed().as_nanos() as f64 / elements;
         worker.finish().map_err(|errors| errors.join("; "))?;
-        // There is no floor, because no packets are read; the figures are absolute.
+        // No packets are read, so there is no floor to compare with. The cost itself takes its place, so that
+        // the ratio is 1.
         language.push(Pair { cost: parsed, floor: parsed });
         set_up.push(Pair { cost: all, floor: all });
     }

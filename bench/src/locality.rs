@@ -1,10 +1,10 @@
 //! The benchmark `locality`: the benefit of packets in the order of flows for a chain with state per flow
-//! that is larger than the caches. An element upstream of the chain holds packets to restore this order, or
-//! there is none.
+//! that is larger than the caches. The chain is measured with an element upstream of it that holds packets to
+//! restore this order, and without such an element.
 //!
 //! Traffic comes in trains: 64 flows send 8 packets each, one packet in turn, so that neighbouring packets
-//! are hardly ever of the same flow. Then 64 other flows follow. So each train of 512 packets contains all
-//! packets that can be grouped.
+//! are hardly ever of the same flow. Then 64 other flows send. So each group of 64 flows is a train, and each
+//! train of 512 packets contains all packets that can be grouped.
 //!
 //! For each packet, the chain reads several cache lines of the packet's flow, one after the other. The
 //! address of each line is only known from the previous line, as with the look-ups of several functions.
@@ -28,7 +28,8 @@ pub(crate) static CLASSES: &[&Class] = &[&TRAINS, &STATE];
 const TOGETHER: usize = 64;
 /// The number of packets that each flow sends before other flows follow.
 const LENGTH: usize = 8;
-/// The number of flows, and the number of cache lines that are read for each flow.
+/// The sizes of the chain's state: the number of flows, and the number of cache lines that are read for each
+/// flow.
 const SIZES: [(usize, usize); 3] = [(100_000, 8), (100_000, 64), (1_000_000, 8)];
 /// Limits on the number of runs and their packets, lower than in other benchmarks because there are many
 /// rows.
@@ -55,7 +56,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
                 let chain = format!(
                     "BenchmarkTrains({flows}) -> {front} BenchmarkState({flows}, {lines}, {runs}) -> Discard"
                 );
-                // All frames in memory have the same addresses; BenchmarkTrains assigns them to flows.
+                // All frames in memory have the same addresses. The element BenchmarkTrains writes source
+                // addresses, and so assigns packets to flows.
                 let worker = running_with(
                     CLASSES,
                     text_of(&frames(settings.packets, (1, 1), 64, Start::Frame), Start::Frame, &chain),
@@ -123,8 +125,8 @@ impl Element for Trains {
     }
 }
 
-/// The class of an element that reads LINES cache lines of a packet's flow. With RUNS, it skips packets of
-/// the same flow as the packet before.
+/// The class of an element that reads LINES cache lines of a packet's flow. With RUNS true, it reads no lines
+/// for a packet of the same flow as the preceding packet.
 static STATE: Class = Class {
     name: "BenchmarkState",
     args: &[
@@ -136,8 +138,8 @@ static STATE: Class = Class {
         let (flows, lines): (usize, usize) = (args.required("FLOWS"), args.required("LINES"));
         let runs = args.required("RUNS");
         args.finish()?;
-        // A line has the index of the flow's line in the next table, which is another index for nearly all
-        // flows.
+        // Each line contains the index of its flow's line in the next table, so that this index is known only
+        // when the line has been read. For nearly all flows, it differs from table to table.
         let next = |place: usize| ((place as u64).wrapping_mul(0x9e37_79b9) % flows.max(1) as u64) as u32;
         let table = || (0..flows).map(|place| Line { next: next(place), packets: 0 }).collect();
         Ok(Box::new(PerFlow { tables: (0..lines).map(|_| table()).collect(), runs, last: u32::MAX }))
@@ -154,7 +156,7 @@ struct Line {
 /// The state of flows: a table for each simulated function, with a line for each flow.
 struct PerFlow {
     tables: Vec<Vec<Line>>,
-    /// True if a packet of the same flow as the previous packet reads no lines.
+    /// True if no lines are read for a packet of the same flow as the preceding packet.
     runs: bool,
     last: u32,
 }

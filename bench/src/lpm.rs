@@ -14,14 +14,14 @@ use crate::floor::Floor;
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings};
 
-/// The number of random addresses that are looked up, in a run that is not small.
+/// The number of random addresses that are looked up, unless the run is small.
 const COUNT: usize = 1 << 20;
 /// The number of generated prefixes, which are used without `--routes`.
 const MADE: u32 = 100_000;
 
 /// Measures look-ups in the prefixes of `--routes`, with a row for each version of IP, or in generated
-/// prefixes. The value of a prefix is its index. Of eight addresses, seven lie in a prefix that is drawn
-/// uniformly, and one is random.
+/// prefixes. The look-up returns the index of the longest matching prefix. Of eight addresses, seven lie in a
+/// prefix that is drawn uniformly, and one is random.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let (four, six) = match &settings.routes {
         Some(path) => read(path)?,

@@ -1,13 +1,15 @@
-//! The benchmark `meter`: meters by rate and by colour.
+//! The benchmark `meter`: elements that measure the rate of packets, and elements that colour packets by
+//! their rate.
 
 use crate::frames::Start;
 use crate::runner::{measure_of, worker_with};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// Measures meters by rate, and meters that colour packets. The limits of the latter are above the rate of
-/// the replay, so that all packets leave by the first output. Meter and BandwidthMeter take no rate above
-/// 4,194,303 per second, as in Click, so packets of the replay may exceed it.
+/// Measures meters of rates (Meter, BandwidthMeter), and meters that colour packets (SrTCM, TrTCM). The
+/// limits of SrTCM and TrTCM are above the rate of the replay, so that all packets leave by their first
+/// output. Meter and BandwidthMeter take no rate above 4,194,303 per second, as in Click, so the replay may
+/// exceed their rate.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let meters = [
         ("Meter", "Meter(4194303)"),

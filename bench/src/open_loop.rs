@@ -1,9 +1,10 @@
 //! Measurement of latency with packets that arrive at a given rate, whether or not the receiver is ready
 //! (an open loop).
 //!
-//! A configuration that is driven at full rate has no latency, because packets come when it asks for them.
-//! Here, packet n arrives n / rate after the start. It waits in a ring, as in an interface, until it is
-//! taken. The latency of a packet is the time from its arrival to the end of the chain, including the wait.
+//! A configuration that is driven at full rate has no latency, because packets come when it asks for them. In
+//! an open loop, packet n arrives n / rate seconds after the start, even if the configuration does not ask
+//! for it. It waits in a ring, as in an interface, until it is taken. The latency of a packet is the time
+//! from its arrival to the end of the chain, including the wait.
 
 use std::time::{Duration, Instant};
 
@@ -23,8 +24,9 @@ pub(crate) struct Latencies {
     pub(crate) deviation: f64,
 }
 
-/// Returns the configuration in which the packets of `frames` arrive at a rate and pass `chain`, in bursts
-/// of at most `burst` packets. `start` says which headers are marked.
+/// Returns the configuration in which the packets of `frames` arrive at a rate (the handler `arrivals.rate`)
+/// and pass `chain`, in bursts of at most `burst` packets. `start` is the kind of the packets and the header
+/// at which they start.
 pub(crate) fn text(frames: &str, start: Start, burst: usize, chain: &str) -> String {
     format!("{frames} {} -> arrivals :: BenchmarkArrivals({burst}) -> {chain}", start.marks())
 }
@@ -35,8 +37,8 @@ pub(crate) struct OpenLoop {
 }
 
 impl OpenLoop {
-    /// Creates a configuration as [`text`] describes it. `frames` is a source that supplies each packet
-    /// once. Each `BenchmarkLatency` of the chain measures the packets that pass it.
+    /// Creates an open loop with the configuration that [`text`] returns. `frames` is a source that supplies
+    /// each packet once. Each `BenchmarkLatency` of the chain measures the packets that pass it.
     pub(crate) fn new(frames: &str, start: Start, burst: usize, chain: &str) -> Result<OpenLoop, String> {
         OpenLoop::of(text(frames, start, burst, chain))
     }
@@ -45,15 +47,15 @@ impl OpenLoop {
     /// [`text`].
     pub(crate) fn of(text: String) -> Result<OpenLoop, String> {
         let mut open_loop = OpenLoop { worker: running(text, Options::default())? };
-        // The first step takes all packets into memory.
+        // In the first step, the element `arrivals` pulls all packets of the source into memory.
         open_loop.run_for(Duration::from_millis(1))?;
         Ok(open_loop)
     }
 
     /// Lets packets arrive at `rate` per second for `time`, after a warm-up of a tenth of `time`. Returns the
-    /// million packets per second that were taken; all other packets found the ring full. The run is
-    /// extended, to at most a hundred times `time`, while one of the meters has seen no packet, because a
-    /// busy machine may not schedule this thread during a short run.
+    /// million packets per second that were taken from the ring; all other packets found the ring full and
+    /// are lost. The run is extended, to at most a hundred times `time`, while one of the meters has seen no
+    /// packet, because a busy machine may not schedule this thread during a short run.
     pub(crate) fn drive(&mut self, rate: f64, time: Duration, meters: &[&str]) -> Result<f64, String> {
         self.write("arrivals", "rate", &rate.to_string())?;
         self.run_for(time / 10)?;

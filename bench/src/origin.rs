@@ -1,5 +1,5 @@
-//! The origin of a result: program, command, machine, load and inputs. The origin of a figure makes it
-//! possible to reproduce it, and to distinguish it from figures of other machines or builds.
+//! The origin of a result: program, command, machine, load and inputs. With its origin, a result can be
+//! reproduced, and distinguished from results of other machines or builds.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -19,7 +19,7 @@ pub struct Origin {
     pub program: Build,
     /// The arguments of the program, without its name.
     pub arguments: Vec<String>,
-    /// The seed of random numbers; None if the result does not depend on one.
+    /// The seed of random numbers; None if the result does not depend on random numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// The date and time of the start, in UTC (RFC 3339).
@@ -89,7 +89,8 @@ pub struct InputFile {
     pub sha256: String,
 }
 
-/// The start of a result, from which its [`Origin`] is made at the end.
+/// The time, load and processor time at the start of the work for a result. At its end, the result's
+/// [`Origin`] is made from them.
 #[derive(Debug)]
 pub struct Begun {
     program: Build,
@@ -226,12 +227,13 @@ impl InputFile {
     }
 }
 
-/// The processor time of the machine since its start, and of this program, in clock ticks.
+/// The processor time that the machine has spent since its start, and the processor time of this program, in
+/// clock ticks.
 #[derive(Clone, Copy, Debug)]
 struct Spent {
     /// The ticks of all cores, including idle time.
     all: u64,
-    /// The ticks of all cores in programs and in the kernel.
+    /// The clock ticks for which all cores have executed programs or the kernel.
     busy: u64,
     /// The ticks that the hypervisor gave to other virtual machines.
     stolen: u64,
@@ -245,8 +247,8 @@ impl Spent {
         Spent::parse(&machine, &own)
     }
 
-    /// Parses the texts of `/proc/stat` (proc_stat(5)) and `/proc/self/stat` (proc_pid_stat(5)). None if
-    /// one has another form.
+    /// Parses the texts of `/proc/stat` (proc_stat(5)) and `/proc/self/stat` (proc_pid_stat(5)). None if one
+    /// of the texts has another form.
     fn parse(machine: &str, own: &str) -> Option<Spent> {
         let numbers: Vec<u64> =
             machine.lines().next()?.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();

@@ -5,7 +5,7 @@ use crate::runner::{measure_worker, worker_with};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// A chain of a Reframer with default capacity, to count its instructions.
+/// The chain with which the instructions of a Reframer are counted; its capacity is the default.
 pub(crate) const REFRAMER: &str = "Reframer(64us, BYPASS none, MIN_BURST 0) -> Discard";
 
 /// Measures a Reframer alone, over the number of flows and the SLF.
@@ -13,7 +13,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for flows in [1_000, 10_000, 100_000, 1_000_000] {
         for slf in [1, 2, 4] {
-            // In a run that is not small, all flows are there.
+            // Unless the run is small, there are enough packets in memory for a run of `slf` packets of each
+            // flow.
             let packets = if settings.repeats > 1 { flows * slf } else { 0 };
             let packets = settings.packets.max(packets);
             let chain = format!(

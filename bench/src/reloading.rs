@@ -1,11 +1,11 @@
 //! The benchmark `reload`: how long each worker stands still while the graph is replaced under load.
 //!
-//! A link offers half of the packets that the same run carries without loss. The graph is replaced again and
-//! again, by two configurations in turn that differ in a rule. The *silence* of a worker is the time from the
-//! start of its last batch in the old graph to the start of its first batch in the new one. The *gap* of a
-//! worker is the longest time between the starts of two of its batches, from the request until 3 ms after all
-//! workers have changed over. The time for which the thread waited for a processor is not counted in either
-//! of them.
+//! A simulated link offers half of the packets per second that the workers take at full load. The graph is
+//! replaced again and again, by two configurations in turn that differ in one route or rule. The *silence* of
+//! a worker is the time from the start of its last batch in the old graph to the start of its first batch in
+//! the new one. The *gap* of a worker is the longest time between the starts of two of its batches, from the
+//! request to replace the graph until 3 ms after all workers run the new graph. The time for which the thread
+//! waited for a processor is not counted in either of them.
 
 mod link;
 
@@ -31,17 +31,19 @@ pub struct Reloaded {
     pub reloads: usize,
     /// The packets per second that were offered to all workers together, in millions.
     pub offered_mpps: f64,
-    /// The number of packets that found the ring of the link full while the graph was replaced again and
-    /// again.
+    /// The number of packets that were lost, because the ring of the link was full, while the graph was
+    /// replaced again and again.
     pub missed: u64,
-    /// The silence of a worker in microseconds: the median, the 99th percentile and the maximum over all
-    /// workers and reloads.
+    /// The silence of a worker (the time without a batch when its graph is replaced) in microseconds: the
+    /// median, the 99th percentile and the maximum over all workers and reloads.
     pub silence_us: [f64; 3],
-    /// The 99th percentile of the silence with the time for which the thread waited for a processor.
+    /// The 99th percentile of the silence in microseconds, including the time for which the thread waited for
+    /// a processor.
     pub with_waiting_us: f64,
-    /// The gap in microseconds: the median, the 99th percentile and the maximum.
+    /// The gap (the longest time between two batches of a worker around a reload) in microseconds: the
+    /// median, the 99th percentile and the maximum.
     pub gap_us: [f64; 3],
-    /// The median time from the request to the end of a reload, in milliseconds.
+    /// The median time from the request for a reload until all workers run the new graph, in milliseconds.
     pub took_ms: f64,
     /// The resident memory in bytes, after the first tenth of the reloads and at the end.
     pub resident: [u64; 2],
@@ -49,7 +51,7 @@ pub struct Reloaded {
     pub files: [u64; 2],
 }
 
-/// A configuration that is replaced, with two variants.
+/// A case of the benchmark: two variants of a configuration, which replace each other again and again.
 struct Case {
     name: &'static str,
     flows: usize,
@@ -58,7 +60,7 @@ struct Case {
     chains: [String; 2],
 }
 
-/// The time in which rates are measured.
+/// The time for which rates are measured, and for which packets pass before.
 const MEASURE: Duration = Duration::from_millis(300);
 
 /// The time after which a reload that has not ended counts as failed.
@@ -68,7 +70,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(3);
 
 /// Returns the cases: a small router, and a chain of router, firewall, translator and statistics with many
-/// rules and sessions. `part` divides their size.
+/// rules and sessions. The numbers of rules, flows and reloads are divided by `part` (above 1 in a small
+/// run).
 fn cases(part: usize) -> [Case; 2] {
     let router = |more: &str| {
         format!(
@@ -101,7 +104,7 @@ fn cases(part: usize) -> [Case; 2] {
     ]
 }
 
-/// Runs the cases on one worker and on two.
+/// Measures each case on one worker and on two workers.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let part = if settings.repeats == 1 { 50 } else { 1 };
     let mut rows = Vec::new();
@@ -118,7 +121,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Replaces the graph of a case under load, on this number of workers.
+/// Replaces the graph of a case again and again while packets pass, on `workers` workers.
 fn measure(case: &Case, workers: usize) -> Result<Reloaded, String> {
     let (number, watch) = Watch::new(case.flows, workers);
     let texts: Vec<String> =
@@ -170,9 +173,11 @@ fn replaced(
     }
 }
 
-/// Finds out which rate the run carries, offers half of it, and has the graph replaced. Returns the results.
+/// Measures the rate that the workers take at full load, offers half of it, and has the graph replaced
+/// `reloads` times. Returns the results.
 fn reload_often(reloads: usize, watch: &Watch, wanted: &AtomicBool) -> Result<Reloaded, String> {
-    // In this time, all flows become known, and memory is touched.
+    // While this pause lasts, packets of all flows pass, so that elements know all flows and all memory has
+    // been used.
     thread::sleep(MEASURE);
     let (start, (before, _)) = (Instant::now(), watch.counts());
     thread::sleep(MEASURE);

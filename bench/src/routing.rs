@@ -7,8 +7,8 @@ use crate::runner::{measure, measure_worker, worker_with};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// Measures a router with four interfaces and a number of routes. Routes and packets are in the same part
-/// of the address space.
+/// Measures a router with four interfaces, for several numbers of routes. The routes and the destinations of
+/// the packets are in the same part of the address space.
 pub(crate) fn router(settings: &Settings) -> Result<Vec<Row>, String> {
     [200, 100_000]
         .into_iter()
@@ -28,7 +28,7 @@ fn router_of(count: u32) -> String {
     )
 }
 
-/// Measures a router with 200 routes over the number of flows.
+/// Measures a router with 200 routes for several numbers of flows.
 pub(crate) fn router_flows(settings: &Settings) -> Result<Vec<Row>, String> {
     [1, 100, 10_000, 1_000_000]
         .into_iter()
@@ -40,8 +40,9 @@ pub(crate) fn router_flows(settings: &Settings) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-/// Returns arguments of a route look-up: routes of 16 to 28 bits to outputs in turn, in the address range
-/// of the flows' destinations. Of many routes some repeat a prefix: none of 200, nearly half of 100,000.
+/// Returns arguments of a route look-up: `count` routes with prefixes of 16 to 28 bits, to the outputs in
+/// turn, in the address range of the flows' destinations. Some routes may repeat a prefix: of 200 routes none
+/// does, of 100,000 routes nearly half do.
 pub(crate) fn routes(count: u32, outputs: u32) -> String {
     let route = |number: u32| {
         let address = 0x0b00_0000 | number.wrapping_mul(0x9e37_79b1) >> 8;

@@ -34,8 +34,8 @@ pub struct SessionPhase {
     pub resident: usize,
 }
 
-/// Opens 64,512 flows to each of `servers` servers, one for each port; lets all sessions expire; and does
-/// both again. Returns the state at the start and after each phase.
+/// Opens 64,512 flows to each of `servers` servers, one for each port that the IPRewriter may use; lets all
+/// sessions expire; and repeats both phases. Returns the state at the start and after each phase.
 ///
 /// # Errors
 /// If the worker cannot be created or driven.
@@ -51,7 +51,8 @@ pub fn measure_sessions(servers: usize) -> Result<Vec<SessionPhase>, String> {
         while worker.step(256) {}
         phases.push(phase(&mut worker, names[0], since)?);
         let since = Instant::now();
-        // The simulated clock advances with each reading, so steps without work let the sessions expire.
+        // The simulated clock advances with each reading, so steps of the worker without packets let time
+        // pass until all sessions expire.
         for _ in 0..700_000 {
             worker.step(1);
         }

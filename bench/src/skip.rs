@@ -1,4 +1,5 @@
-//! An element that drops the first round of packets, so that the chain downstream does not get them.
+//! An element that drops the first round of replayed packets (packets that make flows known), so that the
+//! chain downstream does not get them.
 
 use element::class::ArgInfo;
 use element::effects::{Case, Counting, Filter, Predicate, Target};
@@ -30,7 +31,8 @@ impl Element for Skip {
             Case::new(skipped, Target::Drop(DropReason::Discard)),
             Case::new(Filter::TRUE, Target::Output(0)),
         ];
-        // `Counting::Own` keeps this element out of the synthesized region, which begins downstream of it.
+        // Because of `Counting::Own`, the synthesizer does not include this element in a region, which then
+        // begins downstream of it.
         Effects::cases(cases).counting(Counting::Own)
     }
 

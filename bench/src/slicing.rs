@@ -1,5 +1,5 @@
-//! The benchmark `slicer`: the cost of parking payloads, in memory. The savings of parking are measured in
-//! `devices/boundary.rs`.
+//! The benchmark `slicer`: the cost of parking payloads and joining them again, within one program. The gain
+//! of parking is measured in `devices/boundary.rs`.
 
 use crate::frames::Start;
 use crate::runner::{measure_worker, worker_with};

@@ -1,6 +1,6 @@
 //! The benchmark `soak`: memory under floods. Each element with a table receives packets, each of which
-//! creates a new entry, until the table is full and for some time afterwards. In this time memory must not
-//! grow.
+//! creates a new entry, until the table is full and for some time afterwards. After the table is full, memory
+//! must not grow.
 //!
 //! Each case runs in a process of its own, which is this program with other arguments. So the resident memory
 //! contains the tables of a single case.
@@ -24,32 +24,34 @@ use crate::{Pair, Row, Settings};
 pub use cases::{CASES, FloodCase};
 pub(crate) use source::{FLOOD, resident};
 
-/// The number of frames per possible entry that are sent before memory is measured. A full table still
-/// grows: queues of entries to evict contain outdated entries, up to half of the number of valid entries.
+/// The number of frames, per entry that the table can have, that are sent to fill the table before memory is
+/// measured. More than one is needed, because a table that has just become full still grows: its queues of
+/// entries to evict contain outdated entries, up to half of the number of valid entries.
 const FILL: u64 = 3;
-/// The number of further frames per possible entry before memory is measured. After them, lists of events
-/// have wrapped around once, and all of their memory has been touched. `MOST_ROUND` limits the total for
-/// large tables.
+/// The number of further frames, per entry that the table can have, that are sent before memory is measured.
+/// After them, lists of events have wrapped around once, and all of their memory has been used. `MOST_ROUND`
+/// limits the number of these frames for large tables.
 const ROUND: u64 = 8;
 const MOST_ROUND: u64 = 600_000;
 /// The smallest number of frames before memory is measured, so that batches and queues have reached their
 /// final size.
 const WARM_UP: u64 = 20_000;
-/// The size in bytes of a small entry. It converts a number of entries to a bound in bytes and back.
+/// The size in bytes of a small entry. With it, a number of entries is converted to a bound in bytes, and
+/// back.
 const SMALL_ENTRY: u64 = 64;
-/// The smallest bound in bytes that the benchmark gives to an element. It is above the smallest bounds that
-/// the elements accept or use.
+/// The smallest bound, in bytes, that the benchmark gives a table whose bound is in bytes. It is above the
+/// smallest bounds that the elements accept or use.
 const LEAST: u64 = 128 << 10;
 /// The memory in bytes for the packets of each worker. It may be used completely, if one worker sends more
 /// than another worker takes.
 const POOL: usize = 192 << 20;
 /// The size in bytes of a packet's slot in the pool.
 const PACKET: usize = 2368;
-/// The number of packets whose memory is touched before the first measurement, so that it does not count as
-/// memory of the table.
+/// The number of packets whose memory is touched before the first measurement, so that this memory does not
+/// count as memory of the table.
 const UNDER_WAY: usize = 4096;
-/// The growth of memory that is tolerated: `SLACK` bytes, for pages that the allocator touches for the
-/// first time, and one part in `SLACK_PART` of the table.
+/// The growth of memory that is tolerated: `SLACK` bytes, for pages that the allocator touches for the first
+/// time, and 1/`SLACK_PART` of the memory of the table.
 const SLACK: u64 = 1 << 20;
 const SLACK_PART: u64 = 32;
 
@@ -64,14 +66,14 @@ pub struct Soaked {
     pub packets: u64,
     /// The number of frames sent after the table was full, and the seconds in which they were sent.
     pub counted: (u64, f64),
-    /// The number of entries at the end; None if no handler reports it.
+    /// The number of entries at the end; None if no handler reports the number.
     pub entries: Option<u64>,
     /// The resident memory in bytes: at the start, and after 10, 50 and 100 percent of the time with a full
     /// table.
     pub resident: [u64; 4],
-    /// The memory of the table divided by its entries, in bytes; None if their number is unknown.
+    /// The memory of the table divided by its entries, in bytes; None if the number of entries is unknown.
     pub bytes_per_entry: Option<f64>,
-    /// True if memory grew with a full table, by more than the tolerated growth.
+    /// True if memory grew by more than the tolerated growth while the table was full.
     pub grows: bool,
 }
 
@@ -87,7 +89,8 @@ impl Soaked {
     }
 }
 
-/// True if memory grew by more than the tolerated growth between 10 and 100 percent of the time.
+/// True if memory grew by more than the tolerated growth between 10 and 100 percent of the time with a full
+/// table.
 fn grows([start, first, _, last]: [u64; 4]) -> bool {
     last > first + SLACK + first.saturating_sub(start) / SLACK_PART
 }
@@ -97,7 +100,8 @@ pub fn default_of(class: &Class, bound: &str) -> u64 {
     class.arg(bound).and_then(|arg| arg.default.text()?.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the value of the argument that bounds the table of a case to `entries` entries.
+/// Returns the value for the argument that bounds the table of a case, so that the table has up to `entries`
+/// entries.
 fn bound_of(case: &FloodCase, entries: u64) -> u64 {
     match case.bytes {
         0 => entries,
@@ -105,8 +109,8 @@ fn bound_of(case: &FloodCase, entries: u64) -> u64 {
     }
 }
 
-/// The assumed number of entries of a table whose default size is `auto`, because it depends on the memory
-/// for packets.
+/// The assumed number of entries of a table whose default size is `auto`. The real number is not known,
+/// because it depends on the memory for packets.
 const AUTOMATIC: u64 = 1 << 20;
 
 /// Runs a case in this process, for `milliseconds` milliseconds with a full table. The table has the
@@ -160,7 +164,8 @@ pub fn measure(
     Ok(soaked)
 }
 
-/// Returns the configuration of a case, with `fill` frames before the measurement.
+/// Returns the text of the configuration of a case. The flood sends `fill` frames before the measurement
+/// begins.
 fn text(case: &FloodCase, fill: u64, milliseconds: u64, capacity: Option<u64>) -> String {
     let bound = capacity.map_or(String::new(), |capacity| format!(", {} {capacity}", case.bound));
     let kind = trace::flood::Flood::ALL.iter().position(|&flood| flood == case.flood).unwrap_or(0);

@@ -1,12 +1,12 @@
 //! The benchmark `sprayer`: one large connection, and several connections, on one worker and on two.
 //!
-//! Each connection is assigned to one worker, or its packets are spread by the interface, spread by
-//! software, or spread only if that is worthwhile (Sprayer, figures 6a and 7a). The measured costs are the
-//! input of a simulation of more workers (figures 6a to 9).
+//! Each connection is assigned to one worker, or its packets are spread over the workers: by the interface,
+//! by software, or only if that makes the workers more equally busy (`auto`) (Sprayer, figures 6a and 7a).
+//! The measured costs are the input of a simulation of more workers (figures 6a to 9).
 //!
-//! Packets come from an InMemoryNic, so that no generator takes processor time. The function is the
-//! paper's: an IPRewriter, which looks up the connection of each packet and rewrites its header, and a
-//! number of cycles of work per packet. Payloads differ, so that checksums differ.
+//! Packets come from an InMemoryNic, so that no generator takes processor time. The network function is the
+//! paper's: an IPRewriter, which looks up the connection of each packet and rewrites its header, and a number
+//! of cycles of work per packet. Payloads differ, so that checksums differ.
 
 mod costs;
 mod figures;
@@ -31,16 +31,17 @@ use traffic::FRAME;
 /// The classes of elements that this benchmark adds.
 pub(crate) static CLASSES: &[&Class] = &[&WORK];
 
-/// The cycles of work per packet that are measured with one connection; and the numbers of connections that
-/// are measured with the largest amount of work.
+/// The amounts of work per packet, in processor cycles, that are measured with one connection (`CYCLES`), and
+/// the numbers of connections that are measured with the largest amount of work (`CONNECTIONS`).
 const CYCLES: [u64; 4] = [0, 1_000, 3_000, 10_000];
 const CONNECTIONS: [u16; 4] = [2, 4, 16, 64];
-/// The limit on the cycles of all packets of a run, and the cycles that a packet is assumed to take without
-/// work.
+/// The most processor cycles for all packets of a run together (`MOST_CYCLES`), and the cycles that a packet
+/// is assumed to take apart from its work (`EACH`). They limit the number of packets of a run.
 const MOST_CYCLES: u64 = 200_000_000;
 const EACH: u64 = 300;
 
-/// A variant of the assignment of packets to workers.
+/// A way to assign packets to workers: by the interface's queues, and then by a policy that spreads packets,
+/// if any.
 #[derive(Clone, Copy)]
 struct Variant {
     name: &'static str,
@@ -58,12 +59,13 @@ const VARIANTS: [Variant; 5] = [
     Variant { name: "auto", threads: 2, queues: "rss", spreading: Some(Policy::Auto) },
 ];
 
-/// The parameters of a run: the work per packet and the number of connections.
+/// The parameters of a measurement: the work per packet in cycles, and the number of connections.
 #[derive(Clone, Copy)]
 struct Case {
     cycles: u64,
     connections: u16,
-    /// The number of packets in memory, and the number of times that a run replays them.
+    /// The number of packets in memory (`packets`), and the number of times that a run replays them
+    /// (`loops`).
     packets: usize,
     loops: u64,
 }
@@ -76,8 +78,8 @@ impl Case {
     }
 }
 
-/// Simulates one connection that is spread over a part of the workers, and one that is spread burst by
-/// burst. Measures the costs for the simulation first.
+/// Measures the costs that the simulation needs. Then simulates one connection whose packets are spread over
+/// a part of the workers, and one connection that is spread burst by burst.
 pub(crate) fn parts(settings: &Settings) -> Result<Vec<Part>, String> {
     let mut floor = Floor::new(settings.packets, FRAME).map_err(|e| e.to_string())?;
     let most = CYCLES[CYCLES.len() - 1];
@@ -103,7 +105,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         rows.extend(measured(case, settings, &mut floor)?);
         cases.push(case);
     }
-    // The cost of a packet on one worker, by the index of the case. The first case has no work.
+    // The cost of a packet on one worker, by the index of the case. The first case has 0 cycles of work, so a
+    // difference to it is the time of the work.
     let alone = |case: usize| rows[case * VARIANTS.len()].ns_per_packet;
     let work: Vec<f64> = (0..cases.len()).map(|case| (alone(case) - alone(0)).max(0.0)).collect();
     let cycle = work[CYCLES.len() - 1] / CYCLES[CYCLES.len() - 1] as f64;
@@ -120,7 +123,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Measures one case with each variant, in turns, and returns their rows.
+/// Measures one case with each variant, alternately in rounds. Returns a row for each variant.
 fn measured(case: Case, settings: &Settings, floor: &mut Floor) -> Result<Vec<Row>, String> {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
     traffic::write(file.as_file(), case.packets, case.connections)?;

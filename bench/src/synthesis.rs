@@ -1,4 +1,5 @@
-//! The benchmark `synthesizer`: the cost of chains as they are (the original), and synthesized.
+//! The benchmark `synthesizer`: the cost of chains of elements (the original), and of their synthesized
+//! forms.
 
 mod lifetimes;
 
@@ -25,24 +26,24 @@ use crate::serde_params::Param;
 use crate::{Row, Settings, classify, open_loop};
 pub(crate) use lifetimes::Traffic;
 
-/// The numbers of functions in a row that are measured.
+/// The numbers of network functions in a row that are measured.
 const FUNCTIONS: [usize; 6] = [1, 2, 4, 6, 8, 10];
 
-/// The kind and the number of functions of the chain that also exists as an element written by hand
-/// (`by_hand.rs`).
+/// The chain (ten routers in a row) whose work also exists as one element written by hand (`by_hand.rs`): the
+/// kind and the number of its functions.
 const BY_HAND: (Kind, usize) = (Kind::Routers, 10);
 
-/// The number of packets per flow after which programs handle nearly all flows.
+/// The number of packets per flow after which synthesized programs handle nearly all flows themselves.
 const LASTING: usize = 300;
 
 /// A rule in ClassBench's form that matches UDP packets of all addresses.
 const ANY_UDP: &str = "@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x11/0xFF";
 
-/// The number of flows, except through the provider's chain.
+/// The number of flows of the traffic for all chains but the provider's.
 const FLOWS: usize = 1_000;
 
-/// Measures all chains, with a row for each form: as it is, synthesized, and further forms. With `--rules`,
-/// measures only the provider's chain with these rules.
+/// Measures all chains, with a row for each form of a chain: the original, synthesized, and further forms,
+/// such as written by hand. With `--rules`, measures only the provider's chain with these rules.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     if let Some(path) = &settings.rules {
         let (rules, patterns) = rules_of(path)?;
@@ -72,9 +73,9 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Measures the provider's chain with traffic that matches every rule: once with a flow for each rule, and
-/// once with as many flows as packets in memory, so that each flow is rare. `patterns` are the rules
-/// without their actions.
+/// Measures the provider's chain with traffic that matches every rule: once with one flow for each rule, and
+/// once with as many flows as there are packets in memory, so that packets of one flow are far apart.
+/// `patterns` are the rules without their actions.
 fn behind_rules(settings: &Settings, rules: &[String], patterns: &[String]) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for flows in [rules.len(), settings.packets] {
@@ -89,7 +90,7 @@ fn alternately(patterns: &[String]) -> Vec<String> {
     patterns.iter().zip(actions).map(|(pattern, action)| format!("{action} {pattern}")).collect()
 }
 
-/// The functions of a chain of several functions in a row.
+/// The kind of the functions of a chain that has several equal functions in a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Routers,
@@ -105,16 +106,18 @@ impl Kind {
     }
 }
 
-/// A function that creates a worker for one form of a chain, by the traffic that the worker gets.
+/// A function that creates a worker for one form of a chain, distinguished by the traffic that the worker
+/// gets.
 pub(crate) enum Form {
     /// Traffic of long-lived flows. The argument is the number of packets in memory.
     Lasting(Box<dyn FnOnce(usize) -> Result<Worker, String>>),
-    /// Traffic of short-lived flows, which is also returned.
+    /// Traffic of short-lived flows. The function also returns this traffic.
     Passing(Box<dyn FnOnce() -> Result<(Worker, Traffic), String>>),
 }
 
-/// Returns a form of a chain by its name; None if there is no such name. Names are such as `routers-10`
-/// (the original), `routers-10-synthesized` and `routers-10-tables` (synthesized without machine code).
+/// Returns the form of a chain that has this name on the command line; None if no form has it. Names are such
+/// as `routers-10` (the original), `routers-10-synthesized` and `routers-10-tables` (synthesized without
+/// machine code).
 ///
 /// Other chains are `translators-N`, `translator-0`, `firewall-RULES` (a small firewall for 0),
 /// `provider-RULES` and `motivating-0`. With short-lived flows, 300 at a time with 4 packets each, names
@@ -160,8 +163,8 @@ pub(crate) struct Case {
     count: (&'static str, usize),
     /// The elements between the source of packets and the exit.
     pub(crate) chain: String,
-    /// The number of flows. With patterns, each pattern has about the same number of flows, and packets
-    /// come in random order. Without patterns, neighbouring packets are of different flows.
+    /// The number of flows. If there are patterns, each pattern is matched by about the same number of flows,
+    /// and packets come in random order. Without patterns, neighbouring packets are of different flows.
     flows: usize,
     patterns: Vec<String>,
     pub(crate) frame: usize,
@@ -213,7 +216,8 @@ impl Case {
         Case { flows, patterns, ..Case::new("provider", ("rules", rules.len()), provider(rules)) }
     }
 
-    /// Like [`provider`](Self::provider), with `count` generated rules that alternately permit and deny.
+    /// Creates a case as [`provider`](Self::provider) does, with `count` generated rules that alternately
+    /// permit and deny.
     pub(crate) fn made(count: usize, flows: usize) -> Case {
         let patterns = classify::made(count);
         Case::provider(&alternately(&patterns), &patterns, flows)
@@ -251,7 +255,8 @@ impl Case {
     }
 
     /// Returns the original and the synthesized configuration. `text` receives the name of a file with the
-    /// case's patterns, from which a source draws headers, and returns the original configuration.
+    /// case's patterns, from which a source draws headers, and returns the text of the original
+    /// configuration.
     pub(crate) fn with_patterns(&self, text: impl FnOnce(&str) -> String) -> Result<Forms, String> {
         let mut file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
         file.write_all(self.patterns.join("\n").as_bytes()).map_err(|error| error.to_string())?;
@@ -267,8 +272,8 @@ impl Case {
         self.behind(packets, |frames| open_loop::text(frames, Start::Frame, self.burst, &chain))
     }
 
-    /// Returns two numbers: the elements on the longest path of the original, and the tests and operations
-    /// of the program that replaces them.
+    /// Returns two numbers: the elements on the longest path of the original, and the tests and operations on
+    /// the longest path of the program that replaces these elements.
     pub(crate) fn operations(&self) -> Result<[usize; 2], String> {
         let text = self.forms(1)?.texts[0].1.clone();
         let lengths = composed(text, MachineCode::default(), |_, chain, synthesis| {
@@ -290,20 +295,21 @@ impl Case {
         texts.into_iter().map(contender).collect()
     }
 
-    /// Returns a worker for the element that does the work of ten routers, written by hand.
+    /// Returns a worker for a chain of the one element that does the work of ten routers and is written by
+    /// hand.
     fn by_hand(&self, packets: usize) -> Result<Worker, String> {
         let frames = format!("BenchmarkFrames({packets}, {}, {})", self.flows, self.frame);
         let chain = "BenchmarkTenRouters -> BenchmarkExit";
         running(text_in_bursts(&frames, Start::Frame, self.burst, chain), Options::default())
     }
 
-    /// Measures a row for each form of the case, in turns.
+    /// Measures a row for each form of the case. The forms are measured alternately.
     fn rows(&self, settings: &Settings) -> Result<Vec<Row>, String> {
         self.measure(settings, self.contenders(settings.packets)?)
     }
 
-    /// Measures rows of contenders in turns. Before, each flow gets [`LASTING`] packets, so that programs
-    /// handle nearly all flows (not in a small run).
+    /// Measures the contenders alternately and returns their rows. Unless the run is small, each flow gets
+    /// [`LASTING`] packets before, so that programs handle nearly all flows.
     fn measure(&self, settings: &Settings, mut contenders: Vec<Contender>) -> Result<Vec<Row>, String> {
         if settings.repeats > 1 {
             for (_, worker) in &mut contenders {
@@ -314,8 +320,9 @@ impl Case {
     }
 }
 
-/// The configurations of a chain, with the names of their forms: as it is, and synthesized. The file of
-/// patterns must exist until the configurations are initialized.
+/// The texts of the original and the synthesized configuration of a chain, each with the name of its form.
+/// The file of patterns must exist until workers for the configurations are initialized, because a source
+/// reads it.
 pub(crate) struct Forms {
     pub(crate) texts: [(&'static str, String); 2],
     pub(crate) _patterns: tempfile::NamedTempFile,
@@ -339,7 +346,8 @@ pub(crate) fn synthesized(text: String, making: MachineCode) -> Result<String, S
     composed(text, making, |plan, chain, synthesis| lang::flatten(&insert(&plan.graph, chain, synthesis)))
 }
 
-/// Synthesizes a configuration and returns the value that `of` computes from plan, chain and result.
+/// Synthesizes a configuration and returns the value that `of` computes from the plan, the chain and the
+/// synthesis.
 fn composed<T>(
     text: String,
     making: MachineCode,

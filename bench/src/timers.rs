@@ -4,7 +4,7 @@
 //!
 //! Wall-clock time includes the time that other programs took of the core. With the busy source, the worker
 //! never sleeps, so that its processor time shows the hold time without other programs. On an idle worker,
-//! the median shows it.
+//! the median of the wall-clock time shows the hold time without other programs.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -27,8 +27,8 @@ pub(crate) static CLASSES: &[&Class] = &[&ENTRANCE, &DEPARTURE];
 const DELAY: f64 = 64_000.0;
 /// The packets per second in measurements with a busy source.
 const RATE: u64 = 10_000;
-/// The offset in bytes at which the arrival times are written into a packet, after the headers of IPv4 and
-/// UDP.
+/// The offset in bytes, in a packet that starts with its IPv4 header, at which times are written: after the
+/// headers of IPv4 and UDP.
 const PLACE: usize = 28;
 const CLOCKS: usize = 2;
 /// The number of packets that the busy source makes in one task.
@@ -37,8 +37,8 @@ const BURST: u64 = 32;
 /// The times for which packets were held, and the processor time of the worker that held them.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Holding {
-    /// The median and the 99th percentile of the hold time in wall-clock time, in microseconds. For a
-    /// RatedSource, the times between packets; for `sleep`, the times slept.
+    /// The median and the 99th percentile of the hold time in wall-clock time, in microseconds. In the rows
+    /// of RatedSource, it is the time between packets; in the row `sleep`, the time slept.
     pub wall_us: [f64; 2],
     /// The median and the 99th percentile of the hold time in processor time of the worker, in
     /// microseconds. Only with a busy source, because otherwise the worker sleeps.
@@ -65,8 +65,8 @@ impl fmt::Display for Holding {
     }
 }
 
-/// The element class BenchmarkEntrance, which writes the wall-clock time and the processor time of its
-/// thread into packets.
+/// The element class BenchmarkEntrance, which writes the wall-clock time and the processor time of its thread
+/// into each packet.
 static ENTRANCE: Class = Class {
     name: "BenchmarkEntrance",
     build: |args| {
@@ -102,8 +102,8 @@ impl Element for Entrance {
     }
 }
 
-/// The class of an element that measures the time of each packet since BenchmarkEntrance; with `GAPS true`,
-/// the time since the previous packet.
+/// The class of an element that measures the time that each packet has needed since the element
+/// BenchmarkEntrance; with `GAPS true`, the time since the previous packet.
 static DEPARTURE: Class = Class {
     name: "BenchmarkDeparture",
     args: &[ArgInfo::positional("GAPS", "bool", "false")],
@@ -159,12 +159,13 @@ struct Setting {
     /// The amount of work of the busy source for each packet (W of WorkPackage); None if there is no busy
     /// source.
     work: Option<u64>,
-    /// The longest time before a timer for which the worker does not sleep.
+    /// The time before a timer is due during which the worker does not sleep but polls, so that the timer is
+    /// not late.
     spin: Duration,
 }
 
-/// Measures sleeps, with one row, and then a row for each element, rate and spin time, and for each element
-/// and amount of work of a busy source.
+/// Returns a row for the machine's own sleep, a row for each combination of element, rate and spin time on an
+/// idle worker, and a row for each combination of element and amount of work of a busy source.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = vec![sleeps(settings)];
     let spin = Options::default().spin;
@@ -245,8 +246,8 @@ fn measure(settings: &Settings, case: &Setting) -> Result<Row, String> {
     })
 }
 
-/// Measures sleeps of the thread that should take [`DELAY`], the time for which elements should hold packets
-/// in the other measurements.
+/// Measures how long the thread sleeps if it asks for [`DELAY`], the time for which elements should hold
+/// packets in the other measurements.
 fn sleeps(settings: &Settings) -> Row {
     let before = times();
     let sleep = |_| {

@@ -1,5 +1,5 @@
-//! The benchmark `trains`: the chain of network functions of the Reframer paper, for packets of flows that
-//! send trains, without and with a Reframer in the chain.
+//! The benchmark `trains`: measures the Reframer paper's chain of network functions with flows that send
+//! packets in trains, without and with a Reframer in the chain.
 //!
 //! A train has [`LENGTH`] packets. The trains of [`TOGETHER`] flows are interleaved, packet by packet, so
 //! that no two neighbouring packets belong to one flow. Then trains of other flows follow. All packets of a
@@ -17,8 +17,8 @@ pub(crate) const LENGTH: usize = 3;
 /// The number of flows whose trains are interleaved.
 pub(crate) const TOGETHER: usize = 200;
 
-/// Measures the chain over the number of flows, without and with a Reframer. The rows show the mean number
-/// of packets per run behind the Reframer.
+/// Measures the chain for several numbers of flows, without and with a Reframer. A row with a Reframer has
+/// the mean number of packets per run (SLF) downstream of it.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for flows in [10_000, 100_000, 1_000_000] {
@@ -29,12 +29,12 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             let front = if held == "no" { String::new() } else { reframer("64us") };
             let frames = trains(packets, flows, (LENGTH, TOGETHER));
             let mut worker = worker_of(&frames, Start::Ethernet, &functions_behind(&front))?;
-            // All flows come once before the measurement.
+            // Packets of all flows pass before the measurement, so that elements know all flows.
             drive(&mut worker, packets)?;
             let mut params = vec![("flows", Param::Number(flows as u64)), ("held", Param::Word(held))];
             if held != "no" {
-                // The first packets of the flows do not count: they take longer, so that trains do not arrive
-                // within the delay.
+                // The Reframer's counts are reset, because the first packets of flows take longer, so that
+                // their trains do not arrive within the Reframer's delay.
                 let reframer = worker.plan().graph.find("reframer");
                 worker.write(reframer, "reset", "")?;
                 drive(&mut worker, settings.per_run)?;

@@ -8,8 +8,8 @@ use crate::{Row, Settings};
 /// The chain of the translator.
 pub(crate) const NAT: &str = "IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) -> Discard";
 
-/// Measures a translator over the number of flows. All flows are known after the first round of the replay,
-/// and none ends.
+/// Measures a translator for several numbers of flows. After the first round of the replay, the translator
+/// knows all flows, and none of them ends.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     [1_000, 10_000, 100_000, 1_000_000]
         .into_iter()

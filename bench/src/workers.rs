@@ -14,8 +14,9 @@ use crate::runner::{Silence, configured, registry};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median, source};
 
-/// Measures chains on one worker and on two, and handing over between two workers. Returns a row for each
-/// chain and number of workers, and rows with no packets and with all packets handed over.
+/// Measures chains on one worker and on two workers, and the handing over of packets between two workers.
+/// Returns a row for each chain and number of workers, and a row in which no packets are handed over and a
+/// row in which all are.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
     source::write_capture(file.as_file(), settings.packets, FUNCTIONS_FLOWS, FRAME)
@@ -45,8 +46,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             rows.push(Row { speedup, ..Row::new("workers", &params, &pairs) });
         }
     }
-    // With RSS, each packet arrives at the worker that owns its flow; with `next`, at the other worker. The
-    // cost is the sum of the times of both workers.
+    // With RSS, each packet arrives at the worker that owns its flow; with `next`, at the other worker, which
+    // hands it over. The cost is the sum of the times of both workers.
     let texts = [text("rss", FLOWS), text("next", FLOWS)];
     let mut pairs = [Vec::new(), Vec::new()];
     for _ in 0..settings.repeats {
@@ -62,19 +63,20 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// The factor by which a run is longer than usual, because at its start flows are not known and memory has
-/// not been touched.
+/// The factor by which a run is longer than usual, so that its start matters less: then, elements do not know
+/// the flows, and memory has not been used.
 const RUNS: usize = 5;
 
 /// The size of a frame in bytes.
 const FRAME: usize = 64;
 
-/// A chain with state per flow, so that packets have to be processed by the worker that owns their flow.
+/// A chain of an element with state per flow, so that each packet has to be processed by the worker that owns
+/// its flow.
 const FLOWS: &str = "MarkIPHeader(14) -> FlowCounter -> Discard";
 
-/// Runs a configuration with a source `nic` to its end, on `threads` workers. Returns the nanoseconds from
-/// start to end per packet. `spreading` is the policy that spreads packets of one flow over the workers, if
-/// any. `classes` are added to the known classes.
+/// Runs a configuration with a source `nic` to its end, on `threads` workers. Returns the wall-clock
+/// nanoseconds of the run per packet. `spreading` is the policy that spreads packets of one flow over the
+/// workers, if any. `classes` are added to the known classes.
 pub(crate) fn once(
     classes: &[&'static Class],
     text: &str,

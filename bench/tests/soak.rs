@@ -1,5 +1,5 @@
-//! Tests of `bench::soak` on tables under floods: a table without a bound is detected, and each table has a
-//! case, or a reason to have none.
+//! Tests of `bench::soak` on tables under floods: a table without a bound is detected, and each element class
+//! with a bounded table has a case of the benchmark, or a reason to have none.
 
 use std::collections::HashMap;
 
@@ -61,7 +61,8 @@ fn a_bound_that_is_no_argument_is_refused() {
     assert!(measure(&wrong, 1, Some(10), &[]).is_err());
 }
 
-/// Classes with an argument that bounds their state and without a flood, and the reasons.
+/// Classes that have an argument that bounds their state, but no case of the benchmark `soak`, and the
+/// reasons.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("SFMaker", "is a Reframer with FastClick's arguments"),
     ("PayloadTable", "is filled by Slice; Slicer has one"),
@@ -79,7 +80,7 @@ fn is_bound(argument: &str) -> bool {
 
 fn classes() -> impl Iterator<Item = &'static Class> {
     let groups = [nf::CLASSES, device::CLASSES, reframer::CLASSES, juggler::CLASSES, slicer::CLASSES];
-    // Sources have no inputs, so no flood reaches them.
+    // Sources have no inputs, so that no flood of packets can reach them.
     let is_source = |class: &Class| class.ports.starts_with("0/") && class.ports != "0/0";
     groups.into_iter().flatten().copied().filter(move |class| !is_source(class))
 }
@@ -88,7 +89,7 @@ fn classes() -> impl Iterator<Item = &'static Class> {
 fn each_class_with_a_bound_has_a_flood_or_a_reason() {
     let has_flood = |name| CASES.iter().any(|case| case.class == name);
     let has_reason = |name| LEFT_OUT.iter().any(|&(class, _)| class == name);
-    // Queues hold packets, whose memory is bounded by the pool.
+    // Queues hold packets, whose memory is in the packet pool and so is bounded.
     let is_queue = |class: &Class| class.name.ends_with("Queue");
     let forgotten: Vec<_> = classes()
         .filter(|class| class.args.iter().any(|arg| is_bound(arg.name)) && !is_queue(class))
@@ -98,8 +99,8 @@ fn each_class_with_a_bound_has_a_flood_or_a_reason() {
     assert!(forgotten.is_empty(), "{forgotten:?}");
 }
 
-/// Checks that docs/memory.md has a row with the default for the class of each case, and that the manual
-/// describes the argument.
+/// Checks that docs/memory.md has a row with the default bound for the class of each case, and that the
+/// class's manual page describes the argument that sets the bound.
 #[test]
 fn documents_say_what_is_there_by_default() {
     let document = include_str!("../../docs/memory.md");

@@ -16,8 +16,8 @@ fn dpdk() {
     let library = found.unwrap_or_else(|error| {
         panic!("the feature `dpdk` needs DPDK 21.11 or later (apt-get install libdpdk-dev pkg-config gcc): {error}")
     });
-    // The flag `-include rte_config.h` and the flags for the minimal processor, which the crate
-    // `pkg-config` does not pass on.
+    // The flags that the crate `pkg-config` does not pass on: `-include rte_config.h`, and the flags that
+    // choose the oldest processor for which DPDK was built.
     let flags = std::process::Command::new("pkg-config").args(["--cflags-only-other", "libdpdk"]).output();
     let flags = flags.map(|output| output.stdout).unwrap_or_default();
     let mut build = cc::Build::new();

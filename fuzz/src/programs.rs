@@ -104,7 +104,8 @@ mod tests {
     use super::*;
     use crate::seeds;
 
-    /// The seeds that no number was changed in have to be programs that run and can be compared.
+    /// The seeds in their original form, without a replaced number, are programs that run and can be
+    /// compared.
     #[test]
     fn seeds_are_programs() {
         for text in seeds::PROGRAMS {

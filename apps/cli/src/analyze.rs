@@ -118,8 +118,8 @@ pub(crate) fn claim(json: &mut Option<PathBuf>) -> Option<PathBuf> {
     Some(std::mem::replace(json, PathBuf::from("-")))
 }
 
-/// Checks that a file can be written, for a file that is opened only after a long run. Refuses a capture,
-/// so that it is not overwritten. The error is the reason, for the user.
+/// Checks that a file can be written, before a long run at whose end the file is opened. Refuses a capture,
+/// so that it is not overwritten. The error is the reason for a refusal, as a text for the user.
 pub(crate) fn unwritable(path: &Path) -> Result<(), String> {
     if !is_stream(path) && is_capture(path) {
         let name = path.display();
@@ -128,7 +128,8 @@ pub(crate) fn unwritable(path: &Path) -> Result<(), String> {
     no_place(path)
 }
 
-/// Checks that a file can be written; it may replace a capture. The error is the reason, for the user.
+/// Checks that a file can be written; a capture may be overwritten. The error is the reason why the file
+/// cannot be written, as a text for the user.
 pub(crate) fn no_place(path: &Path) -> Result<(), String> {
     if is_stream(path) {
         return Ok(());
@@ -153,7 +154,8 @@ pub(crate) fn no_place(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that files can be written, before there is anything to write. The failure is a usage error.
+/// Checks that files can be written, before the run whose results they are to hold. The failure is a usage
+/// error.
 pub(crate) fn can_write<'p>(files: impl IntoIterator<Item = &'p PathBuf>) -> Result<(), Failure> {
     files.into_iter().try_for_each(|path| unwritable(path)).map_err(Failure::usage)
 }

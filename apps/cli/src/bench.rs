@@ -67,8 +67,8 @@ pub(crate) struct Args {
     small: bool,
 }
 
-/// The capacity of the tables that `soak` fills with `--small` and without `--capacity`. `--small` only
-/// checks that the benchmark works.
+/// The capacity of the tables that `soak` fills with `--small` and without `--capacity`. It is small because
+/// `--small` only checks that the benchmark works.
 const SMALL_CAPACITY: u64 = 1000;
 
 /// Parses a number of minutes, with or without a fraction, greater than 0 and at most a year.

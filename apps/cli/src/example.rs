@@ -73,7 +73,7 @@ pub(crate) fn run(
     let _ = watch.join();
     let texts = exits.keys().map(|&node| worker.read(Some(node), PACKETS, ""));
     let texts: Result<Vec<String>, _> = texts.collect();
-    // Packets that are still in the graph are dropped, or leave, at this point.
+    // Packets that are still in the graph after the run leave it, or are dropped, when the worker finishes.
     let _ = worker.finish();
     if interrupt.load(Ordering::Relaxed) {
         return None;

@@ -49,7 +49,7 @@ pub(crate) struct Args {
         value_parser = not_negative, allow_negative_numbers = true
     )]
     zipf: f64,
-    /// Frame sizes in bytes with weights, such as 60:7,590:4,1514:1; `imix` is this mix
+    /// Frame sizes in bytes with weights, such as 60:7,590:4,1514:1; `imix` stands for exactly this mix
     ///
     /// The frame check sequence does not count.
     #[arg(long, help_heading = "Packets", value_name = "MIX", default_value = "imix")]

@@ -59,7 +59,7 @@ pub(crate) fn missing(workers: &Workers, wanted: &[String]) -> Vec<String> {
 const MOST_LISTED: usize = 8;
 
 /// Returns the end of a message about a handler that does not exist: the nearest handler or element, or a
-/// list of the elements. Empty if there is no suggestion.
+/// list of the elements. An empty text if there is nothing to suggest.
 fn hint(workers: &Workers, want: &str) -> String {
     let graph = &workers.plan().graph;
     let Some((element, handler)) = want.split_once('.') else { return String::new() };

@@ -16,11 +16,11 @@ use signal_hook::iterator::Signals;
 use crate::table;
 
 const SIGNALS: [i32; 2] = [SIGINT, SIGTERM];
-/// The time after an interrupt in which further interrupts count as the same one: `timeout`, for example,
-/// signals a program and then its process group.
+/// The time after an interrupt in which further signals count as the same interrupt. `timeout`, for example,
+/// signals a program and then its whole process group, which includes the program.
 const SAME: Duration = Duration::from_millis(250);
-/// The interval at which the flag of an interrupt is checked. An element that waits for the signal clears
-/// the flag with some delay, and the next signal then counts as the first one again.
+/// The interval at which a thread looks if the interrupt flag is still set. An element that waits for the
+/// signal clears the flag; after at most this interval, the next signal counts as a first interrupt again.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Sets a flag on SIGINT and SIGTERM from now on. A further signal, while the flag is set and [`SAME`] has
@@ -50,8 +50,9 @@ pub(crate) fn requests() -> Requests {
     requests
 }
 
-/// Returns a flag that gets the value of `flag` [`SAME`] after a signal, and is cleared at most [`LOOK`]
-/// after `flag` is. Returns `None` if no thread or signal handler is available for it.
+/// Makes a flag that copies `flag` with a delay: it is set [`SAME`] after a signal, and cleared at most
+/// [`LOOK`] after `flag` is cleared. Returns `None` if no thread or signal handler is available to keep the
+/// copy.
 fn follow(flag: &Arc<AtomicBool>) -> Option<Arc<AtomicBool>> {
     let mut signals = Signals::new(SIGNALS).ok()?;
     let late = Arc::new(AtomicBool::new(false));

@@ -89,7 +89,7 @@ enum Command {
     Generate(generate::Args),
     /// Make more load of a capture: play several parts of it at the same time, each with its own addresses
     Multiply(multiply::Args),
-    /// Measure the cost per packet against the floor of sources and sinks
+    /// Measure the cost per packet, compared with a run that has only sources and sinks
     Bench(bench::Args),
     /// Measure the figures of the five papers, with tables, plots and conclusions
     Evaluate(evaluate::Args),

@@ -11,7 +11,7 @@ struct Limits {
     available: Option<u64>,
     /// The lowest memory limit of the control groups that the process is in.
     group: Option<u64>,
-    /// The part of the limit of address space (`ulimit -v`) that the process has not used yet.
+    /// The address space, in bytes, that the process may still allocate under its limit (`ulimit -v`).
     address_space: Option<u64>,
 }
 
@@ -182,8 +182,8 @@ mod tests {
         put("a/b/memory.max", "4000000\n");
         assert_eq!(group("0::/a/b\n", root.path()), Some(4_000_000));
         assert_eq!(group("0::/\n", root.path()), None);
-        // Version 1 of control groups has a file system for each controller, so the limit is in another
-        // folder.
+        // Version 1 of control groups has a file system for each controller, so the memory limit is in the
+        // folder `memory` instead of in the group's own folder.
         put("memory/c/memory.limit_in_bytes", "3000000\n");
         assert_eq!(group("4:cpu:/a\n3:memory:/c\n", root.path()), Some(3_000_000));
         assert_eq!(group("4:cpu:/c\n", root.path()), None);

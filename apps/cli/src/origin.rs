@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use bench::origin::{Begun, Build, Origin};
 use serde::Serialize;
 
-/// The exit status if figures must not be quoted, because the machine was too busy while they were measured,
-/// or if memory grew in `bench soak`.
+/// The exit status of a benchmark whose figures must not be quoted, because the machine was too busy while it
+/// measured, or of `bench soak` if the memory of a case grew.
 pub(crate) const UNSTEADY: u8 = 4;
 
 /// Returns the description of this build: version, commit, features.
@@ -38,7 +38,8 @@ pub(crate) fn begin(seed: Option<u64>) -> Begun {
     Begun::now(program(), seed)
 }
 
-/// A report together with its origin, for JSON.
+/// A report together with its origin (program, machine, time and inputs), in the form in which it is written
+/// as JSON.
 #[derive(Serialize)]
 struct Signed<'r, T> {
     #[serde(flatten)]

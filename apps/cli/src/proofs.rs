@@ -21,16 +21,16 @@ const FOLDER: &str = "TIDEGATE_PROOFS";
 /// The limits with which a proof was searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tried {
-    /// The seconds that the whole command had for its proofs. The share of this time for one region is not
-    /// stored, because it depends on how fast the other proofs were.
+    /// The seconds that the whole command had for all its proofs. The part of this time that one region got
+    /// is not stored, because it depends on how fast the other proofs were.
     pub(crate) seconds: u64,
     /// The most bytes of decision diagrams.
     pub(crate) memory: usize,
 }
 
 impl Tried {
-    /// True if a search within the limits `other` has no better chance than a search within these limits,
-    /// because neither limit is larger.
+    /// True if a search within the limits `other` has no better chance to find a proof than the search within
+    /// these limits had, because it has neither more time nor more memory.
     pub(crate) fn is_enough_for(self, other: Tried) -> bool {
         self.seconds >= other.seconds && self.memory >= other.memory
     }
@@ -41,8 +41,8 @@ impl Tried {
 pub(crate) enum Kept {
     /// The configurations are proven to do the same.
     Proven,
-    /// A packet has shown that the configurations differ, or that the whole chain with the proven program of
-    /// this region differs from its configuration. A refutation overrides any proof.
+    /// A packet has shown that the configurations differ. For a proven region: that the whole chain with the
+    /// programs differs from its configuration. A refutation overrides any proof.
     Refuted,
     /// A search within these limits had no result, for this reason.
     Undecided(Tried, String),
@@ -52,7 +52,8 @@ pub(crate) enum Kept {
 #[derive(Clone, Debug)]
 pub(crate) struct Key(String);
 
-/// The folder of proofs, if one is known, and the hash of this program's file, if it can be read.
+/// The folder with the results of proofs, if one is known, and the hash of this program's executable file, if
+/// it can be read.
 pub(crate) struct Proofs {
     folder: Option<PathBuf>,
     program: Option<Sha256>,
@@ -77,8 +78,9 @@ impl Proofs {
         Proofs::at(set(FOLDER).or_else(|| caches().map(|caches| caches.join("tidegate/proofs"))))
     }
 
-    /// Returns an empty set of proofs that keeps none, for programs that are composed while packets flow.
-    /// Their number has no limit, because each change of an element makes others.
+    /// Returns proofs that neither store nor find results, for programs that are composed while packets flow.
+    /// Such results would fill the folder without limit, because each change of an element makes another
+    /// program.
     pub(crate) fn none() -> Proofs {
         Proofs { folder: None, program: None }
     }
@@ -93,12 +95,13 @@ impl Proofs {
         Proofs { folder, program: program.ok() }
     }
 
-    /// Returns the key for the result of comparing two configurations, in this order. `kind` distinguishes
-    /// kinds of comparison. Returns `None` for [`Proofs::none`], and if this program cannot read its own
-    /// file.
+    /// Returns the key for the result of comparing two configurations, in this order. `kind` names the kind
+    /// of comparison, such as of one region or of the whole chain. Returns `None` for [`Proofs::none`], and
+    /// if this program cannot read its own file.
     pub(crate) fn key(&self, kind: &str, pair: [&Reasoned; 2]) -> Option<Key> {
         let mut hash = Hashing(self.program.clone()?);
-        // Writing to a hash never fails. The length ahead of a text separates it from what follows.
+        // Writing to a hash never fails. The length of each text is hashed ahead of the text, so that
+        // different pairs of texts never give the same bytes.
         let _ = write!(hash, "\0{kind}\0");
         for reasoned in pair {
             let text = lang::flatten(&reasoned.loaded.graph);
@@ -147,8 +150,9 @@ impl Proofs {
     }
 
     /// Stores a result, followed by the line `about`, which names the configuration, and the region if the
-    /// result is about one region. A result that cannot be stored has to be found again. An undecided search
-    /// does not replace a proof or a refutation, which another command may have stored in the meantime.
+    /// result is about one region. Errors are ignored: a result that cannot be stored has to be found again.
+    /// An undecided search does not replace a proof or a refutation, which another command may have stored in
+    /// the meantime.
     pub(crate) fn keep(&self, key: &Key, kept: &Kept, about: &str) {
         let Some(folder) = &self.folder else { return };
         let is_undecided = matches!(kept, Kept::Undecided(..));
@@ -213,7 +217,7 @@ mod tests {
         proofs.keep(&key("chain", [0, 1]), &undecided, "test");
         let found = Kept::Undecided(tried, "c: it takes too long".into());
         assert_eq!(proofs.find(&key("chain", [0, 1])), Some(found));
-        // An undecided search does not replace a proof, but a refutation does.
+        // An undecided search does not replace a stored proof, but a refutation replaces it.
         proofs.keep(&key("region", [0, 1]), &undecided, "test");
         assert_eq!(proofs.find(&key("region", [0, 1])), Some(Kept::Proven));
         proofs.keep(&key("region", [0, 1]), &Kept::Refuted, "test");

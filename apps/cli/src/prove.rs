@@ -73,8 +73,8 @@ pub(crate) struct Split {
 
 impl Split {
     /// Stores refutations in place of the proofs of the proven regions, after a packet has shown that the
-    /// whole chain differs. `about` is a line that names the configuration, for users who read the stored
-    /// files.
+    /// whole synthesized chain differs from the configuration. `about` is a line that names the
+    /// configuration, for users who read the stored files.
     pub(crate) fn refute(&self, proofs: &Proofs, about: &str) {
         self.keys.iter().for_each(|key| proofs.keep(key, &Kept::Refuted, about));
     }
@@ -108,8 +108,9 @@ pub(crate) fn split(reasoned: &Reasoned, synthesis: &Synthesis, allowed: Allowed
 
 const NO_PROOF: &str = "there is no proof yet";
 
-/// Proves one region, within the time `share`. Returns the key of the proof, or `None` if it has no key
-/// ([`Proofs::key`]). The error is the reason why there is no proof.
+/// Proves that the program of one region does the same as its elements, within the time `share`. Returns the
+/// key under which the proof is stored, or `None` if it cannot be stored ([`Proofs::key`]). The error is the
+/// reason why there is no proof.
 fn prove(
     reasoned: &Reasoned,
     synthesis: &Synthesis,
@@ -125,8 +126,8 @@ fn prove(
     let key = proofs.key("region", pair);
     match find(proofs, key.as_ref(), pair, (allowed, share), &about, verify::compare_programs) {
         Finding::Equivalent => Ok(key),
-        // The reason begins with the place of the region, which is removed, because the message about the
-        // region has it, too.
+        // The reason begins with the element upstream of the region. That is removed, because the message
+        // about the region names the element, too.
         Finding::Undecided(why) => Err(why.replace(&format!("after {from}: "), "")),
         Finding::Different(why) => Err(why),
     }
@@ -162,10 +163,10 @@ pub(crate) enum Finding {
     Different(String),
 }
 
-/// Finds a stored result, or else searches for a proof with `search` and stores the result, unless the
-/// configurations differ. An undecided search is not repeated within the same or lower limits. `about` is a
-/// line that names the configuration, and the region if one region is compared, for users who read the stored
-/// files.
+/// Finds a stored result, or else compares the pair of configurations with `search` and stores a proof or the
+/// reason why there is none. A difference is not stored. An undecided search is not repeated within the same
+/// or lower limits of time and memory. `about` is a line that names the configuration, and the region if one
+/// region is compared, for users who read the stored files.
 fn find(
     proofs: &Proofs,
     key: Option<&Key>,

@@ -66,14 +66,14 @@ pub(crate) fn registry_for(graph: &Graph) -> (Registry, Vec<String>) {
 /// Reads a configuration for analysis. No capture and no interface is opened.
 ///
 /// # Errors
-/// If the configuration cannot be read, or has errors other than unknown classes. Errors in it have been
-/// shown.
+/// If the configuration cannot be read, or has errors other than unknown classes. Errors in the configuration
+/// have been shown to the user before.
 pub(crate) fn read(input: &Input) -> Result<Reasoned, Failure> {
     of(input.load(false)?).map_err(Loaded::into_failure)
 }
 
 /// Converts a loaded configuration into its chain. Errors and warnings that the conversion finds are added to
-/// the problems of the configuration, without repeating any.
+/// the problems of the configuration, without those that it already has.
 ///
 /// # Errors
 /// If the configuration has errors other than unknown classes: the configuration, with its problems.
@@ -105,9 +105,9 @@ struct Parts {
 }
 
 /// Builds the chain of a graph, without bystanders ([`Class::is_bystander`](element::Class::is_bystander)),
-/// such as scripts. The chain records those bystanders that may write handlers. `declared` are the
-/// declarations of elements that are known; others follow from the arguments. The error is the list of
-/// problems.
+/// such as scripts. The chain records those bystanders that may write handlers. `declared` are the current
+/// declarations of elements, by name. An element without an entry is configured, and its declaration follows
+/// from its arguments. The error is the list of problems.
 fn chain(graph: &Graph, declared: &Declarations) -> Result<Parts, Vec<Problem>> {
     let (registry, unknown) = registry_for(graph);
     let plan = Plan::new(graph.clone(), &registry)?;
@@ -119,14 +119,16 @@ fn chain(graph: &Graph, declared: &Declarations) -> Result<Parts, Vec<Problem>> 
         .collect();
     let (graph, _) = graph.without(&bystanders);
     let stays = |id: &usize| !bystanders[*id];
-    // The chain has the stages of a program in place of its element, and does not need its declaration.
+    // In the chain, the stages of a synthesized program stand in place of the element that runs the program,
+    // so that the declaration of this element is not needed.
     let program = Effects { opaque: Some("it runs a program"), ..Effects::default() };
     let known = |id: usize| {
         let is_program = plan.classes[id].name == program::CLASS_NAME && !declared.is_empty();
         let declared = declared.get(&plan.graph.elements[id].name).map(Arc::as_ref);
         declared.or(is_program.then_some(&program))
     };
-    // If all declarations are known, nothing is configured, and no file is read again.
+    // If the declarations of all elements are known, no element is configured, so that elements do not read
+    // their files again.
     let needs_elements = (0..plan.len()).filter(stays).any(|id| known(id).is_none());
     let configured = if needs_elements { Some(plan.configure(None)?) } else { None };
     let declared = configured.as_ref().map_or(&[][..], |configured| &configured.effects);

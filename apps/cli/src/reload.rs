@@ -66,7 +66,8 @@ pub(crate) fn run(args: &Args) -> Status {
     if !succeeds {
         return Err(explained(&text).into());
     }
-    // The configuration has been replaced, so an error while the times are read is no error of the reload.
+    // The configuration has been replaced, so an error while the times are read for which workers stood still
+    // does not make the reload fail.
     if let Ok(times) = silences_after(&mut connection, &before) {
         times.iter().for_each(|time| println!("{time}"));
     }
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Status {
 #[derive(Debug, PartialEq, Eq)]
 struct Silence {
     worker: usize,
-    /// The number of the reload; 0 if there was none.
+    /// The number of the last reload of the run; 0 if the configuration has never been replaced.
     reload: u64,
     microseconds: String,
 }
@@ -88,14 +89,15 @@ impl fmt::Display for Silence {
     }
 }
 
-/// The number of times that the workers are asked whether they have changed over.
+/// The most times that the program asks the workers if they run the new configuration.
 const LOOKS: u32 = 200;
 
 /// The time between two such questions.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Returns the time for which each worker stood still, once all of them have changed over. `before` are the
-/// times of the reload before. Without an answer by all workers within a second, returns an empty list.
+/// Returns, for each worker, the time for which it stood still in the reload, once all workers run the new
+/// configuration. `before` are the times of the reload before. If the workers have not all changed within a
+/// second, returns an empty list.
 fn silences_after(
     connection: &mut BufReader<Box<dyn Connection>>,
     before: &[Silence],
@@ -112,7 +114,7 @@ fn silences_after(
 }
 
 /// Reads the time for which each worker stood still in its last reload. Empty if the run cannot replace its
-/// configuration, or is of a version without this handler.
+/// configuration, or has no handler `silence` because its version is older.
 fn silences(connection: &mut BufReader<Box<dyn Connection>>) -> std::io::Result<Vec<Silence>> {
     let (succeeds, _) = ask(connection, "READ silence\r\n")?;
     let text = if succeeds { data(connection)? } else { String::new() };
@@ -128,7 +130,8 @@ fn silence(line: &str) -> Option<Silence> {
     Some(Silence { worker, reload, microseconds: words.next()?.to_string() })
 }
 
-/// Reads the value of a handler, which follows the reply: a line `DATA LENGTH`, and that many bytes.
+/// Reads the value of a handler, which follows the reply to a READ command: a line `DATA LENGTH`, and LENGTH
+/// bytes.
 fn data(connection: &mut impl BufRead) -> std::io::Result<String> {
     let mut line = String::new();
     connection.read_line(&mut line)?;
@@ -139,7 +142,8 @@ fn data(connection: &mut impl BufRead) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&value).into_owned())
 }
 
-/// Sends a command, and returns its reply.
+/// Sends a command of Click's control protocol. Returns true if the reply says success, and the lines of the
+/// reply.
 fn ask(
     connection: &mut BufReader<Box<dyn Connection>>,
     command: &str,
@@ -175,7 +179,7 @@ fn reply(connection: &mut impl BufRead) -> std::io::Result<(bool, Vec<String>)> 
     }
 }
 
-/// Returns the text for the user about a reply that is an error.
+/// Returns the text for the user about a reply with an error code.
 fn explained(lines: &[String]) -> String {
     match lines {
         [only] if only.starts_with("No handler named") => {

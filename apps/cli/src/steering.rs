@@ -117,8 +117,8 @@ impl Steering {
         }
     }
 
-    /// Returns the policy that spreads packets of one flow over workers, or `None` with `rss`, which keeps
-    /// flows whole.
+    /// Returns the settings by which packets of one flow are spread over workers, or `None` with `rss`, which
+    /// keeps flows whole.
     pub(crate) fn spreading(&self) -> Option<Arc<dyn Spreading>> {
         let policy = match self.steering {
             Way::Rss => return None,
@@ -147,7 +147,8 @@ impl Steering {
         let Setup { workers, .. } = configured.setup;
         let places = Placement::new(plan, &configured.effects, &configured.setup, workers).places;
         let all = configured.effects.iter().enumerate().zip(places);
-        // An element on a single worker gets all packets there, however they are spread.
+        // An element that runs on a single worker gets all packets there, whatever the steering. So only
+        // elements that run on the worker that owns a flow (`Owner`) can prevent spreading.
         let flows = all.filter(|(_, place)| *place == ElementWorkers::Owner);
         let written = flows.filter_map(|((id, effects), _)| {
             to_spraying(effects)?;

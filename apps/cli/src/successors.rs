@@ -10,8 +10,8 @@ use crate::load::read_text;
 
 /// The rules about which configurations the handler `hotconfig` accepts.
 pub(crate) struct Successors {
-    /// The folder of configurations that any client may name: its path as it was given, and the opened
-    /// folder.
+    /// The folder with the configurations that any client may ask for by name: its path as it was given, and
+    /// the opened folder. `None` without such a folder.
     folder: Option<(String, Folder)>,
     /// True if clients of Unix sockets may send the text of a configuration.
     takes_texts: bool,
@@ -41,10 +41,11 @@ impl Successors {
         Ok(Successors { folder: folder.map(open).transpose()?, takes_texts })
     }
 
-    /// Returns the configuration that a request is for. `own` is the file that the run was started with, if
-    /// there is one.
+    /// Returns the configuration that a request to replace the running configuration is for. `own` is the
+    /// file that the run was started with, if there is one.
     ///
     /// # Errors
+    ///
     /// If there is no such file, or the text is not accepted: the message for the user.
     pub(crate) fn requested(
         &self,

@@ -51,9 +51,10 @@ enum Ranges {
 #[derive(Clone)]
 struct Ports {
     from: String,
-    /// The switch's ports towards the software: one port, or one port for each class.
+    /// The switch's ports towards the software: one port, or one port for each class of packets.
     to: Vec<String>,
-    /// The software's interfaces that are connected to the ports in `to`, except the first port.
+    /// The software's network interfaces that are connected to the ports in `to`, in order. The first port in
+    /// `to` has no entry: it leads to the source's own interface.
     interfaces: Vec<String>,
 }
 
@@ -82,7 +83,7 @@ impl Switch {
     }
 
     /// Returns the flow entries of the OpenFlow switch for each region as text, with a comment about each
-    /// region that is not divided.
+    /// region whose program cannot be divided between switch and software.
     ///
     /// # Errors
     /// If no region has flow entries: the reasons.
@@ -126,8 +127,9 @@ impl Switch {
         graph
     }
 
-    /// Divides the program of each region between switch and software. Each result has the division and the
-    /// further interfaces of the software. An error is the reason why the region is not divided.
+    /// Divides the program of each region between switch and software. Each result has the division, and the
+    /// software's interfaces besides that of the source, to which the switch sends further classes of
+    /// packets. An error is the reason why the region is not divided.
     fn divide(&self, chain: &Chain, synthesis: &Synthesis) -> Vec<Result<(Division, Vec<String>), String>> {
         let mut ports = self.switch_ports.iter().cloned();
         let mut table = 0u8;

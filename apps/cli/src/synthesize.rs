@@ -161,8 +161,8 @@ pub(crate) fn run(args: &Args) -> Status {
     let name = &reasoned.loaded.name;
     let is_standard = args.standard && args.emit == Form::Click;
     let (classes, leases) = (args.classes, !args.no_leases && !is_standard);
-    // The costs of programs are known for this engine only. For a switch, and for the elements of other
-    // engines, all regions of at least [`LEAST`] elements are taken.
+    // The costs of programs and elements are known for this engine only. So for a switch, or for elements of
+    // Click, programs are made of all regions of at least [`LEAST`] elements, whatever they cost.
     let all = args.all || is_standard || args.emit == Form::Openflow || args.switch.is_in_front();
     let limits = PathLimits { classes, leases, least: all.then_some(LEAST), ..PathLimits::default() };
     let synthesis = compose(&reasoned, &limits);
@@ -194,7 +194,7 @@ pub(crate) fn run(args: &Args) -> Status {
         false => insert(&reasoned.loaded.graph, &reasoned.chain, &synthesis),
     };
     let left = end.saturating_duration_since(Instant::now());
-    // Other engines have no drop reasons, so reasons are compared only without `--standard`.
+    // Click's elements have no drop reasons, so reasons are compared only without `--standard`.
     let proof = match prove::whole(&reasoned, &graph, !is_standard, (allowed, left), &proofs) {
         Finding::Equivalent => Proof::Equivalent,
         Finding::Undecided(_) if allowed.seconds == 0 => Proof::NotKept,
@@ -204,8 +204,8 @@ pub(crate) fn run(args: &Args) -> Status {
             return Err(text.into());
         }
     };
-    // The proofs of regions are about programs. With `--standard`, the elements that replace the programs
-    // are proven only by the comparison of the whole chain.
+    // A region's proof is about its program. With `--standard`, other elements replace the program, and only
+    // the comparison of the whole chain proves them.
     if is_standard && proof != Proof::Equivalent && !args.unproven {
         let why = proof.reason();
         crate::tell(format_args!("{name}: nothing is put in: not proven: {why}; --unproven puts it in"));
@@ -232,7 +232,7 @@ pub(crate) fn run(args: &Args) -> Status {
     print_or_write(&text, args.output.as_deref())
 }
 
-/// Returns a line for each proven region, for `--prove`.
+/// Returns the lines that `--prove` prints, one for each proven region.
 fn each(reasoned: &Reasoned, synthesis: &Synthesis) -> String {
     let line = |region: &Region| {
         let from = &reasoned.chain.nodes[region.from.0].name;
@@ -241,8 +241,8 @@ fn each(reasoned: &Reasoned, synthesis: &Synthesis) -> String {
     synthesis.regions.iter().map(line).collect()
 }
 
-/// Returns a sentence that says what is proven about the programs that are put in. `all` is true if
-/// unproven regions are put in, too.
+/// Returns a sentence that says what is proven about the programs that are put in. `all` is true if programs
+/// of unproven regions are put in, too.
 fn summary(synthesis: &Synthesis, unproven: &[Unproven], whole: &Proof, all: bool) -> String {
     let regions = synthesis.regions.len();
     let each = if regions == 1 { "The region is" } else { "Each region is" };
@@ -258,7 +258,8 @@ fn summary(synthesis: &Synthesis, unproven: &[Unproven], whole: &Proof, all: boo
     }
 }
 
-/// Makes programs for the regions of a configuration, within these limits.
+/// Synthesizes programs for the regions of a configuration. `limits` bounds the classes of packets in a
+/// region, and says which regions are worth a program.
 fn compose(reasoned: &Reasoned, limits: &PathLimits) -> Synthesis {
     let is_pushed = |(node, output): (usize, usize)| {
         reasoned.pushed.get(node).and_then(|outputs| outputs.get(output)).copied().unwrap_or_default()
@@ -269,8 +270,8 @@ fn compose(reasoned: &Reasoned, limits: &PathLimits) -> Synthesis {
 /// The most seconds for all proofs before a run with `--synthesize`.
 const BEFORE_RUN: u64 = 20;
 
-/// The fewest elements of a region that becomes a program if regions whose programs cost more than their
-/// elements are also replaced.
+/// The fewest elements of a region that becomes a program, if a region becomes a program even where the
+/// program costs more than the elements.
 const LEAST: usize = 4;
 
 /// The regions that become programs before a run, for `run --synthesize`.
@@ -291,8 +292,8 @@ impl Which {
 /// The outcome of putting programs into a configuration before a run.
 #[derive(Default)]
 pub(crate) struct PutIn {
-    /// A line about the programs that were put in. Empty if the configuration has errors, so that none was
-    /// tried.
+    /// A line about the programs that were put in. Empty if the configuration has errors, so that no program
+    /// was tried.
     pub(crate) done: String,
     /// A line with the reason for each region that keeps its elements, and a line with a remedy if more time
     /// or memory may give a proof.
@@ -304,7 +305,8 @@ pub(crate) struct PutIn {
 /// Puts programs into a configuration before a run, after a proof of each region. A configuration with
 /// errors does not change.
 pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> PutIn {
-    // If the configuration has errors, the run finds the same errors and shows them.
+    // If the configuration has errors, no programs are put in. The build of the run finds the same errors and
+    // shows them.
     let Ok(reasoned) = of(loaded.copied()) else { return PutIn::default() };
     let limits = which.limits();
     let mut synthesis = compose(&reasoned, &limits);
@@ -348,7 +350,8 @@ fn proven(reasoned: &Reasoned, synthesis: &Synthesis, proofs: &Proofs) -> Split 
 
 /// Returns the function that composes the programs of a configuration again, after handlers have changed
 /// elements. `plain` is the configuration without programs, and `running` the graph with programs. `at_start`
-/// are the declarations of all elements before any change; files that elements have read are not read again.
+/// are the declarations of all elements before any change: they are used again, so that elements do not read
+/// their files again.
 pub(crate) fn recomposer(
     plain: Loaded,
     running: Graph,
@@ -391,7 +394,8 @@ fn compose_again(plain: Loaded, running: &Graph, which: Which) -> Programs {
         outputs.sort_unstable();
         outputs.into_iter().filter_map(|(_, to)| in_chain(to)).collect::<Vec<Port>>()
     };
-    // A program was put in, so the region is long enough, whatever its elements decide now.
+    // With `all`, a region needs no minimum number of elements (`least`) now: a program already replaces it,
+    // even if handlers have changed the branches of its elements since.
     let limits = PathLimits { least: (which == Which::All).then_some(0), ..PathLimits::default() };
     let mut synthesis = compose(&reasoned, &limits);
     for &id in &programs {

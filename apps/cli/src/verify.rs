@@ -166,7 +166,8 @@ impl Companion for Watcher<'_> {
     }
 
     fn differs(&mut self, entry: [usize; 2], example: &Example, reasons: bool) -> Option<bool> {
-        // Examples run the elements that the arguments describe, but handlers have changed these elements.
+        // Handlers have changed elements if there are recorded declarations. An example run would use the
+        // elements as their arguments describe them, so no example is run.
         if self.pair.iter().any(|reasoned| !reasoned.loaded.declared.is_empty()) {
             return None;
         }
@@ -178,7 +179,8 @@ impl Companion for Watcher<'_> {
     }
 }
 
-/// Writes the verdict in words, with the packet that shows a difference, and returns the exit status.
+/// Writes the verdict of a comparison in words, with the packet that shows a difference. Returns the exit
+/// status.
 pub(crate) fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Conclusion) -> u8 {
     let [a, b] = pair.map(|reasoned| reasoned.loaded.name.as_str());
     let _ = match verdict {
@@ -196,7 +198,7 @@ pub(crate) fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Conclu
             let exits = exits(pair.map(|reasoned| &reasoned.chain));
             for ((reasoned, entry), exits) in pair.into_iter().zip(entry).zip(&exits) {
                 let _ = writeln!(text, "\n{}:", reasoned.loaded.name);
-                // The run of the example packet takes a second at most, and is shown even if the time for the
+                // The run of an example packet takes at most a second. It is shown even if the time for the
                 // comparison is over.
                 let end = Instant::now() + Duration::from_secs(60);
                 match example::run(reasoned, *entry, example, exits, end) {
@@ -244,8 +246,8 @@ fn annotations(text: &mut String, bytes: impl Iterator<Item = (u8, u8)>) {
     }
 }
 
-/// Writes bytes in hexadecimal, in lines of 16. Bytes that differ from `before` are marked with `*`;
-/// nothing is marked if `before` is empty.
+/// Writes bytes in hexadecimal, in lines of 16. Bytes that differ from the byte at the same offset in
+/// `before` (the packet before the run) are marked with `*`. If `before` is empty, no byte is marked.
 fn dump(text: &mut String, bytes: &[u8], before: &[u8]) {
     /// The most lines that are written; further bytes are counted.
     const LINES: usize = 8;

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use engine::Problem;
 use lang::Severity;
 
-/// The warnings about the running configuration, without their places in the text: a warning stays the same
-/// if lines are added above it.
+/// The warnings about the running configuration, without their lines and columns: a warning stays the same if
+/// lines are added above it.
 pub(crate) struct Warnings(Mutex<Counts>);
 
 /// The number of warnings for each context (the element) and message.
@@ -51,8 +51,8 @@ impl Warnings {
         all
     }
 
-    /// Replaces the warnings, because another configuration runs now. Returns the warnings of the
-    /// configuration before.
+    /// Replaces the warnings, because another configuration runs now. Returns the warnings of the previous
+    /// configuration.
     pub(crate) fn replace(&self, by: Counts) -> Counts {
         std::mem::replace(&mut *self.lock(), by)
     }
@@ -84,7 +84,8 @@ mod tests {
         let mut same = problems(&["a", "a", "c"], Severity::Warning);
         warnings.remove_known(&mut same);
         assert!(same.is_empty());
-        // The configuration could not be initialised, so the one before it runs on.
+        // The new configuration could not be initialised, so that the old configuration and its warnings are
+        // restored.
         warnings.replace(before);
         let mut first = problems(&["b", "c"], Severity::Warning);
         warnings.remove_known(&mut first);

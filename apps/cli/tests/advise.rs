@@ -35,8 +35,8 @@ fn advice(folder: &Path, more: &[&str]) -> Value {
     advice
 }
 
-/// Twenty flows in turn at a million packets per second: a delay of 64 us brings about three packets of each
-/// flow together.
+/// Arguments of `tidegate generate` for twenty flows that take turns, at a million packets per second in
+/// total: a delay of 64 us brings about three packets of each flow together.
 const LOCAL: [&str; 8] = ["--flows", "20", "--packets", "20000", "--zipf", "0", "--sizes", "1000"];
 
 #[test]
@@ -49,7 +49,7 @@ fn what_is_advised_runs_and_gives_what_was_promised() {
     let row = &reframer["delays"][2];
     let slf = row["slf"].as_f64().unwrap();
     assert!((2.5..5.0).contains(&slf), "{row}");
-    // The saved share is a share of the flow switches: 1 - SLF before the Reframer / SLF after it.
+    // The share of flow switches that a Reframer saves is 1 - SLF upstream of it / SLF downstream of it.
     let saved = row["saved_switches"].as_f64().unwrap();
     assert!((saved - (1.0 - advice["slf"].as_f64().unwrap() / slf)).abs() < 0.01, "{row}");
     assert!(row["mean_delay_us"].as_f64().unwrap() < 64.0 && row["p99_delay_us"] == 64.0, "{row}");
@@ -93,7 +93,7 @@ fn what_does_not_pay_is_not_configured() {
     std::fs::write(folder.path().join("advised.click"), configuration).unwrap();
     let output = tidegate(folder.path(), &["run", "advised.click"]);
     assert!(text(&output.stdout).contains("3000 packets written"), "{}", text(&output.stderr));
-    // A higher cost of flow switches changes the verdict.
+    // If a flow switch costs 600 ns instead of 30 ns, holding packets pays.
     let folder = with_trace(&LOCAL);
     let verdict = |cost: &str| advice(folder.path(), &["--flow-cost", cost])["reframer"]["verdict"].clone();
     assert_eq!((verdict("30"), verdict("600")), ("does_not_pay".into(), "pays".into()));
@@ -106,7 +106,7 @@ fn spraying_is_for_few_flows_and_many_packets() {
         advice(folder.path(), &[])["spraying"].clone()
     };
     let few = spraying(&["--flows", "2", "--rate", "2e6"]);
-    // Two flows miss each of 8 cores with probability (7/8)^2.
+    // A flow goes to one of 8 cores, so both flows miss a given core with probability (7/8)^2.
     assert!((few["busy"].as_f64().unwrap() - (1.0 - 49.0 / 64.0)).abs() < 1e-9, "{few}");
     assert_eq!((&few["verdict"], &few["flows_p50"]), (&"pays".into(), &2.into()));
     assert_eq!(spraying(&["--flows", "2", "--rate", "5e5"])["verdict"], "little");
@@ -152,9 +152,9 @@ fn segment(flow: u16, flags: u8, sequence: u32, acknowledgment: u32, payload: us
 
 #[test]
 fn stamps_that_go_back_are_not_believed() {
-    // In the first capture, eight flows take turns, with a packet each 2 ms: no delay helps. The second
-    // capture consists of two such captures, the later one first. In the third one, the first packet has a
-    // time an hour ahead.
+    // In the first capture, eight flows take turns, with one packet every 2 ms: no delay brings packets of a
+    // flow together. The second capture consists of two such captures, the one with later times first. In the
+    // third capture, the first packet has a time stamp an hour ahead of the others.
     const SECOND: i64 = 1_000_000_000;
     let frames = |start: i64| {
         (0..400i64).map(move |n| (start + n * 2_000_000, segment(n as u16 % 8, 16, n as u32, 1, 9)))
@@ -177,7 +177,7 @@ fn stamps_that_go_back_are_not_believed() {
 
 #[test]
 fn segments_in_order_are_promised_only_where_they_are() {
-    // A trace with one flow of bulk data, in which every tenth segment is overtaken by the next segment.
+    // Makes a trace with one flow of bulk data, in which every tenth segment is overtaken by its successor.
     // `apart` is the time between segments in nanoseconds.
     let trace = |apart: i64| {
         let number = |n: u32| match n % 10 {
@@ -194,7 +194,8 @@ fn segments_in_order_are_promised_only_where_they_are() {
         (&found["reframer"]["verdict"], &found["sorting"]["verdict"]),
         (&"does_not_pay".into(), &"pays".into())
     );
-    // Almost all of the 200 overtaken segments arrive within 512 us.
+    // Almost all of the 200 overtaken segments arrive within the delay of 512 us after the segment that has
+    // overtaken them.
     let mended = found["configured"]["mended"].as_u64().unwrap();
     assert!((190..=200).contains(&mended), "{mended}");
     let configuration = found["configuration"].as_str().unwrap();
@@ -203,7 +204,7 @@ fn segments_in_order_are_promised_only_where_they_are() {
     let output =
         tidegate(folder.path(), &["run", "advised.click", "--clock", "trace", "-H", "reframer.mended"]);
     assert_eq!(text(&output.stdout).lines().last(), Some(mended.to_string().as_str()));
-    // A segment that arrives a millisecond later is not put in order.
+    // A segment that arrives a millisecond after its successor is too late to be put in order.
     let found = advice(trace(1_000_000).path(), &[]);
     assert_eq!(found["sorting"]["verdict"], "does_not_pay", "{}", found["sorting"]);
     assert!(found["configured"].is_null());
@@ -211,8 +212,8 @@ fn segments_in_order_are_promised_only_where_they_are() {
 
 #[test]
 fn the_configuration_keeps_its_promise_where_acks_go() {
-    // Four flows acknowledge in turn, each every 20 us. Of each burst of 13 ACKs two remain (MAX_ACKS), so
-    // the packets after the Reframer form short runs.
+    // Four flows acknowledge in turn, each every 20 us. The Reframer holds 13 ACKs of a flow and drops all
+    // but two of them (MAX_ACKS), so that the runs downstream of it are short.
     let acks =
         (0..4000u32).map(|n| (i64::from(n) * 5_000, segment(n as u16 % 4, 16, 5, 1000 * (n / 4 + 1), 0)));
     let folder = with_packets(acks.clone());
@@ -221,7 +222,7 @@ fn the_configuration_keeps_its_promise_where_acks_go() {
     let configured = &found["configured"];
     let slf = configured["slf"].as_f64().unwrap();
     assert!(slf < 2.1 && found["reframer"]["delays"][4]["slf"].as_f64().unwrap() > 10.0, "{configured}");
-    // The configuration saves as many switches as the same delay in the table without COMPRESS: the
+    // The configuration saves as many switches as the trial with the same delay but without COMPRESS: the
     // downstream chain gets short runs, but far fewer packets.
     let saved = |row: &Value| row["saved_switches"].as_f64().unwrap();
     assert!((saved(configured) - saved(&found["reframer"]["delays"][4])).abs() < 0.01, "{configured}");
@@ -236,7 +237,8 @@ fn the_configuration_keeps_its_promise_where_acks_go() {
     let values: Vec<&str> = said.lines().filter_map(|line| line.split_whitespace().last()).collect();
     assert!(values.contains(&format!("{slf:.3}").as_str()), "{said}");
     assert!(values.contains(&configured["coalesced"].to_string().as_str()), "{said}");
-    // Without valid checksums, which a network card would have written later, the gain is unknown.
+    // All checksums are wrong, as in a capture from the sending machine, whose network card writes checksums
+    // later. So the gain of COMPRESS is unknown.
     let folder = with_packets(acks.map(|(time, mut frame)| {
         frame[50..52].fill(0);
         (time, frame)

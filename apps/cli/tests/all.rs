@@ -1,5 +1,6 @@
-//! `configs/all.click`: five mechanisms together produce the same packets as the chain without them, except
-//! for the order between flows, the order within TCP flows, and the ports that the translator chooses.
+//! Checks that `configs/all.click`, which has all five mechanisms, produces the same packets as its chain
+//! without mechanisms, except for the order between flows, the order within TCP flows, and the ports that the
+//! translator chooses.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,8 @@ fn without(words: &[&str]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
         match line {
-            // Only Splice is left out. The path continues on the next line, with the elements after Splice,
-            // so `out` stays as the start of the path.
+            // Only Splice is left out. The line keeps `out` as the start of the path, which continues with
+            // the elements on the next line.
             line if line.starts_with("out -> Splice") && words.contains(&"Splice(") => {
                 lines.push("out".into())
             }
@@ -61,7 +62,7 @@ fn run(config: &Path, capture: &Path, folder: &Path, options: &[&str]) -> (serde
 }
 
 /// Packets by flow. The key has the addresses and ports with which the flow left. The packets are in the
-/// order in which they left, without the bytes that the translator chose.
+/// order in which they left, with the ports and checksums that the address translator wrote set to zero.
 type Flows = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
 
 /// The outer address of the translator.
@@ -79,8 +80,9 @@ fn flows(packets: &Path) -> Flows {
             key[1..9].copy_from_slice(&frame[26..34]);
             let header = 14 + usize::from(frame[14] & 15) * 4;
             let is_first = frame[20] & 0x1f == 0 && frame[21] == 0;
-            // First fragments have ports, but are forwarded by their addresses alone, like later fragments.
-            // So with two workers they count as separate flows.
+            // First fragments have ports, but are forwarded by their addresses alone, like the later
+            // fragments of a datagram. So the flag "more fragments" is put into the key: with two workers,
+            // fragments count as a flow of their own.
             key[0] |= (frame[20] & 0x20) << 2;
             let ports = header..header + 4;
             if is_first && matches!(frame[23], 6 | 17) && frame.len() >= ports.end {
@@ -97,12 +99,13 @@ fn flows(packets: &Path) -> Flows {
     flows
 }
 
-/// Returns the packets of all flows, without the addresses and ports that the translator chose. If two
-/// results are equal, the renaming is one to one.
+/// Returns the packets of all flows, sorted, without the addresses and ports that the address translator
+/// chose. If two runs give equal results, their outputs differ only in the names (addresses and ports) of
+/// flows.
 fn renamed(flows: Flows) -> Vec<(u8, Vec<Vec<u8>>)> {
     let sorted = |(key, mut packets): (Vec<u8>, Vec<Vec<u8>>)| {
-        // The network may have reordered TCP segments, and packets without ports may belong to several
-        // flows, so these are sorted. Datagrams have to stay in order.
+        // Juggler or the network may have reordered TCP segments, and packets without ports may belong to
+        // several flows, so these are sorted. Datagrams have to stay in order.
         if key[0] != 17 || key[9..] == [0; 4] {
             packets.sort();
         }
@@ -120,8 +123,8 @@ fn balances(report: &serde_json::Value) {
     assert_eq!(of("held"), 0);
 }
 
-/// Synthesizes the configuration for this capture, with the programs that are proven within a second, and
-/// returns its file.
+/// Synthesizes the configuration for this capture, with only those programs that are proven within a second.
+/// Returns the path of the synthesized configuration.
 fn composed(config: &Path, capture: &Path, folder: &Path) -> PathBuf {
     let composed = folder.join("composed.click");
     let ran = Command::new(env!("CARGO_BIN_EXE_tidegate"))
@@ -138,8 +141,8 @@ fn composed(config: &Path, capture: &Path, folder: &Path) -> PathBuf {
     composed
 }
 
-/// Compares the packets of the chain alone, on one worker, with those of the chain with all mechanisms and of
-/// its synthesized form, each on one and on two workers.
+/// Compares the packets of the chain without mechanisms, on one worker, with those of the chain with all
+/// mechanisms and of its synthesized form, each on one and on two workers.
 fn compare(plain: &Path, all: &Path, capture: &Path) {
     let folder = tempfile::tempdir().unwrap();
     let composed = &composed(all, capture, folder.path());
@@ -186,7 +189,8 @@ fn each_mechanism_can_be_left_out() {
     }
 }
 
-/// Orders of mechanisms: the chain, true if `check` accepts it, and a part of the output of `check`.
+/// Chains with mechanisms in different orders: the chain, true if `check` accepts it, and a part of the
+/// output of `check`.
 const ORDERS: [(&str, bool, &str); 8] = [
     (
         "Slice(t) -> Juggler -> Splice(t) -> Discard",
@@ -229,8 +233,8 @@ fn orders_that_cannot_work_are_refused_with_the_reason() {
         assert_eq!(output.status.success(), works, "{order}: {all}");
         assert!(all.contains(said), "{order}: {all}");
     }
-    // Holding packets per flow needs all packets of a flow at one worker, so spreading them is refused,
-    // unless the program may decide for each connection.
+    // Holding packets per flow needs all packets of a flow at one worker, so spreading them is refused, and
+    // the error recommends `--steering auto`, with which flows stay whole where that is needed.
     let options = ["--threads", "2", "--steering", "spray"];
     let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .current_dir(root())

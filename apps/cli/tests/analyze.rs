@@ -74,7 +74,8 @@ fn several_traces_are_one() {
     let twice =
         json(&tidegate(folder.path(), &["analyze", "trace.pcap", "trace.pcap", "--json", "--top-ips", "2"]));
     assert_eq!(twice["packets"], 10_000);
-    // Windows of 150 us are counted per trace, although the second trace has the same times as the first.
+    // Each capture has its own windows of 150 us, although both captures have the same times, so the count of
+    // windows doubles.
     let windows = |report: &Value| report["concurrent_flows_150us"]["count"].as_u64().unwrap();
     assert_eq!(windows(&twice), 2 * windows(&once));
     assert_eq!((&twice["flows"], &twice["duration_s"]), (&once["flows"], &once["duration_s"]));

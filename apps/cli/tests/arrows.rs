@@ -77,7 +77,8 @@ fn forbidden(from: &Manifest, to: &str, kind: Kind, mechanisms: &BTreeSet<&str>)
     if kind == Kind::Test && TESTS.contains(&to) {
         return None;
     }
-    // Tests of the synthesizer run and prove the programs that it has made.
+    // Tests of the synthesizer may also use the runtime, the verifier and the crate `flow`, because they run
+    // and prove the programs that it has made.
     if kind == Kind::Test
         && from.folder == "mechanisms/synthesizer"
         && ["runtime", "verify", "flow"].contains(&to)
@@ -191,9 +192,9 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
     assert!(permissions >= 3, "packet, flow and engine have unsafe code: are the files read rightly?");
 }
 
-/// The places of the synthesizer that write configurations and so name elements: the back ends for other
-/// engines and for switches, the code that joins the configurations of a chain, and the name of the element
-/// that runs programs. Hints and errors contain names only as parts of longer texts.
+/// The files of the synthesizer that may name element classes, because they write configurations: the back
+/// ends for other engines and for switches, the code that joins the configurations of a chain, and the name
+/// of the element that runs programs. Hints and errors contain names only as parts of longer texts.
 const NAMING: &[&str] = &[
     "mechanisms/synthesizer/program/src/lib.rs",
     "mechanisms/synthesizer/src/standard/",
@@ -201,8 +202,8 @@ const NAMING: &[&str] = &[
     "mechanisms/synthesizer/src/topology/join.rs",
 ];
 
-/// Returns the class names, among `names`, that code outside of tests has as a whole string literal, or
-/// ahead of a parenthesis.
+/// Returns the class names, among `names`, that occur in the code outside of tests: as a whole string
+/// literal, or in a string literal ahead of an opening parenthesis.
 fn asked_for<'n>(code: &str, names: &[&'n str]) -> Vec<&'n str> {
     let tests = code.find("#[cfg(test)]\nmod ").unwrap_or(code.len());
     let lines = code[..tests].lines().filter(|line| {

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use testkit::found;
 
 fn check(args: &[&str]) -> Output {
-    // The examples name files by paths relative to the root of the repository.
+    // The example configurations name files by paths relative to the root of the repository.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     Command::new(env!("CARGO_BIN_EXE_tidegate")).current_dir(root).arg("check").args(args).output().unwrap()
 }
@@ -77,7 +77,8 @@ fn where_packets_end_is_said_with_examples() {
     }
 }
 
-/// Runs of examples end, although timers of their elements set themselves again without end.
+/// Runs of example packets come to an end, although some elements have timers that set themselves again
+/// without end.
 #[test]
 fn examples_end_although_timers_go_on() {
     for (config, fate) in [
@@ -111,8 +112,8 @@ fn large_configurations_run_few_examples() {
     let told = text(&check_text(&with_outputs(20), &["--seconds", "300"]).stdout);
     assert!(!told.contains("were run"), "{told}");
     let told = text(&check_text(&with_outputs(1000), &["--seconds", "300"]).stdout);
-    // Each run of an example sets up all 2,002 elements, and the limit for the runs of all examples is
-    // 200,000 elements.
+    // Each run of an example packet sets up all 2,002 elements. After 200,000 elements have been set up, no
+    // further example is run.
     assert!(
         told.contains("  100 of these 1000 examples were run: each run sets up all 2002 elements.\n"),
         "{told}"
@@ -155,7 +156,8 @@ fn what_is_in_the_way_of_a_mechanism_is_named() {
     }
 }
 
-/// Unknown classes are errors, and the rest of the configuration is explained.
+/// Unknown classes are reported as errors, and `check` still explains what the other elements do with
+/// packets.
 #[test]
 fn unknown_classes_are_errors_and_the_rest_is_explained() {
     let output = check_text(&CHAIN.replace("-> out", "-> Mystery(1) -> out"), &[]);
@@ -189,7 +191,7 @@ fn other_errors_are_all_that_is_said() {
 /// Returns a message about a configuration whose report is incomplete, or that has errors other than unknown
 /// classes. A report is complete if it says where packets of an entry end, and describes each mechanism.
 fn is_explained(file: &Path) -> Option<String> {
-    // The time is long because the machine may be busy and routers have many paths.
+    // The time limit is long because the machine may be busy and routers have many paths.
     let output = check(&[file.to_str().unwrap(), "--seconds", "300"]);
     let report = text(&output.stdout);
     let needed = [
@@ -274,7 +276,8 @@ fn chains_of_the_snf_paper_are_explained() {
     assert!(all_are_explained(&folder) > 60);
 }
 
-/// Examples are run. An example that needs more than one packet to show its fate is marked `perhaps`.
+/// `check` runs its example packets. An example is marked `perhaps` if one packet alone does not have the
+/// described fate, because the element needs several packets.
 #[test]
 fn examples_that_show_nothing_are_perhaps_one() {
     let output = check_text("FromDump(x) -> q :: Queue(2) -> Unqueue -> d :: Discard;\n", &[]);

@@ -13,7 +13,8 @@ use repository::{files, manifests, read};
 /// A module, as its path from the root of its crate.
 type Module = Vec<String>;
 
-/// Circles that stay, with the reason: the folder of the crate, and the modules.
+/// Circles of modules that are allowed: the folder of the crate, the modules that import each other, and the
+/// reason.
 const CIRCLES: &[(&str, &[&str], &str)] = &[
     (
         "crates/device",
@@ -33,7 +34,7 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Returns the text of a file without comments and without the tests at its end.
+/// Returns the text of a file without comments and without the module of tests at its end.
 fn code(text: &str) -> String {
     let end = text.find("#[cfg(test)]\nmod ").unwrap_or(text.len());
     let lines = text[..end].lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -68,7 +69,7 @@ fn take_apart<'c>(prefix: &str, text: &'c str, found: &mut Vec<String>) -> &'c s
     }
     loop {
         rest = take_apart(&path, rest[1..].trim_start(), found);
-        // Skips a new name for an import (`as x`).
+        // Skips the new name of an import that is renamed (`as x`).
         rest = &rest[rest.find([',', '}']).unwrap_or(rest.len())..];
         if !rest.starts_with(',') {
             return rest.get(1..).unwrap_or_default();

@@ -129,8 +129,8 @@ fn a_damaged_capture_is_processed_up_to_the_damage() {
     assert_eq!(n, 9);
 }
 
-/// A damaged time stamp leaves a gap of 136 years between two packets: timers run for a part of it only,
-/// and the run ends.
+/// Checks that a run ends although a damaged time stamp leaves a gap of 136 years between two packets: timers
+/// run only for the first part of the gap, as long as `--max-gap`.
 #[test]
 fn time_jumps_over_long_gaps_of_a_capture() {
     let folder = tempfile::tempdir().unwrap();
@@ -158,7 +158,8 @@ fn time_jumps_over_long_gaps_of_a_capture() {
     }
 }
 
-/// A capture that is far larger than the memory for packets is read from a pipe and passes through.
+/// A capture that is far larger than the memory for packets (`--memory`) can be read from a pipe, because
+/// packets leave memory while further packets are read.
 #[test]
 fn a_capture_larger_than_memory_streams() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
@@ -181,8 +182,9 @@ fn a_capture_larger_than_memory_streams() {
     });
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
-    // 300 MB have passed through 64 MiB of memory. The queue of ten packets may have dropped some, but each
-    // drop is counted.
+    // 300 MB have passed through 64 MiB of memory. The queue, which holds ten packets, may have dropped some
+    // of them, so the counter downstream of it has counted only a part. The run would fail if a packet were
+    // not accounted for.
     assert_eq!(status(&output), 0, "{}", err(&output));
     assert!(out(&output).trim().parse::<i64>().unwrap() > 0);
 }
@@ -202,7 +204,8 @@ fn flatten_dot_and_elements() {
     }
 }
 
-/// The manual shows, as the default of BURST, the burst that elements use without BURST.
+/// The manual page of each element names the default of BURST (packets per call) that the element has without
+/// this argument, under `tidegate run` and under `tidegate click`.
 #[test]
 fn manuals_have_the_burst_of_the_run() {
     let bursts = [
@@ -245,7 +248,7 @@ fn clicks_own_options() {
     );
     let output = click(&["-e", "Idle -> Discard", "-e", "Idle -> Discard"]);
     assert!(err(&output).starts_with("router configuration specified twice\n"));
-    // No file is read before the whole command line has been read.
+    // No configuration file is read before the whole command line has been read.
     let output = click(&["-f", "nofile", "other"]);
     assert!(err(&output).starts_with("router configuration specified twice\nUsage: click "));
     assert!(out(&click(&["nofile", "--help"])).contains("Usage: click "));
@@ -270,7 +273,7 @@ fn clicks_own_options() {
 
 #[test]
 fn packets_of_a_flow_come_to_all_workers() {
-    // The source sends one connection; the worker that gets it does not matter.
+    // The source sends one connection. Either worker may own the connection.
     let chain = "FastTCPFlows(RATE 0, LIMIT 3000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2,
         DSTIP 10.0.0.2, FLOWS 1, FLOWSIZE 3000) -> Strip(14) -> CheckIPHeader -> c :: Counter -> ELEMENT -> Discard";
     let run = |element: &str, options: &[&str]| {
@@ -340,7 +343,8 @@ fn memory_is_that_of_all_workers() {
     assert_eq!(status, Some(0), "{said}");
 }
 
-/// A chain is accepted instead of a configuration; its files are in its folder, or in the current folder.
+/// `tidegate` accepts the file of a chain (`.prop`), which names several configurations, in place of one
+/// configuration. The named files are in the chain's folder, or in the current folder.
 #[test]
 fn chains_of_several_configurations_are_read_as_one() {
     let folder = tempfile::tempdir().unwrap();

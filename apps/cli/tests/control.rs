@@ -147,8 +147,8 @@ fn a_run_whose_socket_never_opens_has_failed() {
     assert!(path.exists(), "the file is the other one's");
 }
 
-/// A client can write files only below the folder of the argument FILES, even through calls that an element
-/// stores and makes later.
+/// A client can write files only below the folder that the argument FILES of ControlSocket names, even if an
+/// element writes them in a handler call that the client has stored in it.
 #[test]
 fn clients_write_files_below_a_folder() {
     let outer = tempfile::tempdir().unwrap();
@@ -267,8 +267,8 @@ fn another_configuration_takes_the_place_of_a_running_one() {
     let empty = line(&mut stream);
     assert!(empty.starts_with("520 config: the configuration has no elements; "), "{empty}");
     assert!(counted(&mut stream, "7"), "the old one goes on");
-    // The elements get the state of their predecessors: the counter continues to count, and the client
-    // stays connected.
+    // The elements of the new graph continue with the state of the old elements: the counter continues to
+    // count, and the client's connection stays open.
     let text = "s :: InfiniteSource(LIMIT 9) -> c :: Counter -> n :: Null -> Discard";
     assert_eq!(swap(&mut stream, text), "200 Write handler 'hotconfig' OK");
     assert!(counted(&mut stream, "9"), "two more of the same source, which has sent seven");
@@ -282,9 +282,9 @@ fn another_configuration_takes_the_place_of_a_running_one() {
     assert!(!path.exists());
 }
 
-/// There are more clients than the driver has file descriptors for: clients wait, and the driver does not
-/// accept them in a busy loop. Each client takes two descriptors; with the two limits, the first or the
-/// second of them is missing.
+/// More clients connect than the driver has file descriptors for. The clients wait, and the driver does not
+/// try to accept them in a busy loop. Each connection takes two descriptors: with one of the two tested
+/// limits, the first of them is not available, with the other limit the second.
 #[test]
 fn without_files_clients_wait() {
     clients_wait(24);
@@ -314,7 +314,7 @@ fn clients_wait(files: usize) {
     let mut last = connect(&path);
     assert_eq!(ask(&mut last, "WRITE stop\n"), "200 Write handler 'stop' OK");
     let (_, [_, messages]) = driver.end();
-    // The driver has tried about once per second, not in a busy loop.
+    // The driver has tried to accept a connection about once per second, not in a busy loop.
     let failures = messages.matches(REFUSED).count();
     assert!((1..=100).contains(&failures), "{messages}");
 }
@@ -328,7 +328,8 @@ fn garbage_and_rude_clients_do_no_harm() {
         let mut rude = UnixStream::connect(&path).unwrap();
         let garbage: Vec<u8> =
             (0..2_000u32).map(|i| (i.wrapping_mul(2_654_435_761 + n) >> 13) as u8).collect();
-        // The server may have closed the connection already; this client never reads.
+        // An error is ignored: the server may have closed the connection, because this client sends garbage
+        // and never reads.
         let _ = rude.write_all(&garbage);
         let _ = rude.write_all(b"READDATA c.count 1000000\nshort");
     }

@@ -63,7 +63,8 @@ fn every_dependency_is_listed_with_its_reason() {
     assert!(failures.is_empty(), "DEPENDENCIES.md:\n{}", failures.join("\n"));
 }
 
-/// True if a line has an absolute path that begins with one of three folders of a developer's machine.
+/// True if a line has an absolute path that begins with one of three folders in which a developer's machine
+/// has files of its own.
 fn names_machine_path(line: &str) -> bool {
     let part_of_word = |c: char| c.is_alphanumeric() || "._-$}".contains(c);
     // The paths are written in two parts, so that the test does not find them here.
@@ -193,8 +194,9 @@ fn every_command_in_a_document_works() {
             arguments.retain(|argument| *argument != "--full");
             match arguments[..] {
                 ["bench", "list"] => {}
-                // `bench` with names is not run; only the names are checked, because all benchmarks are run:
-                // some for the command without names, the others by the tests of their crate.
+                // A `bench` command with names of benchmarks is not run, and only the names are checked,
+                // because all benchmarks are run anyway: some for the command without names, the others by
+                // the tests of their crate.
                 ["bench", ref names @ ..] if names.iter().all(|name| !name.starts_with('-')) => {
                     let unknown = names.iter().filter(|name| !benchmarks.contains(**name));
                     failures.extend(unknown.map(|name| format!("{file}: there is no benchmark {name}")));
@@ -275,8 +277,8 @@ fn every_example_runs_and_accounts_for_every_packet() {
         if !(file.starts_with("configs/") && file.ends_with(".click")) {
             continue;
         }
-        // A file in the folder of a chain is one function of the chain and uses interfaces, so it is not
-        // run alone.
+        // A file in the folder of a chain is the configuration of one network function, with interfaces, so
+        // it is checked but not run.
         if chains.contains(&folder_of(&file)) {
             tidegate(&root(), &["check", &file]).unwrap();
             continue;
@@ -315,7 +317,7 @@ fn the_main_job_gives_the_same_bytes_on_every_run() {
     for line in ["as they came           1.232\n", "after the reframer     2.906\n", "<65536ns 136\n"] {
         assert!(text.contains(line), "{text}");
     }
-    // The packets in the written capture also show the effect of the delay.
+    // The written capture has a higher SLF with the delay of 64 us than without a delay.
     let without = run("DELAY=0").2;
     assert!(without < 1.3 && slf > 2.5, "{without} became {slf}");
     // Of 191 packets, 165 are written; the others are ARP, IPv6 or have an expired time to live.

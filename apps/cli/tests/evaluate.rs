@@ -1,4 +1,5 @@
-//! `tidegate evaluate`: figures are made, stay in the folder, and are not measured again.
+//! `tidegate evaluate`: figures are measured, their results are kept in a folder, and figures with results
+//! are not measured again.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -50,8 +51,8 @@ fn figures_have_tables_plots_and_sentences() {
         assert!(file("svg").starts_with("<svg"));
         assert!(report.contains(&format!("({name}.svg)")) && report.contains("**The paper:**"), "{report}");
     }
-    // The report lists figures that have not been measured yet, and says that figures of `--small` mean
-    // nothing.
+    // The report lists figures that have not been measured yet, and says that figures measured with `--small`
+    // mean nothing.
     assert!(report.contains("(`snf-8`): not run yet") && report.contains("mean nothing"), "{report}");
     let cost = std::fs::read_to_string(folder.path().join("snf-7.csv")).unwrap();
     assert!(cost.starts_with("burst,chain,flows,form,functions,ns_per_packet,floor_ns,ratio,"), "{cost}");
@@ -79,7 +80,8 @@ fn figures_between_machines_have_figures() {
         }
         let csv = std::fs::read_to_string(folder.path().join(format!("{name}.csv")));
         let csv = csv.unwrap_or_else(|error| panic!("{name}: {error}: {}", text(&output.stderr)));
-        // On a busy machine, only snf-11, with thousands of OpenFlow rules, may lack values.
+        // On a busy machine, only the table of snf-11, which needs thousands of OpenFlow rules, may lack
+        // values.
         let is_whole = csv.lines().all(|line| !line.contains(",,")) || name == "snf-11";
         assert!(csv.lines().count() >= 3 && is_whole, "{name}: {csv} {}", text(&output.stderr));
     }
@@ -96,7 +98,8 @@ fn an_evaluation_that_is_interrupted_goes_on() {
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    // The interrupt comes when the first figure is in the folder and the second figure is being measured.
+    // The interrupt comes when the results of the first figure are in the folder and the second figure is
+    // being measured.
     let first = folder.path().join("snf-motivating.json");
     while !first.exists() && child.try_wait().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(5));

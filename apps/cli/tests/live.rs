@@ -15,8 +15,8 @@ fn large_segments_pass_where_nobody_minds() {
     line.check();
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
-    // The file of 8 MB in one direction would be 5,800 ordinary frames, and the file in the other direction
-    // adds the ACKs for its own frames. Fewer frames show that large frames passed.
+    // Each direction carries a file of 8 MB, which would be 5,800 frames of ordinary size, and the ACKs for
+    // the file of the other direction. So fewer than 5,000 frames show that large segments passed as a whole.
     assert!(value(&output, "left.count") < 5000, "{output}");
     assert!(value(&output, "right.count") < 5000, "{output}");
 }
@@ -94,7 +94,8 @@ fn long_frames_are_whole() {
     {
         space.ip(&format!("link set {interface} mtu 9000")).unwrap();
     }
-    // With `Null`, frames pass unchanged; with `Print`, they get complete checksums.
+    // Through `Null`, frames pass unchanged. `Print` needs complete packets, so their checksums are completed
+    // before.
     for chain in ["Null", "Print(ACTIVE false)"] {
         let running = line.forward(chain, &[]);
         let lengths = [2000, 2100, 8000, 8972];
@@ -149,7 +150,8 @@ fn a_full_send_queue() {
     assert!(messages.contains(&format!("send queue full {dropped}")), "{messages}");
 }
 
-/// The machine in the middle has addresses, and answers as long as its kernel gets the packets.
+/// The machine in the middle has an address, and answers pings only while its kernel gets the packets that
+/// the program receives.
 #[test]
 fn the_kernel_gets_nothing_unless_it_shall() {
     let Some(line) = Line::new() else { return };
@@ -183,7 +185,8 @@ fn the_kernel_gets_nothing_unless_it_shall() {
     }
 }
 
-/// A configuration in which the machine in the middle communicates itself, over a TAP.
+/// A configuration in which the machine in the middle sends and receives packets of its own, over a TAP
+/// interface.
 const TAP: &str =
     "tap :: KernelTap(10.77.0.3/24, DEVNAME tap7, BURST 32) -> CHAIN -> Queue -> ToDevice(left);
     FromDevice(left, PROMISC true) -> CHAIN -> Queue -> tap";
@@ -191,7 +194,8 @@ const TAP: &str =
 #[test]
 fn the_machine_talks_over_a_tap() {
     let Some(line) = Line::new() else { return };
-    // With `Null`, large frames pass unchanged; with `Print`, they become ordinary frames.
+    // Through `Null`, large segments pass unchanged. For `Print`, they are divided into frames of ordinary
+    // size.
     for chain in ["Null", "Print(ACTIVE false)"] {
         let threads = if chain == "Null" { "2" } else { "1" };
         let options = ["-H", "tap.dev_name", "--threads", threads];
@@ -214,7 +218,8 @@ fn tags_are_beyond_the_mtu_of_a_tap() {
     let Some(line) = Line::new() else { return };
     let config = "tap :: KernelTap(10.88.0.3/24, DEVNAME tap7) -> Discard;
         FromDevice(left, PROMISC true, PROTOCOL 0x0800) -> VLANEncap(5) -> one :: Counter -> Queue -> tap;";
-    // With its VLAN tag, the frame has 1518 bytes, which is the maximum, or one byte more.
+    // With its VLAN tag, the first frame has 1518 bytes, which is the maximum. The second frame is one byte
+    // longer.
     for (length, is_dropped) in [(1514, false), (1515, true)] {
         let mut running = run_until(&line.between, config, "one.count", 3, &["-H", "one.count"]);
         for (space, interface) in [(&line.left, "eth0"), (&line.between, "left")] {
@@ -274,7 +279,8 @@ fn the_machine_talks_over_a_tun() {
         r[1] -> EtherEncap(0x0800, 2:0:0:0:0:9, 2:0:0:0:0:8) -> Queue -> ToDevice(left);
         FromDevice(left, PROMISC true) -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader -> tun";
     let running = run(&line.between, config, &[]);
-    // The ICMPPingResponder has every address of the network except the machine's own.
+    // ICMPPingResponder answers for every address of the network 10.9.0.0/24 except the machine's own
+    // address.
     assert_eq!(ping(&line.between, Ipv4Addr::new(10, 9, 0, 5), 3), 3);
     line.left.ip("link set eth0 address 2:0:0:0:0:8").unwrap();
     line.left.ip("addr add 10.9.0.8/24 dev eth0").unwrap();
@@ -341,7 +347,8 @@ fn frames_pass_by_xdp_without_a_copy() {
     line.check();
     let (good, [output, messages]) = running.stop();
     assert!(good && output.contains("left.mode:\nnative\n"), "{output}{messages}");
-    // Each frame fits into one slot, and is sent from the slot in which it arrived, without a copy.
+    // Each frame has the ordinary size, so that it fits into one slot of packet memory, and is sent from the
+    // slot in which it arrived, without a copy.
     assert!(value(&output, "left.count") > 5000, "{output}");
     assert_eq!(value(&output, "to_right.count"), value(&output, "left.count"));
     assert_eq!((value(&output, "to_right.copied"), value(&output, "left.rx_invalid")), (0, 0));
@@ -356,7 +363,8 @@ fn the_kernel_runs_the_program_where_it_shall() {
             return println!("skipped: no ethtool here");
         }
     }
-    // The kernel chooses the queue of a frame.
+    // With the program in generic mode (`skb`), the kernel chooses the receive queue of a frame, so two
+    // queues are set up.
     assert!(line.between.command("ethtool").args("-L left rx 2 tx 2".split(' ')).status().unwrap().success());
     let options = ["-H", "left.mode", "-H", "left.rx_dropped", "-H", "left.queues"];
     let running = line.forward_by_xdp(", MODE skb", &options);
@@ -370,7 +378,7 @@ fn the_kernel_runs_the_program_where_it_shall() {
 #[test]
 fn xdp_without_the_driver_and_frames_that_are_too_long() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
-    // An MTU of 9000 is too large for AF_XDP in the driver's mode.
+    // An MTU of 9000 is too large for AF_XDP in the driver's (native) mode.
     for (space, interface) in [(&line.left, "eth0"), (&line.between, "left")] {
         space.ip(&format!("link set {interface} mtu 9000")).unwrap();
     }
@@ -391,8 +399,8 @@ fn xdp_without_the_driver_and_frames_that_are_too_long() {
 #[test]
 fn what_is_not_in_the_pool_is_copied_for_xdp() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
-    // ToXDP, on the second worker, gets packets of the first worker's pool and has to copy them. Packet
-    // sockets and AF_XDP are used in one graph.
+    // ToXDP, on the second worker, gets packets of the first worker's pool and has to copy them into its own
+    // pool. In each direction, one of the two ends is a packet socket, the other one AF_XDP.
     let config = "from :: FromDevice(left, PROMISC true) -> ThreadSafeQueue -> out :: ToXDP(right);
          StaticThreadSched(from 0, out 1);
          in :: FromXDP(right, PROMISC true) -> Queue -> ToDevice(left); StaticThreadSched(in 1)";
@@ -409,7 +417,7 @@ fn what_is_not_in_the_pool_is_copied_for_xdp() {
 fn faults_of_xdp_say_what_to_do() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
     let running = line.forward_by_xdp("", &[]);
-    // The second queue is added later, and no socket uses it.
+    // The second receive queue is added after the program has started, so no socket receives from it.
     let more = line.between.command("ethtool").args("-L left rx 2 tx 2".split(' ')).status();
     let has_more = more.is_ok_and(|status| status.success());
     let other = "left: attach: another XDP program is there; `ip -d link show left` shows it";

@@ -1,5 +1,5 @@
-//! All five mechanisms between two machines with their own TCP: the packets that the kernel sends arrive.
-//! Skipped with a message if network namespaces cannot be created.
+//! Checks that all five mechanisms, between two machines with the kernel's TCP, deliver what the machines
+//! send each other. Skipped with a message if network namespaces cannot be created.
 
 mod line;
 

@@ -1,6 +1,6 @@
-//! `bench devices`, `bench connections`, `bench reordering` and `bench boundary` for the shortest time:
-//! their rows, and for `bench devices` that no namespaces remain. Skipped with a message without ethtool, or
-//! if network namespaces cannot be created.
+//! `bench devices`, `bench connections`, `bench reordering` and `bench boundary` when they run for the
+//! shortest time: checks the rows of their results, and for `bench devices` also that no namespaces remain.
+//! Skipped with a message without ethtool, or if network namespaces cannot be created.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ use serde_json::Value;
 const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 const ARGUMENTS: [&str; 5] = ["bench", "devices", "--small", "--json", "-"];
 
-/// Two benchmarks at the same time would compete for cores.
+/// A lock that lets one benchmark run at a time, because two benchmarks would compete for cores.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -158,8 +158,8 @@ fn a_boundary_has_rows_for_whole_and_sliced_packets() {
         return;
     }
     let _alone = alone();
-    // On a busy machine the network function may get so little processor time that no packet of a row is
-    // sliced. Such a row is measured again.
+    // On a busy machine the network function may get so little processor time that no packet is sliced in the
+    // measurement for a row. Then the benchmark is run again.
     let mut tries = 3;
     loop {
         let (rows, said) = rows_of("boundary");

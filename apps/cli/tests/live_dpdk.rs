@@ -110,8 +110,8 @@ fn a_ring_that_is_full_holds_and_drops() {
 
 #[test]
 fn blocking_waits_for_a_port_once() {
-    // No program takes packets from the port, so its ring becomes full. The element waits for the port once,
-    // for a second, not again for each packet.
+    // No program takes packets from the port, so its ring becomes full. With BLOCKING, the element waits once
+    // for room, for a second. It does not wait again for each later packet.
     let config = "InfiniteSource(LIMIT 5000, LENGTH 60, STOP true) -> out :: ToDPDKDevice(0, BLOCKING true, IQUEUE 64)";
     let names = handlers(&["out.count", "out.dropped"]);
     let arguments = arguments(&["--vdev=net_ring0"], config, &names);
@@ -226,7 +226,8 @@ fn take_tap(line: &Line, tap: &str) {
     space.ip(&format!("link set {tap} up")).unwrap();
 }
 
-/// The time for which a cable is pulled out, for ports that do not report a pulled cable.
+/// The time for which an interface is taken down, as if its cable were pulled out, at DPDK ports that do not
+/// notice this.
 const CUT: Duration = Duration::from_millis(400);
 
 const PACKET_SOCKETS: [&str; 2] = ["--vdev=net_af_packet0,iface=left", "--vdev=net_af_packet1,iface=right"];
@@ -244,7 +245,7 @@ fn taps_carry_tcp_both_ways_and_survive_being_unplugged() {
     line.check_with(&[100]);
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
-    // The frames are ordinary ones, and each is sent without a copy.
+    // The frames have the ordinary size (more than 5,000 for 8 MB), and each frame is sent without a copy.
     assert!(value(&output, "left.count") > 5000 && value(&output, "right.count") > 5000, "{output}");
     assert_eq!(value(&output, "to_left.copied") + value(&output, "to_right.copied"), 0, "{output}");
     assert!(!line.left.has("tgl") && !line.right.has("tgr"), "they are gone with the process");
@@ -274,7 +275,8 @@ fn taps_that_are_deleted_are_made_again() {
     }
 }
 
-/// The interface of a packet socket is removed, and comes back later.
+/// The interface under DPDK's packet socket driver is removed and created again, and the run continues with
+/// it.
 #[test]
 fn packet_sockets_of_dpdk_wait_for_an_interface() {
     let Some(line) = Line::new() else { return };
@@ -322,7 +324,7 @@ fn two_workers_share_taps_of_several_queues() {
     let running = forward(&line, &TAPS, "Counter", &[&["--threads", "2"], &names[..]].concat());
     take_taps(&line);
     line.check();
-    // The kernel chooses a queue by its own hash: with this number of flows, each queue gets some.
+    // The kernel chooses a queue by its own hash: with 64 flows, each queue gets some of them.
     let stream = DatagramStream::start(&line.left, &line.right, (RIGHT, 9).into(), 64);
     stream.wait_for(2000);
     assert_eq!(stream.stop()[2], 0);
@@ -340,7 +342,8 @@ fn two_workers_share_taps_of_several_queues() {
 #[test]
 fn packet_sockets_of_dpdk_carry_tcp_both_ways() {
     let Some(line) = Line::new() else { return };
-    // DPDK's driver for packet sockets takes frames, not large segments.
+    // DPDK's driver for packet sockets takes only frames of ordinary size, so segmentation is disabled at the
+    // senders.
     for space in [&line.left, &line.right] {
         let ethtool = space.command("ethtool").args(["-K", "eth0", "tso", "off", "gso", "off"]).output();
         if !ethtool.is_ok_and(|output| output.status.success()) {
@@ -536,8 +539,8 @@ fn ports_are_closed_and_opened_with_their_elements() {
                 run.must_refuse(&changed, "net_af_packet0: the port is open, and a reload cannot change");
             }
             assert_eq!(lab::ping(&line.left, FAR, 2), 2, "{workers}");
-            // The first reload keeps one of the ports, with one of its two elements. The second reload closes
-            // all ports.
+            // The graph of the first reload uses only one of the ports, and only to send. The graph of the
+            // second reload uses no port, so that all ports are closed.
             run.must_reload("RatedSource(LENGTH 60, RATE 100) -> out :: ToDPDKDevice(0)");
             run.must_reload("Idle -> Discard");
             run.must_reload(&whole);

@@ -1,5 +1,5 @@
-//! The examples between real machines: configurations for captures run on interfaces with other sources and
-//! sinks. Skipped with a message if network namespaces cannot be created.
+//! Runs the example configurations between machines (network namespaces). Their captures are replaced by
+//! interfaces: other sources and sinks. Skipped with a message if network namespaces cannot be created.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -38,7 +38,8 @@ impl Networks {
     fn run(&self, example: &str, changes: &[(&str, &str)], options: &[&str]) -> RunningProgram {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut text = std::fs::read_to_string(folder.join("configs").join(example)).unwrap();
-        // The output at the end does not matter here.
+        // The script that prints results at the end of the example is left out, because the test does not
+        // read its output.
         let end = text.find("DriverManager(").unwrap_or(text.len());
         text.truncate(end);
         for (from, to) in changes {
@@ -67,8 +68,8 @@ fn the_router() {
         assert_eq!(ping(left, RIGHT, 3), 3, "{threads} workers");
         assert_eq!(ping(right, Ipv4Addr::new(10, 1, 0, 254), 3), 3, "the router's other address");
         for (from, to, address) in [(left, right, RIGHT), (right, left, LEFT)] {
-            // The network on the right has an MTU of 1280 bytes, and senders on the left are notified of
-            // it.
+            // The network on the right has an MTU of 1280 bytes. The router tells senders on the left by ICMP
+            // errors.
             transfer(from, to, SocketAddr::from((address, 7000)), 4 * MEGABYTE, || ()).unwrap();
             let lengths = [0, 1, 700, 1200, 4000];
             let back = exchange_datagrams(from, to, SocketAddr::from((address, 7001)), &lengths);
@@ -78,7 +79,8 @@ fn the_router() {
         assert_eq!(hops(right, LEFT, 5), [Ipv4Addr::new(10, 2, 0, 254), LEFT], "{threads} workers");
         let (good, [_, messages]) = running.stop();
         assert!(good, "{messages}");
-        // Both ends have to resolve link addresses again.
+        // Both machines have to resolve link addresses again in the next run, so that ARP is tested with each
+        // number of workers.
         for space in [left, right] {
             space.ip("neigh flush all").unwrap();
         }
@@ -94,7 +96,8 @@ fn the_firewall() {
     net.cable([(&right, "eth0", "10.1.0.2/24"), (&between, "right", "")]).unwrap();
     let networks = Networks { left, between, right, _net: net };
     let Networks { left, right, .. } = &networks;
-    // The example is used once per direction; packets that are not IPv4 pass.
+    // The configuration has one copy of the firewall per direction. Packets that are not IPv4, such as ARP,
+    // pass it.
     let right_address = Ipv4Addr::new(10, 1, 0, 2);
     for threads in ["1", "2"] {
         let both = [("left", "right"), ("right", "left")].map(|(from, to)| {
@@ -152,7 +155,7 @@ fn the_translator() {
         let lengths = [0, 1, 700, 1472, 4000];
         let back = exchange_datagrams(left, right, SocketAddr::from((RIGHT, 7001)), &lengths);
         assert_eq!(back, lengths.len(), "{threads} workers");
-        // The gateway identifies itself by its outer address.
+        // In a traceroute, the gateway answers with its outer address.
         assert_eq!(hops(left, RIGHT, 5), [Ipv4Addr::new(10, 2, 0, 254), RIGHT], "{threads} workers");
         assert!(gets_no_echo_reply(right, LEFT), "nobody outside can ask");
         let (good, [_, messages]) = running.stop();
@@ -195,8 +198,8 @@ fn the_providers_chain() {
     let running = between.start(TIDEGATE, &["run", &chain]).unwrap();
     let [at_customers, at_domain, at_internet] = [[204, 152, 185, 9], [204, 152, 3, 4], [192, 0, 2, 7]];
     let lengths = [0, 1, 700, 1200];
-    // Connections within the domain and to the Internet, with their answers, succeed; hosts on the Internet
-    // cannot open a connection.
+    // Hosts of the domain can connect to each other and to the Internet. Hosts on the Internet cannot open a
+    // connection into the domain.
     for (from, to, address) in [
         (&customers, &domain, at_domain),
         (&domain, &customers, at_customers),

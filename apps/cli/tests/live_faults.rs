@@ -1,7 +1,7 @@
 //! Faults while packets flow: interfaces that are removed, go down, get another name or MTU, and come back;
-//! full disks; programs that are killed or stopped. Afterwards no packet is missing in the counts, no file
-//! or interface remains, and the next start works. Skipped with a message if network namespaces cannot be
-//! created.
+//! full disks; programs that are killed or stopped. The tests check that every packet is counted, no file or
+//! interface remains, and that the program can be started again. Skipped with a message if network namespaces
+//! cannot be created.
 
 mod line;
 
@@ -63,8 +63,8 @@ fn interfaces_that_are_removed_and_come_back() {
     }
 }
 
-/// An interface disappears only for a moment, so that its name and number exist again before any element
-/// looks.
+/// An interface is moved to another network namespace and back so quickly that its name and number exist
+/// again before any element looks for them.
 #[test]
 fn interfaces_that_are_away_for_a_moment() {
     let Some(line) = Line::new() else { return };
@@ -85,8 +85,8 @@ fn interfaces_that_are_away_for_a_moment() {
             assert_eq!(number.split(':').next(), now.split(':').next());
             let pause = || std::thread::sleep(std::time::Duration::from_millis(500));
             pause();
-            // A sending element does not notice that its interface has moved until it sends a packet. This
-            // packet is lost.
+            // A sending element does not notice that its interface has moved until it sends a packet. The
+            // packet that it sends then is lost.
             line.left.enter(|| {
                 let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
                 socket.send_to(b"first", (RIGHT, 9)).unwrap();
@@ -99,7 +99,8 @@ fn interfaces_that_are_away_for_a_moment() {
     }
 }
 
-/// Packets that cannot be sent do not delay the search for another interface.
+/// While an interface is missing, packets that cannot be sent do not delay the search for a new interface of
+/// the same name.
 #[test]
 fn senders_find_an_interface_again_under_load() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
@@ -218,14 +219,15 @@ fn xdp_waits_for_a_cable_that_is_pulled() {
 #[test]
 fn xdp_interfaces_that_are_removed_and_come_back() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
-    // With two workers, the second worker sends through the queue of the first.
+    // The interfaces have one queue. With two workers, the second worker sends through the first worker's
+    // socket at this queue.
     for options in [&[][..], &["--threads", "2"]] {
         let mut running = line.forward_by_xdp("", options);
         assert_eq!(ping(&line.left, RIGHT, 2), 2);
         for _ in 0..2 {
             line.between.ip("link del right").unwrap();
             running.wait_for("FromXDP: right: is gone; waiting for another one of its name").unwrap();
-            // No host answers these pings; the program continues without the interface.
+            // No host answers pings while the interface is missing. The program continues to run without it.
             line.left.ip("neigh replace 10.77.0.2 lladdr 2:0:0:0:0:2 dev eth0").unwrap();
             assert!(gets_no_echo_reply(&line.left, RIGHT));
             line.left.ip("neigh del 10.77.0.2 dev eth0").unwrap();
@@ -261,8 +263,8 @@ fn no_program_is_left_behind() {
     }
 }
 
-/// Elements that send no packets notice that their interface is removed, because the kernel reports changes
-/// of interfaces.
+/// Elements notice without sending a packet that the interface they send by is removed, because the kernel
+/// reports changes of interfaces to the program.
 #[test]
 fn senders_hear_of_an_interface_without_sending() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
@@ -300,8 +302,8 @@ fn senders_hear_of_an_interface_without_sending() {
     }
 }
 
-/// If a program receives from an interface, receiving elements of another program are refused, whatever their
-/// kind (packet sockets or AF_XDP), unless they have SHARED true.
+/// A program that receives from an interface claims it: receiving elements of any other program are refused,
+/// both packet sockets and AF_XDP, unless they have SHARED true.
 #[test]
 fn a_claim_is_for_both_kinds_of_receivers() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
@@ -322,8 +324,8 @@ fn a_claim_is_for_both_kinds_of_receivers() {
     }
 }
 
-/// A user without rights creates a socket with a name by which programs claim an interface: it has no effect,
-/// unlike a socket of root.
+/// A user without rights creates a socket with the name by which programs claim an interface for receiving.
+/// This claim does not count, unlike the claim of root.
 #[test]
 fn claims_of_other_users_keep_nobody_from_an_interface() {
     let Some(line) = Line::new() else { return };
@@ -348,8 +350,8 @@ fn claims_of_other_users_keep_nobody_from_an_interface() {
     }
 }
 
-/// An element that waits for an interface continues to wait in the configuration that replaces the running
-/// one.
+/// An element that waits for an interface continues to wait after its configuration has been replaced by
+/// another one with the same element.
 #[test]
 fn another_configuration_waits_for_an_interface_too() {
     let Some(line) = Line::new() else { return };
@@ -417,7 +419,8 @@ fn an_mtu_that_changes() {
         {
             space.ip(&format!("link set {interface} mtu {mtu}")).unwrap();
         }
-        // The MTU is read again when a frame is too long, at most once a second.
+        // A changed MTU takes effect when a frame is too long: the element then reads the MTU again, but at
+        // most once a second.
         std::thread::sleep(Duration::from_millis(1100));
         line.check();
     }
@@ -476,8 +479,8 @@ fn a_disk_that_is_full() {
         assert!(!said.contains("panicked"), "{said}");
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), said)
     };
-    // The handler `count` of ToDump is the number of packets in the file, even if only a part of a write of
-    // several packets has reached it.
+    // The handler `count` of ToDump is the number of packets in the file, even if the disk was full in the
+    // middle of a write of several packets.
     for unbuffered in ["true", "false"] {
         let path = disk.file("out.pcap");
         let config = format!(
@@ -491,7 +494,7 @@ fn a_disk_that_is_full() {
         assert!(count > 100 && value(&output, "d.count") == count, "{count}: {output}");
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 128 << 10);
     }
-    // From here on, not a single byte is free.
+    // From here on, the disk has not a single free byte.
     let report = disk.file("report.json").display().to_string();
     let text = disk.file("state").display().to_string();
     let packets = "InfiniteSource(LIMIT 10, STOP true) -> Discard";
@@ -583,7 +586,7 @@ fn nothing_is_left_of_a_program_that_is_killed() {
     }
 }
 
-/// A program is stopped for a while, as by a debugger or on a frozen machine.
+/// A program is stopped (SIGSTOP) for a while and continues, as under a debugger or on a frozen machine.
 #[test]
 fn a_program_that_sleeps_for_a_while() {
     let Some(line) = Line::new() else { return };

@@ -1,6 +1,6 @@
 //! Live interfaces under load and shared with other programs: starts and changes of configuration while
-//! packets arrive, several programs at an interface, several queues, tunnels, and receivers that merge.
-//! Skipped with a message if network namespaces cannot be created.
+//! packets arrive, several programs at an interface, several queues, tunnels, and interfaces that merge
+//! segments on receive (GRO). Skipped with a message if network namespaces cannot be created.
 
 mod line;
 
@@ -21,7 +21,8 @@ use wire::{FromBytes, checksum, ip_protocol, ipv4};
 /// The destination of streams.
 const PORT: (Ipv4Addr, u16) = (RIGHT, 9);
 
-/// The kernel of a receiver merges small frames into a large frame whose data are in one piece.
+/// The kernel of the receiving machine merges small frames (GRO) into a large frame whose data are in one
+/// piece. The frame passes through the program.
 #[test]
 fn what_a_receiver_has_merged_passes() {
     let Some(line) = Line::new() else { return };
@@ -53,7 +54,8 @@ fn what_a_receiver_has_merged_passes() {
     }
 }
 
-/// Datagrams that the receiving machine has merged as a list have complete checksums, and arrive unchanged.
+/// Datagrams that the kernel of the receiving machine has merged as a list of frames (GRO) have complete
+/// checksums, and pass unchanged.
 #[test]
 fn datagrams_that_a_receiver_has_merged_pass() {
     let Some(line) = Line::new() else { return };
@@ -110,7 +112,7 @@ fn segments_in_tunnels_are_named_and_small_packets_pass() {
     let inner = SocketAddr::from((Ipv4Addr::new(10, 88, 0, 2), 7000));
     let mut running = line.forward("Truncate(1600)", &COUNTS);
     assert_eq!(ping(&line.left, Ipv4Addr::new(10, 88, 0, 2), 2), 2);
-    // TCP sends lost data again in pieces that fit, but slowly.
+    // The large segments in the tunnel are lost. TCP sends their data again in segments that fit, but slowly.
     scope(|scope| {
         scope.spawn(|| drop(transfer(&line.left, &line.right, inner, MEGABYTE, || ())));
         running.wait_for("large segments in tunnels").unwrap();
@@ -121,7 +123,8 @@ fn segments_in_tunnels_are_named_and_small_packets_pass() {
             }
         }
     });
-    // As the message about large segments in tunnels advises, the sender segments the data now.
+    // The sender now divides the segments itself before the tunnel, as the message about large segments in
+    // tunnels advises.
     transfer(
         &line.left,
         &line.right,
@@ -147,7 +150,8 @@ fn a_start_under_load_loses_and_doubles_nothing() {
             &["--threads", "2", "-H", "fl.kernel_drops"],
         );
         stream.wait_for(2000);
-        // Sockets are added one after the other, and get each packet of their flows from then on.
+        // The workers' sockets join the group of receivers one after the other, while packets arrive. Each
+        // socket gets every packet of its flows from then on, so no packet is missing or doubled.
         let [_, missing, doubled] = stream.stop();
         let (good, [output, messages]) = running.stop();
         assert!(good && value(&output, "fl.kernel_drops") == 0, "{output}{messages}");
@@ -301,8 +305,8 @@ fn a_pause_of_a_fifth_of_a_second_loses_nothing() {
     let mut running = run_until(&line.between, config, "fl.count", 200, &handlers);
     let socket = line.left.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
     running.signal("STOP");
-    // Only milliseconds in which packets arrive take space in the ring. The pause between two packets may
-    // be longer than one millisecond.
+    // The receive ring has space for a limited number of milliseconds, but only milliseconds in which packets
+    // arrive take space. The pause between two packets may be longer than one millisecond.
     for _ in 0..200 {
         socket.send_to(&[7; 100], PORT).unwrap();
         sleep(Duration::from_millis(1));
@@ -314,10 +318,11 @@ fn a_pause_of_a_fifth_of_a_second_loses_nothing() {
     assert_eq!(value(&output, "fl.kernel_drops"), 0, "{output}{messages}");
 }
 
-/// Click's default Queue has room for the parts of large segments that waited while the engine did not run.
+/// A Queue of Click's default capacity (1000) has room for the segments into which large frames are divided,
+/// after frames have waited while the program was stopped.
 #[test]
 fn large_segments_that_are_cut_fit_into_a_queue() {
-    // The number of full frames, of 45 segments each.
+    // The number of large frames that are sent. Each consists of 45 segments.
     const FRAMES: usize = 88;
     const SEGMENTS: usize = 45 * FRAMES;
     let Some(line) = Line::new() else { return };
@@ -349,7 +354,8 @@ fn what_the_machine_sends_takes_no_room() {
         let config = "fl :: FromDevice(left) -> Discard";
         let running = run(&line.between, config, &["--threads", threads, "-H", "fl.kernel_drops"]);
         running.signal("STOP");
-        // The number of packets is higher than the capacity of the rings.
+        // The machine sends more packets itself than the receive rings can hold. They must not take space in
+        // the rings.
         let send =
             "InfiniteSource(LENGTH 1400, LIMIT 60000, STOP true) -> ToDevice(left, QDISC_BYPASS false)";
         let sent = line.between.command(TIDEGATE).args(["run", "-q", "-e", send]).status();
@@ -360,7 +366,8 @@ fn what_the_machine_sends_takes_no_room() {
     }
 }
 
-/// In the old graph, no element needs complete checksums; the new graph writes a file.
+/// In the running graph, no element needs complete checksums. The graph that replaces it writes packets to a
+/// file, and must not get packets with partial checksums from the Queue.
 #[test]
 fn a_configuration_that_minds_gets_no_unfinished_packets() {
     let Some(line) = Line::new() else { return };

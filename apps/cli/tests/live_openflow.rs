@@ -25,17 +25,17 @@ use synthesizer::openflow::REST;
 
 /// The most frames that are sent, each for one rule of the list.
 const MOST_SENT: usize = 300;
-/// The number of copies in which each undamaged frame is sent, and the number of frames that are sent in
-/// turn.
+/// The number of copies of each undamaged frame that are sent (`COPIES`). The copies of `IN_TURN` frames are
+/// interleaved: each frame once, then each frame again.
 const COPIES: u16 = 3;
 const IN_TURN: usize = 5;
 
-/// The switch's interfaces to the software, and the software's interfaces at the other ends. `nf1` leads to
-/// the server.
+/// The switch's interfaces that lead to the software (`OUT`), and the software's interfaces at the other ends
+/// of the cables (`BEHIND`). The software's interface `nf1` leads to the server.
 const OUT: [&str; 4] = ["out", "out2", "out3", "out4"];
 const BEHIND: [&str; 4] = ["nf0", "nf2", "nf3", "nf4"];
-/// The value of `--switch-ports`: port 1 leads to the client. Ports 2 to 5 are those of the interfaces `OUT`,
-/// one for each class, with the interfaces `BEHIND` at their other ends.
+/// The value of `--switch-ports`: port 1 leads to the client. Ports 2 to 5 are the interfaces `OUT`, one for
+/// each class of packets, which lead to the software's interfaces `BEHIND`.
 const PORTS: &str = "1:2+3=nf2+4=nf3+5=nf4";
 
 /// Four machines in a row: `client` - `switch` - `software` - `server`. The client sends, the server
@@ -45,13 +45,13 @@ struct Place {
     switch: Namespace,
     software: Namespace,
     server: Namespace,
-    // The last field is dropped last, so that programs have ended before.
+    // This field is last so that it is dropped last, when all programs in the namespaces have ended.
     _net: Net,
 }
 
 impl Place {
-    /// Creates the machines with the switch between them and `cables` cables from the switch to the
-    /// software; with 0, client and software are at the ends of one cable.
+    /// Creates the machines with the switch between them and `cables` cables from the switch to the software;
+    /// with 0, there is no switch: one cable connects client and software.
     fn new(cables: usize) -> Option<Place> {
         let mut net = Net::or_skip()?;
         let [client, switch, software, server] =
@@ -70,20 +70,21 @@ impl Place {
     }
 }
 
-/// A chain of the software with an access list, and the form of it that is divided between switch and
-/// software.
+/// A chain of elements with an access list, which the software can run alone, and its divided form, in which
+/// the switch classifies packets and the software does the rest.
 struct Chain {
     folder: tempfile::TempDir,
     /// The number of cables between switch and software.
     cables: usize,
-    /// The program of the whole chain, and the program of the software downstream of the switch.
+    /// The program of the whole chain (`whole`), and the program of the software downstream of the switch
+    /// (`behind`).
     whole: Program,
     behind: Program,
 }
 
 impl Chain {
-    /// Returns the chain with a list of `rules` rules, between the interfaces `nf0` and `nf1`, and with
-    /// `cables` cables from the switch.
+    /// Returns the chain with an access list of `rules` rules, between the interfaces `nf0` and `nf1`. The
+    /// switch is connected to the software by `cables` cables. Returns `None` if the list is missing.
     fn new(rules: usize, cables: usize) -> Option<Chain> {
         let path = testkit::found::path(&format!("rules/snf/real-acl/real_acl_{rules}.nf1.click"))?;
         let text = fs::read_to_string(path).unwrap();
@@ -113,13 +114,14 @@ impl Chain {
         self.folder.path().join(name)
     }
 
-    /// Starts one of the chain's configurations.
+    /// Starts one of the two configurations, `chain.click` (whole) or `behind.click` (downstream of the
+    /// switch).
     fn start(&self, place: &Place, name: &str) -> RunningProgram {
         place.software.start(TIDEGATE, &["run", &self.file(name).display().to_string()]).unwrap()
     }
 
-    /// Returns frames for rules that are spread evenly over the list, at most `most`, each with the outcome
-    /// of the rule.
+    /// Returns at most `most` frames, each of which matches a rule of the access list, with the outcome of
+    /// this rule. The rules are spread evenly over the list.
     fn frames(&self, most: usize, random: &mut fastrand::Rng) -> Vec<(Vec<u8>, u32)> {
         let Some(list) = self.whole.lists.first() else { return Vec::new() };
         let step = list.rules.len().div_ceil(most);
@@ -139,7 +141,7 @@ fn synthesize(folder: &Path, name: &str, options: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns the program in a configuration.
+/// Reads the synthesized program (element `Synthesized`) in the text of a configuration.
 fn program(config: &str) -> Program {
     let mut sources = lang::Sources::new();
     let id = sources.add("synthesized", config);
@@ -151,7 +153,7 @@ fn program(config: &str) -> Program {
     text::read(&lines, outputs).unwrap()
 }
 
-/// Open vSwitch with the OpenFlow entries of a chain.
+/// Open vSwitch with the OpenFlow entries for a chain's classes of packets.
 struct Switch {
     _running: [RunningProgram; 2],
     folder: tempfile::TempDir,
@@ -166,8 +168,8 @@ impl Switch {
         Switch { _running: running, folder }
     }
 
-    /// Returns the classes of frames by `ofproto/trace` (ovs-vswitchd(8)), over one connection
-    /// (ovs-appctl(8)).
+    /// Returns the class that the switch gives to each frame, by the command `ofproto/trace`
+    /// (ovs-vswitchd(8)), with all requests over one connection (ovs-appctl(8)).
     fn trace(&self, frames: &[(Vec<u8>, u32)]) -> Vec<u16> {
         let mut socket = UnixStream::connect(self.folder.path().join("switch.ctl")).unwrap();
         socket.set_read_timeout(Some(lab::PATIENCE)).unwrap();
@@ -196,8 +198,9 @@ fn has_switch() -> bool {
     is_there
 }
 
-/// Loads the OpenFlow entries of a chain into Open vSwitch. Traces a frame for each rule that decides, and a
-/// damaged frame for every fourth of these rules, and checks the classes of the frames.
+/// Loads the OpenFlow entries of a chain with `rules` rules into Open vSwitch. Traces a frame for each of the
+/// `deciding` rules that decide about packets, and a damaged frame for every fourth of them, and checks the
+/// classes that the switch gives the frames.
 fn trace(rules: usize, deciding: usize) {
     let Some(chain) = Chain::new(rules, 1).filter(|_| has_switch()) else { return };
     let Some(place) = Place::new(1) else { return };
@@ -209,14 +212,14 @@ fn trace(rules: usize, deciding: usize) {
     let mut classes: BTreeMap<u32, u16> = BTreeMap::new();
     for ((frame, outcome), class) in frames.iter().zip(switch.trace(&frames)) {
         let is_new = class != REST && *classes.entry(*outcome).or_insert(class) == class;
-        // A frame whose ports are both zero goes to the software with the class of packets that the switch
-        // does not classify.
+        // The switch does not classify a frame whose ports are both zero. It gives the frame the class
+        // `REST`, which the software classifies.
         assert!(is_new || class == REST && frame[34..38] == [0; 4], "{class} for {frame:02x?}: {classes:?}");
         assert_eq!(whole.run(frame, None), behind.run(frame, Some(class)), "{class} for {frame:02x?}");
     }
     let [refused, allowed] = classes.values().collect::<Vec<_>>()[..] else { panic!("{classes:?}") };
     assert_ne!(refused, allowed);
-    // Damaged frames, which only the software can classify, go to the software.
+    // The switch sends damaged frames to the software, which alone can classify them.
     let mut damaged: Vec<_> = frames.into_iter().step_by(4).collect();
     damaged.iter_mut().for_each(|(frame, _)| damage(frame, &mut random));
     damaged.retain(|(frame, _)| frame.len() >= 14);
@@ -241,16 +244,17 @@ fn the_switch_has_the_class_of_each_of_8550_rules() {
     trace(8550, 8550);
 }
 
-/// The IPv4 identification of marks: frames whose arrival shows that all frames before them have arrived.
+/// The value of the IPv4 identification in marks. A mark is a frame whose arrival shows that all frames sent
+/// before it have arrived or were dropped.
 const MARK: [u8; 2] = [0xbe, 0xef];
 
-/// Sets a frame's identification to a number.
+/// Writes a number into the IPv4 identification of a frame, and updates the frame's header checksum.
 fn number(frame: &mut [u8], number: u16) {
     frame[18..20].copy_from_slice(&number.to_be_bytes());
     finish(frame);
 }
 
-/// Returns the frames with the number of a copy in their identification.
+/// Returns copies of the frames, with the number `copy` in their IPv4 identification.
 fn copies(frames: &[Vec<u8>], copy: u16) -> Vec<Vec<u8>> {
     let mut frames = frames.to_vec();
     frames.iter_mut().for_each(|frame| number(frame, copy));
@@ -263,8 +267,8 @@ fn are_in_order(frames: &[Vec<u8>]) -> bool {
     for frame in frames.iter().filter(|frame| frame.len() > 26) {
         let copy = u16::from_be_bytes([frame[18], frame[19]]);
         if copy < COPIES {
-            // The number of the copy is in the identification, so the header checksum differs between copies,
-            // too.
+            // The copies of a frame differ in the identification, which is the number of the copy, and so in
+            // the header checksum. All other bytes identify the frame.
             let rest = [&frame[..18], &frame[20..24], &frame[26..]].concat();
             let next = seen.entry(rest).or_default();
             if copy != *next {
@@ -287,7 +291,7 @@ fn same(chain: Option<Chain>, seed: u64) {
     frames.iter_mut().for_each(|frame| number(frame, u16::MAX));
     let mut damaged = frames.clone();
     damaged.iter_mut().for_each(|frame| damage(frame, &mut random));
-    // A frame that is shorter than a header cannot be sent.
+    // A frame that is shorter than an Ethernet header cannot be sent.
     damaged.retain(|frame| frame.len() >= 14);
     damaged.iter_mut().filter(|frame| frame.get(18..20) == Some(&MARK)).for_each(|frame| frame[18] = 0);
     random.shuffle(&mut frames);
@@ -296,7 +300,8 @@ fn same(chain: Option<Chain>, seed: u64) {
     runs.extend(damaged.into_iter().map(|frame| vec![frame]));
     random.shuffle(&mut runs);
     let frames = runs.concat();
-    // The mark passes the chain, and its arrival is awaited after each group.
+    // The mark is a frame that the chain forwards, so that its arrival can be awaited after each group of
+    // frames.
     let marked = frames.iter().filter(|frame| frame.len() > 54).map(|frame| {
         let mut mark = frame.clone();
         mark[18..20].copy_from_slice(&MARK);
@@ -306,7 +311,7 @@ fn same(chain: Option<Chain>, seed: u64) {
     });
     let mark = marked.into_iter().find(|mark| machine.run(mark, None).exit == Exit::Output(0)).unwrap();
     let groups = frames.chunks(20).flat_map(|some| some.iter().chain([&mark]));
-    // When the last of these frames has arrived, no frame is in transit any more.
+    // Two more marks end the list. When the last mark has arrived, no frame is in transit any more.
     let frames: Vec<Vec<u8>> = groups.chain([&mark, &mark]).cloned().collect();
     let arrived = [false, true].map(|has_switch| {
         let place = Place::new(if has_switch { chain.cables } else { 0 })?;
@@ -355,7 +360,8 @@ fn nothing_changes_where_each_class_has_a_port() {
     same(Chain::new(713, BEHIND.len()), 713);
 }
 
-/// A list with few rules becomes a program with separate questions and many classes.
+/// An access list with few rules becomes a program that tests packet fields one after the other (questions)
+/// and has many classes of packets.
 #[test]
 fn nothing_changes_behind_questions_in_a_switch() {
     let chain = Chain::of(

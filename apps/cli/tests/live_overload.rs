@@ -48,7 +48,8 @@ impl Load {
             let mut due = 0.0;
             while !has_ended.load(Ordering::Relaxed) {
                 let rate = wanted.load(Ordering::Relaxed) as f64;
-                // Datagrams that could not be sent in time are not sent later in a burst.
+                // Datagrams that were due while the sender did not run are left out, so that it never sends
+                // them later in a burst.
                 let elapsed = std::mem::replace(&mut last, Instant::now()).elapsed().as_secs_f64();
                 due = (due + rate * elapsed).min((rate * 0.01).clamp(1.0, 1000.0));
                 while due >= 1.0 {
@@ -87,7 +88,7 @@ fn loss_ends_with_the_overload() {
     line.know_each_other();
     let folder = tempfile::tempdir().unwrap();
     let [path, report] = ["control", "report.json"].map(|name| folder.path().join(name));
-    // Each bit of a packet is flipped four times, which takes much longer than sending the packet.
+    // The chain flips each bit of a packet four times, which takes much longer than sending the packet.
     let work = "RandomBitErrors(1) -> ".repeat(4);
     let config = format!(
         "fl :: FromDevice(left, PROMISC true) -> way :: Switch; way[0] -> {work} done :: Counter -> Discard;
@@ -109,16 +110,16 @@ fn loss_ends_with_the_overload() {
         assert!(Instant::now() < until, "the rings are never full");
         sleep(Duration::from_millis(50));
     }
-    // This measures the rate of the chain under overload.
+    // The packets of one second give the rate of the chain under overload.
     let start = (Instant::now(), control.number("done.count"), control.number("fl.kernel_drops"));
     sleep(Duration::from_secs(1));
     let achieved = (control.number("done.count") - start.1) as f64 / start.0.elapsed().as_secs_f64();
     let lost = control.number("fl.kernel_drops") - start.2;
     assert!(lost > 0, "{achieved} per second are no overload");
     load.set((achieved / 2.0) as u64);
-    // Packets that are too old are skipped as soon as a ring is full again, because reading all of them
-    // would take many seconds. The number of packets that are still read follows from the work of the
-    // chain, whatever other processes run meanwhile.
+    // The receiver skips waiting packets that are too old as soon as its ring is full again, because reading
+    // all of them would take many seconds. The number of packets that it still reads follows from the work of
+    // the chain, whatever other processes run meanwhile.
     let until = Instant::now() + PATIENCE;
     let waiting = |control: &mut Control| {
         let sent = sent(&line.left, "eth0");
@@ -132,8 +133,9 @@ fn loss_ends_with_the_overload() {
     let late = [control.number("fl.kernel_drops"), control.number("done.count")];
     let read = late[1] - done;
     assert!(read <= (backlog / 2).max(achieved as u64), "{read} read of a backlog of {backlog}");
-    // From now on, the packets of a second arrive without loss, unless other processes take the cores for
-    // longer than the rings last: then the next second counts.
+    // At half of the measured rate, as many packets as the chain processes in a second have to pass without a
+    // loss. If other processes take the cores for longer than the rings can hold packets, the next second is
+    // tried.
     let [mut drops, mut done] = late;
     loop {
         while control.number("done.count") < done + achieved as u64 {
@@ -149,7 +151,7 @@ fn loss_ends_with_the_overload() {
         [drops, done] = later;
     }
     load.stop();
-    // The waiting packets now take the fast path, without the elements that cost time.
+    // The packets that still wait now take the path without the elements that cost time.
     control.write("way.switch", "1").unwrap();
     let (until, after) = (Instant::now() + PATIENCE, sent(&line.left, "eth0"));
     while control.number("fl.count") + control.number("fl.kernel_drops") < after {

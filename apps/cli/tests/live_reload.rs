@@ -12,13 +12,15 @@ use lab::{DatagramStream, ping};
 use line::{Line, has_xdp, run};
 use reloads::{FAR, Kind, Run, flows_pass, network, networks};
 
-/// Lets one test run at a time: each uses several processors, and removing namespaces makes the kernel wait.
+/// Returns a lock with which one test runs at a time: each uses several processors, and removing namespaces
+/// makes the kernel wait.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has network functions of each kind replaced `times` times while flows pass.
+/// Replaces the configurations of network functions `times` times while flows pass through them, with each
+/// kind of interface: packet sockets, AF_XDP, TAP.
 fn flows_pass_with_each_kind(times: usize) {
     let _alone = alone();
     // With one queue, two workers share it.
@@ -89,7 +91,8 @@ fn queues_are_kept_one_by_one() {
     for workers in ["1", "2"] {
         let run = Run::start(&line, Kind::Xdp, &(both.clone() + &source(512)), &["--threads", workers]);
         let before = reloads::identity(&line, Kind::Xdp);
-        // ToXDP keeps its queue, too, if it gets another name and its interface has no FromXDP.
+        // In a reload, a ToXDP keeps its open queue even if it gets another name, and its interface has no
+        // FromXDP.
         let other = source(512).replace("to512", "other");
         run.must_reload(&(both.clone() + &other));
         run.must_refuse(&(both.clone() + &source(256)), "right: the running configuration sends by queue 0");
@@ -109,7 +112,8 @@ fn what_cannot_be_installed_changes_nothing() {
     let _alone = alone();
     let Some(line) = networks(1) else { return };
     let xdp = has_xdp(&line);
-    // Another process receives from a further interface.
+    // Another program receives from the interface `other`, so that a configuration that uses it cannot be
+    // installed.
     line.net.cable([(&line.right, "eth1", "10.9.0.1/24"), (&line.between, "other", "")]).unwrap();
     let other = run(&line.between, "FromDevice(other) -> Discard", &[]);
     let claimed = format!("other: another tidegate (process {}) receives from it", other.id());

@@ -1,6 +1,6 @@
-//! The slicer around the kernel of another machine, which follows connections, routes and translates, with
-//! the kernel's own TCP and UDP at both ends. Skipped with a message if network namespaces or a program are
-//! missing.
+//! Slicing around a network function that is the kernel of another machine: it tracks connections, routes and
+//! translates addresses. The machines at both ends use the kernel's TCP and UDP. Skipped with a message if
+//! network namespaces or a program are missing.
 
 mod detour;
 mod line;
@@ -18,20 +18,23 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
 
 /// The length of a file in bytes.
 const LENGTH: usize = 20 * MEGABYTE;
-/// A number of segments slightly below the number that a file needs.
+/// A number of segments slightly below the number that a file of `LENGTH` bytes needs.
 const SEGMENTS: u64 = LENGTH as u64 / 1460 * 9 / 10;
 
 /// An element that needs complete checksums and ordinary frames, as the slicer does.
 const ORDINARY: &str = "Print(ACTIVE false)";
 
-/// Slicing in which a TCP segment is sent to the function as its own first bytes, not as its last bytes.
+/// The arguments for slicing in which the network function gets a sliced TCP segment with the sequence number
+/// of its first bytes, not of its last bytes.
 const START: Way = Way::Sliced { slicing: ", TAIL false", table: "" };
 
-/// The lengths of UDP payloads in bytes: up to the length of a frame, around the threshold, and in fragments.
+/// The lengths of UDP payloads in bytes: up to what fits into one frame, around the threshold for slicing,
+/// and beyond one frame (fragments).
 const LENGTHS: [usize; 13] = [0, 1, 16, 100, 457, 458, 459, 500, 1000, 1471, 1472, 1473, 4000];
 
-/// Makes a machine between the two networks whose kernel follows connections, checks their TCP windows, and
-/// counts the packets that it does not accept as part of a connection.
+/// Makes a network whose function is a machine between client and server: its kernel follows connections,
+/// checks their TCP windows, and counts the packets that it does not accept as part of a connection. `rules`
+/// are further nftables rules.
 fn kernel(rules: &str) -> Option<Detour> {
     let detour = Detour::new(["10.1.0.1/24", "10.2.0.1/24"], ["10.1.0.254/24", "10.2.0.254/24"])?;
     let Detour { client, function, server, .. } = &detour;
@@ -63,11 +66,11 @@ fn invalid(function: &Namespace) -> [u64; 2] {
     [packets.parse().unwrap(), count]
 }
 
-/// Transfers a file in each direction. The client opens both connections.
+/// Transfers a file from the client to the server, and another file back. The client opens both connections.
 fn files(detour: &Detour, mut address: SocketAddr) {
     transfer(&detour.client, &detour.server, address, LENGTH, || ()).unwrap();
-    // The first port may still be in use by a process that another test is starting, so another port is
-    // used.
+    // A process that another test is just starting may have inherited the socket of the first port. So the
+    // second transfer uses another port.
     address.set_port(address.port() + 100);
     download(&detour.client, &detour.server, address, LENGTH).unwrap();
 }
@@ -103,8 +106,8 @@ fn a_translator() {
     }
 }
 
-/// True if the client learns that the port is unreachable. The server's error quotes the start of the
-/// datagram, and has to pass the translator.
+/// True if the client learns that the server's port is unreachable. The server's ICMP error quotes the start
+/// of the datagram, and the translator has to translate it.
 fn is_refused(client: &Namespace, address: (Ipv4Addr, u16)) -> bool {
     let socket = client.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -119,8 +122,8 @@ fn a_translator_and_losses() {
     let mut counts = Vec::new();
     for way in [Way::Whole, SLICED] {
         let Some(detour) = kernel(MASQUERADE) else { return };
-        // The losses are on the client's cable, so that slices are joined again, and lost packets are sent
-        // again.
+        // Packets are dropped between client and Slicer, so that each slice is joined with its payload again,
+        // and lost packets are sent again.
         let host = detour.run(way, &format!("{ORDINARY} -> RandomSample(DROP 0.01)"), &[]);
         files(&detour, (SERVER, 7000).into());
         let (good, [handlers, messages]) = host.stop();
@@ -133,9 +136,9 @@ fn a_translator_and_losses() {
     assert!(counts[1] <= counts[0], "whole, sliced: {counts:?}");
 }
 
-/// Segments are usually presented as their own last bytes. If they are presented as their first bytes, the
-/// receiver's ACKs are beyond the data that the kernel has seen. The kernel does not translate them, and
-/// the machine that gets them knows no such connection.
+/// A function usually gets a sliced segment as if it were the segment's last bytes. If it gets the segment as
+/// the first bytes, the receiver's ACKs are beyond the data that the function's kernel has seen. So the
+/// kernel does not translate the ACKs, and the machine that gets them knows no such connection.
 #[test]
 fn a_translator_that_sees_the_start_of_segments() {
     let Some(detour) = kernel(MASQUERADE) else { return };
@@ -146,9 +149,9 @@ fn a_translator_that_sees_the_start_of_segments() {
     assert!(packets > 0 && all > 0, "{packets} {all}");
 }
 
-/// True if a single segment is answered. No segment follows, so that an ACK for it is beyond all data that
-/// a function has seen if it sees only the start. With many segments, the start of a later one may be
-/// beyond the ACK.
+/// True if the client gets an answer to a single segment. Because no segment follows, the server's ACK is
+/// beyond all data that a function has seen if it sees only the first bytes of segments. With many segments,
+/// the function may have seen the start of a later segment, and would accept the ACK.
 fn is_answered(client: &Namespace, server: &Namespace, address: (Ipv4Addr, u16)) -> bool {
     let listener = server.enter(|| TcpListener::bind(address)).unwrap();
     let mut client = client.enter(|| TcpStream::connect(address)).unwrap();
@@ -158,13 +161,13 @@ fn is_answered(client: &Namespace, server: &Namespace, address: (Ipv4Addr, u16))
     }
     client.write_all(&[1; 1000]).unwrap();
     server.read_exact(&mut [0; 1000]).unwrap();
-    // The server's connection may already have been reset.
+    // The write may fail, because the server's connection may have been reset by now.
     let sent = server.write_all(&[1]);
     client.read_exact(&mut [0]).and(sent).is_ok()
 }
 
-/// The kernel follows connections, and a filter drops packets that belong to none, over both versions of
-/// IP.
+/// The function's kernel follows connections, and a filter drops packets that belong to no connection, over
+/// IPv4 and IPv6.
 #[test]
 fn a_router_that_filters() {
     let filter = "add chain inet watch filter { type filter hook forward priority 0; };
@@ -209,7 +212,8 @@ fn version_6(detour: &Detour) {
     server.ip("-6 route add default via fd02::fe").unwrap();
 }
 
-/// The function's kernel sees each sliced segment of a file as headers and a token, with right checksums.
+/// The function's kernel sees each sliced segment of a file as headers and a 16-byte token in place of the
+/// payload, with right checksums.
 #[test]
 fn what_a_kernel_sees() {
     let Some(detour) = kernel(MASQUERADE) else { return };
@@ -227,7 +231,8 @@ fn what_a_kernel_sees() {
     assert!(good && !messages.contains("bad"), "{messages}");
     let [sliced, right, bytes] = handlers.map(|name| value(&counts, name));
     assert_eq!(sliced, right, "{counts}");
-    // The packets are headers with time stamps, and a token. On a busy machine, some may be missed.
+    // Each sliced packet has its headers, with TCP time stamps, and a token of 16 bytes. On a busy machine,
+    // the capture may miss some packets.
     assert!(right >= SEGMENTS / 2 && bytes == right * (14 + 20 + 32 + 16), "{counts}");
 }
 

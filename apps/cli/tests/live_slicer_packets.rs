@@ -1,6 +1,6 @@
-//! The slicer around network functions, packet by packet: the packets that leave after slicing, the network
-//! function and splicing are the packets that leave the network function alone. Skipped with a message if
-//! network namespaces or a program are missing.
+//! Slicing around network functions, compared packet by packet: if packets are sliced upstream of a network
+//! function and joined downstream of it, the same packets leave as with the network function alone. Skipped
+//! with a message if network namespaces or a program are missing.
 
 mod detour;
 mod line;
@@ -187,14 +187,14 @@ fn a_firewall_and_a_translator_of_ours() {
     });
 }
 
-/// Packets above the rate get another class. The class depends on the number of packets before, and not on
-/// lengths.
+/// A meter gives packets above a rate another DSCP. The DSCP depends on the number of packets before, not on
+/// their lengths, so that slicing does not change it.
 #[test]
 fn a_meter_of_ours() {
     let meter = "FromDevice(nf0, PROMISC true) -> c :: Classifier(12/0800 23/11 36/0009, -) -> out :: Queue -> ToDevice(nf1);
         c[1] -> MarkIPHeader(14) -> m :: RatedSplitter(1, BURST_SIZE 20) -> SetIPDSCP(46) -> out; m[1] -> SetIPDSCP(10) -> out";
     let frames = List::of_datagrams(mac(4), 60);
-    // The function changes the DSCP, so the DSCP cannot be the mark of sliced packets.
+    // The network function changes the DSCP, so the DSCP cannot serve as the mark of sliced packets.
     let unmarked = Way::Sliced { slicing: "", table: ", MARKER none" };
     for _ in 0..5 {
         let both = [Way::Whole, unmarked].map(|way| {
@@ -206,12 +206,13 @@ fn a_meter_of_ours() {
             Some(arrived)
         });
         let [Some(whole), Some(joined)] = both else { return };
-        // If more than 0.9 seconds have passed, the meter may have let another packet pass, and the test is
-        // repeated.
+        // A second after the burst, the meter lets a further packet through. So if sending has taken more
+        // than 0.9 seconds, the test is repeated.
         if whole.time.max(joined.time) > Duration::from_millis(900) {
             continue;
         }
-        // Packets within the rate and above it take two paths; on each of them, order is kept.
+        // Packets within the rate and packets above it take different paths through the function. The order
+        // on each path is kept.
         for (dscp, expected) in [(46, 20), (10, 40)] {
             let of = |arrived: &Arrived| -> Vec<Vec<u8>> {
                 arrived.frames.iter().filter(|frame| frame[15] >> 2 == dscp).cloned().collect()
@@ -224,7 +225,8 @@ fn a_meter_of_ours() {
     println!("skipped: this machine is too busy to send 60 frames in a second");
 }
 
-/// Every frame that the function gets has right checksums, as computed here and by tshark.
+/// Every frame, sliced or whole, that the network function gets has right checksums, as computed here and by
+/// tshark.
 #[test]
 fn what_the_function_sees_is_right() {
     let Some(detour) = Detour::new(["", ""], ["", ""]) else { return };
@@ -242,7 +244,8 @@ fn what_the_function_sees_is_right() {
     let seen = read(&file);
     assert_eq!(seen.len(), arrived.frames.len());
     let marked = seen.iter().filter(|frame| is_marked(frame)).count() as u64;
-    // Packets from outside with the mark are sliced at any size, so only sliced packets have it here.
+    // A packet that already has the mark (DSCP 63) when it arrives is sliced whatever its size. So all frames
+    // with the mark are sliced packets here.
     assert_eq!(marked, value(&counts, "t.sliced"), "{counts}");
     assert!(marked > 70, "{marked}");
     for frame in &seen {
@@ -306,8 +309,8 @@ fn is_right(frame: &[u8]) -> bool {
     }
 }
 
-/// The router's errors quote the packets that the client has sent, not the packets that the router has
-/// seen.
+/// The ICMP errors of a router between Slicer and Splice reach the client with a quotation of the packet that
+/// the client has sent, not of the sliced packet that the router has seen.
 #[test]
 fn errors_quote_what_was_sent() {
     let mut frames = Vec::new();
@@ -339,13 +342,14 @@ fn errors_quote_what_was_sent() {
     let [Some((whole, _)), Some((joined, counts))] = both else { return };
     assert_eq!(whole.len(), frames.len());
     assert_same(&whole, &joined);
-    // The shortest packets are not sliced, nor are the IPv4 datagrams with 441 bytes of payload, whose
-    // frames have 483 bytes.
+    // The table counts as many quoted packets as sliced packets. The shortest packets are not sliced, nor are
+    // the IPv4 datagrams with 441 bytes of payload, whose frames have 483 bytes.
     assert_eq!(value(&counts, "t.quoted"), value(&counts, "t.sliced"), "{counts}");
     assert!(value(&counts, "t.quoted") >= 12, "{counts}");
 }
 
-/// Clears the identification of an error over IPv4, which differs each time, and updates the header checksum.
+/// Clears the IPv4 identification of an ICMP error, because it differs in each run, and updates the header
+/// checksum.
 fn forget_identification(frame: &mut [u8]) {
     if frame[12..14] == [8, 0] {
         let word = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
@@ -355,8 +359,8 @@ fn forget_identification(frame: &mut [u8]) {
     }
 }
 
-/// A function cannot see that the whole packet is too long for its next network. This is a documented
-/// limit.
+/// A network function gets only the short sliced packet. So it cannot see that the whole packet is too long
+/// for the network downstream of it. This is a documented limit.
 #[test]
 fn an_mtu_behind_the_function_is_not_seen() {
     let frames: Vec<Vec<u8>> = [100, 900, 1200, 1400]

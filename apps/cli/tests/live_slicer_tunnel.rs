@@ -1,6 +1,7 @@
-//! The slicer around a kernel that puts packets into its own VXLAN tunnel, with the kernel's TCP and UDP at
-//! both ends. The network downstream of the tunnel does not carry the joined frames, because they are too
-//! long. Skipped with a message if network namespaces or VXLAN are missing.
+//! Slicing around a network function that is a kernel that puts packets into its own VXLAN tunnel, with the
+//! kernel's TCP and UDP at both ends. The network downstream of the tunnel does not carry the joined frames,
+//! because with their payloads they are longer than its MTU. Skipped with a message if network namespaces or
+//! VXLAN are missing.
 
 mod detour;
 mod line;
@@ -20,9 +21,9 @@ const SEGMENTS: u64 = LENGTH as u64 / 1460 * 9 / 10;
 const COUNTS: [&str; 9] =
     ["sliced", "spliced", "tunnelled", "long", "missing", "hidden", "no_token", "changed", "late"];
 
-/// Makes a kernel with a tunnel to the server's kernel. The server accepts packets out of the tunnel that
-/// are as long as in the client's network. `device` is further arguments for the function's end of the
-/// tunnel.
+/// Makes a network in which the function's kernel sends packets through a VXLAN tunnel to the server's
+/// kernel. The server accepts packets out of the tunnel that are as long as in the client's network. `device`
+/// is further arguments for the function's end of the tunnel.
 fn tunnel(device: &str) -> Option<Detour> {
     let detour = Detour::new(["10.1.0.1/24", "10.9.0.2/24"], ["10.1.0.254/24", "10.9.0.1/24"])?;
     let Detour { client, function, server, .. } = &detour;
@@ -53,8 +54,9 @@ fn tunnel(device: &str) -> Option<Detour> {
     Some(detour)
 }
 
-/// Starts the host, which slices packets that go into the tunnel, and joins packets that leave the function.
-/// Packets from the server's side have to be whole, because the function takes packets out of the tunnel.
+/// Starts the host. It slices packets on their way to the function, which puts them into the tunnel, and
+/// joins tunnelled packets with their payloads downstream of the function. Packets from the server's side
+/// have to be whole, because the function takes packets out of the tunnel.
 fn host(detour: &Detour, slicing: &str) -> RunningProgram {
     let config = format!(
         "t :: PayloadTable(ENTRIES 4096);
@@ -76,7 +78,7 @@ fn host(detour: &Detour, slicing: &str) -> RunningProgram {
     run(&detour.host, &config, &options)
 }
 
-/// Sends a file and some datagrams to the server, and returns the host's counters at the end.
+/// Sends a file and some datagrams from the client to the server, and returns the host's counters at the end.
 fn send(detour: &Detour, slicing: &str) -> String {
     let host = host(detour, slicing);
     transfer(&detour.client, &detour.server, (SERVER, 7000).into(), LENGTH, || ()).unwrap();
@@ -121,7 +123,8 @@ fn the_kernels_tunnel_that_must_not_be_fragmented() {
     assert_eq!(value(&counts, "parts.count"), 0, "{counts}");
 }
 
-/// The function knows the longest packet for its tunnel, and reports longer packets.
+/// The function's kernel knows how long a packet may be for its tunnel, and reports longer packets to their
+/// senders.
 #[test]
 fn the_kernels_tunnel_whose_length_it_knows() {
     let Some(detour) = tunnel("df set") else { return };

@@ -29,7 +29,8 @@ fn translator(from: &str, to: &str) -> String {
            rw[0] -> DecIPTTL -> right_arp; rw[1] -> DecIPTTL -> left_arp"
 }
 
-/// Gives `left` an address and a route behind the translator, and the middle interfaces its link addresses.
+/// Gives `left` an address and a route behind the translator, and gives the interfaces of the machine in the
+/// middle the translator's link addresses.
 fn address(line: &Line) {
     line.left.ip("addr flush dev eth0").unwrap();
     line.left.ip("addr add 10.1.0.1/24 dev eth0").unwrap();
@@ -83,9 +84,10 @@ fn a_connection_goes_through_all_workers_of_a_translator() {
         let used: Vec<_> = came.iter().filter(|&&n| n > all / 100).collect();
         let is_even = used.len() == 2 && used.iter().all(|&&n| n > all / 4);
         match options.split_once("--steering ").unwrap().1 {
-            // The kernel gives each packet to the queue of its worker; otherwise half of the packets would
-            // be handed over. A few packets are handed to the worker that owns the connection while that
-            // worker changes shared state, for which it may have to wait for its core.
+            // With `rss`, the kernel gives each packet to the socket of the worker that owns its flow. If it
+            // did not, about half of the packets would be handed over. A few packets are handed to the worker
+            // that owns the connection while that worker changes shared state, for which it may have to wait
+            // for its core.
             "rss" => assert!(used.len() == 1 && handed < all / 5, "{options}\n{report}"),
             "spray" | "spray --spray-cores 2" => {
                 assert!(is_even && handed < all * 2 / 5, "{options}\n{report}")

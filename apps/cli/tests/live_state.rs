@@ -16,7 +16,8 @@ fn shown(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Restarts a translator between two machines while datagrams pass. Prints the time without datagrams.
+/// Restarts a translator with saved state while datagrams pass through it, and checks that flows keep their
+/// ports. Prints the time for which no datagrams passed.
 #[test]
 fn a_restart_under_traffic_keeps_the_ports() {
     let Some(line) = Line::new() else { return };

@@ -1,6 +1,6 @@
 //! Interfaces by AF_XDP on several workers: queues for each worker, or fewer queues, which workers then
-//! share; connections that are spread; errors at one queue; configurations that replace a running one; and
-//! ends of all kinds. Skipped with a message if network namespaces cannot be created.
+//! share; connections that are spread; errors at one queue; reloads; and all ways in which a run can end.
+//! Skipped with a message if network namespaces cannot be created.
 
 mod line;
 
@@ -41,7 +41,7 @@ fn each_worker_has_its_queues() {
     options.extend(handlers.iter().flat_map(|handler| ["-H", handler]));
     let running = line.forward_by_xdp("", &options);
     line.check();
-    // With this number of flows, some arrive at each queue.
+    // With 64 flows, some flows arrive at each of the two queues.
     let stream = DatagramStream::start(&line.left, &line.right, PORT.into(), 64);
     stream.wait_for(2000);
     let [arrived, missing, doubled] = stream.stop();
@@ -64,13 +64,14 @@ fn an_interface_that_takes_no_secret_key_is_named_and_served() {
         let options = ["--threads", "2", "-H", "left.count", "-H", "left.rss_key"];
         let running = run(&line.between, &config, &options);
         let stream = DatagramStream::start(&line.left, &line.right, PORT.into(), 64);
-        // No packets reach the right side, so the stream cannot be waited for.
+        // The test program forwards nothing to the machine on the right, so it cannot wait for arrivals.
         std::thread::sleep(std::time::Duration::from_millis(200));
         stream.stop();
         let (good, [output, messages]) = running.stop();
         let what = format!("{keyword}: {output}{messages}");
         assert!(good && output.contains("left.rss_key:\nown\n"), "{what}");
-        // With `QUEUE 0`, the other queue may have got all packets.
+        // With `QUEUE 0`, FromXDP may get nothing, because the interface may give all packets to its other
+        // queue.
         assert!(value(&output, "left.count") > 0 || keyword.contains("QUEUE"), "{what}");
         let told = "left: spreads packets over its queues by its own key, which may be publicly known";
         let reason = "the interface does not accept a secret key (Operation not supported)";
@@ -85,7 +86,7 @@ fn workers_without_a_queue_to_send_by_have_those_of_others() {
     line.know_each_other();
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
-    // There is one queue, from which flows go to the workers that own them.
+    // The interface has one queue, which all workers share: each worker gets the flows that it owns from it.
     let config =
         "left :: FromXDP(left, PROMISC true) -> MarkIPHeader(14) -> FlowCounter -> to_right :: ToXDP(right);
          right :: FromXDP(right, PROMISC true) -> MarkIPHeader(14) -> FlowCounter -> to_left :: ToXDP(left)";
@@ -103,8 +104,8 @@ fn workers_without_a_queue_to_send_by_have_those_of_others() {
     assert_eq!(value(&output, "to_right.count"), value(&output, "left.count"), "{output}{messages}");
     // Packets are sent from the slots in which they arrived, without copies.
     assert_eq!(value(&output, "to_right.copied"), 0, "{output}");
-    // Each worker gets its flows from the kernel, and only the packets that the second worker sends go to
-    // the first one.
+    // The kernel gives each flow to its worker. Only to be sent, packets go to another worker: from the
+    // second worker to the first, which alone has a queue to send by.
     let (came, handed) = (of_workers(&report, "in"), of_workers(&report, "handed"));
     assert!(came.iter().all(|&packets| packets > 500), "{came:?}");
     assert!(handed[1] > 500 && handed[0] < came[0] / 10, "{handed:?}");
@@ -187,7 +188,7 @@ fn a_queue_of_all_workers_spreads_connections() {
         let (came, handed) = (of_workers(&report, "in"), of_workers(&report, "handed"));
         assert!(good && handed.iter().all(|&packets| packets == 0), "{handed:?}: {what}");
         assert_eq!(value(&output, "left.queues"), queues as u64, "{what}");
-        // The sender may be faster than the cable.
+        // The sender may be faster than the cable, so some packets may be lost ahead of the interface `left`.
         let [all, drops] = ["left.count", "left.kernel_drops"].map(|name| value(&output, name));
         assert!(all > 1000 && all + drops <= 5010, "{what}");
         let [opens, others] = ["connections.count", "others.count"].map(|name| value(&output, name));
@@ -217,13 +218,14 @@ fn slots_of_guests_come_home() {
     line.know_each_other();
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
-    // The memory for packets is the minimum: about 28,000 slots for each worker. All packets arrive at the
-    // first worker.
+    // The memory for packets (136M) is the minimum: about 28,000 slots for each worker. All packets arrive at
+    // the first worker.
     let config = "left :: FromXDP(left, PROMISC true, RING 512) -> MarkIPHeader(14) -> FlowCounter -> to :: ToXDP(right)";
     let running = start(&line, 2, config, &["--memory", "136M", "-H", "to.count"], &report);
     let flood = "FastUDPFlows(0, 200000, 100, 2:0:0:0:0:1, 10.77.0.1, 2:0:0:0:0:2, 10.77.0.2, 64, 1000)";
     send(&line.left, "eth0", flood, 200_000);
-    // Packets of the flood that are still in rings may displace some packets of the stream.
+    // Packets of the first sender (the flood) may still fill the rings, so that some packets of the stream
+    // are lost.
     let stream = DatagramStream::start(&line.left, &line.right, PORT.into(), 64);
     stream.wait_for(2000);
     let [arrived, _, doubled] = stream.stop();
@@ -238,8 +240,9 @@ fn an_owner_that_sleeps_is_woken_for_its_guest() {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
     let config = "left :: FromXDP(left, PROMISC true, RING 64) -> c :: Counter -> Discard";
-    // There is one flow. The first worker has the 64 slots that the kernel gets at a time. The worker that
-    // owns the flow depends on the key of the run, so runs are repeated until it is the second one.
+    // The traffic is one flow. Only the first worker gives the kernel free slots, 64 at a time, and has to be
+    // woken for that when the second worker receives. The key of the run decides which worker receives the
+    // flow, so runs are repeated until it is the second worker.
     let flow = "RatedSource(LENGTH 50, RATE 10000, LIMIT 5000) -> UDPIPEncap(10.77.0.1, 1000, 10.77.0.2, 9)
          -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)";
     let is_of_the_second = (0..30).any(|_| {
@@ -264,8 +267,8 @@ fn guests_go_in_the_middle_of_it() {
         let folder = tempfile::tempdir().unwrap();
         let report = folder.path().join("report.json");
         let config = "left :: FromXDP(left, PROMISC true, GONE stop) -> MarkIPHeader(14) -> FlowCounter -> ToXDP(right)";
-        // The queue is free again after each way in which a run ends. The last run ends because the cable is
-        // removed.
+        // After each way in which a run can end, the next run can use the interface's queue. The last run
+        // ends because the cable is removed.
         for ends in ["stop", "kill", "stop", "unplug"] {
             let running = start(&line, workers, config, &[], &report);
             assert!(has_program(&line));
@@ -282,7 +285,8 @@ fn guests_go_in_the_middle_of_it() {
             assert_eq!(was_removed, ends == "unplug", "{messages}");
             stream.stop();
             if ends != "kill" {
-                // Every packet is accounted for, even packets that were in rings at the end.
+                // Every packet that the interface counted appears in the report, even packets that were still
+                // in rings when the run ended.
                 let came = of_workers(&report, "in");
                 assert!(came.iter().sum::<u64>() >= value(&output, "left.count"), "{came:?} {output}");
             }
@@ -314,7 +318,8 @@ fn what_another_worker_makes_is_sent_too() {
 #[test]
 fn an_element_may_be_at_one_worker() {
     let Some(line) = Line::wide(2).filter(has_xdp) else { return };
-    // All queues are at the second worker, and the first worker has to send through them.
+    // The receiving elements, and so all queues of the interfaces, are at the second worker. The first worker
+    // has to send through these queues.
     let config = "left :: FromXDP(left, PROMISC true) -> Null -> to_right :: ToXDP(right);
          right :: FromXDP(right, PROMISC true) -> Null -> to_left :: ToXDP(left); StaticThreadSched(left 1, right 1)";
     let options = ["--threads", "2", "-H", "left.queues", "-H", "left.count", "-H", "to_right.count"];
@@ -330,7 +335,8 @@ fn queues_of_an_interface_may_have_elements_of_their_own() {
     let Some(line) = Line::wide(2).filter(has_xdp) else { return };
     let config = "a :: FromXDP(left, 0, PROMISC true) -> ToXDP(right, 0); b :: FromXDP(left, 1, PROMISC true) -> ToXDP(right, 1);
          FromXDP(right, 0, PROMISC true) -> ToXDP(left, 0); FromXDP(right, 1, PROMISC true) -> ToXDP(left, 1)";
-    // The workers share each queue, or each worker has its own.
+    // Without an assignment, all workers share each queue. With an assignment to threads, each worker has its
+    // own queue.
     for (threads, assigned) in
         [("1", ""), ("2", ""), ("2", "; StaticThreadSched(b 1)"), ("2", "; StaticThreadSched(a 1, b 0)")]
     {
@@ -370,11 +376,12 @@ fn an_error_at_one_worker_leaves_nothing_attached() {
         assert!(!has_program(&line), "{queue}");
         let (good, [_, messages]) = other.stop();
         assert!(good, "{messages}");
-        // The queue that the failed start had opened is free again.
+        // The failed start had opened another queue of the interface before the error. It has been closed, so
+        // this run can open all queues.
         let running = run(&line.between, "FromXDP(left) -> Discard", &["--threads", "2"]);
         assert!(has_program(&line) && running.stop().0);
     }
-    // Here the error is at the first worker, while the second worker already uses its share of the queues.
+    // Here the start fails at the first worker, while the second worker already uses its share of the queues.
     let late = "FromXDP(left, 0) -> Discard; Idle -> ToDump(/no/such/folder/file)";
     let output = line.between.command(TIDEGATE).args(["run", "--threads", "2", "-e", late]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -400,7 +407,8 @@ fn a_configuration_in_the_place_of_another_one_has_its_program() {
     let mut running =
         line.between.start(TIDEGATE, &["click", "--allow-config", "-u", &socket, "-e", &ready]).unwrap();
     let mut control = Control::open(&path);
-    // Both configurations need the queues, so the new one takes them over.
+    // The new configuration needs the same queues as the running one, so its elements take the open queues
+    // over.
     control.write("hotconfig", config).unwrap();
     assert!(has_program(&line));
     let other = config.replace("PROMISC true", "PROMISC true, RING 1024");

@@ -30,7 +30,7 @@ fn more_memory_than_the_machine_has_is_refused() {
         (&["check", "--memory", "1000000G", "-e", idle], 2),
         (&["synthesize", "--memory", "1000000G", "-e", idle], 2),
         (&["verify", "--memory", "1000000G", file, file], 2),
-        // The status is 1, as for the driver's other usage errors.
+        // The exit status of `click` is 1, as for other wrong usage of Click's driver.
         (&["click", "--memory", "1000000G", "-e", idle], 1),
     ] {
         let (status, told) = tidegate(args);
@@ -48,7 +48,7 @@ fn more_memory_than_the_machine_has_is_refused() {
 fn address_space_that_is_limited_counts() {
     let (status, told) = limited(1 << 20, "run --memory 2G -e 'Idle -> Discard'");
     assert!(status == Some(2) && told.contains("the process may have (ulimit -v)"), "{told}");
-    // The default size for packets leaves room for the rest of the program.
+    // The default size for packets is so small that the program still fits into the limited address space.
     let run = "run -q -e 'InfiniteSource(LIMIT 5, STOP true) -> Discard'";
     assert_eq!(limited(1 << 20, run), (Some(0), String::new()));
 }

@@ -99,7 +99,8 @@ fn values_are_for_parameters_that_are_defined_or_mentioned() {
     assert!(err(&output).contains("A is given twice") && output.status.code() == Some(1), "{}", err(&output));
 }
 
-/// The parameter has to exist in only one of the two configurations of `verify`.
+/// A parameter that gets a value on the command line has to exist in only one of the two configurations of
+/// `verify`.
 #[test]
 fn values_are_for_some_of_several_configurations() {
     let folder = tempfile::tempdir().unwrap();
@@ -237,7 +238,7 @@ fn files_that_cannot_be_written_are_told_before_the_run() {
 #[test]
 fn handlers_that_scripts_call_in_vain_are_told() {
     let counter = "src :: InfiniteSource(LIMIT 1, STOP true) -> c :: Counter -> Discard; ";
-    // A wrong call that a script reaches in any case is an error.
+    // A wrong handler call is an error if the script reaches it in any case.
     for (script, expected) in [
         ("Script(print \"$(nosuch.count)\")", "no element named 'nosuch'"),
         ("Script(write c.rset)", "no 'c.rset' write handler"),
@@ -251,7 +252,7 @@ fn handlers_that_scripts_call_in_vain_are_told() {
         }
     }
     says(&["check", "-e", &format!("{counter}Script(write c.rset)")], 1, &["Help: did you mean 'reset'?"]);
-    // A wrong call that a script may not reach is a warning.
+    // A wrong handler call is only a warning if the script may not reach it.
     for script in [
         "Script(wait 1s, print \"$(nosuch.count)\")",
         "Script(TYPE PASSIVE, print nosuch.count)",
@@ -329,7 +330,8 @@ fn libraries_are_found_and_read_once() {
     }
     let text = err(&run(false, &["check", &a]));
     assert!(text.contains("a.click -> b.click -> ") && text.contains("c.click -> "), "{text}");
-    // Click reads each library once, so that only a cycle through the configuration itself is an error.
+    // Click reads each library once, so that `click` warns of a cycle of libraries. Only a cycle through the
+    // configuration file itself is an error.
     write("ring.click", "require(library ./link.click) elementclass Ring { -> Counter -> }");
     write("link.click", "require(library ring.click)");
     let ring = write("main_ring.click", "require(library ring.click); Idle -> Ring -> Discard");
@@ -349,7 +351,8 @@ fn libraries_are_found_and_read_once() {
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         assert!(err(&output).contains("libraries require each other in a circle: "), "{}", err(&output));
     }
-    // Pipes are skipped, because reading them might never end. The message says if a name is not a file.
+    // Pipes in the searched folders are skipped, because reading them might never end. The message says if
+    // something of this name exists but is no file.
     make_pipe(&path("pipe.click"));
     let libs = path("libs").display().to_string();
     for (name, told) in [
@@ -502,7 +505,8 @@ fn each_wrong_argument_is_underlined_by_itself() {
         1,
         include_str!("mistakes/patterns.txt"),
     );
-    // If a compound element passes the argument on, its parameter is underlined.
+    // If a compound element passes an argument on to an element in it, the underlined text is the parameter
+    // in its definition.
     says(
         &[
             "check",
@@ -514,7 +518,7 @@ fn each_wrong_argument_is_underlined_by_itself() {
     );
 }
 
-/// Arguments that are not UTF-8 are refused, or are names of files like any other.
+/// Command-line arguments that are not UTF-8 are accepted as names of files, and otherwise refused.
 #[test]
 fn arguments_need_not_be_text() {
     use std::ffi::OsStr;

@@ -1,8 +1,8 @@
-//! Damaged configurations and captures through every command, with limits of memory and processor time.
-//! Each run ends by itself or when it is asked to, with an exit status and no signal, and never by a panic.
+//! Runs every command on damaged configurations and captures, with limits of memory and processor time. Each
+//! run must end by itself or when it is asked to, with an exit status, and never by a signal or a panic.
 //!
-//! `TIDEGATE_MUTATIONS=30000 cargo test --release -p tidegate --test mutations` tries more; `TIDEGATE_SEED`
-//! changes the first seed.
+//! `TIDEGATE_MUTATIONS=30000 cargo test --release -p tidegate --test mutations` tries 30,000 damaged files;
+//! `TIDEGATE_SEED` sets the seed of the first one.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fastrand::Rng;
 
-/// The limits: KiB of address space, and seconds of processor time.
+/// The limits of each run: the address space in KiB (`MEMORY`), and the processor time in seconds
+/// (`SECONDS`).
 const MEMORY: u64 = 8 << 20;
 const SECONDS: u64 = 120;
 /// The seconds after which a run is asked to end, and the seconds from that request until it is killed.
 const PATIENCE: [&str; 2] = ["3", "60"];
-/// The number of runs, unless the environment gives another one.
+/// The number of runs, unless the environment variable `TIDEGATE_MUTATIONS` gives another number.
 const RUNS: u64 = 300;
 /// Texts of configurations that use resources outside the test's folder, or wait for them.
 const OUTSIDE: [&str; 10] = [
@@ -99,7 +100,7 @@ fn damaged_text(random: &mut Rng, texts: &[String]) -> String {
                 text.splice(from..to, piece);
             }
             3 => text.splice(from..to, random.choice(EXTREMES).unwrap().chars()).for_each(drop),
-            // This replaces the next number in the text.
+            // Half of the damages replace the next number in the text by an extreme value.
             4..=9 => {
                 let is_digit = |place: &usize| text[*place].is_ascii_digit();
                 if let Some(start) = (from..text.len()).find(is_digit) {
@@ -142,7 +143,8 @@ fn damaged_capture(random: &mut Rng, capture: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Runs the program in a folder, within limits. With `patience`, it is asked to end after a time.
+/// Runs the program in a folder, with limits of memory and processor time. With `patience`, the program is
+/// asked to end after [`PATIENCE`].
 fn limited(folder: &Path, arguments: &[&str], patience: bool) -> Output {
     let script = format!("ulimit -v {MEMORY} && ulimit -t {SECONDS} && ulimit -c 0 && exec \"$@\"");
     let mut command = Command::new("sh");
@@ -160,8 +162,8 @@ fn fault(output: &Output) -> Option<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let end = match (output.status.signal(), output.status.code()) {
         (Some(signal), _) => format!("signal {signal}"),
-        // `sh` and `timeout` report a signal as a status above 124, and Rust reports a panic as 101. 124 is
-        // an end on request.
+        // `sh` and `timeout` report a signal as a status above 124, and Rust reports a panic as 101. The
+        // status 124 means that `timeout` asked the program to end, and that it ended.
         (_, Some(code @ 125..)) => format!("exit status {code}"),
         (_, Some(101)) => "a panic".into(),
         _ if said.contains("panicked at") => "a panic of a thread".into(),
@@ -171,7 +173,8 @@ fn fault(output: &Output) -> Option<String> {
     Some(format!("{end}: {}", tail.into_iter().rev().collect::<Vec<_>>().join(" | ")))
 }
 
-/// Runs one command on one damaged file, and returns true if it succeeded, or ended when it was asked to.
+/// Damages a file, runs a command on it (both chosen by the seed), and returns true if it succeeded, or ended
+/// when it was asked to.
 ///
 /// # Errors
 /// If the run has a fault.
@@ -204,7 +207,7 @@ fn attempt(seed: u64, texts: &[String], capture: &[u8]) -> Result<bool, String> 
         ];
         (random.choice(commands).unwrap().to_vec(), "x.pcap")
     };
-    // Sources without an end run until they are asked to end.
+    // Only `run` and `click` are asked to end, because sources without an end would keep them running.
     let patience = matches!(arguments[0], "run" | "click");
     let output = limited(folder.path(), &arguments, patience);
     let Some(fault) = fault(&output) else { return Ok(matches!(output.status.code(), Some(0 | 124))) };
@@ -243,12 +246,12 @@ fn damaged_files_end_no_command_badly() {
     });
     assert!(failures.is_empty(), "{} of {runs}:\n{}", failures.len(), failures.join("\n"));
     println!("{} of {runs} ended well", successes.load(Ordering::Relaxed));
-    // At least some runs are not refused immediately.
+    // At least a tenth of the runs succeed: not all damaged files are refused immediately.
     let successes = successes.into_inner();
     assert!(successes >= runs / 10, "only {successes} of {runs} ended well");
 }
 
-/// A command that ends with a fault is noticed.
+/// `fault` notices a command that ends by a signal, a panic or a bad exit status.
 #[test]
 fn bad_ends_are_noticed() {
     let ends = |script: &str| fault(&Command::new("sh").args(["-c", script]).output().unwrap());

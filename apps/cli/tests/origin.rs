@@ -58,7 +58,8 @@ fn runs_name_their_seed_configuration_and_captures() {
     let document = std::fs::read_to_string(document).unwrap();
     let origin = serde_json::json!({ "origin": origin });
     let (mut found, documented) = keys::compare(&origin, &document, "## Where results come from");
-    // Some machines do not have the value `governor`, so it is added.
+    // `governor` (of the processor's frequency) is not known on each machine, so it is added before the keys
+    // are compared with the document.
     found.insert("origin.machine.governor".into());
     assert_eq!(found, documented);
 }

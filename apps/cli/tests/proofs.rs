@@ -6,7 +6,7 @@ use std::process::Command;
 
 use testkit::found;
 
-/// Configurations that are not proven: the end of the path, and the reason.
+/// Configurations that are known to be unproven: the end of the path, and the reason.
 const OPEN: &[(&str, &str)] = &[];
 
 /// The seconds after which the search for a proof of a configuration in [`OPEN`] ends.
@@ -16,7 +16,8 @@ const SECONDS: &str = "60";
 const UNREADABLE: &[&str] =
     &["compound/load_balancer_2if.click", "compound/load_balancer_3if.click", "flat/flat_lb_3if.click"];
 
-/// Configurations that take minutes without optimization.
+/// Configurations whose proofs take minutes in a build without optimization, so that an ignored test proves
+/// them.
 const SLOW: &[&str] = &[
     "configs/all.click",
     "configs/isp/isp.prop",
@@ -47,7 +48,7 @@ fn root() -> PathBuf {
 /// Returns the files to synthesize, each with the folder that the names in it are relative to.
 fn files() -> Vec<(PathBuf, PathBuf)> {
     let is_chain = |file: &PathBuf| file.extension().is_some_and(|end| end == "click" || end == "prop");
-    // The functions of a chain are synthesized as parts of it.
+    // A configuration that is a function of a chain is synthesized only as a part of the chain.
     let is_part = |file: &PathBuf| {
         let text = file.to_string_lossy();
         ["configs/isp/", "napt_chain/", "dpdk/", "acls.40Gbps"].iter().any(|part| text.contains(part))
@@ -72,7 +73,8 @@ fn is_in(list: &[&str], file: &Path) -> bool {
     list.iter().any(|end| file.to_string_lossy().ends_with(end))
 }
 
-/// Synthesizes a file. The error is the reason why there is no proof.
+/// Synthesizes a file, with `seconds` seconds for proofs. The error is the reason why the result is not
+/// proven to do the same.
 fn proof(file: &Path, folder: &Path, seconds: &str) -> Result<(), String> {
     // Proofs of earlier runs are not used.
     let proofs = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
-//! Checks comments against the rule for words in CONTRIBUTING.md, by counts per crate that may only fall:
-//! openings of doc comments without a subject, words with an unclear meaning, and lines that are wider than
-//! the code.
+//! Checks comments against the rule for words in CONTRIBUTING.md. The number of violations of each kind in a
+//! crate may only fall. The kinds are: openings of doc comments without a subject, words with an unclear
+//! meaning, and lines that are wider than the code.
 //!
-//! `prose.txt` has the counts. `BLESS=1` writes lower ones. String literals, which users read as messages,
-//! must not have such words at all.
+//! `prose.txt` has the allowed numbers. `BLESS=1` writes lower numbers into it. String literals, which users
+//! read as messages, must not have such words at all.
 
 mod repository;
 
@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 use repository::{files, read, root};
 
-/// The openings of a doc comment that has no subject.
+/// The first words of a doc comment that has no subject.
 const OPENINGS: &[&str] = &[
     "What", "Whether", "Who", "Whom", "Whose", "Where", "How", "Which", "When", "Why", "Those", "That",
     "They", "It", "Its", "One", "Ones", "The same", "Nobody", "Somebody",
@@ -96,11 +96,12 @@ fn words_in(text: &str, words: &[&str]) -> usize {
     words.iter().map(count).sum()
 }
 
-/// Returns the counts of each line of a file that breaks the rule.
+/// Returns, for each line of a file that breaks the rule, its number and its counts of violations: openings,
+/// unclear words, and lines wider than `width` columns.
 fn findings(text: &str, width: usize) -> Vec<(usize, Counts)> {
     let mut found = Vec::new();
-    // The state is the marker of the previous line's block, and true if its first sentence is still to
-    // come.
+    // The marker of the comment that the previous line belongs to (empty if none), and true if the comment's
+    // first sentence has not come yet.
     let mut block = ("", false);
     for (number, line) in (1..).zip(text.lines()) {
         let Some((marker, text)) = comment(line) else {
@@ -262,7 +263,7 @@ fn what_is_wrong_with_comments_is_found() {
     let found = |text: &str| findings(text, 30).into_iter().map(|(line, _)| line).collect::<Vec<_>>();
     let text = "/// Whether it is so.\nfn a() {}\n/// Whetherever.\n//! # Title\n//!\n//! One of them.\n";
     assert_eq!(found(text), [1, 6]);
-    // Comments inside functions may have any opening, but must not contain these words.
+    // Comments inside functions may have any opening, but must not contain words with an unclear meaning.
     assert_eq!(found("// Where it is.\n// It is anew, and renewed.\n"), [2]);
     assert_eq!(
         found(

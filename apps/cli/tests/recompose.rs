@@ -14,7 +14,7 @@ fn tidegate(folder: &Path, arguments: &[&str]) -> (String, String) {
     (stdout, stderr)
 }
 
-/// A region with a filter, counters and a routing table.
+/// The elements of a region that a program replaces: a filter, counters and a routing table.
 const REGION: &str = "
     f :: IPFilter(allow dst port 1, deny all) -> dec :: DecIPTTL -> a :: Counter
         -> t :: RadixIPLookup(10.0.0.0/24 0, 0.0.0.0/0 1);
@@ -28,8 +28,9 @@ fn until_active(number: usize) -> String {
     )
 }
 
-/// A configuration that sends packets with 20,000 packets per second through the region. A script makes each
-/// change, waits until programs are active again, and prints how many packets then pass each counter.
+/// Returns a configuration that sends 20,000 packets per second through [`REGION`]. A script makes each
+/// change, waits until programs are active again, and prints how many packets the counters `inside` and
+/// `outside` then count.
 fn live(changes: &[&str]) -> String {
     let step = |(number, change): (usize, &&str)| {
         let counts = "write inside.reset, write outside.reset, wait 50ms,
@@ -45,8 +46,8 @@ fn live(changes: &[&str]) -> String {
     )
 }
 
-/// Returns, for each line that the script has printed, whether each counter counted packets. Checks that
-/// programs were active.
+/// Returns, for each line that the script has printed after a change, if the counters `inside` and `outside`
+/// counted any packets. Checks that the program was active.
 fn counted(output: &str) -> Vec<[bool; 2]> {
     let lines = output.lines().filter(|line| line.starts_with("true") || line.starts_with("false"));
     let counted = |line: &str| {
@@ -75,14 +76,15 @@ fn a_program_follows_its_elements() {
         let (output, errors) = tidegate(folder.path(), &arguments);
         assert_eq!(counted(&output), expected, "{threads}: {output}{errors}");
         assert_eq!(errors, "", "{threads}");
-        // Packets take the last program, which counts them.
+        // Packets have gone through the program of the last change, which counts them by class.
         let classes = output.lines().filter_map(|line| line.strip_prefix('c')?.split(' ').nth(1));
         assert!(classes.map(|count| count.parse::<u64>().unwrap()).sum::<u64>() > 100, "{output}");
     }
 }
 
-/// Runs packets of a capture through elements with a script of changes, as elements and as programs, with one
-/// and two workers. Checks that packets and counts are the same, and that all programs are active at the end.
+/// Runs the packets of a capture through `elements` and [`REGION`], while a script changes elements: without
+/// and with programs in place of elements, with one and two workers. Checks that the written packets and the
+/// counts are the same, and that all programs are active at the end.
 fn compare(elements: &str, script: &str, programs: &[&str]) {
     let handlers = ["f.counts", "a.count", "inside.count", "outside.byte_count"];
     let folder = tempfile::tempdir().unwrap();
@@ -126,8 +128,8 @@ fn sorted_packets(file: &Path) -> Vec<Vec<u8>> {
     packets
 }
 
-/// A handler call that is set at run time is made between two packets of a batch, so each element of the
-/// region has to process the batch itself.
+/// A counter can be told at run time to call a handler at a certain packet, which may be in the middle of a
+/// batch. So the program is not used, and each element of the region processes the batch itself.
 #[test]
 fn handler_calls_within_a_batch_find_the_packets_where_the_elements_have_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -153,7 +155,8 @@ fn handler_calls_within_a_batch_find_the_packets_where_the_elements_have_them() 
     }
 }
 
-/// A program that has lost elements because of a change gets them again when the change is undone.
+/// A program that replaces fewer elements because a handler changed one of them replaces them again after the
+/// change is undone.
 #[test]
 fn a_program_grows_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -187,7 +190,8 @@ fn each_packet_is_processed_as_the_elements_would() {
 
 #[test]
 fn an_element_that_changes_while_no_packet_comes_to_it_is_followed() {
-    // While the filter denies everything, its program replaces none of the elements downstream.
+    // While the filter denies all packets, no packet reaches the elements downstream of it, so the program
+    // does not replace them.
     let script = "wait 20ms, write f.config allow all, wait 20ms, write f.config deny all, wait 30ms,
         write mark.config 16, wait 5ms, write dec.active false, wait 20ms, write f.config allow all, wait 30ms,
         write f.config deny all, wait 20ms, write mark.config 24, write t.add 128.0.0.0/1 0, wait 20ms,
@@ -258,8 +262,9 @@ fn users_cannot_change_programs() {
     assert!(errors.contains("no 'synthesized.config' write handler"), "{errors}");
 }
 
-/// A program that still does what its elements do is replaced, because the next program may replace more
-/// elements. The flows that it has on lease go back to the translator, and the next program leases them.
+/// After a change, a program that still does the same as its elements is replaced, too, because the next
+/// program may replace more elements. The flows that it has leased go back to the translator, and the next
+/// program leases them again.
 #[test]
 fn a_program_that_is_still_right_gives_its_leases_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -294,7 +299,8 @@ fn a_program_that_is_still_right_gives_its_leases_back() {
     assert!(leased[0] > 10 && leased[0] == leased[1], "{leased:?}");
 }
 
-/// The thread that composes programs leaves the processors to the workers.
+/// The thread that composes programs runs with a lower priority, so that it leaves the processors to the
+/// workers.
 #[test]
 fn programs_are_composed_with_a_lower_priority() {
     let folder = tempfile::tempdir().unwrap();

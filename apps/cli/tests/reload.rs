@@ -27,7 +27,8 @@ impl Drop for Run {
     }
 }
 
-/// Returns a configuration with the element `between` between the source and the translator.
+/// Returns the text of a configuration with the element `between` between its source and its address
+/// translator.
 fn config(between: &str) -> String {
     format!(
         "RatedSource(LENGTH 64, RATE 20000) -> UDPIPEncap(10.0.0.1, 1000, 10.0.0.2, 2000) -> {between}
@@ -68,7 +69,7 @@ impl Run {
         data(&mut self.client)
     }
 
-    /// Returns the outside port of the only mapping.
+    /// Returns the outside port of the only mapping of the address translator.
     fn outside(&mut self) -> String {
         let table = self.read("nat.udp_table");
         let end = table.split("192.0.2.1, ").nth(1).and_then(|rest| rest.split([',', ')']).next());
@@ -212,15 +213,16 @@ fn sockets_go_on_with_their_connections() {
                 assert!(comes, "{counter}: {}", run.read(counter));
             }
         }
-        // With another SNAPLEN, the Socket element needs a new socket, at an address that the running
-        // configuration has.
+        // With another SNAPLEN, the Socket element needs a new socket at an address that is still in use by
+        // the running configuration. So the reload fails.
         fs::write(file(&run), sockets("Null", 1024)).unwrap();
         let output = run.reload(&[]);
         assert!(text(&output.stderr).contains("bind"), "{}", text(&output.stderr));
         client.write_all(&[7; 100]).unwrap();
         fs::write(file(&run), "Idle -> Discard").unwrap();
         assert!(run.reload(&[]).status.success());
-        // The connection is closed with its element, and the sockets' files are removed.
+        // The new configuration has no Socket element, so the client's connection is closed, and the sockets'
+        // files are removed.
         assert_eq!(client.read(&mut [0]).unwrap_or(0), 0);
         let are_gone = (0..1000).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
@@ -234,7 +236,8 @@ fn sockets_go_on_with_their_connections() {
 #[test]
 fn a_reload_in_the_middle_of_another_one_is_refused() {
     let mut run = start(&["--threads", "2"]);
-    // The rules are many, so that a second request comes while they are compiled.
+    // There are 20,000 rules, so that further requests arrive while the rules of the first request are
+    // compiled.
     let rules: Vec<String> =
         (0..20_000).map(|n| format!("deny src host 10.{}.{}.1 && dst port {n}", n / 250, n % 250)).collect();
     fs::write(file(&run), config(&format!("IPFilter({}, allow all)", rules.join(", ")))).unwrap();
@@ -256,7 +259,8 @@ fn a_reload_in_the_middle_of_another_one_is_refused() {
     run.end();
 }
 
-/// The counts of several copies of an element do not become the count of one, and a message says so.
+/// If a reload changes the number of copies of an element (one per worker), the counts of the old copies are
+/// not added up in the new ones. A message says that the state has ended.
 #[test]
 fn state_that_ends_is_said() {
     let mut run = start(&["--threads", "2"]);
@@ -270,7 +274,8 @@ fn state_that_ends_is_said() {
     assert_eq!(messages.matches("the state has ended").count(), 2, "{messages}");
 }
 
-/// A file on a full disk is no reason to refuse a configuration. The error is reported, and packets pass.
+/// A configuration is accepted although it writes to a full disk. The error is reported, and packets still
+/// pass.
 #[test]
 fn a_full_disk_does_not_stop_a_reload() {
     for threads in ["1", "2"] {
@@ -299,9 +304,9 @@ fn a_full_disk_does_not_stop_a_reload() {
     }
 }
 
-/// The first worker reads the second request when it has answered the first, before it changes over to the
-/// new graph. So the result of the second request comes to a control socket that has another element number
-/// in the new graph.
+/// A client sends two requests to reload at once. The first worker reads the second request after answering
+/// the first, but before it runs the new graph. So the result of the second request comes to a control socket
+/// that has another element number in the new graph.
 #[test]
 fn requests_that_follow_each_other_at_once_are_answered() {
     for threads in ["1", "2"] {
@@ -320,7 +325,7 @@ fn requests_that_follow_each_other_at_once_are_answered() {
 }
 
 /// Under the trace clock, the workers take turns on one thread. A script replaces the configuration, and the
-/// capture that is written is the same as without reloads.
+/// written capture is the same as without reloads.
 #[test]
 fn a_script_reloads_under_the_trace_clock() {
     let folder = tempfile::tempdir().unwrap();
@@ -356,8 +361,8 @@ fn a_script_reloads_under_the_trace_clock() {
     }
 }
 
-/// Packets of 1000 flows are spread over workers and leave in the order of their arrival, although the
-/// configuration is replaced again and again.
+/// Packets of 1000 flows are spread over workers packet by packet, and leave in the order of their arrival,
+/// although the configuration is replaced again and again.
 #[test]
 fn spread_packets_stay_in_order() {
     const PACKETS: u32 = 60_000;
@@ -446,7 +451,8 @@ fn an_empty_configuration_is_refused() {
     run.end();
 }
 
-/// A warning is shown once, also if it was shown at the start of the run.
+/// A reload shows a warning only if it is new: a warning that was shown at the start of the run is not shown
+/// again.
 #[test]
 fn a_reload_shows_only_new_warnings() {
     let (route, rule) = ("RadixIPLookup(10.0.0.0/8 0, 10.0.0.0/8 0)", "IPFilter(allow all, deny udp)");
@@ -467,11 +473,11 @@ fn a_reload_shows_only_new_warnings() {
         let output = reload(&mut run, text);
         assert!(output.status.success(), "{output:?}");
     }
-    // A configuration that is refused changes nothing about the warnings.
+    // A configuration that is refused does not replace the known warnings.
     let refused = named(&[route]).replace("Discard", "ToDump(/nonesuch/file)");
     assert!(!reload(&mut run, &refused).status.success());
     assert!(reload(&mut run, &both).status.success());
-    // Errors are shown without the known warnings.
+    // After a reload with an error, only the error is shown, without the warnings that are already known.
     let output = reload(&mut run, &both.replace("c :: Counter", "c :: Strip(long)"));
     let errors = text(&output.stderr);
     assert!(errors.contains("'long'") || errors.contains("invalid number"), "{errors}");
@@ -481,8 +487,8 @@ fn a_reload_shows_only_new_warnings() {
     assert_eq!(messages.matches(never).count(), 2, "{messages}");
 }
 
-/// The new configuration has no ToDump, and the run is stopped before it runs for long. The file has all
-/// packets that the source had sent before.
+/// The new configuration has no heir for the old ToDump, and the run is stopped immediately after the reload.
+/// The old element's file has all packets that it got before.
 #[test]
 fn a_file_without_an_heir_is_complete_if_the_run_stops_with_the_reload() {
     for (threads, script) in [("1", false), ("2", false), ("1", true), ("2", true)] {
@@ -495,7 +501,8 @@ fn a_file_without_an_heir_is_complete_if_the_run_stops_with_the_reload() {
             let with_script = "; Script(wait 100ms, write reload, write stop)";
             let old = if script { old + with_script } else { old };
             let args = ["--threads", threads, "-q", "-H", "s.count", "-H", "c.count"];
-            // The handlers of the end of the run must exist at its start, too.
+            // The handlers that are read at the end of the run (`-H`) must also exist at its start, so the
+            // old configuration has a counter `c`, too.
             let mut run = start_with(folder, &(old + "; Idle -> c :: Counter -> Discard"), &args);
             fs::write(file(&run), format!("{source} -> c :: Counter -> Discard")).unwrap();
             if !script {

@@ -81,8 +81,8 @@ fn two_signals_at_once_are_one() {
             assert!(program.0.wait().unwrap().success());
             return;
         }
-        // The machine was busy, so the two SIGTERM signals may have been too far apart to count as one. The
-        // test tries again.
+        // The machine was busy, so the two SIGTERM signals may have come more than 250 ms apart, which does
+        // not count as one interrupt. The test tries again.
     }
 }
 
@@ -133,7 +133,7 @@ fn packets_that_were_counted_are_in_the_file_whatever_ends_the_program() {
         let mut count = counts.find(|&count| count > 0).unwrap();
         program.shell(&format!("kill -{number} N"));
         program.0.wait().unwrap();
-        // The last report has the final count of packets, if a report was written.
+        // If the program printed the counter's value at its end, that is the final count of packets.
         count = counts.last().unwrap_or(count);
         match signal {
             "KILL" => assert!(packets(&path) >= count, "{signal}"),
@@ -199,7 +199,7 @@ fn scripts_hear_of_signals_in_the_place_of_requests() {
     }
 }
 
-/// Once no script waits for a signal, the run serves the signal again.
+/// After the last script that waits for a signal has ended, the run itself reacts to the signal again.
 #[test]
 fn requests_are_served_again_when_no_script_waits() {
     let config = "Script(TYPE SIGNAL HUP USR1 USR2, exit); Script(print \"ready\", wait 1000s);";
@@ -213,7 +213,8 @@ fn requests_are_served_again_when_no_script_waits() {
     }
 }
 
-/// Opening a pipe waits for a writer. The program has no handler of signals yet, so the signal ends it.
+/// Opening a pipe waits for a writer. The program has not registered its signal handlers yet, so a signal
+/// ends it.
 #[test]
 fn signals_end_what_has_not_begun() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `--state FILE`: a run continues with the state of the run before it, whatever ended that run.
+//! `--state FILE`: a run continues with the state of the run before it, whatever ended the earlier run.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -66,7 +66,8 @@ fn mapped((table, errors): &(String, String)) -> Vec<SocketAddr> {
     (0..HOSTS).map(|host| SocketAddr::from(([192, 0, 2, 1], port(host)))).collect()
 }
 
-/// A translator that gets its packets from inside and its packets from outside from one capture each.
+/// A test of an address translator, which gets its packets from inside and its packets from outside from one
+/// capture each.
 struct Nat {
     folder: tempfile::TempDir,
 }
@@ -80,15 +81,15 @@ impl Nat {
         self.folder.path().join(name)
     }
 
-    /// Runs the translator with datagrams from inside and from outside, from the second `start` on. Returns
-    /// the output and the messages.
+    /// Runs the translator with captures of datagrams from inside and from outside, one datagram per second,
+    /// from the second `start` on. Returns the output and the messages.
     fn run(
         &self,
         start: u32,
         [from_inside, from_outside]: [&Datagrams; 2],
         options: &[&str],
     ) -> (String, String) {
-        // The first datagram of each capture, which has no mapping, sets the time.
+        // Each capture begins with a datagram that has no mapping. It sets the trace clock to `start`.
         let stranger = |number| SocketAddr::from(([203, 0, 113, number], 9));
         for (name, datagrams) in [("in.pcap", from_inside), ("out.pcap", from_outside)] {
             let all = [&[(stranger(1), stranger(2))], datagrams].concat();
@@ -130,8 +131,8 @@ fn mappings_survive_whatever_the_number_of_workers() {
     let outer = mapped(&first);
     assert!(!first.1.contains("state:"), "{}", first.1);
     let replies: Vec<_> = outer.iter().map(|&host| (outside(), host)).collect();
-    // Each mapping is kept over runs with replies alone and with requests alone, on different numbers of
-    // workers.
+    // Runs that get only replies and runs that get only requests follow each other, on different numbers of
+    // workers. Each run continues with all mappings.
     let mut start = START + 60;
     for threads in ["1", "2", "3", "4", "2", "1"] {
         let options = ["--threads", threads];
@@ -174,7 +175,7 @@ fn a_wrong_file_is_reported_and_ignored() {
         // The run has replaced the damaged file by a state file, which the next run reads.
         assert!(!nat.run(START, [&[], &[]], &[]).1.contains("state: it "));
     }
-    // A run without packets has no time, and leaves the state file unchanged.
+    // A run whose captures are empty does not know the time, so it leaves the state file unchanged.
     nat.run(START, [&flows, &[]], &[]);
     let whole = fs::read(&state).unwrap();
     for name in ["in.pcap", "out.pcap"] {
@@ -234,7 +235,8 @@ fn a_file_that_cannot_be_written_stays_and_the_run_goes_on() {
     // The same failure is reported once while the run goes on, and once at the end.
     assert_eq!(errors.matches("cannot be saved").count(), 2, "{errors}");
     assert!(errors.contains("the run goes on"), "{errors}");
-    // A folder has the name under which the new state file is written first.
+    // A folder has the name `state.new`, under which the new state file would be written before it is
+    // renamed.
     let state = folder.path().join("state");
     assert_eq!(run(&state, 300), (true, String::new()));
     let old = fs::read(&state).unwrap();
@@ -287,7 +289,8 @@ fn two_runs_do_not_share_a_file() {
     let lock = folder.path().join("state.lock");
     let refused = (0..1000).any(|_| {
         sleep(Duration::from_millis(5));
-        // The second run must not have the lock before the first.
+        // The second run starts only when the lock file exists, so that it cannot take the lock before the
+        // first run.
         lock.exists() && {
             let output = tidegate(&other);
             assert!(
@@ -303,7 +306,7 @@ fn two_runs_do_not_share_a_file() {
 }
 
 /// Kills a run many times (80, or `TIDEGATE_KILLS`) while it writes its file again and again. The next run
-/// always finds a whole file, with no entry less than before.
+/// always finds a complete file, which has at least as many entries as the file before.
 #[test]
 fn a_killed_run_leaves_a_whole_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -321,7 +324,7 @@ fn a_killed_run_leaves_a_whole_file() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // The first writing of this run has begun or is over.
+        // The time of the file before this run's first save, or after the save if that was faster.
         let begun = modified(&state);
         let new = folder.path().join("state.new");
         let until = Instant::now() + Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Clients that replace a running configuration by another one.
+//! Tests of clients that replace a running configuration by another one, over control sockets.
 
 mod clients;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clients::{ask, connect, data, line};
 
-/// A driver with control sockets of both types, and connections to them.
+/// A driver with a TCP control socket and a Unix control socket, and a connection to each.
 struct Driver {
     child: Child,
     unix: BufReader<UnixStream>,
@@ -20,7 +20,7 @@ struct Driver {
     port: u16,
 }
 
-/// Starts a driver whose configuration has a TCP socket of the name `tcp`.
+/// Starts a driver whose configuration has a ControlSocket element of the name `tcp`.
 fn start(folder: &Path, args: &[&str], config: &str) -> Driver {
     let path = folder.join("control");
     let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
@@ -79,7 +79,9 @@ fn wait_for(stream: &mut BufReader<impl Read + Write>, element: &str) {
 
 const TCP: &str = "tcp :: ControlSocket(TCP, 0, LOCALHOST true);";
 
-/// Tries several paths by which a client's text could reach the handler `hotconfig`.
+/// Tries several ways in which a client's text could reach the handler `hotconfig`: directly, by scripts, or
+/// by calls that elements store. Only a client of a Unix socket may send a text, and only with
+/// `--allow-config`.
 #[test]
 fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said() {
     let outer = tempfile::tempdir().unwrap();
@@ -130,7 +132,8 @@ fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said
         let request = format!("POST /hotconfig HTTP/1.1\r\nHost: localhost\r\n\r\n{write}\r\n");
         assert_eq!(ask(&mut http, &request), "521 This is no HTTP server");
 
-        // The scripts report errors, and their handlers reply as usual.
+        // These commands make scripts or elements write the client's text. The scripts report that it is
+        // refused, while the commands themselves succeed.
         let mut by_proxy = connect(&outer.path().join("proxy"));
         for command in [
             format!("WRITE pass.run {text}"),
@@ -157,8 +160,8 @@ fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said
         assert!(!read(&mut driver.tcp, "list").contains("sent"));
 
         let name = match allowed {
-            // A script may write the text that stands in the configuration itself, whatever client makes
-            // the script do so.
+            // A script may write a text that the configuration itself contains, whatever client calls the
+            // script.
             false => {
                 assert!(reply(&mut driver.tcp, "WRITE fixed.run").starts_with("200"));
                 refused(&reply(&mut driver.unix, &write));
@@ -171,7 +174,8 @@ fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said
         };
         wait_for(&mut driver.unix, name);
         let messages = driver.stop();
-        // The messages are from calls of scripts, and from the call that the counter has kept.
+        // Seven refusals were reported: of the scripts, and of the call that the counter stored with
+        // `count_call`.
         assert_eq!(messages.matches("is not accepted here").count(), 7, "{args:?}: {messages}");
     }
     // Without -R, --config-dir and --allow-config, there is no handler `hotconfig`.
@@ -234,7 +238,7 @@ fn files_below_the_folder_are_taken_by_name_from_anybody() {
         wait_for(&mut driver.tcp, element);
         assert_eq!(read(&mut driver.tcp, "config"), fs::read_to_string(format!("{configs}/{name}")).unwrap());
     }
-    // The new configuration may write its files, whatever client has asked for it.
+    // The elements of the new configuration may write files, whatever client has asked for the configuration.
     assert!((0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(5));
         Path::new(&path("counts")).is_file()
@@ -251,7 +255,8 @@ fn files_below_the_folder_are_taken_by_name_from_anybody() {
     );
 }
 
-/// Packets flow after each replacement, and all are accounted for: otherwise the run would fail.
+/// Packets flow after each replacement of the configuration, and every packet is counted: otherwise the run
+/// would fail.
 #[test]
 fn packets_flow_while_configurations_change() {
     let folder = tempfile::tempdir().unwrap();
@@ -295,7 +300,7 @@ fn a_control_socket_goes_over_with_its_clients() {
     for (name, text) in [
         ("same", graph(port, "own", "same")),
         ("elsewhere", graph(other, "other", "elsewhere")),
-        // The address is in use, but by another program.
+        // The address of the Unix socket is in use by another program, so this configuration is refused.
         ("taken", graph(port, "taken.socket", "taken")),
     ] {
         fs::write(folder.path().join(name), text).unwrap();

@@ -63,8 +63,8 @@ fn run(config: &Path, capture: &Path, folder: &Path, more: &[&str]) -> Left {
     }
 }
 
-/// Runs a configuration as it is and synthesized, and checks that packets, handlers and the report of each
-/// element are the same.
+/// Runs a configuration without and with synthesized programs, and checks that packets, handlers and the
+/// report of each element are the same.
 fn compare(config: &Path, capture: &Path) {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let plain = run(config, capture, folders[0].path(), &[]);
@@ -176,8 +176,8 @@ fn what_is_written_can_be_read_again() {
     assert!(dot.starts_with("digraph") && dot.contains("IP TTL"), "{dot}");
 }
 
-/// The elements run, and a message says so, if the fate of packets cannot be proven: here a handler is called
-/// after some packets.
+/// If it cannot be proven what a program would do with all packets, the elements run instead, and a message
+/// says so. Here the reason is a handler that a counter calls after some packets.
 #[test]
 fn what_is_not_proven_does_not_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -277,7 +277,8 @@ fn configurations_in_standard_elements_do_the_same() {
     }
     // A program between Slice and Splice cannot test lengths. Writing the configuration must still succeed.
     in_standard_elements(&root().join("configs/all.click"), &captures[0], folder.path());
-    // For the router, a program costs less than its elements, so it is put in.
+    // A program for the router costs less than its elements, so it is put in, in the form of standard
+    // elements.
     let (written, _) = in_standard_elements(&configs[EXAMPLES.len()], &captures[0], folder.path());
     let text = std::fs::read_to_string(written).unwrap();
     assert!(text.contains("composed0/") && !text.contains("Synthesized("), "{text}");

@@ -43,7 +43,7 @@ fn a_difference_is_a_packet_run_through_both() {
     );
 }
 
-/// All drops are equal, unless reasons are compared.
+/// Dropped packets count as equal whatever the reason for the drop, unless `--reasons` is given.
 #[test]
 fn reasons_of_drops_are_compared_when_asked() {
     let denied =
@@ -58,14 +58,16 @@ fn reasons_of_drops_are_compared_when_asked() {
     assert_eq!(verify_with(&["--reasons"], denied, denied).status.code(), Some(0));
 }
 
-/// Exits correspond by class and arguments if only one of them has a name.
+/// An exit (such as a ToDump) of the first configuration corresponds to an exit of the second configuration
+/// with the same class and arguments, if one of the two exits has no name.
 #[test]
 fn names_of_exits_may_be_missing() {
     let output = verify(CHAIN, &CHAIN.replace("-> out ::", "->"));
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let output = verify(CHAIN, &CHAIN.replace("-> out ::", "->").replace("port 80", "port 81"));
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    // A difference that a run cannot show is not reported as a difference.
+    // A difference that a run of the example packet does not show is reported as undecided (status 3), not as
+    // a difference.
     let output = verify(CHAIN, &CHAIN.replace("-> out ::", "-> SetTimestamp(5) ->"));
     assert_eq!(output.status.code(), Some(3), "{output:?}");
 }
@@ -95,7 +97,8 @@ fn errors_have_a_status_of_their_own() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
-/// Scripts that call handlers are compared by their text, apart from comments and blanks.
+/// Scripts that call handlers are part of the comparison: their texts must be the same, apart from comments
+/// and blanks.
 #[test]
 fn scripts_that_turn_switches_are_not_left_out() {
     let chain = |script: &str| {

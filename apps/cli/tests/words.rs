@@ -1,4 +1,5 @@
-//! Messages about mistakes in arguments: Click's words under `click`, and better ones in other commands.
+//! Messages about mistakes in arguments: Click's words under `click`, and more precise words in other
+//! commands.
 
 use std::process::Command;
 
@@ -95,7 +96,8 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "UDP_TIMEOUT: a time must not be negative",
         "UDP_TIMEOUT: invalid number",
     ),
-    // Click checks the number of patterns first and stops there.
+    // Click checks first if the number of patterns is right. Its message is about the number, that of `check`
+    // about the pattern.
     (
         "Idle -> E :: Classifier(12/0800, 12x0806) -> Discard",
         "pattern 1: expected '/'",
@@ -137,7 +139,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "rule 0: 'port': value missing",
         "pattern 0: 'port': value missing",
     ),
-    // Click has no element with these arguments, so both messages are Tidegate's.
+    // Click does not have this class, so the messages of both commands are Tidegate's own.
     (
         "Idle -> E :: Reframer(soon) -> Discard",
         "DELAY: 'soon' is not a time; write microseconds, or a number and a unit, such as 64us",
@@ -166,7 +168,8 @@ fn mistakes_are_said_in_clicks_words_and_in_better_ones() {
     }
 }
 
-/// Click takes a reference to a parameter without a value as text, without a message.
+/// Click takes the name of a parameter without a value, such as `$LABEL`, as text, without a message. So does
+/// `click`.
 #[test]
 fn texts_with_dollar_signs_are_no_mistake() {
     let run = |command: &str| {
@@ -179,7 +182,7 @@ fn texts_with_dollar_signs_are_no_mistake() {
     assert!(run("run").1.contains("LABEL: the parameter $LABEL has no value; it is taken as it stands"));
 }
 
-/// Click names the line of an element, wherever the mistake is in its arguments.
+/// Messages of `click` name the line at which an element begins, wherever in its arguments the mistake is.
 #[test]
 fn click_names_the_line_of_the_element() {
     let text = "define($N\n x);\nIdle -> f :: IPFilter(allow tcp,\n  1 udp,\n  drop all)\n\

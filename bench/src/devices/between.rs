@@ -1,4 +1,5 @@
-//! The devices that connect the two machines in the benchmark `devices`, and their set-up.
+//! The devices (elements, drivers, switches) that connect the two machines in the benchmark `devices`, and
+//! their set-up.
 
 use std::io::{Error, Result};
 use std::process::{Command, Stdio};
@@ -11,7 +12,8 @@ use crate::serde_params::Param;
 
 /// A device to be measured.
 pub(super) struct Device {
-    /// The name of the element, driver or datapath.
+    /// The name of the device: of an element, of a driver of DPDK, or of a datapath such as the kernel's
+    /// bridge.
     name: &'static str,
     /// The name of the program that forwards by this device.
     by: &'static str,
@@ -25,7 +27,7 @@ pub(super) struct Device {
 enum Offloads {
     /// Large segments are forwarded unchanged.
     Passed,
-    /// The program in the middle cuts large segments into ordinary frames.
+    /// The forwarding program divides large segments into ordinary frames.
     Cut,
     /// Senders make ordinary frames with complete checksums themselves.
     Off,
@@ -41,8 +43,8 @@ enum Kind {
     Taps(String),
     /// Two ports of DPDK: the arguments that create them, and true if they are TAP interfaces.
     Dpdk(&'static str, bool),
-    /// The null port of DPDK, which supplies and consumes packets without limit. It is measured without
-    /// machines.
+    /// The null port of DPDK, which supplies and consumes packets without limit. It is measured alone, not
+    /// between two machines.
     Null,
 }
 
@@ -128,7 +130,7 @@ fn dpdk_devices() -> Vec<Device> {
         }
         let device = |name, kind| Device { name, by, offloads: Offloads::Off, workers: 1, kind };
         for (name, arguments, taps) in ports {
-            // testpmd's packet pool has gaps on small pages, with which the AF_XDP driver does not work.
+            // Without huge pages, testpmd's packet pool has gaps, with which the AF_XDP driver does not work.
             if by != TESTPMD || name != "net_af_xdp" {
                 all.push(device(name, Kind::Dpdk(arguments, taps)));
             }
@@ -154,7 +156,7 @@ impl Device {
         params.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the parameters of the device's rows, followed by `more`.
+    /// Returns the parameters that identify the device in result rows, followed by `more`.
     pub(super) fn params(&self, more: &[(&'static str, Param)]) -> Vec<(&'static str, Param)> {
         let offloads = match self.offloads {
             Offloads::Passed => "passed",
@@ -267,7 +269,8 @@ fn testpmd(mut command: Command, ports: &str) -> Result<RunningProgram> {
 fn null_by_testpmd(port: &str) -> Result<f64> {
     let mut running = testpmd(Command::new(TESTPMD_PROGRAM), port)?;
     let mut line = String::new();
-    // The first two lines with a rate are skipped; the first line covers only a part of a second.
+    // testpmd prints a rate once a second. The first two rates are skipped, because the first one covers only
+    // a part of a second.
     for _ in 0..3 {
         line = running.wait_for(RATE)?;
     }

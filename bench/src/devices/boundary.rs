@@ -2,8 +2,8 @@
 //! sliced.
 //!
 //! The first program replays packets from memory, sends them over a veth pair and receives them again. Each
-//! packet is copied into the kernel and out of it in both directions. A second program, in a namespace of
-//! its own, is the network function. Both share the cores of the machine. Throughput is the number of
+//! packet is copied into the kernel and out of it in both directions. A second program, in a namespace of its
+//! own, is the network function. Both programs share the cores of the machine. Throughput is the number of
 //! packets per second that come back at full load. Latency is measured at a rate that whole and sliced
 //! packets both sustain.
 
@@ -19,14 +19,14 @@ use super::{Interrupt, Program, is_possible, numbers};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median, source};
 
-/// The network functions: the name in rows, and the elements.
+/// The measured network functions: the name in result rows, and the elements.
 const FUNCTIONS: [(&str, &str); 2] = [
     ("l2", "EtherMirror"),
     ("nat", "MarkIPHeader(14) -> IPRewriter(pattern 9.9.9.9 1024-65535 - - 0 0) -> EtherMirror"),
 ];
 /// The sizes of frames in bytes, without the check sequence of four bytes that network cards append.
 const FRAMES: [usize; 2] = [60, 1514];
-/// The number of packets in memory, and the number of their flows.
+/// The number of packets in memory that are replayed (`PACKETS`), and the number of their flows (`FLOWS`).
 const PACKETS: usize = 4096;
 const FLOWS: usize = 1000;
 /// The packets per second at which latency is measured.
@@ -91,7 +91,8 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
                 samples.push(measure(&program, function.1, &file(*frame), slices, settings.window)?);
             }
         }
-        // Ends the benchmark if another round of average length would exceed the time limit.
+        // Ends the benchmark if another round (of all measurements), of average length, would exceed the time
+        // limit.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }
@@ -99,7 +100,8 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     Ok(cases.iter().flat_map(|((function, frame), samples)| rows(function.0, *frame, samples)).collect())
 }
 
-/// Returns the rows of whole and of sliced packets. The cost of whole packets replaces the floor.
+/// Returns the rows of whole and of sliced packets. The floor of both rows is the cost of whole packets, so
+/// that the ratio shows the gain of slicing.
 fn rows(function: &'static str, frame: usize, samples: &[Vec<Crossing>; 2]) -> [Row; 2] {
     let [whole, _] = samples;
     let row = |way, samples: &Vec<Crossing>| {

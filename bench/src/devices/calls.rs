@@ -9,7 +9,7 @@ use lab::{Answered, Calls};
 
 use super::{Line, PORT, Program, RIGHT};
 
-/// A testbed for calls: a calling machine, a network of elements, and an answering machine.
+/// A testbed for remote procedure calls: a calling machine, a network of elements, and an answering machine.
 pub(crate) struct Calling {
     program: Program,
 }
@@ -19,8 +19,9 @@ impl Calling {
         Ok(Calling { program: Program::new()? })
     }
 
-    /// Sends calls of several kinds at the same time, for `time`. Requests pass the elements of `network`;
-    /// answers come back without them. Returns the latencies of each kind of calls.
+    /// Sends remote procedure calls of several kinds at the same time, for `time`. Requests pass the elements
+    /// of `network` on their way to the answering machine; answers pass no elements but queues. Returns the
+    /// latencies of each kind of calls.
     pub(crate) fn measure(&self, network: &str, kinds: &[Calls], time: Duration) -> Result<Vec<Answered>> {
         let line = Line::of_ordinary_frames()?;
         let [left, right] = ["left", "right"].map(|interface| self.program.receive(interface));

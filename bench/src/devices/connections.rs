@@ -1,10 +1,10 @@
 //! The benchmark `connections`: the kernel's TCP through workers that share a connection (Sprayer, figures
 //! 6b and 7b).
 //!
-//! An IPRewriter with an adjustable amount of work per packet connects two machines. It runs on one worker
-//! or on two. With two, each connection stays at one of them, or the packets of each connection are spread
-//! over both, with or without restoring the order. Senders and receivers share the cores with the
-//! translator.
+//! An IPRewriter with an adjustable amount of work per packet connects two machines. It runs on one worker or
+//! on two. With two workers, each connection stays at one worker, or the packets of each connection are
+//! spread over both workers, with or without restoring their order. Senders and receivers share the cores
+//! with the translator.
 
 use std::io::Result;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,12 +17,14 @@ use super::{Interrupt, PORT, Program, SEGMENT, is_possible};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median};
 
-/// The amounts of work per packet for measurements with one connection, in random numbers of three or four
-/// cycles each; and the numbers of connections for measurements with the largest amount.
+/// The amounts of work per packet for measurements with one connection (`WORK`): the number of random numbers
+/// computed, at three or four cycles each. And the numbers of connections for measurements with the largest
+/// amount of work (`CONNECTIONS`).
 const WORK: [u64; 3] = [0, 700, 2500];
 const CONNECTIONS: [u16; 2] = [4, 16];
 
-/// A variant of the assignment of packets to workers: the options of the program.
+/// A way to assign packets to workers: the values of the program's options `--steering`, `--order` and
+/// `--threads`.
 struct Variant {
     steering: &'static str,
     order: &'static str,
@@ -41,18 +43,18 @@ const VARIANTS: [Variant; 6] = [
 const JUGGLER: &str = "juggler";
 
 /// Addresses: of the sender, of the translator towards the sender, of the translator towards the receiver
-/// (which connections appear to come from), and of the receiver.
+/// (from which connections appear to come), and of the receiver.
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 const INNER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 254);
 const OUTER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 254);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
-/// The results of one round: of one connection, or of several connections together.
+/// The results of one variant in one round, with one connection or with several connections together.
 struct Sample {
     /// The bits of data per second.
     rate: f64,
-    /// The number of retransmitted segments, and of segments that arrived after a gap, per thousand
-    /// segments that arrived.
+    /// The number of segments that the sender retransmitted (`again`), and of segments that arrived after a
+    /// gap (`behind_gap`), per thousand segments that arrived.
     again: f64,
     behind_gap: f64,
 }
@@ -90,7 +92,8 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
                 samples.push(sample.ok());
             }
         }
-        // Ends the benchmark if another round of average length would exceed the time limit.
+        // Ends the benchmark if another round (of all variants), of average length, would exceed the time
+        // limit.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }
@@ -103,7 +106,7 @@ fn rows((work, connections): (u64, u16), samples: &[Vec<Option<Sample>>; VARIANT
     let nanoseconds = |sample: &Sample| 1e9 * 8.0 * SEGMENT / sample.rate;
     let [one, ..] = samples;
     let of_way = |(way, samples): (&Variant, &Vec<Option<Sample>>)| {
-        // The cost of the first variant, with one worker, replaces the floor.
+        // The floor of each row is the cost of the first variant, which runs on one worker.
         let both = samples.iter().zip(one).filter_map(|(sample, one)| sample.as_ref().zip(one.as_ref()));
         let pairs: Vec<_> =
             both.map(|(sample, one)| Pair { cost: nanoseconds(sample), floor: nanoseconds(one) }).collect();

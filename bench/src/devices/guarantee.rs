@@ -1,5 +1,5 @@
-//! A bandwidth guarantee for one of eight connections on a shared link, enforced by two priorities
-//! (Juggler, Figure 17).
+//! A bandwidth guarantee for one of eight TCP connections on a shared link: its packets get the higher of two
+//! priorities as far as needed (Juggler, Figure 17).
 
 use std::io::{Error, Result};
 use std::net::SocketAddr;
@@ -12,21 +12,21 @@ use super::{Line, PORT, Program, RIGHT, numbers};
 
 /// The connections that compete with the guaranteed connection.
 const OTHERS: Connections<'_> = Connections::new(7);
-/// The capacity in packets of each queue of the link. A full queue takes 1.2 ms of link time, or 4.8 ms if
-/// the low-priority queue gets only a quarter of the link.
+/// The capacity in packets of each queue of the link. A full queue takes 1.2 ms to be sent over the link, or
+/// 4.8 ms if it is the low-priority queue and gets only a quarter of the link's rate.
 const QUEUE: u32 = 100;
 /// A Juggler that restores the order after packets in one queue have overtaken packets in the other. It waits
-/// for a missing packet at least as long as the low-priority queue holds it, if that queue gets at least a
-/// quarter of the link.
+/// up to 5 ms for a missing packet. That is longer than a packet is in the low-priority queue, if that queue
+/// gets at least a quarter of the link's rate.
 const JUGGLER: &str = "Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT 5ms, QUEUE 8388608) ->";
 
-/// A testbed: two machines, and a link of 1 Gb/s with two priorities between them.
+/// A testbed: two machines, connected by a link of 1 Gb/s that sends packets of two priorities.
 pub(crate) struct Guarantee {
     program: Program,
 }
 
 impl Guarantee {
-    /// The time between two readings of the number of acknowledged bytes.
+    /// The time between two readings of the number of bytes that the receiver has acknowledged.
     pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
 
     pub(crate) fn new() -> Result<Guarantee> {
@@ -45,7 +45,8 @@ impl Guarantee {
         let line = Line::of_ordinary_frames()?;
         let juggler = if has_juggler { JUGGLER } else { "" };
         let other = PORT + 1;
-        // The Classifiers find the ports at offsets of IP headers without options.
+        // The Classifiers in this configuration compare TCP ports at fixed offsets, for IP headers without
+        // options.
         let interval = Self::INTERVAL.as_secs_f64();
         let [left, right] = ["left", "right"].map(|interface| self.program.receive(interface));
         let config = format!(

@@ -31,7 +31,8 @@ pub(crate) struct Served {
     /// completed.
     pub(crate) median: f64,
     pub(crate) p99: f64,
-    /// The SLF of the packets towards the server: before the elements under test, and after them.
+    /// The SLF of the packets towards the server: upstream of the elements under test, and downstream of
+    /// them.
     pub(crate) slf: [f64; 2],
 }
 
@@ -136,8 +137,8 @@ fn text(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| Error::other("a path that is not text"))
 }
 
-/// Returns the number after a word at the beginning of a line, without its unit: in seconds if it is a
-/// time, in bytes if it is an amount.
+/// Returns the value that follows `word` at the beginning of a line of wrk's report, converted by its unit: a
+/// time to seconds, an amount of data to bytes.
 fn after(text: &str, word: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(word))?;
     let value = line.split_whitespace().next()?;

@@ -7,14 +7,15 @@ use std::process::Command;
 
 use lab::{Namespace, RunningProgram};
 
-/// The arguments of DPDK's environment for any program: no huge pages, no network cards, 512 MiB of memory.
+/// The arguments of DPDK's environment (EAL) for any program: no huge pages, no network cards, 512 MiB of
+/// memory.
 pub(super) const EAL: [&str; 4] = ["--no-huge", "--no-pci", "-m", "512"];
 
 /// A statement that, at the end of a configuration, prints a line once all elements are initialized.
 pub(crate) const READY: &str = "Script(set state ready, print \"is $state\")";
 
-/// The text that [`READY`] prints. It does not occur in [`READY`] itself, so an error that quotes the
-/// configuration is not mistaken for the printed line.
+/// The text that [`READY`] prints at run time. It does not occur in the text of [`READY`], so an error
+/// message that quotes the configuration is not mistaken for the printed line.
 const SAID: &str = "is ready";
 
 /// The executable file of this process. The benchmark starts the file again, as `tidegate run`, to run
@@ -33,7 +34,7 @@ impl Program {
         let works = |arguments: &[&str]| {
             Command::new(&path).args(arguments).output().is_ok_and(|output| output.status.success())
         };
-        // The program fails if it cannot open the AF_XDP socket.
+        // The program fails if it cannot open an AF_XDP socket at the loopback interface.
         let has_xdp = works(&["run", "-q", "-e", "FromXDP(lo) -> Discard; Script(stop)"]);
         let dpdk = [&["run", "-q", "--dpdk"], &EAL[..], &["--", "-e", "Idle -> Discard"]].concat();
         let has_dpdk = works(&dpdk);
@@ -62,7 +63,7 @@ impl Program {
 
     fn start(&self, space: &Namespace, arguments: &[&str]) -> Result<RunningProgram> {
         let mut running = space.spawn(self.path()?, &[&["run", "-q"], arguments].concat())?;
-        // Libraries may print other lines first.
+        // Libraries may print other lines ahead of the awaited text.
         running.wait_until_said(SAID)?;
         Ok(running)
     }

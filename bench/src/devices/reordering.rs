@@ -1,5 +1,5 @@
 //! The benchmark `reordering`: the kernel's TCP over paths that reorder, with different elements directly
-//! before the receiver (Juggler, section 5).
+//! upstream of the receiver (Juggler, section 5).
 //!
 //! The sender sends frames of ordinary size over a link of 1 Gb/s and two paths. Each packet takes a random
 //! path, as in the switch of figure 11. Sender, receiver and network share the cores of one machine.
@@ -17,19 +17,20 @@ use super::{Interrupt, Line, PORT, Program, RIGHT, SEGMENT, is_possible, merge};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median};
 
-/// The elements directly before the receiver, and the setting of its interface.
+/// The part of the testbed at the receiver: the elements directly upstream of it, and if its interface merges
+/// packets (GRO).
 #[derive(Clone, Copy)]
 pub(crate) struct Front<'e> {
     /// True if the receiver's interface merges packets that arrive in order (GRO).
     pub(crate) merges: bool,
-    /// The microseconds for which the interface waits for packets to merge, like an interface with
+    /// The microseconds for which the interface waits for further packets to merge, like an interface with
     /// interrupt moderation.
     pub(crate) hold: u64,
     /// The elements between the paths and the receiver, each followed by an arrow; may be empty.
     pub(crate) elements: &'e str,
 }
 
-/// A variant of the receiver: a [`Front`] with its name in rows.
+/// A variant of the receiver: the fields of a [`Front`], with the variant's name in result rows.
 struct Variant {
     name: &'static str,
     merges: bool,
@@ -44,7 +45,7 @@ const PLAIN: Variant = Variant { name: "plain", merges: false, hold: 0, elements
 const VARIANTS: &[Variant] = &[
     PLAIN,
     Variant { name: "gro", merges: true, ..PLAIN },
-    // For this time, the interface of the paper's testbed waits for packets to merge.
+    // In this variant, the interface waits for packets to merge as long as in the paper's testbed.
     Variant { name: "gro-125us", merges: true, hold: 125, ..PLAIN },
     Variant { name: "juggler", elements: juggler, ..PLAIN },
 ];
@@ -58,12 +59,12 @@ fn juggler(delay: u64) -> String {
 /// The differences of the paths' delays, in microseconds.
 const DELAYS: [u64; 4] = [0, 250, 500, 750];
 const CONTROLS: [&str; 2] = ["cubic", "bbr"];
-/// The largest number of packets that wait for the link: 24 ms of link time, enough for the window of one
-/// connection.
+/// The largest number of packets that wait for the link: they take 24 ms to be sent, which is enough for the
+/// TCP window of one connection.
 const QUEUE: u32 = 2000;
 
-/// The results of all connections. Counts are per thousand segments that the sender sent, retransmissions
-/// excluded.
+/// The results of a measurement, over all connections. Counts are per thousand segments that the sender sent,
+/// without retransmissions.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Receiving {
     /// The gigabits of data per second.
@@ -117,11 +118,11 @@ impl fmt::Display for Receiving {
     }
 }
 
-/// The parameters of a group of rows, and their samples.
+/// The congestion control and the difference of delays of a group of rows, and the measured samples.
 struct Case {
     control: &'static str,
     delay: u64,
-    /// For each variant in `VARIANTS`, the sample of each round; None if the measurement failed.
+    /// For each variant in `VARIANTS`, the results of each round; None if the measurement failed.
     samples: Vec<Vec<Option<Receiving>>>,
 }
 
@@ -138,7 +139,8 @@ pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> 
 
 fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     let bench = Reordering::new(settings.window)?;
-    // A small run, which only shows that the benchmark works, measures a few cases.
+    // A small run, which only shows that the benchmark works, measures only some combinations of delay and
+    // congestion control.
     let is_small = settings.repeats == 1;
     let delays = if is_small { &[DELAYS[0], DELAYS[2]] } else { &DELAYS[..] };
     let controls = CONTROLS.into_iter().filter(|control| lab::has_control(control));
@@ -163,7 +165,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
                 samples.push(sample.ok());
             }
         }
-        // Ends the benchmark if another round of average length would exceed the time limit.
+        // Ends the benchmark if another round (of all cases), of average length, would exceed the time limit.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }
@@ -171,8 +173,8 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     Ok(rows(&cases))
 }
 
-/// Returns a row for each case and variant that could be measured. The cost of the same case without a
-/// difference of delays replaces the floor.
+/// Returns a row for each case and variant that could be measured. The floor of a row is the cost with the
+/// same variant and congestion control over paths with equal delays.
 fn rows(cases: &[Case]) -> Vec<Row> {
     let nanoseconds = |sample: &Receiving| 8.0 * SEGMENT / sample.gbps;
     let mut rows = Vec::new();
@@ -226,8 +228,8 @@ impl Reordering {
         if front.merges {
             merge(&line, front.hold)?;
         }
-        // `--busy-poll` keeps the program from sleeping: it would wake up late, and the delays would differ
-        // by more than `delay`.
+        // `--busy-poll` keeps the program from sleeping: if it slept, it would wake up late, and the delays
+        // of the paths would differ by more than `delay` microseconds.
         let _running =
             self.program.run(between, &["--busy-poll"], &self.between_both(front.elements, delay))?;
         let before = Counts::of(sender, receiver)?;

@@ -17,11 +17,12 @@ pub(crate) struct Switching {
     program: Program,
 }
 
-/// A running switch, with the software that continues its work, if any.
+/// A running switch, with the software downstream of it that continues the processing, if there is any.
 pub(crate) struct Switch<'s> {
     program: &'s Program,
     host: Namespace,
-    // Fields are dropped in this order, so that the programs end before the namespaces are removed.
+    // The following fields are dropped in this order, so that the programs end before their namespaces are
+    // removed.
     _software: Option<RunningProgram>,
     _switch: [RunningProgram; 2],
     _folder: tempfile::TempDir,

@@ -1,5 +1,5 @@
-//! TCP connections whose packets arrive in runs of a given length, one connection after the other
-//! (Reframer, section 2.2).
+//! A testbed in which the packets of many TCP connections arrive at the receiver in runs of a given length,
+//! one connection after the other (Reframer, section 2.2).
 
 use std::io::Result;
 use std::net::SocketAddr;
@@ -39,7 +39,8 @@ pub(crate) struct Taken {
 }
 
 impl Turns {
-    /// The microseconds for which an interface that merges waits for more packets.
+    /// The microseconds for which the receiver's interface waits for more packets, if it merges packets
+    /// (GRO).
     const HOLD: u64 = 125;
 
     pub(crate) fn new() -> Result<Turns> {

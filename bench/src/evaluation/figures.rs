@@ -278,8 +278,8 @@ fn value(row: &Row, name: &str) -> f64 {
     }
 }
 
-/// Groups rows into series. `of` returns the name of the series and the point of each row. Points and
-/// series keep the order of the rows.
+/// Groups rows into series of a plot. For each row, `of` returns the name of its series and its point. Points
+/// and series keep the order of the rows.
 fn series(rows: &[Row], of: impl Fn(&Row) -> (String, Point)) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for row in rows {

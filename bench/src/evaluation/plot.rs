@@ -22,17 +22,18 @@ const HEIGHT: u32 = 360;
 const LEGEND_LINE: i32 = 18;
 const PANELS_IN_A_ROW: usize = 2;
 const FONT: &str = "sans-serif";
-/// The font size of titles, and of all other text.
+/// The font size in pixels of titles (`LARGE`), and of all other text (`SMALL`).
 const LARGE: f64 = 14.0;
 const SMALL: f64 = 12.0;
-/// The mean width of a letter at the smaller font size.
+/// The mean width of a letter in pixels, at the font size `SMALL`.
 const LETTER: f64 = 6.6;
 const LINE: u32 = 17;
 const MARGIN: u32 = 12;
-/// The height of the part of a panel above the plotting area, for its title and the hint which values are
-/// better.
+/// The height in pixels of the part of a panel above the plotting area, for its title and the hint which
+/// values are better.
 const TITLE: u32 = 50;
-/// The smallest and the largest distance between bars at the same x.
+/// The smallest and the largest horizontal distance in pixels between the quartile bars of different series
+/// at the same x.
 const APART: [i32; 2] = [3, 6];
 const WARNING: RGBColor = RGBColor(180, 0, 0);
 
@@ -118,8 +119,8 @@ fn drawn<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
-/// Returns a font of at least `pixels` pixels. plotters takes the size of a font as the height of a line in
-/// whole pixels, which is larger.
+/// Returns the family and size of a font whose letters have a size of at least `pixels` pixels. The library
+/// plotters takes the size of a font as the height of a line, in whole pixels, which is larger.
 fn font(pixels: f64) -> (&'static str, f64) {
     (FONT, (pixels * 1.24).ceil())
 }
@@ -196,8 +197,8 @@ impl Panel {
             .flatten()
             .collect();
         let (x, y) = (self.x.coordinates(&places, true), self.y.coordinates(&values, false));
-        // The area for labels is only as wide as the labels of ticks need, so that the label of the axis is
-        // close to them.
+        // The area left of the vertical axis is only as wide as the labels of its ticks need, so that the
+        // label of the axis is close to them.
         let letters = y.ticks.iter().map(|tick| self.y.written(*tick).chars().count()).max().unwrap_or(1);
         let beside = (letters as f64 * LETTER) as u32 + 34;
         if let Some(better) = self.y.better {
@@ -263,15 +264,15 @@ impl Panel {
         self.series.iter().flat_map(|series| &series.points)
     }
 
-    /// True if a line connects the points of a series. Points over an axis of names are not connected,
-    /// except for the floor.
+    /// True if a line connects the points of a series. Points over a horizontal axis of names are not
+    /// connected, except for the floor.
     fn joins(&self, series: &Series) -> bool {
         !matches!(self.x.scale, Scale::Names(_)) || series.kind == PointOrigin::Floor
     }
 
     /// Returns the horizontal shifts of points in pixels, by the index of the series and the unshifted x in
     /// pixels. Measured series with points at the same x are shifted if at least one of these points has
-    /// quartiles, so that the bars are side by side.
+    /// quartiles, so that the bars between their quartiles are side by side.
     fn shifts(&self, place: impl Fn(f64) -> i32) -> BTreeMap<(usize, i32), i32> {
         let mut at: BTreeMap<i32, (Vec<usize>, bool)> = BTreeMap::new();
         for (series, number) in self.series.iter().zip(0..) {

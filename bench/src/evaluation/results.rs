@@ -24,13 +24,13 @@ pub struct Results {
     stamp: Stamp,
 }
 
-/// The program that made a result, and the amount of measurement. Results with another stamp are made
-/// again.
+/// The program that made a result, and the amount of measurement. A figure whose result has another stamp is
+/// measured again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     /// A hash of the program file, which differs between builds.
     program: String,
-    /// The amount of measurement, as the options of the command line.
+    /// The amount of measurement, written as the command-line options that give it.
     amount: String,
 }
 
@@ -45,7 +45,7 @@ struct Record {
     /// The quartiles of the floor in nanoseconds; None if it was not measured.
     #[serde(default)]
     floor_quartiles_ns: Option<[f64; 2]>,
-    /// True if the floor varied by more than a third, so that there is no conclusion.
+    /// True if the floor varied by more than a third, so that the machine was too busy for a conclusion.
     #[serde(default)]
     is_unsteady: bool,
     /// The program, machine, load and inputs of the result; None in old files.
@@ -78,8 +78,8 @@ impl Results {
         Ok(Results { folder: folder.into(), stamp })
     }
 
-    /// True if the figure is complete: made by the same program with the same amount, while the machine was
-    /// not busy.
+    /// True if the figure is complete: made by the same program with the same amount of measurement, while
+    /// the machine was not busy.
     pub fn has(&self, figure: &Figure) -> bool {
         self.record(figure).is_some_and(|record| record.stamp == self.stamp && !record.is_unsteady)
     }
@@ -92,9 +92,9 @@ impl Results {
         self.folder.join(format!("{}.{extension}", figure.name))
     }
 
-    /// Writes the files of a figure. `floor` has the quartiles of the floor of the run, if it was measured.
-    /// If this floor or the floor of a row varied by more than a third, the conclusion is replaced by a
-    /// warning, which is also returned.
+    /// Writes the files of a figure. `floor` is the quartiles of the floor's cost during the run, if it was
+    /// measured. If this cost or the floor of a table row varied by more than a third, the conclusion is
+    /// replaced by a warning, which is also returned.
     ///
     /// # Errors
     /// If the table or plots cannot be made, or a file cannot be written.
@@ -137,8 +137,8 @@ impl Results {
         Ok(warning)
     }
 
-    /// Writes evaluation.md about all results in the folder and all figures without a result; `left` has
-    /// the reasons. Returns the path of the file.
+    /// Writes evaluation.md about all results in the folder and all figures without a result; `left` has the
+    /// figures that were not made, with the reasons. Returns the path of the file.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -284,7 +284,8 @@ mod tests {
         for figure in
             ALL.iter().filter(|figure| figure.paper.starts_with("Juggler") && !figure.needs.is_empty())
         {
-            // Juggler's Figure 9 compares congestion controls, so it names none.
+            // Juggler's Figure 9 compares congestion controls, so the report names no single one for this
+            // figure.
             let (_, behind) = text.split_once(&format!("]({}.svg)", figure.name)).unwrap_or_default();
             let own = behind.split("## ").next().unwrap_or_default();
             assert_eq!(

@@ -121,8 +121,9 @@ impl Table {
         self.rows.iter().filter_map(quartiles).max_by(|a, b| times(*a).total_cmp(&times(*b)))
     }
 
-    /// Adds the other columns of `other` to the rows of this table. Rows belong together if they have the
-    /// same values in the columns `same`. Cells of rows without a counterpart are empty.
+    /// Joins another table to this one: adds those columns of `other` that are not in `same`. A row gets the
+    /// cells of the row of `other` that has the same values in the columns `same`. Without such a row, the
+    /// added cells are empty.
     pub fn join(&mut self, other: Table, same: &[&str]) {
         let place = |table: &Table, name: &str| table.columns.iter().position(|column| column == name);
         let places: Vec<_> = same.iter().map(|name| (place(self, name), place(&other, name))).collect();

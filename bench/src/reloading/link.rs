@@ -1,4 +1,5 @@
-//! A link with packets that arrive at a rate, and a watch that times the pause of each worker in a reload.
+//! A simulated link, on which packets arrive at a given rate, and a watch, which records the pause of each
+//! worker in a reload.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -15,19 +16,21 @@ use packet::Store;
 
 use crate::source;
 
-/// The time for which packets wait in the ring of the link until they are missed.
+/// The capacity of the link's ring, as a time: a packet that would wait longer than this is lost and counted
+/// as missed.
 const RING: Duration = Duration::from_millis(20);
 
 /// The size of a frame in bytes.
 const FRAME: usize = 64;
 
-/// The length of a gap from which on the link finds out how long the thread waited for a processor.
+/// The time between two batches from which on the link also reads how long the thread has waited for a
+/// processor.
 const LONG: Duration = Duration::from_micros(20);
 
-/// The observations of all links of a run, and the rate at which packets arrive. All generations of the graph
-/// share the watch.
+/// The observations of all links of a run, and the rate at which packets arrive. The links of the old and the
+/// new graphs share the watch, so that it outlives reloads.
 pub(super) struct Watch {
-    /// The number of flows, one packet of each.
+    /// The number of flows on the link. Each flow has one packet, which is sent again and again.
     flows: usize,
     /// The packets per second that arrive at each worker; 0 for as many as the worker takes.
     rate: AtomicU64,
@@ -37,7 +40,8 @@ pub(super) struct Watch {
 /// The observations of one worker.
 #[derive(Default)]
 pub(super) struct Seat {
-    /// The number of packets that were taken so far, and that found the ring full.
+    /// The number of packets that the worker has taken so far (`taken`), and the number of packets that were
+    /// lost because the ring was full (`missed`).
     pub(super) taken: AtomicU64,
     pub(super) missed: AtomicU64,
     /// The longest time between the starts of two batches since the last reset, in nanoseconds, without the
@@ -46,7 +50,8 @@ pub(super) struct Seat {
     silences: Mutex<Vec<Silence>>,
 }
 
-/// The time from the start of the last batch of the old graph to the start of the first batch of the new one.
+/// The time for which a worker stood still in a reload: from the start of its last batch in the old graph to
+/// the start of its first batch in the new graph.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Silence {
     pub(super) passed: Duration,
@@ -59,7 +64,7 @@ impl Seat {
         self.silences.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of reloads in which the worker has changed over.
+    /// Returns the number of reloads after which the worker has run a batch in the new graph.
     pub(super) fn reloads(&self) -> usize {
         self.silences().len()
     }
@@ -69,13 +74,13 @@ impl Seat {
         std::mem::take(&mut self.silences())
     }
 
-    /// Returns the longest gap since the last call.
+    /// Returns the longest time between the starts of two batches since the last call of this function.
     pub(super) fn take_gap(&self) -> Duration {
         Duration::from_nanos(self.gap.swap(0, Ordering::Relaxed))
     }
 }
 
-/// The watches of this process, by the number that links have as argument.
+/// The watches of this process, by their number. A link has the number of its watch as the argument WATCH.
 static WATCHES: LazyLock<Mutex<HashMap<u64, Arc<Watch>>>> = LazyLock::new(Mutex::default);
 
 fn watches() -> MutexGuard<'static, HashMap<u64, Arc<Watch>>> {
@@ -83,8 +88,8 @@ fn watches() -> MutexGuard<'static, HashMap<u64, Arc<Watch>>> {
 }
 
 impl Watch {
-    /// Makes a watch for links with packets of this number of flows. Returns the number by which the links
-    /// find it.
+    /// Makes a watch for links with one packet of each of `flows` flows. Returns its number, by which links
+    /// find it, and the watch.
     pub(super) fn new(flows: usize, workers: usize) -> (u64, Arc<Watch>) {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
@@ -114,7 +119,8 @@ impl Watch {
     }
 }
 
-/// The class of a link: at each worker, packets of this worker's flows arrive at the rate of the watch.
+/// The class of a simulated link. At each worker, packets of the flows that this worker owns arrive, at the
+/// rate that the watch has.
 pub(super) static LINK: Class = Class {
     name: "BenchmarkLink",
     ports: "0/1",
@@ -135,8 +141,7 @@ pub(super) static LINK: Class = Class {
 
 struct Link {
     watch: Arc<Watch>,
-    /// The state of the link; None in a new generation of the graph until the replaced link has handed it
-    /// over.
+    /// The state of the link; None in a new graph until the link of the old graph has handed it over.
     line: Option<Box<Line>>,
 }
 
@@ -144,8 +149,8 @@ struct Link {
 struct Line {
     store: Box<Store>,
     next: usize,
-    /// The rate with which the arrivals are counted, the time of their start, and the packets taken or missed
-    /// since.
+    /// The current rate of arrivals (`rate`), the time since which packets arrive at it (`start`), and the
+    /// number of packets taken or missed since then (`number`).
     rate: u64,
     start: Instant,
     number: u64,
@@ -197,7 +202,8 @@ impl Line {
         Duration::from_nanos(text.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0))
     }
 
-    /// Returns the number of packets that wait, at most `most`, and the number that were missed.
+    /// Returns the number of packets that have arrived and wait, at most `most`, and the number of packets
+    /// lost because the ring was full.
     fn arrived(&mut self, rate: u64, now: Instant, most: usize) -> (usize, u64) {
         if rate != self.rate {
             (self.rate, self.start, self.number) = (rate, now, 0);

@@ -1,4 +1,4 @@
-//! The source of the frames of a flood, which measures the memory of the process while it sends.
+//! The source that sends the frames of a flood, and that records the memory of the process while it sends.
 
 use std::time::{Duration, Instant};
 
@@ -49,11 +49,11 @@ pub(crate) static FLOOD: Class = Class {
 
 struct Source {
     kind: Flood,
-    /// The number of frames to send before the measured time.
+    /// The number of frames to send before the time with a full table, which is measured, begins.
     fill: u64,
     time: Duration,
     sent: u64,
-    /// The number of frames that had been sent when the measured time began.
+    /// The number of frames that had been sent when the time with a full table began.
     begun: u64,
     started: Option<Instant>,
     /// The resident memory in bytes: at the start, and after each percentage in `PARTS`.
@@ -68,8 +68,8 @@ impl Element for Source {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // Touches the memory of packets before the first measurement, so that it does not count as memory
-        // of the table.
+        // Touches the memory of packets before the first measurement, so that this memory does not count as
+        // memory of the table.
         for _ in 0..self.pool.capacity() {
             let Some(packet) = cx.packet(&self.kind.frame(SEED, 0)) else { break };
             self.pool.push(packet);
@@ -92,8 +92,8 @@ impl Element for Source {
                 cx.drop(packet, DropReason::NoBuffer);
             }
         }
-        // If no packet is available because elements hold all of them, the table cannot become fuller. The
-        // measured time begins.
+        // If no packet is available because elements hold all of them, the table cannot become fuller. So the
+        // measured time begins, as if `fill` frames had been sent.
         let is_starved = batch.is_empty();
         cx.emit(0, batch);
         cx.schedule();
@@ -120,7 +120,8 @@ impl Element for Source {
 }
 
 const HANDLERS: &[Handler<Source>] = &[
-    // The number of frames sent, the number sent in the measured time, and the memory values in bytes.
+    // The handler reports the number of frames sent, the number of frames sent in the measured time, and the
+    // recorded amounts of resident memory in bytes.
     Handler::get("seen", |e| {
         let memory: Vec<String> = e.resident.iter().map(u64::to_string).collect();
         format!("{} {} {}", e.sent, e.sent - e.begun, memory.join(" "))

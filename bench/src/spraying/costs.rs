@@ -1,5 +1,5 @@
-//! The measurement of the costs that are the input of the simulation: of packets at their own worker and at
-//! another worker, of handing over, and of the decisions of policies.
+//! The measurement of the costs that are the input of the simulation: the costs of packets at the worker that
+//! owns their connection and at another worker, of handing packets over, and of the decisions of policies.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,9 +18,11 @@ use super::traffic::{self, segment};
 use crate::workers::once;
 use crate::{Settings, median};
 
-/// Measures the costs. `handing` is the cost of the ring between two cores, measured by `ring.rs`.
+/// Measures the costs that the simulation needs. `handing` is the cost of passing packets through the ring
+/// between two cores, which `ring.rs` measures.
 pub(super) fn measure(settings: &Settings, handing: Handing) -> Result<Costs, String> {
-    // There are two connections, one for each of two workers, and no work.
+    // The traffic is two connections, each owned by one of two workers, and a packet has no work besides that
+    // of the chain.
     let connections = 2;
     let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
     let packets = settings.packets.min(20_000);
@@ -50,12 +52,13 @@ pub(super) fn measure(settings: &Settings, handing: Handing) -> Result<Costs, St
     Ok(Costs {
         own,
         source: source.min(own),
-        // Half of the packets were at another worker than their own, so the difference is doubled. Noise
-        // may make it negative, so it is at least 1.
+        // With `spray`, half of the packets are processed by a worker that does not own their connection. So
+        // the additional cost of such a packet is twice the difference. Noise may make the difference
+        // negative, so the cost is at least 1.
         foreign: (2.0 * (mixed - own)).max(1.0),
         give: handing.give,
-        // The cost of handing over apart from giving. It includes that the packets are in the other core's
-        // caches, and that slots return to the pool of their owner.
+        // The cost of handing over without the part of the giving worker. It includes that the packets are in
+        // the other core's caches, and that their slots return to the pool of the worker that owns them.
         take: (handed - own - handing.give).max(handing.take),
         spray,
         auto,
@@ -63,12 +66,13 @@ pub(super) fn measure(settings: &Settings, handing: Handing) -> Result<Costs, St
     })
 }
 
-/// The number of packets in a batch, and the number of calls over which a time is averaged.
+/// The number of packets in a batch (`BATCH`), and the number of calls over which a time is averaged
+/// (`ROUNDS`).
 const BATCH: usize = 32;
 const ROUNDS: usize = 2_000;
 
-/// Returns the nanoseconds that a policy takes: per packet while it spreads packets, and per batch while it
-/// does not.
+/// Returns two costs of a policy in nanoseconds: for its decision about each packet while it spreads packets,
+/// and for its look at each batch while it does not spread packets.
 fn decisions(policy: Policy) -> Result<(f64, f64), String> {
     let mut pool = Pool::new(64 << 20).map_err(|error| error.to_string())?;
     let owner = Rss::new(2);

@@ -1,6 +1,6 @@
-//! Simulated figures of Sprayer, for more workers than this machine has, with measured costs: rate over
-//! work and over connections (6a, 7a), latency (8) and fairness (9). Two workers are simulated as well, for
-//! comparison with the measurements.
+//! Simulated figures of Sprayer, for more workers than this machine has, with measured costs: the rate over
+//! the amount of work per packet and over the number of connections (6a, 7a), latency (8) and fairness (9).
+//! Two workers are simulated as well, for comparison with the measurements.
 
 use sprayer::Policy;
 
@@ -12,8 +12,8 @@ use crate::{Pair, Row, Settings};
 
 /// The numbers of simulated workers.
 pub(super) const WORKERS: [u64; 2] = [8, 64];
-/// The cycles of work per packet that are simulated with one connection; and the numbers of connections
-/// that are simulated with the largest amount of work.
+/// The amounts of work per packet, in processor cycles, that are simulated with one connection (`CYCLES`),
+/// and the numbers of connections that are simulated with the largest amount of work (`CONNECTIONS`).
 pub(super) const CYCLES: [u64; 7] = [0, 1_000, 2_000, 3_000, 5_000, 7_000, 10_000];
 pub(super) const CONNECTIONS: [u16; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 /// The rates of arriving packets at which latency is simulated, in percent of the highest rate of a single
@@ -22,19 +22,21 @@ pub(super) const LOADS: [u64; 6] = [10, 30, 50, 70, 90, 200];
 /// The rate of arriving packets at which fairness is simulated, as a fraction of the rate that all workers
 /// sustain.
 const FAIR_LOAD: f64 = 0.9;
-/// The pauses in microseconds after which a connection may continue at another worker (flowlets); and the
-/// rate of arriving packets, as a fraction of the highest rate of a single worker.
+/// The pauses in microseconds after which a connection may continue at another worker (`GAPS`), and the rate
+/// of packets that arrive in this simulation, as a fraction of the highest rate of a single worker
+/// (`GAPS_LOAD`).
 const GAPS: [u64; 6] = [0, 2, 5, 10, 20, 50];
 const GAPS_LOAD: f64 = 0.7;
 /// The simulated policies: the name in rows, and the policy that spreads packets, if any.
 pub(super) const VARIANTS: [(&str, Option<Policy>); 3] =
     [("rss", None), ("spray", Some(Policy::Spray)), ("auto", Some(Policy::Auto))];
 
-/// The simulated time in nanoseconds, and the largest number of packets of a run.
+/// The simulated time of a run in nanoseconds (`TIME`), and the largest number of packets of a run (`MOST`).
 const TIME: f64 = 60e6;
 const MOST: usize = 2_000_000;
 
-/// The parameters of a simulated run, as in rows.
+/// The parameters of a simulated run: workers, cycles of work per packet, and connections. Rows have the same
+/// parameters.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) workers: u64,
@@ -42,19 +44,21 @@ pub(super) struct Place {
     pub(super) connections: u16,
 }
 
-/// The result for one connection with the largest amount of work, whose packets are spread over a part of
-/// the workers, or whose bursts are spread over all of them.
+/// The result for one connection with the largest amount of work, whose packets are spread over a part of the
+/// workers, or whose bursts are spread over all workers.
 pub(crate) struct Part {
     pub(crate) workers: u64,
     /// The number of workers over which packets are spread; None if bursts are spread.
     pub(crate) cores: Option<u64>,
     /// The pause in microseconds that separates bursts; None if packets are spread.
     pub(crate) gap: Option<u64>,
-    /// The million packets per second that were processed. With bursts, it is the rate of arriving packets.
+    /// The millions of packets per second that were processed. If bursts are spread, packets arrive at this
+    /// rate.
     pub(crate) mpps: f64,
     /// The 99th percentile of the latency in microseconds; NaN at full rate.
     pub(crate) p99_us: f64,
-    /// The number of packets of a thousand that leave after a later packet.
+    /// The number of packets, of a thousand, that leave after a packet of the same connection with a higher
+    /// number.
     pub(crate) reordered: f64,
 }
 
@@ -75,8 +79,9 @@ impl Figures {
         Ok(Figures { costs, cycle, floor, stock, most: MOST.min(settings.per_run) })
     }
 
-    /// Simulates a run with all policies, for comparison with the measured rows. `packets` is the number of
-    /// packets and `work` the nanoseconds of work per packet in the measurement.
+    /// Simulates the run of a measured row with all policies, for comparison with the measured rows.
+    /// `packets` is the number of packets in the measurement, and `work` the measured nanoseconds of work per
+    /// packet.
     pub(super) fn compared(&mut self, place: Place, packets: usize, work: f64) -> Vec<Row> {
         VARIANTS.map(|(name, policy)| self.rate(place, (name, policy), packets, work)).into()
     }
@@ -101,8 +106,8 @@ impl Figures {
         rows
     }
 
-    /// Simulates one connection: spread over a part of the workers at full rate, and spread burst by burst
-    /// at a rate that a single worker sustains.
+    /// Simulates one connection in two ways: its packets are spread over a part of the workers at full rate,
+    /// and it is spread burst by burst at a rate that a single worker sustains.
     pub(super) fn parts(&mut self) -> Vec<Part> {
         let cycles = CYCLES[CYCLES.len() - 1];
         let work = cycles as f64 * self.cycle;
@@ -251,8 +256,9 @@ mod tests {
         rest: 30.0,
     };
     const CYCLE: f64 = 0.3916;
-    /// Measured nanoseconds per packet, from docs/sprayer.md: cycles of work, connections, and the costs
-    /// with one worker, with two workers and `rss`, and with two workers and `spray`.
+    /// Measured nanoseconds per packet, from docs/sprayer.md: cycles of work per packet, number of
+    /// connections, and the costs with one worker, with two workers and `rss`, and with two workers and
+    /// `spray`.
     const MEASURED: [(u64, u16, [f64; 3]); 8] = [
         (0, 1, [49.0, 67.0, 76.0]),
         (1_000, 1, [488.0, 513.0, 298.0]),
@@ -297,9 +303,9 @@ mod tests {
             let best = rss.mpps.max(spray.mpps);
             assert!(auto.mpps > 0.97 * best, "{:?}: {} of {best}", auto.params, auto.mpps);
         }
-        // Without work, `auto`, which spreads only what makes the workers equally busy, is slower than
-        // `spray`. One of 64 workers spreads the packets for all others and does no other work, and a
-        // decision of `auto` takes longer than a decision of `spray`.
+        // Without work, `auto`, which spreads only as many packets as make the workers equally busy, is
+        // slower than `spray`. One of 64 workers spreads the packets for all others and does no other work,
+        // and a decision of `auto` takes longer than a decision of `spray`.
         let [_, spray, auto] = figures.rates(Place { workers: 64, cycles: 0, connections: 1 });
         assert!(auto.mpps > 0.85 * spray.mpps, "{} of {}", auto.mpps, spray.mpps);
     }

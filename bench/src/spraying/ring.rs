@@ -1,5 +1,5 @@
-//! The benchmark of handing over alone: packets pass the ring between two workers in batches of 32, by the
-//! code that workers use. It runs on one core, whose caches have all lines of the ring, and on two cores,
+//! Measures only the handing over of packets: packets pass the ring between two workers in batches of 32, by
+//! the code that workers use. It runs on one core, whose caches have all lines of the ring, and on two cores,
 //! between which the lines move.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,8 @@ pub(super) struct Handing {
     pub(super) take: f64,
 }
 
-/// Measures handing over on one core and on two. Returns the rows, and the costs on one core and on two.
+/// Measures handing over on one core and on two. Returns the rows, and the costs of giving and taking, first
+/// on one core, then between two cores.
 pub(super) fn run(settings: &Settings, floor: &mut Floor) -> Result<(Vec<Row>, [Handing; 2]), String> {
     let mut pool = Pool::new(64 << 20).map_err(|error| error.to_string())?;
     let mut packets: Vec<Packet> = (0..PACKETS).filter_map(|_| pool.packet(&[0; 64])).collect();
@@ -58,7 +59,7 @@ pub(super) fn run(settings: &Settings, floor: &mut Floor) -> Result<(Vec<Row>, [
     Ok((rows, costs))
 }
 
-/// Passes all packets through the ring, `rounds` times, on one core. Returns the cost of each side.
+/// Passes all packets through the ring `rounds` times on one core. Returns the costs of giving and of taking.
 fn alone(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> {
     let (mut giver, mut taker) = exchange_bench::new()?;
     let mut sides = [0.0; 2];
@@ -70,8 +71,9 @@ fn alone(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> {
     Ok(Handing { give: each(sides[0]), take: each(sides[1]) })
 }
 
-/// Like [`alone`], with a thread for each side. One side waits while the other works, so that the time of
-/// each side is measured separately. All lines are then in the cache of the other core.
+/// Measures as [`alone`] does, with one thread that gives and another thread that takes. Each thread waits
+/// while the other one works, so that giving and taking are timed separately. So each thread finds all lines
+/// of the ring in the cache of the other core.
 fn between(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> {
     let (mut giver, mut taker) = exchange_bench::new()?;
     let (mut back, mut home) = exchange_bench::new()?;

@@ -1,13 +1,15 @@
-//! A discrete-event simulation of the engine's loop, for numbers of workers that this machine does not
-//! have. It calls the real policies in virtual time, and actions take the measured costs.
+//! A discrete-event simulation of the engine's loop, for numbers of workers that this machine does not have.
+//! It calls the policies' real code in virtual time. Each simulated action takes the time that was measured
+//! for it.
 //!
 //! Each worker acts like a worker of the engine: it takes batches out of its rings, at most 16 from each.
-//! Then it polls its source for batches. If a policy spreads packets, it does not poll while one of the rings
-//! from it, or all rings to it together, are half full. The action with the earliest time is always performed
-//! next. Packets and the loads that workers report are visible to other workers from their time on.
+//! Then it polls its source for batches. If a policy spreads packets, the worker does not poll while a ring
+//! from it to another worker is half full, or while all rings to it together have half as many packets as one
+//! ring holds. Of the scheduled actions of all workers, the earliest one is performed next. Packets and the
+//! loads that workers report are visible to other workers from their time on.
 //!
-//! Caches, memory and hardware threads that share a core are not simulated; they only affect the measured
-//! costs.
+//! Caches, memory and hardware threads that share a core are not simulated; they affect the simulation only
+//! by the measured costs.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,32 +23,36 @@ use wire::tcp::flags::ACK;
 
 use super::traffic::segment;
 
-/// Constants of the engine, the first four from crates/engine/src/exchange and driver.rs. In this order: the
-/// slots of a ring; the batches taken out of each ring in a round; the batches of a source in a round, and
-/// the time limit for them in nanoseconds; the packets in a batch; the slots of an interface's queue.
+/// Constants of the engine, the first four from crates/engine/src/exchange and driver.rs: the slots of a ring
+/// (`CAPACITY`), the batches taken out of each ring in a round of the driver (`MOST_BATCHES`), the batches of
+/// a source in a round (`TASKS`) and the time limit for them in nanoseconds (`ROUND`), the packets in a batch
+/// (`BURST`), and the slots of an interface's queue (`QUEUE`).
 const CAPACITY: usize = 4096;
 const MOST_BATCHES: usize = 16;
 const TASKS: usize = 128;
 const ROUND: f64 = 10e6;
 const BURST: usize = 32;
 const QUEUE: usize = 1024;
-/// The time in nanoseconds that a worker waits if a ring is too full.
+/// The time in nanoseconds that a worker waits before it polls its source again, if a ring from it or to it
+/// is too full.
 const PAUSE: f64 = 1_000.0;
 
 /// The costs that are the input of the simulation, in nanoseconds per packet unless a field says otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
-    /// The cost of a packet at its own worker, from the source to the end of the chain, without work.
+    /// The cost of a packet at the worker that owns its connection, from the source to the end of the chain,
+    /// without added work.
     pub(crate) own: f64,
-    /// The part of `own` that is spent at the source, before packets are spread.
+    /// The part of `own` that is spent at the source, before the packet may be handed over.
     pub(crate) source: f64,
-    /// The additional cost of a packet at another worker, which has to find the state of the flow there.
+    /// The additional cost of a packet at a worker that does not own its connection, because this worker has
+    /// to read the connection's state, which the owner has written.
     pub(crate) foreign: f64,
     /// The cost to give a packet to a ring.
     pub(crate) give: f64,
     /// The cost to take a packet from a ring.
     pub(crate) take: f64,
-    /// The cost of a decision of the policy `spray`, which takes workers in turn.
+    /// The cost of a decision of the policy `spray`, which gives packets to the workers in turn.
     pub(crate) spray: f64,
     /// The cost of a decision of the policy `auto` while it spreads packets.
     pub(crate) auto: f64,
@@ -58,36 +64,39 @@ pub(crate) struct Costs {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     pub(crate) workers: usize,
-    /// The policy that spreads packets; None if each packet stays at the worker that received it.
+    /// The policy that spreads packets; None if each packet is processed by the worker that received it.
     pub(crate) policy: Option<Policy>,
     /// The number of workers over which packets of one connection are spread; 0 for all workers.
     pub(crate) cores: usize,
     pub(crate) connections: u16,
-    /// The number of packets of all connections together.
+    /// The number of packets of the run, over all connections.
     pub(crate) packets: usize,
     /// The work per packet in nanoseconds.
     pub(crate) work: f64,
-    /// The number of packets of all connections that arrive per nanosecond, at random times; None for full
-    /// rate.
+    /// The number of packets that arrive per nanosecond, at random times, over all connections. None means
+    /// full rate: packets always wait at the sources.
     pub(crate) rate: Option<f64>,
 }
 
 /// The result of a simulated run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    /// The time until the last packet was complete, in nanoseconds.
+    /// The time from the start until the last packet had passed the chain, in nanoseconds.
     pub(crate) time: f64,
-    /// The number of complete packets of each connection. All other packets were dropped at a full queue.
+    /// The number of packets of each connection that have passed the chain. All other packets were dropped at
+    /// a full queue.
     pub(crate) done: Vec<u64>,
-    /// The latencies of all complete packets in nanoseconds, smallest first; empty at full rate.
+    /// The latencies, from arrival to the end of the chain, of all packets that have passed it, in
+    /// nanoseconds, smallest first. Empty at full rate.
     pub(crate) latencies: Vec<f64>,
-    /// The packets of the first connection: the time at which each was complete, and its number.
+    /// For each packet of connection 0, the time at which it had passed the chain, and its number within the
+    /// connection.
     first: Vec<(f64, u32)>,
 }
 
 impl Outcome {
-    /// Returns the fraction of the first connection's packets that were complete after a packet with a
-    /// higher number (RFC 4737, type-P-reordered).
+    /// Returns the fraction of the packets of connection 0 that passed the end of the chain after a packet
+    /// with a higher number (RFC 4737, type-P-reordered).
     pub(crate) fn reordered(&self) -> f64 {
         let mut all = self.first.clone();
         all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -101,7 +110,8 @@ impl Outcome {
     }
 }
 
-/// Real packets that are passed to the policies: a batch of each connection, which is used again and again.
+/// Real packets, a batch of each connection, with which the simulation asks the policies. They are used again
+/// and again.
 pub(crate) struct Packets {
     pool: Pool,
     of: Vec<Vec<Packet>>,
@@ -132,13 +142,13 @@ impl Drop for Packets {
     }
 }
 
-/// A packet of the simulation, on its way from the source to its end.
+/// A packet of the simulation, on its way from the source to the end of the chain.
 #[derive(Clone, Copy)]
 struct Handed {
     connection: u16,
     /// The number of the packet in its connection, counted from 0.
     number: u32,
-    /// The time from which the packet is in the ring, in nanoseconds.
+    /// The time from which the other worker can take the packet out of the ring, in nanoseconds.
     at: f64,
     /// The time at which the packet arrived at the source, in nanoseconds.
     came: f64,
@@ -147,28 +157,29 @@ struct Handed {
 /// The next action of a simulated worker.
 #[derive(Clone, Copy)]
 enum Next {
-    /// Take a batch out of the ring from worker `.0`, from which `.1` batches have been taken in this
-    /// round.
+    /// Take a batch out of the ring whose giver is worker `.0`, from which `.1` batches have been taken in
+    /// this round of the worker.
     Take(usize, usize),
-    /// Poll the source until time `.0`; it has been polled `.1` times in this round.
+    /// Poll the source, until the time `.0` at the latest; the source has been polled `.1` times in this
+    /// round of the worker.
     Ask(f64, usize),
 }
 
 struct Worker {
     next: Next,
     rings: Vec<VecDeque<Handed>>,
-    /// The number of packets in all rings to this worker.
+    /// The number of packets in all rings from other workers to this worker.
     arrived: usize,
-    /// The state of the source. At full rate: its connections, the index of the connection of the last
-    /// packet, and the number of packets left. Else: the time and the connection of the packets that will
-    /// arrive.
+    /// The state of the worker's source. At full rate: the connections that the worker owns (`connections`),
+    /// the index of the last packet's connection in this list (`turn`), and the number of packets left
+    /// (`left`). At a given rate: the time and the connection of each packet that will arrive (`coming`).
     connections: Vec<u16>,
     turn: usize,
     left: usize,
     coming: VecDeque<(f64, u16)>,
     spread: Option<Box<dyn Spread>>,
-    /// The time that the worker has worked in nanoseconds, and the packets that it has processed, up to the
-    /// end of its current action.
+    /// The time in nanoseconds that the worker has worked (`busy`), and the number of packets that it has
+    /// processed (`packets`), both up to the end of its current action.
     busy: f64,
     packets: u64,
     is_asleep: bool,
@@ -181,16 +192,17 @@ struct Simulation<'a> {
     stock: &'a mut Packets,
     workers: Vec<Worker>,
     loads: Arc<[WorkerLoad]>,
-    /// The scheduled actions: the bits of the time, which sort like the time, and the worker. `Reverse`
-    /// makes the heap return the earliest action first.
+    /// The scheduled actions: the time (as the bits of the floating-point number, which sort like it), and
+    /// the index of the worker. `Reverse` makes the heap return the earliest action first.
     events: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The number of packets of each connection that the sources have supplied.
+    /// The number of packets of each connection that sources have supplied so far. It is the number of the
+    /// next packet.
     came: Vec<u32>,
     outcome: Outcome,
 }
 
-/// The time at which simulations start, in nanoseconds. It is not 0, because a timestamp of 0 means that
-/// there is none.
+/// The time at which simulations start, in nanoseconds. It is not 0, because a timestamp of 0 means an
+/// unknown time.
 const START: f64 = 1e9;
 
 /// Simulates a run and returns its result. `stock` must have packets of all connections.
@@ -242,7 +254,7 @@ pub(crate) fn simulate(setting: Setting, costs: Costs, stock: &mut Packets) -> O
 }
 
 impl Simulation<'_> {
-    /// Schedules the next action of a worker at a time.
+    /// Schedules that worker `worker` performs its next action at the time `time`.
     fn at(&mut self, time: f64, worker: usize) {
         self.events.push(Reverse((time.to_bits(), worker)));
     }
@@ -267,9 +279,9 @@ impl Simulation<'_> {
         }
     }
 
-    /// Takes a batch for worker `me` out of its rings, beginning at ring `from`, out of which `batches`
-    /// batches have been taken in this round. Returns the time that the batch takes, or 0 if no ring is left
-    /// in this round.
+    /// Takes a batch for worker `me` out of its rings, beginning with the ring whose giver is worker `from`,
+    /// out of which `batches` batches have been taken in this round. Returns the time in nanoseconds that
+    /// processing the batch takes, or 0 if no ring has a batch to take in this round.
     fn take(&mut self, me: usize, now: f64, mut from: usize, mut batches: usize) -> Option<f64> {
         let worker = &mut self.workers[me];
         loop {
@@ -295,7 +307,8 @@ impl Simulation<'_> {
         }
     }
 
-    /// Polls the source of worker `me`. Returns the time that it takes; None if the worker waits or sleeps.
+    /// Polls the source of worker `me`. Returns the time in nanoseconds that this takes; None if the worker
+    /// pauses or sleeps instead.
     fn ask(&mut self, me: usize, now: f64) -> Option<f64> {
         let Next::Ask(until, batches) = self.workers[me].next else { return Some(0.0) };
         let count = self.waiting(me, now);
@@ -319,8 +332,8 @@ impl Simulation<'_> {
         Some(self.give(me, now, count.min(BURST)))
     }
 
-    /// Puts worker `me` to sleep until `next`, or until a packet is handed over to it if `next` is
-    /// infinite. Returns None.
+    /// Puts worker `me` to sleep until the time `next`, or, if `next` is infinite, until another worker hands
+    /// a packet over to it. Returns None.
     fn sleep(&mut self, me: usize, next: f64) -> Option<f64> {
         self.loads[me].rest();
         match next.is_finite() {
@@ -330,15 +343,15 @@ impl Simulation<'_> {
         None
     }
 
-    /// Returns the number of packets that wait at the source of worker `me`, and drops packets that found
-    /// the queue full.
+    /// Returns the number of packets that have arrived and wait at the source of worker `me`. Packets that
+    /// have arrived while the queue was full are dropped.
     fn waiting(&mut self, me: usize, now: f64) -> usize {
         let worker = &mut self.workers[me];
         if self.setting.rate.is_none() {
             return worker.left;
         }
         let count = worker.coming.iter().take_while(|coming| coming.0 <= now).count();
-        // The packets that arrived last found the queue full and are dropped.
+        // The packets that have arrived after the queue became full are dropped.
         worker.coming.drain(QUEUE.min(count)..count);
         count.min(QUEUE)
     }
@@ -350,7 +363,8 @@ impl Simulation<'_> {
     }
 
     /// Takes `count` packets from the source of worker `me`, and spreads them as the policy decides. Packets
-    /// that stay at the worker go to the end of the chain. Returns the time that this takes.
+    /// that are not handed over pass the chain at this worker. Returns the time in nanoseconds that all this
+    /// takes.
     fn give(&mut self, me: usize, now: f64, count: usize) -> f64 {
         let (mut batch, mut packets) = (Batch::new(), Vec::with_capacity(count));
         let worker = &mut self.workers[me];

@@ -7,7 +7,8 @@ use super::figures::{self, CONNECTIONS, CYCLES, LOADS, WORKERS};
 use crate::Row;
 use crate::serde_params::Param;
 
-/// True if a row belongs to the benchmark `sprayer`: measured, simulated or of the ring.
+/// True if a row belongs to the benchmark `sprayer`: of measurements, of simulations, or of the ring between
+/// workers.
 pub(crate) fn is_one_of(row: &Row) -> bool {
     let names = ["sprayer", "simulated-sprayer", "handover-ring"];
     names.iter().any(|name| row.name == *name || row.name.starts_with("simulated-sprayer-"))
@@ -76,7 +77,8 @@ fn with_commas(number: u64) -> String {
     if number < 1000 { number.to_string() } else { format!("{},{:03}", number / 1000, number % 1000) }
 }
 
-/// Returns the distinct pairs of work and connections of the measured rows, in the order of the rows.
+/// Returns the distinct pairs of parameters of the measured rows (cycles of work per packet, number of
+/// connections), in the order of the rows.
 fn places(rows: &[&Row]) -> Vec<[(&'static str, u64); 2]> {
     let mut places = Vec::new();
     for row in rows.iter().filter(|row| row.name == "sprayer") {
@@ -139,8 +141,9 @@ fn compared(text: &mut String, rows: &[&Row]) {
     text.push('\n');
 }
 
-/// Adds a table of simulated rows with the name `kind`: a column for each number of workers and policy, and
-/// a line for each of `lines`, with its label and parameters. `value` formats a cell.
+/// Adds a table of the simulated rows whose name is `kind`: a column for each number of workers and policy,
+/// and a line for each of `lines`, with its label and the parameters of its rows. `value` formats the row of
+/// a cell.
 fn simulated(
     text: &mut String,
     rows: &[&Row],

@@ -1,4 +1,4 @@
-//! The connections of the benchmark `sprayer`, and the chain that they pass.
+//! The traffic of the benchmark `sprayer`, which is TCP connections, and the configuration that it passes.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,7 +9,8 @@ use wire::tcp::flags::{ACK, SYN};
 /// The size of a frame in bytes.
 pub(super) const FRAME: usize = 64;
 
-/// Returns a TCP segment of a connection, with these flags and a payload of 8 bytes.
+/// Returns a TCP segment of the connection with the number `connection`. Its payload is the 8 bytes of the
+/// number `payload`.
 pub(super) fn segment(connection: u16, flags: u8, payload: u64) -> Result<Vec<u8>, String> {
     let from = ([10, 0, (connection >> 8) as u8, connection as u8], 2000 + connection * 7);
     Builder::tcp(from.into(), ([10, 9, 0, 1], 443).into(), flags)
@@ -32,9 +33,9 @@ pub(super) fn write(file: &File, packets: usize, connections: u16) -> Result<(),
     writer.flush().map_err(|e| e.to_string())
 }
 
-/// Returns a configuration of the paper's function: an IPRewriter, which looks up each packet's connection
-/// and rewrites its header, and `cycles` cycles of work. The capture is replayed `loops` times by an
-/// interface with the steering `queues`.
+/// Returns a configuration of the network function in the Sprayer paper: an IPRewriter, which looks up each
+/// packet's connection and rewrites its header, and an element that takes `cycles` processor cycles per
+/// packet. A simulated interface, whose argument STEERING is `queues`, replays the capture `loops` times.
 pub(super) fn configuration(capture: &Path, loops: u64, queues: &str, cycles: u64) -> String {
     format!(
         "nic :: InMemoryNic({}, LOOPS {loops}, STEERING {queues}) -> MarkIPHeader(14)

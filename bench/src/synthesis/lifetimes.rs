@@ -1,9 +1,9 @@
-//! A part of the benchmark `synthesizer`: synthesized chains with short-lived flows, from the first packet
-//! on. The number of packets per flow and the number of flows at the same time vary.
+//! A part of the benchmark `synthesizer`: synthesized chains with short-lived flows, measured from the first
+//! packet of each flow on, for several numbers of packets per flow and of flows at the same time.
 //!
-//! Long-lived flows are the best case of a program with a flow cache, but most flows of the Internet have
-//! few packets. So each run begins with a worker that has seen no flow. A first round, which does not reach
-//! the chain, loads the packets into memory and warms the caches.
+//! Long-lived flows are the best case of a program with a flow cache, but most flows of the Internet have few
+//! packets. So each run begins with a worker that has seen no flow. A first round of packets, which are
+//! dropped ahead of the chain, loads the packets into memory and warms the caches.
 
 use engine::{Options, Worker};
 
@@ -17,16 +17,16 @@ use crate::{Pair, Row, Settings};
 /// The measured numbers of packets per flow.
 const PER_FLOW: [usize; 4] = [4, 10, 30, 100];
 
-/// The approximate number of packets in memory. It is also the larger number of flows at the same time; the
-/// smaller number is `FEW`.
+/// The approximate number of packets in memory. It is also the larger one of the two measured numbers of
+/// flows that send at the same time; the smaller one is `FEW`.
 const IN_MEMORY: usize = 30_000;
 const FEW: usize = 300;
 
 /// The largest number of runs of each form. It is small, because each run needs a new worker.
 const MOST_RUNS: usize = 5;
 
-/// Measures each chain, as it is and synthesized, with each kind of traffic. Returns a row for each form of a
-/// chain and kind of traffic.
+/// Measures each chain, in its original and its synthesized form, with each traffic of short-lived flows.
+/// Returns a row for each combination of chain, form and traffic.
 pub(crate) fn rows(settings: &Settings, cases: &[Case]) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for case in cases {
@@ -43,8 +43,8 @@ pub(crate) fn rows(settings: &Settings, cases: &[Case]) -> Result<Vec<Row>, Stri
     Ok(rows)
 }
 
-/// Traffic of short-lived flows: `at_a_time` flows send in turns until each has sent `per_flow` packets;
-/// then other flows follow. About `memory` packets are in memory.
+/// Traffic of short-lived flows: `at_a_time` flows send in turns until each has sent `per_flow` packets; then
+/// other flows send. The replay has about `memory` packets in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Traffic {
     memory: usize,
@@ -62,13 +62,14 @@ impl Traffic {
         (traffic.at_a_time > 0 && traffic.per_flow > 0).then_some(traffic)
     }
 
-    /// Returns the number of packets of each flow that are in memory: all, or one if there is no room for
-    /// all. One packet is then replayed as often as the flow has packets.
+    /// Returns the number of packets of each flow that are in memory: all packets, or one if memory has no
+    /// room for all. In this case, the packet is replayed as often as its flow has packets.
     fn in_memory(self) -> usize {
         if self.at_a_time * self.per_flow > self.memory { 1 } else { self.per_flow }
     }
 
-    /// Returns the number of packets in memory, a multiple of the packets of all flows at the same time.
+    /// Returns the number of packets in memory, a multiple of the number of packets that a group of
+    /// concurrent flows has in memory.
     fn packets(self) -> usize {
         let at_a_time = self.at_a_time * self.in_memory();
         self.memory.div_ceil(at_a_time) * at_a_time
@@ -79,7 +80,7 @@ impl Traffic {
         self.packets() * (self.per_flow / self.in_memory())
     }
 
-    /// Returns the original and the synthesized configuration of a chain, with this traffic.
+    /// Returns the original and the synthesized configuration of a chain, with a source of this traffic.
     pub(crate) fn forms(self, case: &Case) -> Result<Forms, String> {
         let (packets, at_a_time, in_memory) = (self.packets(), self.at_a_time, self.in_memory());
         case.with_patterns(|patterns| {

@@ -22,7 +22,7 @@ pub(crate) struct Buffer {
     /// The offset in the (decompressed) stream of the byte at `start`.
     offset: u64,
     /// `Ok` after the end of the input, or the error with which it failed; `None` while it can be read. The
-    /// error is returned only when more bytes are needed than were read before it.
+    /// error is returned only when a caller needs more bytes than were read before the error.
     ended: Option<Result<(), ErrorKind>>,
 }
 
@@ -69,8 +69,8 @@ impl Buffer {
         Ok(self.bytes.get(self.start..end).unwrap_or_default())
     }
 
-    /// Consumes the next `length` bytes and returns them. Bytes that are not in the buffer yet are not
-    /// consumed, so that [`peek`](Self::peek) has to be called before.
+    /// Consumes the next `length` bytes and returns them. Only bytes that are already in the buffer are
+    /// consumed, so the caller has to call [`peek`](Self::peek) for these bytes before.
     #[inline]
     pub(crate) fn take(&mut self, length: usize) -> &[u8] {
         let start = self.start;
@@ -81,7 +81,7 @@ impl Buffer {
 
     /// Consumes `length` bytes, which may be more than the capacity, and returns the number of bytes
     /// consumed. If the stream ends before, fewer bytes are consumed, and [`offset`](Self::offset) stays at
-    /// the first of them. Errors can then name the start of the block that is cut.
+    /// the first skipped byte, so that errors name the start of the block that is cut.
     ///
     /// # Errors
     ///

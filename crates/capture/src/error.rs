@@ -24,7 +24,7 @@ impl Error {
     }
 
     /// Returns the number of the packet that could not be read, counted from 1. `None` if the file could not
-    /// be opened, or the error is in its header.
+    /// be opened, or the error is in the file header.
     pub fn packet(&self) -> Option<u64> {
         (self.packet > 0).then_some(self.packet)
     }
@@ -44,8 +44,8 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.name)?;
-        // Errors of these kinds concern the whole file, so that no packet is named. Most of them use Click's
-        // words.
+        // Errors of these kinds concern the whole file, so that no packet is named. The texts of most of them
+        // are Click's.
         if matches!(
             self.kind,
             ErrorKind::Open(_) | ErrorKind::Folder | ErrorKind::Empty | ErrorKind::UnknownFormat { .. }
@@ -76,7 +76,7 @@ impl std::error::Error for Error {
 }
 
 /// The kind of an error in a capture file. Its text says what is wrong and, except for `Open` and `Empty`,
-/// what the user can do, or that the data before the fault are intact.
+/// what the user can do, or that the packets ahead of the fault are intact.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {

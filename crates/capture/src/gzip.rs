@@ -65,7 +65,7 @@ impl<R: BufRead + Send> Stream for GzipReader<R> {
 }
 
 /// A writer that compresses bytes. Each flush ends a gzip member, so that the file can be unpacked
-/// completely, and returns the errors of ending it.
+/// completely, and returns an error if the member cannot be written to its end.
 pub(crate) struct GzipWriter<W: Write> {
     target: W,
     /// The member that is being written. `None` after a flush, until more bytes are written.
@@ -101,7 +101,8 @@ impl<W: Write> Write for GzipWriter<W> {
 
 impl<W: Write> Drop for GzipWriter<W> {
     fn drop(&mut self) {
-        // The error of the last member is ignored here; a caller that needs it calls `flush` before.
+        // An error of writing the last member is ignored when the writer is dropped. A caller that needs the
+        // error calls `flush` before.
         let _ = self.flush();
     }
 }
@@ -144,8 +145,8 @@ mod tests {
                 writer.write_all(part)?;
                 writer.flush()
             });
-            // The writer is not dropped, because its drop would write more bytes. So the file has only the
-            // bytes that were written up to the last `flush`, whose result is checked.
+            // The writer is not dropped, because its drop would write more bytes. So the test file has only
+            // the bytes that were written up to the last `flush`, whose result is checked.
             std::mem::forget(writer);
             (file, result)
         };

@@ -246,7 +246,7 @@ impl Header {
         Ok(Some(header))
     }
 
-    /// True if the reader uses blocks of this type; others are skipped.
+    /// True if the reader uses blocks of this type; blocks of other types are skipped.
     #[inline]
     fn is_known(&self) -> bool {
         matches!(self.kind, SECTION_HEADER | INTERFACE_DESCRIPTION | PACKET | SIMPLE_PACKET | ENHANCED_PACKET)
@@ -316,8 +316,8 @@ impl TimeUnit {
     fn from_resolution(resolution: u8) -> Self {
         match resolution {
             0..=9 => TimeUnit::Nanoseconds(10u64.pow(9 - u32::from(resolution))),
-            // From 10^39 ticks per second on, the number does not fit into 128 bits; `u128::MAX` in its
-            // place makes all such times zero.
+            // 10^39 ticks per second and more do not fit into 128 bits. In their place, `u128::MAX` ticks per
+            // second make all times of such an interface zero.
             10..=127 => TimeUnit::Fraction(10u128.checked_pow(resolution.into()).unwrap_or(u128::MAX)),
             128.. => TimeUnit::PowerOfTwo(u32::from(resolution & 0x7f)),
         }

@@ -78,14 +78,15 @@ pub struct Writer<W: Write> {
     nanoseconds: bool,
     snap_length: usize,
     clamped: u64,
-    /// The number of packets that the buffer has from their first byte on. A packet of which the stream has
-    /// taken a part does not count: only its last bytes are in the buffer, at the start.
+    /// The number of packets whose records are in the buffer as a whole. A packet whose record the stream has
+    /// already taken in part does not count: only the last bytes of its record are in the buffer, at its
+    /// start.
     gathered: u64,
     /// The number of bytes in the buffer ahead of the first whole record: the file header until it is
     /// written, or the last bytes of a header or record that the stream has taken in part.
     front: usize,
-    /// 1 if the first `front` bytes of the buffer are the end of a record, which counts as lost until they
-    /// are written; 0 otherwise.
+    /// The number (0 or 1) of packets of which the stream has taken only a part: 1 if the first `front` bytes
+    /// of the buffer are the end of a record. This packet counts as lost until these bytes are written.
     cut: u64,
     written: u64,
     /// The number of packets that had been written at the last successful flush.
@@ -129,7 +130,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Adds a packet to the buffer, and writes the buffer to the stream if it is full.
+    /// Adds a packet to the buffer. If the buffer then has at least 256 KiB, writes it to the stream.
     ///
     /// `time` is in nanoseconds since 1970. `wire_len` is the number of bytes that the packet had on the
     /// wire; if more bytes are given, their number is written. `chunks` are the bytes of the packet, in any
@@ -208,7 +209,8 @@ impl<W: Write> Writer<W> {
         self.lost
     }
 
-    /// Returns the stream. It has not got the bytes that are still in the buffer.
+    /// Returns the stream. The bytes that are still in the writer's buffer have not been written to the
+    /// stream.
     pub fn get_ref(&self) -> &W {
         &self.inner
     }
@@ -226,9 +228,10 @@ impl<W: Write> Writer<W> {
         (seconds, if self.nanoseconds { nanoseconds } else { nanoseconds / 1_000 })
     }
 
-    /// Writes the buffer to the stream. If the stream fails, records that it has not begun to take are lost.
-    /// The rest of the file header, or of a record that it has taken in part, stays in the buffer. This rest
-    /// is written first once the stream works again, because otherwise nothing after it could be read.
+    /// Writes the buffer to the stream. If the stream fails, records of which the stream has taken no byte
+    /// are lost. The rest of the file header, or of a record that the stream has taken in part, stays in the
+    /// buffer. This rest is written first once the stream works again, because otherwise a reader could not
+    /// find the records after it.
     fn write_out(&mut self) -> io::Result<()> {
         let (taken, result) = write_all(&mut self.inner, &self.buffer);
         let began = self.buffer.get(self.front..taken).unwrap_or_default();
@@ -241,8 +244,8 @@ impl<W: Write> Writer<W> {
         self.lost += self.gathered - whole;
         self.lost -= completed;
         self.gathered = 0;
-        // The end, in the buffer, of the header or record that the stream has taken in part; if there is
-        // none, the end of the bytes that it has taken.
+        // The offset, in the buffer, of the end of the header or record that the stream has taken in part. If
+        // there is no such header or record, the offset of the end of the bytes that the stream has taken.
         let end = match taken.checked_sub(self.front) {
             None => self.front,
             Some(began) if began == length => taken,
@@ -290,7 +293,8 @@ fn record_length(bytes: &[u8]) -> usize {
 
 impl<W: Write> Drop for Writer<W> {
     fn drop(&mut self) {
-        // The error is ignored, as in `BufWriter`; a caller that needs it calls `flush` before.
+        // An error is ignored when the writer is dropped, as in `BufWriter`. A caller that needs the error
+        // calls `flush` before.
         let _ = self.write_out();
     }
 }
@@ -335,8 +339,8 @@ mod tests {
         }
     }
 
-    /// The disk is full after a number of bytes (every seventh number, in headers and in records), and has
-    /// room again later: a header or record that was begun is completed.
+    /// The disk is full after a number of bytes (every seventh number, in headers and in records), and later
+    /// has room again. A header or record that was written only in part is completed then.
     #[test]
     fn a_disk_that_has_room_again_gets_a_file_that_can_be_read() {
         let record = RECORD + 100;

@@ -1,9 +1,9 @@
 //! Reads zstd files: any number of frames, with skippable frames between them (RFC 8878). Content checksums
 //! are verified.
 //!
-//! The decoder of a frame holds back as much output as its window is large, because later blocks may refer
-//! to it. If a file is damaged or cut short, these bytes are good data, so they are returned before the
-//! error.
+//! The decoder of a frame holds back as many bytes of output as its window has, because later blocks may
+//! refer to it. If a file is damaged or cut short, the bytes held back are good data, so the reader returns
+//! them before the error.
 
 use std::io::{self, BufRead, Read};
 
@@ -30,8 +30,8 @@ pub(crate) struct ZstdReader<R> {
     decoder: FrameDecoder,
     /// An error during decoding, which is returned after all data that were decoded before it.
     fault: Option<io::Error>,
-    /// True if the decoder has a frame of `source` whose checksum has not been compared yet. False for the
-    /// empty frame at the start.
+    /// True if the decoder has a frame of `source` whose checksum has not been compared yet. False while the
+    /// decoder has [`EMPTY_FRAME`], which is not part of `source`.
     frame: bool,
     ignores_rest: bool,
 }
@@ -58,7 +58,8 @@ impl<R: BufRead> ZstdReader<R> {
         if let Err(error) = self.decoder.decode_blocks(&mut self.source, BlockDecodingStrategy::UptoBlocks(1))
         {
             self.fault = Some(io::Error::other(error));
-            // If this fails, the decoder holds back no output; the error to report is stored already.
+            // An error here is ignored: then the decoder holds back no output. The error to report is already
+            // in `fault`.
             let _ = self.decoder.decode_blocks(&LAST_BLOCK[..], BlockDecodingStrategy::UptoBlocks(1));
         }
     }

@@ -1,16 +1,17 @@
-//! Linear combinations of numbers that packets hold.
+//! Linear combinations: whole numbers that are computed from values in packets, such as `14 + 4 * header
+//! length`.
 
 use std::fmt;
 
-/// A whole number that depends on a packet: a constant plus multiples of bits of variables. `T` is the kind
-/// of variable: a field of a packet in the declarations of elements, a question about a packet in
-/// synthesized programs.
+/// A whole number that depends on a packet: a constant plus multiples of variables, or of some bits of
+/// variables. `T` is the kind of variable: a field of a packet in the declarations of elements, a question
+/// about a packet in synthesized programs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Linear<T> {
     /// The constant part.
     pub constant: i64,
     /// The factor, the variable and the mask of each term. The mask selects bits of the variable's value.
-    /// They are shifted down, so that the lowest selected bit has the value one ([`masked`]).
+    /// These bits are shifted down, so that the lowest selected bit has the value one ([`masked`]).
     pub terms: Vec<(i64, T, u128)>,
 }
 
@@ -27,13 +28,13 @@ impl<T> Linear<T> {
         Linear { constant, terms: Vec::new() }
     }
 
-    /// Makes the number that a variable holds.
+    /// Makes the number that is the value of a variable.
     pub fn of(variable: T) -> Linear<T> {
         Linear::constant(0).plus(1, variable, u128::MAX)
     }
 
-    /// Adds a multiple of some bits of a variable. A factor of zero keeps the term: the packet has to have
-    /// the variable.
+    /// Adds a multiple of some bits of a variable. A term with a factor of zero is kept, too, because the
+    /// number exists only for packets that have the variable.
     #[must_use]
     pub fn plus(mut self, factor: i64, variable: T, mask: u128) -> Linear<T> {
         self.terms.push((factor, variable, mask));
@@ -69,8 +70,9 @@ impl<T> Linear<T> {
 
 impl<T: Clone + Ord> Linear<T> {
     /// Adds `factor` times another number. Each term of `other` is added to the term with equal variable and
-    /// mask, if there is one. Terms with factor zero vanish, and terms are sorted. So equal sums are equal
-    /// values, unless `self` has two terms with equal variable and mask.
+    /// mask, if there is one. Terms with factor zero vanish, and terms are sorted. So sums that are equal as
+    /// numbers are also equal as values of this type, unless `self` has two terms with equal variable and
+    /// mask.
     #[must_use]
     pub fn plus_times(mut self, factor: i64, other: &Linear<T>) -> Linear<T> {
         self.constant = self.constant.saturating_add(other.constant.saturating_mul(factor));

@@ -15,8 +15,8 @@ use std::fmt;
 use crate::Tree;
 use crate::decision::{Graph, Next, Word, WordTest};
 
-/// The result of [`PatternProgram::decide`]: the number of a pattern, or that no pattern matches. Decisions
-/// of one program are equal if and only if the patterns are.
+/// The result of [`PatternProgram::decide`]: the number of a pattern, or that no pattern matches. Two
+/// decisions of one program are equal if and only if their patterns are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision(Next);
 
@@ -89,8 +89,8 @@ impl PatternProgram {
         self.decide(data).pattern()
     }
 
-    /// Returns the first pattern that matches, like [`matches`](Self::matches), as a [`Decision`].
-    /// Comparing two decisions takes one comparison less than comparing two numbers.
+    /// Finds the first pattern that matches, as [`matches`](Self::matches) does, and returns it as a
+    /// [`Decision`]. Comparing two decisions takes one comparison less than comparing two numbers.
     #[inline]
     pub fn decide(&self, data: &[u8]) -> Decision {
         // A program with a single test, such as for one Ethernet type, needs no loop.
@@ -106,15 +106,16 @@ impl PatternProgram {
         Decision(next)
     }
 
-    /// Returns the numbers of patterns that are the first match of no packet: earlier patterns match the same
-    /// packets, or the pattern contradicts itself. Some such patterns may be missed.
+    /// Returns the numbers of patterns that are the first match of no packet: patterns ahead of them in the
+    /// list match the same packets, or the pattern contradicts itself. Some such patterns may be missed.
     pub fn unmatched(&self) -> Vec<usize> {
         self.graph.unused(self.patterns.len())
     }
 
-    /// Returns the clauses of a pattern, all of which must hold; none for a pattern that matches every
-    /// packet, such as `-`, and for a number that no pattern has. Each clause is a flag and a list of tests.
-    /// If the flag is `false`, all tests must hold; if it is `true` (negated), at least one test must fail.
+    /// Returns the clauses of a pattern, all of which must hold; there are no clauses for a pattern that
+    /// matches every packet, such as `-`, and for a number that no pattern has. Each clause is a flag and a
+    /// list of tests. If the flag is `false`, all tests must hold; if it is `true` (negated), at least one
+    /// test must fail.
     pub fn clauses(&self, pattern: usize) -> impl Iterator<Item = (bool, Vec<BytesTest>)> {
         let bytes = |test: &WordTest| {
             // The length ends with the last byte under the mask: later bytes of the word may be missing in
@@ -141,8 +142,8 @@ fn condition(clauses: &[Clause]) -> Tree<WordTest> {
     }))
 }
 
-/// Parses one pattern into clauses, or returns its errors in Click's words. An error of syntax is the last,
-/// because the text after it is not read.
+/// Parses one pattern into clauses, or returns its errors in Click's words. After an error of syntax, no
+/// further errors are reported, because the text after it is not read.
 fn parse_pattern(text: &str) -> Result<Vec<Clause>, Vec<String>> {
     if text.trim() == "-" {
         return Ok(Vec::new());
@@ -251,8 +252,8 @@ fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
     if !tests.is_empty() {
         simple.push(Clause { negated: false, tests });
     }
-    // A negated clause without tests, such as `!0/??`, never holds. Two tests that contradict each other
-    // express that.
+    // A negated clause without tests, such as `!0/??`, never holds. Such a clause is replaced by two tests
+    // that contradict each other.
     simple.extend(negated.into_iter().map(|mut clause| {
         if clause.tests.is_empty() {
             let never = WordTest { offset: 0, mask: 0xff00_0000, value: 0, short: false };
@@ -344,7 +345,7 @@ mod tests {
     }
 
     /// Evaluates patterns one by one from their text, without compilation, and returns the first that
-    /// matches: the reference for the compiled program.
+    /// matches. Tests compare the compiled program's results with this one.
     fn reference(patterns: &[String], data: &[u8]) -> Option<usize> {
         patterns.iter().position(|pattern| {
             pattern == "-"

@@ -35,7 +35,8 @@ pub trait Address: Copy + Ord + Hash + Debug {
     /// Returns the address as a number, in host order.
     fn to_bits(self) -> u128;
 
-    /// Returns the eight bits that follow the first `behind` bits. `behind` is at most `BITS - 8`.
+    /// Returns the eight bits of the address that follow its first `behind` bits. `behind` is at most `BITS -
+    /// 8`.
     fn byte(self, behind: u8) -> usize;
 
     /// Returns the first 16 bits, the index into the first array of a [`PrefixTable`].
@@ -130,8 +131,8 @@ pub struct PrefixTable<A = u32> {
     /// The cells of the trie: the array of the first step ([`ROOT`] cells), followed by the pages ([`PAGE`]
     /// cells each).
     cells: Vec<Cell>,
-    /// For each page, the number of prefixes with cells in it or in pages below it. A page with 0 users is
-    /// free.
+    /// For each page, the number of prefixes with cells in it or in pages below it. A page that no prefix
+    /// uses (0) is free.
     users: Vec<u32>,
     /// The numbers of free pages, which are used again before the table grows.
     free: Vec<u32>,
@@ -144,7 +145,8 @@ pub struct PrefixTable<A = u32> {
 const ROOT: usize = 1 << 16;
 /// The number of cells of a page.
 const PAGE: usize = 256;
-/// The largest number of steps after the first step, for addresses of 128 bits.
+/// The largest number of steps of a look-up after the first step: with addresses of 128 bits, 8 bits per
+/// step.
 const STEPS: usize = (128 - 16) / 8;
 /// The number of addresses whose first memory accesses overlap in a batch. The processor can wait for about
 /// this many cache lines at the same time.
@@ -217,8 +219,8 @@ impl<A: Address> PrefixTable<A> {
         self.prefixes.is_empty()
     }
 
-    /// Returns the entry of exactly this prefix; `None` if it is not in the table, even if shorter prefixes
-    /// contain it.
+    /// Returns the entry of exactly this prefix; `None` if it is not in the table, even if the table has
+    /// shorter prefixes that contain it.
     pub fn get(&self, prefix: Prefix<A>) -> Option<PrefixEntry> {
         self.prefixes.get(&prefix).copied()
     }
@@ -229,9 +231,9 @@ impl<A: Address> PrefixTable<A> {
         self.resolve(self.second(address), address)
     }
 
-    /// Looks up many addresses like [`lookup`](Self::lookup), and writes the results to `values` at the
-    /// same indexes. If one slice is longer, its surplus elements are ignored. It is faster than single
-    /// look-ups, because memory accesses overlap.
+    /// Looks up many addresses as [`lookup`](Self::lookup) does, and writes the results to `values`, at the
+    /// indexes of the addresses. If one slice is longer, its surplus elements are ignored. A batch is faster
+    /// than single look-ups, because memory accesses overlap.
     #[inline]
     pub fn lookup_batch(&self, addresses: &[A], values: &mut [Option<u32>]) {
         for (addresses, values) in addresses.chunks(WINDOW).zip(values.chunks_mut(WINDOW)) {
@@ -258,7 +260,8 @@ impl<A: Address> PrefixTable<A> {
     }
 
     /// Ends a look-up whose second step reads the cell at index `place`: follows pages to a cell that leads
-    /// to no page. Returns its value; if the cell is empty, the value of the prefix of length 0, or `None`.
+    /// to no page. Returns the value of this cell. If the cell is empty, returns the value of the prefix of
+    /// length 0, or `None` if the table does not have that prefix.
     #[inline]
     fn resolve(&self, place: usize, address: A) -> Option<u32> {
         let mut cell = self.cell(place);
@@ -297,8 +300,8 @@ impl<A: Address> PrefixTable<A> {
         before
     }
 
-    /// Removes a prefix, and returns its entry; `None` if it is not in the table. Addresses for which it was
-    /// the longest prefix then have the value of the next shorter prefix that contains them.
+    /// Removes a prefix, and returns its entry; `None` if it is not in the table. Addresses for which the
+    /// removed prefix was the longest one then get the value of the next shorter prefix that contains them.
     pub fn remove(&mut self, prefix: Prefix<A>) -> Option<PrefixEntry> {
         let before = self.prefixes.remove(&prefix)?;
         if prefix.length == 0 {
@@ -405,8 +408,9 @@ impl<A: Address> PrefixTable<A> {
         page as usize
     }
 
-    /// Records that a prefix no longer needs the page of the cell at index `at`. If no other prefix needs
-    /// the page, all its cells are equal: the cell gets their content, and the page is freed.
+    /// Records that a prefix no longer needs the page of the cell at index `at`. If no other prefix needs the
+    /// page, all its cells are equal: the cell at index `at` gets the content of the page's cells, and the
+    /// page is freed.
     fn leave(&mut self, at: usize) {
         let Some(page) = self.cell(at).as_page() else { return };
         self.users[page] -= 1;
@@ -421,8 +425,8 @@ impl<A: Address> PrefixTable<A> {
     fn paint(&mut self, prefix: Prefix<A>, cell: Cell) {
         let last = self.path(prefix, false).into_iter().flatten().last();
         let inner = last.and_then(|at| self.cell(at).as_page());
-        // The number of bits of the address that are used up to and including the step at which the prefix
-        // has its cells.
+        // The number of bits of an address that a look-up has used after the step that reads the cells of
+        // this prefix.
         let bits = prefix.length.max(16).next_multiple_of(8);
         let start = match inner {
             None => prefix.address.root(),
@@ -447,8 +451,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the value of the longest prefix that contains an address, by a linear search: the reference
-    /// for the table.
+    /// Returns the value of the longest prefix that contains an address, by a linear search, with which
+    /// results of the table are compared.
     fn scan<A: Address>(prefixes: &[(Prefix<A>, u32)], address: A) -> Option<u32> {
         let fits = prefixes.iter().filter(|(p, _)| (p.first()..=p.last()).contains(&address));
         fits.max_by_key(|(p, _)| p.length()).map(|&(_, value)| value)

@@ -44,21 +44,21 @@ impl<L> Tree<L> {
         Tree::all(iter::once(self).chain(more))
     }
 
-    /// Makes the conjunction of expressions. Constants, and conjunctions directly in the conjunction, are
-    /// resolved; a single expression is returned as it is.
+    /// Makes the conjunction of expressions. Constants are evaluated, and parts that are conjunctions
+    /// themselves are merged into the result. A single part is returned as it is.
     pub fn all(parts: impl IntoIterator<Item = Tree<L>>) -> Tree<L> {
         Tree::joined(parts, true)
     }
 
-    /// Makes the disjunction of expressions. Constants, and disjunctions directly in the disjunction, are
-    /// resolved; a single expression is returned as it is.
+    /// Makes the disjunction of expressions. Constants are evaluated, and parts that are disjunctions
+    /// themselves are merged into the result. A single part is returned as it is.
     pub fn any(parts: impl IntoIterator<Item = Tree<L>>) -> Tree<L> {
         Tree::joined(parts, false)
     }
 
     /// Makes the conjunction (`neutral` is true) or disjunction (`neutral` is false) of expressions. Parts
-    /// with the value `neutral` change nothing and are left out; a constant part with the other value
-    /// decides.
+    /// with the value `neutral` change nothing and are left out; a constant part with the other value is the
+    /// result.
     fn joined(parts: impl IntoIterator<Item = Tree<L>>, neutral: bool) -> Tree<L> {
         let mut kept = Vec::new();
         for part in parts {
@@ -87,8 +87,8 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Returns the value of the expression, where `leaf` returns the value of each leaf. Compiled forms
-    /// must have the same value.
+    /// Returns the value of the expression, where `leaf` returns the value of each leaf. Compiled forms of
+    /// the expression must give the same value.
     pub fn holds(&self, leaf: &impl Fn(&L) -> bool) -> bool {
         match self {
             Tree::Constant(value) => *value,
@@ -146,8 +146,8 @@ impl<L> Tree<L> {
     }
 
     /// Returns the expression in which each leaf is replaced as by [`replace`](Self::replace); `None` if
-    /// `leaf` returns `None` for a leaf. Leaves after a constant that decides a conjunction or disjunction
-    /// are not asked.
+    /// `leaf` returns `None` for a leaf. `leaf` is not called for the leaves after a constant that decides a
+    /// conjunction or disjunction.
     pub fn try_replace<M>(&self, leaf: &mut impl FnMut(&L) -> Option<Tree<M>>) -> Option<Tree<M>> {
         let mut is_complete = true;
         let replaced = self.replace(&mut |test| {

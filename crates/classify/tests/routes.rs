@@ -1,5 +1,5 @@
-//! Tests of longest-prefix match with a full routing table of the Internet, against a trie that tests one
-//! bit after the other.
+//! Tests of longest-prefix match with a full routing table of the Internet, compared with a trie that tests
+//! one bit of the address after the other.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use classify::prefixes::{Address, Prefix, PrefixEntry, PrefixTable};
 use testkit::found;
 
-/// A binary trie: the reference for the table.
+/// A binary trie, with whose results the table's results are compared.
 struct Trie {
     /// For each node, the indexes of its children for bit 0 and bit 1 (0 if there is none), and the value
     /// of its prefix.
@@ -96,8 +96,8 @@ fn the_table_is_a_trie<A: Address + std::fmt::LowerHex>(prefixes: &[Prefix<A>]) 
     agree(&table, &trie, prefixes, &mut random);
     for number in 0..100_000 {
         let known = prefixes[random.usize(..prefixes.len())];
-        // The changed prefix is a prefix of the table, or contains it, or is inside it. Few are short,
-        // because a short prefix has many cells to write.
+        // The changed prefix is equal to a prefix of the table, contains such a prefix, or is inside one.
+        // Only few of the changed prefixes are short, because a short prefix has many cells to write.
         let length = match random.bool() {
             true => known.length(),
             false if number % 1000 == 0 => random.u8(..12),

@@ -1,5 +1,5 @@
-//! Tests of matchers with rule sets of all kinds, at their full size, against a linear search that shares
-//! no code with the matcher.
+//! Tests of matchers with rule sets of all kinds, at their full size, compared with a linear search that
+//! shares no code with the matcher.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -191,8 +191,8 @@ fn patterns(text: &str) -> Vec<&str> {
     text.lines().filter_map(pattern).collect()
 }
 
-/// Compares matcher and linear search for 10^6 random headers. Three of four are made to match a random
-/// rule; the others have one field changed, or are arbitrary.
+/// Compares matcher and linear search for 10^6 random headers. Three of four headers are made to match a
+/// random rule. Of the other headers, some match but for one changed field, and some are arbitrary.
 fn agrees(name: &Path, text: &str) {
     let patterns = patterns(text);
     let set = Set::read(&patterns);

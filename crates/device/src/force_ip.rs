@@ -27,7 +27,8 @@ pub(crate) fn mark_ip(packet: &mut Packet) -> bool {
     true
 }
 
-/// Returns a case of a source's declaration with the annotations that [`mark_ip`] sets added to it.
+/// Returns `case`, a case of the effects that a source declares, with the annotations that [`mark_ip`] sets
+/// added as fields that the case sets.
 pub(crate) fn marking_ip(case: Case) -> Case {
     let pure = |name| Value::Pure { name, reads: Vec::new() };
     case.with(Action::Set(Field::HeaderOffset(Base::Network), pure("where IP starts")))

@@ -13,7 +13,8 @@ pub(crate) fn complete(frame: &mut [u8]) -> bool {
     may_be_partial(frame) && complete_closely(frame)
 }
 
-/// Does what [`complete`] does, but without excluding frames by fixed offsets first: parses all headers.
+/// Completes a partial checksum as [`complete`] does, but parses the headers of every frame, instead of first
+/// excluding most frames by bytes at fixed offsets.
 fn complete_closely(frame: &mut [u8]) -> bool {
     let before = |frame: &[u8], at: usize| -> Option<[u8; 2]> { frame.get(at..)?.first_chunk().copied() };
     // The offset of the checksum depends on headers, which `start_checksum` parses. The function gets a copy
@@ -99,7 +100,8 @@ mod tests {
                 prop_assert_eq!(complete(&mut frame), is_other);
                 prop_assert_eq!(&frame, &whole);
             } else {
-                // A checksum of another value is not changed, whether it is right or wrong.
+                // A checksum that is not the sum of the pseudo header alone is not changed, whether it is
+                // right or wrong.
                 let at = start + offset;
                 let field = [whole[at], whole[at + 1]];
                 let other = (u16::from_be_bytes(field) ^ wrong).to_be_bytes();

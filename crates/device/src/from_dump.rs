@@ -357,8 +357,8 @@ impl FromDump {
                 }
                 Ahead::NoRoom => return (batch, true),
                 Ahead::End => {
-                    // If there are packets, they are emitted first, and the end is acted on in the next
-                    // turn.
+                    // If there are packets, they are emitted first, and the end of the capture is acted on in
+                    // the next turn.
                     if batch.is_empty() {
                         self.end(cx);
                     }
@@ -407,7 +407,8 @@ impl FromDump {
 
 impl Element for FromDump {
     fn effects(&self) -> Effects {
-        // The packets are new, but other elements have to know which of their fields are set.
+        // The case matches no input packet, because the packets are new. It tells other elements which fields
+        // of the new packets are set.
         let pure = |name| Value::Pure { name, reads: Vec::new() };
         let mut case = Case::new(Filter::FALSE, Target::Output(0))
             .with(Action::Set(EXTRA_LENGTH, pure("length on the wire")));
@@ -427,7 +428,7 @@ impl Element for FromDump {
             self.end_call = Some(Arc::new(Call::parse(text, cx, own)?));
         }
         if cx.follows_captures() && self.active {
-            // The trace clock starts with the first packet, so it has to be known now.
+            // The trace clock starts with the first packet, so the first packet is read now.
             let _ = self.read_ahead(cx);
         }
         self.start(cx);
@@ -443,8 +444,9 @@ impl Element for FromDump {
             cx.schedule();
         }
         if cx.follows_captures() {
-            // Under the trace clock, the next packet tells the engine the time of the next turn. If the end
-            // was reached, the next turn acts on it.
+            // Under the trace clock, the time stamp of the next packet is the time of this element's next
+            // turn, so the packet is read now. If the end of the capture was reached, the next turn acts on
+            // it.
             let _ = self.read_ahead(cx);
         }
         worked
@@ -458,7 +460,7 @@ impl Element for FromDump {
     fn next_time(&self) -> Option<Timestamp> {
         let time = self.next.as_ref().map(Packet::time);
         // If no packet has been read ahead, the element has work at once: to read a packet or to act on the
-        // end.
+        // end of the capture. The earliest possible time stands for "at once".
         (self.active && !self.ended && self.reader.is_some()).then(|| time.unwrap_or(Timestamp(i64::MIN)))
     }
 

@@ -188,8 +188,8 @@ struct FromIpSummaryDump {
 #[derive(Default)]
 struct Copies {
     left: u32,
-    /// The length in bytes on the wire of each packet but the last, and of the last packet. A `length` of 0
-    /// means that the record is a single packet.
+    /// `length` is the length in bytes on the wire of each packet but the last, and `last` is the length of
+    /// the last packet. A `length` of 0 means that the record is a single packet.
     length: u32,
     last: u32,
     step: i64,
@@ -227,8 +227,8 @@ impl FromIpSummaryDump {
     ///
     /// # Errors
     /// If the file cannot be read or ends within a binary record, if a line or record is longer than
-    /// [`MOST_BYTES`], or if the length of a record is less than 4, the bytes of the length itself, or 4 for
-    /// a record that is no text.
+    /// [`MOST_BYTES`], or if a binary record is too short: its length includes the 4 bytes of the length
+    /// field, so that it must not be less than 4, and 4 is valid only for a record that is text.
     fn read_piece(&mut self) -> io::Result<bool> {
         let Some(dump) = &mut self.dump else { return Ok(false) };
         self.line.clear();
@@ -359,8 +359,8 @@ impl FromIpSummaryDump {
                 Next::Ready => {}
                 Next::Later => break,
                 Next::End => {
-                    // If there are packets, they are emitted first, and the end is acted on in the next
-                    // turn.
+                    // If there are packets, they are emitted first, and the end of the dump is acted on in
+                    // the next turn.
                     if batch.is_empty() {
                         self.end(cx);
                     }
@@ -377,7 +377,7 @@ impl FromIpSummaryDump {
                 break;
             }
             if let Some(packet) = self.make(cx) {
-                // There is room, because `most` is at most the capacity of a batch.
+                // The push does not fail, because `most` is at most the capacity of a batch.
                 let _ = batch.push(packet).map_err(|packet| cx.drop(packet, element::DropReason::NoBuffer));
             }
         }
@@ -437,7 +437,8 @@ impl Copies {
         }
     }
 
-    /// Counts one packet as made. If the record is several packets, sets its length and time for this one.
+    /// Counts one packet as made. If the record describes several packets, sets length and time stamp of
+    /// `record` to those of this packet.
     fn next(&mut self, record: &mut BuiltPacket) {
         self.left -= 1;
         if self.length == 0 {
@@ -461,7 +462,8 @@ fn looks_like_a_dump(line: &str) -> bool {
 
 impl Element for FromIpSummaryDump {
     fn effects(&self) -> Effects {
-        // The packets are new, but other elements have to know which of their fields are set.
+        // The case matches no input packet, because the packets are new. It tells other elements which fields
+        // of the new packets are set.
         let pure = |name| Value::Pure { name, reads: Vec::new() };
         let anno = |offset, length| Field::Annotation { offset: offset as u8, length };
         let case = [
@@ -484,7 +486,7 @@ impl Element for FromIpSummaryDump {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.open()?;
         if cx.follows_captures() && self.active {
-            // The trace clock starts with the first packet, so it has to be known now.
+            // The trace clock starts with the first packet, so the record of the first packet is read now.
             let _ = self.read_record(cx);
         }
         self.start(cx);
@@ -493,7 +495,7 @@ impl Element for FromIpSummaryDump {
 
     fn next_time(&self) -> Option<Timestamp> {
         // If no record has been read ahead, the element has work at once: to read a record or to act on the
-        // end.
+        // end of the dump. The earliest possible time stands for "at once".
         let time = if self.copies.left > 0 { self.copies.time(&self.record) } else { Timestamp(i64::MIN) };
         (self.active && !self.ended && self.dump.is_some()).then_some(time)
     }
@@ -507,8 +509,8 @@ impl Element for FromIpSummaryDump {
             cx.schedule();
         }
         if cx.follows_captures() && self.active && !self.ended {
-            // Under the trace clock, the next record tells the engine the time of the next turn. If the end
-            // was reached, the next turn acts on it.
+            // Under the trace clock, the time of the next record is the time of this element's next turn, so
+            // the record is read now. If the end of the dump was reached, the next turn acts on it.
             let _ = self.read_record(cx);
         }
         worked

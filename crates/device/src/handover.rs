@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use element::Cx;
 use element::setup::Common;
 
-/// True if the element that this element replaces has the same FILENAME. It hands the open file over, so the
-/// file must not be opened again.
+/// True if the element that this element replaces has the same FILENAME. The replaced element hands over its
+/// open file, so this element must not open the file again.
 pub(crate) fn is_handed_over(cx: &Cx<'_>, filename: &str) -> bool {
     let is_same = |arg: &String| arg.strip_prefix("FILENAME ").unwrap_or(arg).trim() == filename;
     cx.predecessor().is_some_and(|arguments| arguments.iter().any(is_same))
@@ -49,7 +49,8 @@ impl<T> Registry<T> {
         Registry(Mutex::new(Vec::new()))
     }
 
-    /// Lists a device that was opened at the claimant's worker. With `claims`, the claimant has claimed it.
+    /// Lists a device that was opened at the claimant's worker. With `claims`, the device is also registered
+    /// as claimed for the claimant's configuration.
     pub(crate) fn list(&self, by: &Claimant, device: &Arc<T>, claims: bool) {
         let claims = claims.then(|| by.configuration.clone()).into_iter().collect();
         self.entries().push(Entry { pool: by.pool, device: Arc::downgrade(device), claims });
@@ -67,7 +68,8 @@ impl<T> Registry<T> {
         })
     }
 
-    /// Returns a device as [`claim`](Self::claim) does, but does not claim it.
+    /// Returns a device for which `fits` is true, that is open at the claimant's worker, and that no element
+    /// of the claimant's configuration has claimed. Unlike [`claim`](Self::claim), does not claim the device.
     pub(crate) fn find(&self, by: &Claimant, fits: impl Fn(&T) -> bool) -> Option<Arc<T>> {
         self.entries().iter().find_map(|entry| entry.free_for(by).filter(|device| fits(device)))
     }

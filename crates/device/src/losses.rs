@@ -21,7 +21,8 @@ pub(crate) struct Losses([Option<Loss>; MOST_REASONS]);
 struct Loss {
     why: DropReason,
     packets: u64,
-    /// The value of `packets` in the last message about this reason, and the time of that message.
+    /// `told` is the value of `packets` in the last message about this drop reason, and `at` is the time of
+    /// that message.
     told: u64,
     at: Timestamp,
 }

@@ -23,8 +23,8 @@ impl Pace {
         Pace { shift: before.shift, ..self }
     }
 
-    /// Makes the packet of the next call of `is_due` due at once, and counts the time for later packets from
-    /// there (TIMING).
+    /// With TIMING, makes the packet of the next call of `is_due` due at once, and counts the times of later
+    /// packets from this packet.
     pub(crate) fn restart(&mut self) {
         self.shift = None;
     }

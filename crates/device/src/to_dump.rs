@@ -154,8 +154,8 @@ struct Output {
     number: u16,
 }
 
-/// The settings that the header of the file contains: FILENAME, SNAPLEN, NANO and the link type, if it is
-/// given.
+/// The settings that must be the same if a new element is to continue the file: FILENAME, SNAPLEN, NANO and
+/// the link type, if ENCAP or USE_ENCAP_FROM gives it.
 type Settings = (String, u32, bool, Option<LinkType>);
 
 struct ToDump {
@@ -327,8 +327,8 @@ impl Sink for ToDump {
                 }
                 if self.passes_on { Ok(()) } else { Err(DropReason::WriteError) }
             },
-            // There is room: each of these batches has the capacity of the batch that the packets come
-            // from.
+            // The push does not fail, because each of these batches has the capacity of the batch that the
+            // packets come from.
             |packet, reason| match reason {
                 DropReason::WriteError => drop(failed.push(packet)),
                 _ => drop(others.push(packet)),

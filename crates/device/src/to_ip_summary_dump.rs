@@ -312,7 +312,8 @@ impl Sink for ToIpSummaryDump {
                 }
                 if self.passes_on { Ok(()) } else { Err(()) }
             },
-            // There is room: this batch has the capacity of the batch that the packets come from.
+            // The push does not fail, because this batch has the capacity of the batch that the packets come
+            // from.
             |packet, ()| drop(failed.push(packet)),
         );
         cx.drop_all(failed, DropReason::WriteError);

@@ -12,8 +12,8 @@ use nix::errno::Errno;
 
 use crate::reason;
 
-/// The number of attempts to lock a folder, and the time between two attempts. Other processes hold the
-/// lock only for a moment.
+/// The number of attempts to lock a folder (`LOOKS`), and the time between two attempts (`BETWEEN_LOOKS`).
+/// Other processes hold the lock only for a moment.
 const LOOKS: usize = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 

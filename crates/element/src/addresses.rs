@@ -6,7 +6,8 @@ use wire::ethernet::MacAddr;
 
 use crate::args::{Ipv4Prefix, Ipv6Prefix};
 
-/// The addresses of a name. A name may have an address of each kind.
+/// The addresses that a name means. A name may have one address of each kind: an IPv4 address and prefix, an
+/// IPv6 address and prefix, and an Ethernet address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
     /// An IPv4 address.

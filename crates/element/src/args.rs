@@ -213,7 +213,8 @@ impl<'a> Args<'a> {
     }
 
     /// Reports a problem that the user should know about but that does not keep the graph from running. The
-    /// argument that the warning is about is found as in [`error`](Self::error).
+    /// warning is about the argument that a closure is reading ([`each_of`](Self::each_of)). Otherwise, if
+    /// the text begins with `NAME: `, it is about the argument of that name, if it was given and read.
     pub fn warn(&mut self, complaint: impl Into<Complaint>) {
         let complaint = self.placed(complaint.into());
         self.warnings.push(complaint);
@@ -290,8 +291,8 @@ impl<'a> Args<'a> {
         let text = self.take(name)?;
         let place = Scope { setup: self.setup, id: self.id };
         let value = T::parse(&text, &place);
-        // Click leaves a parameter without a value in the text, such as `$NAME`. Only arguments that are
-        // plain texts can have such a value.
+        // Click leaves a parameter without a value in the text, such as `$NAME`. Only arguments whose type is
+        // a plain text accept such a text as their value.
         let unknown = lang::args::parameter(&text);
         match (value, unknown) {
             (Ok(value), None) => return Some(value),
@@ -309,8 +310,8 @@ impl<'a> Args<'a> {
                     without_value(unknown)
                 );
                 match value {
-                    // Click accepts the text, and may fail when it opens the file of that name; it has no
-                    // message now.
+                    // Click has no message at this point: it accepts the text as a name, and may fail only
+                    // later, when it opens the file of that name.
                     Ok(_) => self.error(format!("{name}: {reason}")),
                     Err(_) => self.error(Complaint::wrong_value::<T>(name, &text, &reason)),
                 }

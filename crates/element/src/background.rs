@@ -51,7 +51,8 @@ pub fn spawn<T: Send + 'static>(
     Builder::new().name(name.into()).spawn(move || {
         // If the system refuses the processors or the lower priority, the work is done all the same.
         let _ = processors.as_ref().map(|processors| sched_setaffinity(Pid::from_raw(0), processors));
-        // A user may have lowered the priority of all threads meanwhile. It is not raised again.
+        // A user may have lowered the priority of all threads meanwhile. A priority that is already lower
+        // than the wanted one is not raised again.
         let own = rustix::process::getpriority_process(None).unwrap_or_default();
         let wanted = niceness.map(|niceness| niceness + NICE).filter(|&wanted| wanted > own);
         let _ = wanted.map(|wanted| rustix::process::setpriority_process(None, wanted));

@@ -267,8 +267,8 @@ impl ArgInfo {
         ArgInfo::new(name, ArgKind::Positional, ty, default)
     }
 
-    /// Describes an optional argument that is given by name only. `default` is as in
-    /// [`positional`](Self::positional).
+    /// Describes an optional argument that is given by name only. `default` is the default as a user would
+    /// write it; it is empty if there is none.
     pub const fn keyword(name: &'static str, ty: &'static str, default: &'static str) -> ArgInfo {
         ArgInfo::new(name, ArgKind::Keyword, ty, default)
     }
@@ -389,12 +389,13 @@ pub struct HandlerInfo {
 }
 
 impl HandlerInfo {
-    /// Describes a read handler; the value of the first worker is shown.
+    /// Describes a read handler; the value of one worker's copy of the element is shown ([`Merge::First`]).
     pub const fn read(name: &'static str) -> HandlerInfo {
         HandlerInfo { name, access: Access::READ, merge: Merge::First }
     }
 
-    /// Describes a read handler with a parameter; the value of the first worker is shown.
+    /// Describes a read handler with a parameter; the value of one worker's copy of the element is shown
+    /// ([`Merge::First`]).
     pub const fn read_param(name: &'static str) -> HandlerInfo {
         HandlerInfo { name, access: Access::READ_PARAM, merge: Merge::First }
     }
@@ -462,7 +463,8 @@ impl HandlerInfo {
         HandlerInfo { name, access: Access::WRITE, merge: Merge::First }
     }
 
-    /// Describes a handler that can be read and written; the value of the first worker is shown.
+    /// Describes a handler that can be read and written; the value of one worker's copy of the element is
+    /// shown ([`Merge::First`]).
     pub const fn both(name: &'static str) -> HandlerInfo {
         HandlerInfo { name, access: Access::READ_WRITE, merge: Merge::First }
     }

@@ -174,7 +174,8 @@ pub struct Core {
     /// The values that elements have given away by [`Cx::dispose`], because they may own much memory. The
     /// engine drops them.
     pub garbage: Vec<Box<dyn Any + Send>>,
-    /// The number of the last run ([`Cx::find_runs`], [`Cx::new_run`]).
+    /// The number that was given last to a run, a sequence of packets of one flow ([`Cx::find_runs`],
+    /// [`Cx::new_run`]).
     pub(crate) last_run: u32,
     /// The number that [`Cx::next_series`] returned last.
     pub(crate) series: u32,
@@ -183,7 +184,7 @@ pub struct Core {
 }
 
 /// The part of [`Core`] that belongs to one graph. When a new graph replaces a running graph, the worker
-/// exchanges it.
+/// exchanges this part for the part of the new graph.
 pub struct PerGraph {
     /// The requests that elements of the graph have made and that the engine has not taken yet, in order.
     pub emitted: Vec<Emitted>,

@@ -39,7 +39,7 @@ pub fn plus_annotation(number: Number, offset: u8) -> Number {
 /// A value to which an action sets a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// The bytes themselves, as many as the field has.
+    /// A constant value: these bytes, as many as the field has.
     Constant(Vec<u8>),
     /// The value that another field had before the case's actions.
     Copy(Field),
@@ -112,7 +112,8 @@ pub const UNSENT: &[DropReason] = &[
 ];
 
 impl Action {
-    /// Returns the reasons for which packets may be dropped if they have no room for the action.
+    /// Returns the reasons for which packets may be dropped if they have no room for the action: too little
+    /// headroom, too few bytes in the first slot, or too great a length.
     fn refusals(&self) -> &'static [DropReason] {
         match self {
             Action::Strip(0) => &[],
@@ -127,7 +128,7 @@ impl Action {
     }
 }
 
-/// The outcome of a case for its packets.
+/// The outcome for the packets that match a case of a declaration: they leave, are held or are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The packet leaves by the output with this number; if it is not connected, the packet is dropped
@@ -239,7 +240,7 @@ impl Case {
         self
     }
 
-    /// Adds a change after the changes so far.
+    /// Adds a change to the packets of the case, after the changes so far.
     #[must_use]
     pub fn with(mut self, action: Action) -> Case {
         self.actions.push(action);
@@ -418,11 +419,13 @@ impl Emit {
     }
 }
 
-/// The worker at which packets leave an element. Each flow has one worker as its home.
+/// The worker at which packets leave an element. Each flow has one worker as its home, which has the state of
+/// the flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leaves {
     /// Packets leave at the worker that they came to, or that made them. If the element makes packets, or
-    /// gives flows other addresses or ports, their home may be another worker.
+    /// gives flows other addresses or ports, the home of these flows (the worker that has their state) may be
+    /// another worker.
     #[default]
     Here,
     /// Packets that came at the home of their flow also leave at its home. An element that gives flows
@@ -461,10 +464,11 @@ pub struct Support {
     /// True if the element finds the runs of batches ([`crate::Cx::find_runs`]), or numbers the runs of the
     /// packets that it sends ([`crate::Cx::new_run`]).
     pub finds_runs: bool,
-    /// The outputs and inputs at which the element parks payloads and joins them again.
+    /// The outputs and inputs at which the element takes payloads out of packets and parks them in a table,
+    /// and joins them with their packets again (Slicer).
     pub sliced: Sliced,
     /// True if the length that the element reads is the length of the whole packet, even if the packet's
-    /// payload is parked ([`crate::Cx::lengths`]).
+    /// payload is parked in a table of the Slicer ([`crate::Cx::lengths`]).
     pub whole_length: bool,
     /// True if the element reads and writes nothing of the network header after the fixed 20 bytes except
     /// options, that is, bytes of an IPv4 header up to the header length in it. It then writes nothing after
@@ -475,7 +479,8 @@ pub struct Support {
 /// The whole declaration of an element.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Effects {
-    /// The cases. The first case that matches a packet applies; one always matches, unless `opaque` is set.
+    /// The cases. The first case that matches a packet applies; one of the cases always matches, unless
+    /// `opaque` is set.
     pub cases: Vec<Case>,
     /// The way in which packets wait.
     pub hold: Hold,
@@ -498,8 +503,8 @@ pub struct Effects {
     /// that the packets bypass them, and reports this when asked ([`crate::Element::settle`]). If one of them
     /// works at one worker only, this element does so too.
     pub replaces: Vec<ElementId>,
-    /// The counts of packets that its handlers, and any other output for people, show. It has no effect if
-    /// another part of the declaration prevents that the element is replaced
+    /// The way in which the element's handlers, and any other output for people, count packets. It has no
+    /// effect if another part of the declaration prevents that the element is replaced
     /// ([`crate::obstacles::to_synthesis`]).
     pub counts: Counting,
     /// True if the element may write handlers of other elements while packets pass, because of a handler
@@ -507,8 +512,8 @@ pub struct Effects {
     pub calls: bool,
     /// The effect on the order of packets.
     pub order: Order,
-    /// The fields that the element reads for people (printers, recorders, counters). The fate of packets
-    /// does not depend on them.
+    /// The fields that the element reads for people (printers, recorders, counters). The outcome for packets
+    /// does not depend on these fields.
     pub observes: Vec<Field>,
     /// The facts that single mechanisms ask for.
     pub support: Support,
@@ -517,7 +522,8 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Declares an element that has only cases.
+    /// Declares an element with these cases and nothing else: it makes no packets, keeps no state and keeps
+    /// the order of packets, unless further methods declare otherwise.
     pub fn cases(cases: Vec<Case>) -> Effects {
         Effects { cases, ..Effects::default() }
     }

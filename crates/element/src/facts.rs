@@ -24,10 +24,12 @@ pub struct Facts {
     /// For each element, true if it may emit packets that represent many segments, with all checksums
     /// complete: all elements downstream of it accept such packets.
     pub large_segments: Vec<bool>,
-    /// For each element, true if frames or packets as in `offloads` and `large_segments` may come to it.
+    /// For each element, true if frames that leave some work to a device, or packets that represent many
+    /// segments, may come to it.
     pub receives_offloads: Vec<bool>,
-    /// True if some elements park payloads and other elements need the lengths of whole packets. The
-    /// elements that park payloads then record the parked length with the packet.
+    /// True if some elements park the payloads of packets in a table (Slicer) and other elements need the
+    /// lengths of whole packets. The elements that park payloads then record the parked length with the
+    /// packet.
     pub tells_lengths: bool,
     /// For each element, true if flow marks are in use: an element that can mark the flows of packets has
     /// to do so, and an element that can rely on marks may do so ([`crate::effects::FlowMarks`]). Empty if

@@ -105,7 +105,8 @@ impl<E> Handler<E> {
         Handler { write, ..Handler::reads(HandlerInfo::write(name), Read::Nothing) }
     }
 
-    /// A read handler whose value `get` returns. The value of the first worker is shown.
+    /// A read handler whose value `get` returns. The value of one worker's copy of the element is shown
+    /// ([`Merge::First`]).
     pub const fn get(name: &'static str, get: fn(&E) -> String) -> Handler<E> {
         Handler::reads(HandlerInfo::read(name), Read::Get(get))
     }

@@ -21,16 +21,17 @@ impl Log2Histogram {
         self.add(time.0 as u64, 1);
     }
 
-    /// Counts a number in its class, as if it had occurred `times` times.
+    /// Counts a number in its class of the histogram, as if the number had occurred `times` times.
     #[inline]
     pub fn add(&mut self, number: u64, times: u64) {
-        // A number from 2^63 on, such as a negative time, has class 64, which the mask turns into class 0.
+        // A number from 2^63 on, such as a negative time, has class 64 of the histogram, which the mask turns
+        // into class 0.
         let class = 64 - number.leading_zeros();
         self.0[class as usize & 63] += times;
     }
 
-    /// Returns a line for each class that counts a time: the bound below which its times lie, and the
-    /// number of times. The lines are in the order of the bounds.
+    /// Returns a line for each class of the histogram that is not empty: the bound in nanoseconds below which
+    /// its times lie, and the number of times. The lines are in the order of the bounds.
     pub fn show(&self) -> String {
         self.show_with("ns")
     }

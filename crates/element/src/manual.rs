@@ -46,11 +46,12 @@ macro_rules! manual {
 pub struct Page {
     /// The title: the name of the class.
     pub title: String,
-    /// The summary: the first paragraph, on one line.
+    /// The summary: the first paragraph of the manual page, on one line.
     pub summary: String,
-    /// The paragraphs between the summary and the first section.
+    /// The paragraphs of the manual page between the summary and the first section.
     pub description: String,
-    /// The titles and texts of the sections, in order. The texts keep the markers of code blocks.
+    /// The titles and texts of the sections of the manual page, in order. The texts keep the markers of code
+    /// blocks.
     pub sections: Vec<(String, String)>,
 }
 
@@ -134,8 +135,10 @@ impl Page {
 mod tests {
     use super::*;
 
-    const SOURCE: &str = "//! # Strip\n//! Removes bytes\n//! from the front.\n//!\n//! More.\n//!\n//! ## Arguments\n\
-        //! - `LENGTH`: how many,\n//!   in bytes.\n//! - `A`, `B`: both,\n//!   or one.\n//!\n//! ## Example\n//! ```click\n\
+    const SOURCE: &str =
+        "//! # Strip\n//! Removes bytes\n//! from the front.\n//!\n//! More.\n//!\n//! ## Arguments\n\
+        //! - `LENGTH`: how many,\n//!   in bytes.\n//! - `A`, `B`: both,\n//!   or one.\n//!\n//! ##
+        //!   Example\n//! ```click\n\
         //! # not a title\n//! Idle -> Strip(14) -> Discard\n//! ```\n\nuse std;\n//! not this\n";
 
     #[test]

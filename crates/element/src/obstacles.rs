@@ -11,8 +11,8 @@ use packet::{Annotations, Base};
 use wire::ip_protocol;
 use wire::layers::FLOW_HEADERS;
 
-/// The number of bytes from the packet's start that stay with a sliced packet; all further bytes count as
-/// payload.
+/// The number of bytes from the packet's start that stay with a sliced packet, whose payload is parked; all
+/// further bytes count as payload.
 const HEADERS: i64 = 128;
 
 /// Returns the reason for which the element cannot become part of a synthesized program, which is one
@@ -155,8 +155,8 @@ const IP_COMPRESSION: u8 = 108;
 /// each packet may write (Sprayer paper, Section 3), or that only one worker can read, or its declaration is
 /// not complete.
 pub fn to_spraying(effects: &Effects) -> Option<String> {
-    // If packets of a flow come together again to be put in order, it does not matter which workers had
-    // them before.
+    // No obstacle: the element finds the state of a flow at any worker, or it restores the order of packets,
+    // so that it does not matter which workers had them before.
     if effects.finds_state || effects.order == Order::Restores {
         return None;
     }

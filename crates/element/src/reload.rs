@@ -23,34 +23,36 @@ use crate::Class;
 /// A part of the state of an element, and what a reload does with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatePart {
-    /// The name of the part in the user's words, such as `mappings`, `packets` or `counts`.
+    /// The name of this part of an element's state, in the user's words, such as `mappings`, `packets` or
+    /// `counts`.
     pub name: &'static str,
-    /// The names of the read handlers that show the part. Handlers with numbers, such as `pattern0`, are
-    /// named without the number.
+    /// The names of the read handlers that show this part of an element's state. Handlers with numbers, such
+    /// as `pattern0`, are named without the number.
     pub handlers: &'static [&'static str],
-    /// The names of the tables that belong to the part, if they differ from the part's name
-    /// ([`State::table`](crate::effects::State::table)).
+    /// The names of the tables of state that belong to this part of an element's state, if they differ from
+    /// the part's name ([`State::table`](crate::effects::State::table)).
     pub tables: &'static [&'static str],
     /// The effect of a reload on the part.
     pub fate: OnReload,
-    /// True if the part survives a restart with the same state file ([`crate::save`]).
+    /// True if this part of an element's state survives a restart with the same state file ([`crate::save`]).
     pub on_disk: bool,
 }
 
 /// The effect of a reload on a part of an element's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnReload {
-    /// The new element continues with the part.
+    /// The new element continues with this part of the old element's state.
     Kept,
-    /// The packets in the part leave by the element's outputs, in order, and nothing of the part remains.
+    /// The packets in this part of the old element's state leave by the element's outputs, in order, and
+    /// nothing of this part remains.
     Drained,
-    /// The new element starts without the part. The text is the reason: a short sentence for users, without
-    /// capital letter and full stop.
+    /// The new element starts without this part of the old element's state. The text is the reason: a short
+    /// sentence for users, without capital letter and full stop.
     Lost(&'static str),
 }
 
 impl StatePart {
-    /// Declares a part that is kept by a reload.
+    /// Declares a part of an element's state that is kept by a reload.
     pub const fn kept(name: &'static str, handlers: &'static [&'static str]) -> StatePart {
         StatePart { name, handlers, tables: &[], fate: OnReload::Kept, on_disk: false }
     }
@@ -69,7 +71,8 @@ impl StatePart {
         StatePart { fate: OnReload::Lost(reason), ..StatePart::kept(name, handlers) }
     }
 
-    /// Returns the part with tables of other names that belong to it.
+    /// Returns this part of an element's state with the tables of state that belong to it, if they have other
+    /// names than the part.
     #[must_use]
     pub const fn with_tables(self, tables: &'static [&'static str]) -> StatePart {
         StatePart { tables, ..self }
@@ -88,7 +91,7 @@ impl StatePart {
         self.handlers.iter().any(|handler| name.strip_prefix(handler).is_some_and(is_numbered))
     }
 
-    /// Returns the names of the handlers in backquotes.
+    /// Returns the names of the read handlers that show this part of an element's state, in backquotes.
     fn shown(&self) -> String {
         let names: Vec<String> = self.handlers.iter().map(|name| format!("`{name}`")).collect();
         names.join(", ")

@@ -121,15 +121,15 @@ impl std::error::Error for Damaged {}
 /// The numbers of entries that an element has read ([`Element::load_state`](crate::Element::load_state)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// The number of entries with which the element continues. Copies at several workers may count the same
-    /// entry.
+    /// The number of saved entries with which the element continues. Copies at several workers may count the
+    /// same entry.
     pub taken: u64,
     /// The number of taken entries that another worker may have taken, too, because packets of the entry may
     /// come to several workers.
     pub shared: u64,
-    /// The number of entries that have expired.
+    /// The number of saved entries that have expired and are not taken.
     pub ended: u64,
-    /// The number of entries that do not fit the element's arguments or have no room.
+    /// The number of saved entries that do not fit the element's arguments or have no room.
     pub refused: u64,
 }
 
@@ -148,7 +148,7 @@ impl Loaded {
 #[derive(Clone, Debug)]
 pub struct SavedState<'a> {
     pieces: &'a [Vec<u8>],
-    /// The time of the run that reads the state.
+    /// The time at which the state is read, by the clock of the run that reads it.
     now: Timestamp,
     /// The number of nanoseconds that is subtracted from each saved time, because the clock was put back
     /// since the state was saved.

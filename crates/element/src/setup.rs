@@ -102,7 +102,8 @@ impl<T> Same<T> {
 }
 
 impl Setup {
-    /// Makes the state for a graph without elements and with one worker. `burst` is as in [`Setup::burst`].
+    /// Makes the state for a graph without elements and with one worker. `burst` is the number of packets
+    /// that a source makes per call if its argument BURST is not given; `None` for Click's own defaults.
     pub fn new(burst: Option<usize>) -> Setup {
         Setup { burst, workers: 1, ..Setup::default() }
     }

@@ -13,7 +13,7 @@ use crate::Timestamp;
 /// matched one case of its declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// The input by which the packets would have come in.
+    /// The input by which the counted packets would have come to the replaced element.
     pub input: usize,
     /// The index in [`Effects::cases`](crate::Effects#structfield.cases) of the case that matches the
     /// packets. The cases are those that the element declared when the graph was configured, or when the
@@ -21,10 +21,10 @@ pub struct Tally {
     pub case: usize,
     /// The number of packets, at least 1.
     pub packets: u64,
-    /// The total length of the packets in bytes, before the element would have changed them.
+    /// The total length in bytes of the counted packets, before the replaced element would have changed them.
     pub bytes: u64,
-    /// The batch time ([`crate::Cx::now`]) at which the first of the packets was processed.
+    /// The batch time ([`crate::Cx::now`]) at which the first of the counted packets was processed.
     pub first: Timestamp,
-    /// The batch time at which the last of the packets was processed.
+    /// The batch time at which the last of the counted packets was processed.
     pub last: Timestamp,
 }

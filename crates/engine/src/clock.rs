@@ -28,22 +28,24 @@ pub enum ClockKind {
 pub(crate) struct RealClock {
     start: Instant,
     wall: i64,
-    /// The counter and the time, in nanoseconds since 1970, from which readings compute the time: those of
-    /// the last comparison with the system's clock that measured the rate or found that the counter had gone
-    /// back, or those of the start.
+    /// The values of the time stamp counter and of the time, in nanoseconds since 1970, from which readings
+    /// compute the time: those of the last comparison with the system's clock that measured the rate or found
+    /// that the counter had gone back, or those of the start.
     anchor: (u64, i64),
-    /// The nanoseconds per count of the counter, in units of 2^-32. Zero until they have been measured.
+    /// The nanoseconds per count of the time stamp counter, in units of 2^-32. Zero until they have been
+    /// measured.
     scale: u64,
-    /// The counter value from which on a reading compares the counter with the system's clock again. With
-    /// 0, every reading compares.
+    /// The value of the time stamp counter from which on a reading compares the counter with the system's
+    /// clock again. With 0, every reading compares.
     compare_at: u64,
     last: i64,
 }
 
-/// The time after the start before which the counter's rate is not measured. Until it is measured, readings
-/// use the system's clock.
+/// The time after the start before which the rate of the time stamp counter is not measured. Until it is
+/// measured, readings use the system's clock.
 const CALIBRATION: Duration = Duration::from_millis(50);
-/// The time between two comparisons of the counter with the system's clock, once the rate is measured.
+/// The time between two comparisons of the time stamp counter with the system's clock, once the rate is
+/// measured.
 const COMPARISON: Duration = Duration::from_millis(500);
 
 impl RealClock {
@@ -58,8 +60,8 @@ impl RealClock {
     #[inline]
     pub(crate) fn now(&mut self) -> Timestamp {
         let counter = cycles();
-        // The second condition detects a counter that has gone back, for example in a virtual machine that
-        // has moved to another host.
+        // The second condition detects a time stamp counter that has gone back, for example in a virtual
+        // machine that has moved to another host.
         if counter >= self.compare_at || counter < self.anchor.0 {
             return self.compare(counter);
         }

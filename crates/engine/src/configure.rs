@@ -84,7 +84,8 @@ impl Plan {
         }
         if !problems.is_empty() {
             problems.extend(warnings);
-            // Sorted by position in the text. The problems of one element stay together.
+            // The problems are sorted by their position in the text of the configuration. The problems of one
+            // element stay together.
             problems.sort_by_key(|(id, _)| (self.config_span(*id), *id));
             return Err(problems.into_iter().map(|(_, problem)| problem).collect());
         }
@@ -113,8 +114,8 @@ impl Plan {
         Ok(Configured { elements, effects, facts, setup, warnings })
     }
 
-    /// Makes the error for an element `id` that gets packets without their payloads, which `by` has parked,
-    /// and that needs the payloads. `why` says what it needs.
+    /// Makes the error for an element `id` that gets packets without their payloads, which the element `by`
+    /// has parked in a table (Slicer), and that needs the payloads. `why` says what it needs.
     pub(crate) fn misplaced(&self, id: ElementId, by: ElementId, why: &str) -> Problem {
         let element = &self.graph.elements[id];
         let text = format!(
@@ -128,8 +129,9 @@ impl Plan {
         )))
     }
 
-    /// Makes the error for an element that parks payloads although no element joins them, or joins payloads
-    /// that no element parks. `what` is the text after the element's name.
+    /// Makes the error for an element that parks payloads in a table (Slicer) although no element joins them
+    /// with their packets again, or that joins payloads although no element parks them. `what` is the text
+    /// after the element's name.
     pub(crate) fn unjoined(&self, id: ElementId, what: &str, hint: &str) -> Problem {
         let text = format!("'{}' {what}", self.declaration(id));
         Problem::new(Diagnostic::error(self.graph.elements[id].span, text).with_hint(hint))

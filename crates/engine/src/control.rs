@@ -27,9 +27,9 @@ pub(crate) struct Control {
     /// The elements of the running graph that the elements of this graph will replace; set while a reload
     /// initialises the elements of this graph.
     pub(crate) predecessors: Option<Predecessors>,
-    /// The function that composes the programs of the graph again. `None` if the graph has none.
+    /// The function that composes the synthesized programs of the graph again. `None` if the graph has none.
     pub(crate) recomposer: Option<Arc<Recomposer>>,
-    /// The progress of the first worker in composing programs again.
+    /// The progress of the first worker in composing the graph's synthesized programs again.
     pub(crate) recomposing: Recomposing,
 }
 

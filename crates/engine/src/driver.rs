@@ -19,19 +19,20 @@ use crate::trace_time::{TurnTakers, run_trace};
 use crate::wakeups::OsSignals;
 use crate::worker::{MOST_WORK, Worker};
 
-/// The maximum number of tasks that run in one round, before the driver checks stop requests again.
+/// The maximum number of tasks that run in one round of the driver's loop, before the driver checks stop
+/// requests again.
 const TASKS_PER_ROUND: usize = 128;
-/// The real time after which no further task runs in a round. So stop requests and files do not wait long if
-/// tasks are slow. Each task counts with at most `MOST_OF_TASK`, because another thread may have had the core
-/// for the rest of the time.
+/// The real time after which no further task runs in a round of the driver's loop. So stop requests and files
+/// do not wait long if tasks are slow. Each task counts with at most `MOST_OF_TASK`, because another thread
+/// may have had the core for the rest of the time.
 const ROUND: Timestamp = Timestamp(10_000_000);
 const MOST_OF_TASK: Timestamp = Timestamp(1_000_000);
 /// The maximum number of timers that run in a row before the driver checks stop requests.
 const TIMERS_PER_ROUND: usize = 1024;
-/// The number of rounds between two updates of the progress counter.
+/// The number of rounds of the driver's loop between two updates of the progress counter.
 const ROUNDS_PER_REPORT: u64 = 256;
-/// The number of rounds between two checks of the files that elements wait for, while there is other work. A
-/// round that begins more than [`LOOK`] after the last check also checks them.
+/// The number of rounds of the driver's loop between two checks of the files that elements wait for, while
+/// there is other work. A round that begins more than [`LOOK`] after the last check also checks them.
 const ROUNDS_PER_LOOK: u64 = 16;
 const LOOK: Timestamp = Timestamp(10_000_000);
 /// The maximum number of times that a driver script is asked, and may refuse to stop, for one request to
@@ -398,9 +399,9 @@ impl Worker {
         }
     }
 
-    /// Does the periodic work of a round: a step of a reload, the progress counter, the requests of other
-    /// workers and of users, files and signals. Returns the reason for the end if the run was interrupted, if
-    /// a worker failed, or if the run was stopped and no driver script refuses.
+    /// Does the periodic work of a round of the driver's loop: a step of a reload, the progress counter, the
+    /// requests of other workers and of users, files and signals. Returns the reason for the end if the run
+    /// was interrupted, if a worker failed, or if the run was stopped and no driver script refuses.
     pub(crate) fn stop_check(&mut self) -> Option<End> {
         self.rounds = self.rounds.wrapping_add(1);
         // One step of a reload in each round, so that packets wait for one step at most.
@@ -423,7 +424,8 @@ impl Worker {
         if !self.wakeups.os_signals.is_empty() {
             self.deliver_os_signals();
         }
-        // Between two rounds, no element is being called.
+        // Elements whose effects may have changed are asked for them again now, because no element is being
+        // called between two rounds.
         if self.graph.has_unasked() {
             self.host().1.ask_again();
         }

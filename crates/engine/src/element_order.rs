@@ -1,6 +1,6 @@
-//! Finds elements in a wrong order. Some need payloads where payloads are parked, some park payloads which
-//! are never joined or join payloads which are never parked, and some may reorder packets whose order was
-//! restored.
+//! Finds elements in a wrong order. Some need the payloads of packets where an element has parked the
+//! payloads in a table (Slicer). Some park payloads which are never joined with their packets again, or join
+//! payloads which are never parked. Some may reorder packets whose order was restored.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use crate::graph_facts::{Forward, starts_of_packets};
 /// The offset of the start of an Ethernet frame from its IP header, in bytes.
 const ETHERNET: i32 = -14;
 
-/// Returns the elements that get packets without their payloads and need the payloads: each with the
-/// element that has parked them, and the reason. Each element is in the result once.
+/// Returns the elements that get packets without their payloads and need the payloads: each with the element
+/// that has parked the payloads in a table (Slicer), and the reason. Each element is in the result once.
 pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementId, ElementId, String)> {
     let parking = (0..effects.len()).filter_map(|id| Some((id, effects[id].support.sliced.parks?)));
     let mut parking = parking.peekable();

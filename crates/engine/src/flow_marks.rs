@@ -30,8 +30,8 @@ impl Coming {
     }
 }
 
-/// Returns a bool for each element. For an element that takes marks, it is true if the element may rely on
-/// them. For an element that gives marks, it is true if some element relies on them. Returns an empty
+/// Returns a bool for each element. For an element that takes flow marks, it is true if the element may rely
+/// on them. For an element that gives marks, it is true if some element relies on them. Returns an empty
 /// vector if no element relies on marks.
 pub(crate) fn used(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]) -> Vec<bool> {
     let mut coming = vec![Coming::Without; effects.len()];
@@ -144,7 +144,8 @@ mod tests {
             Effects { emits: Effects::source("answer").emits, ..Effects::pass() },
         ] {
             assert!(!chain(vec![breaks.clone()]), "{breaks:?}");
-            // A pass-through element further downstream does not make the marks reliable again.
+            // A further element downstream that only passes packets on does not make unreliable marks
+            // reliable again.
             assert!(!chain(vec![breaks.clone(), Effects::pass()]));
         }
     }

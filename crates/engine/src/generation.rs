@@ -22,25 +22,29 @@ use crate::streams::Sink;
 use crate::wakeups::Wakeups;
 use crate::worker::{Worker, captures};
 
-/// A generation of the graph that a worker does not have in its own fields.
+/// A generation of the graph at one worker that is not the worker's current one: the next generation, before
+/// the worker changes over to it, or the old generation, until its last packet has left.
 pub(crate) struct Generation {
     pub(crate) graph: GraphCopy,
     wakeups: Wakeups,
     pub(crate) control: Control,
     /// The part of the worker's [`Core`] that belongs to this generation.
     pub(crate) hot: PerGraph,
-    /// The exchange with the same generation at other workers. `None` with a single worker.
+    /// The rings by which this generation passes packets to and from its copies at other workers. `None` with
+    /// a single worker.
     pub(crate) exchange: Option<Exchange>,
     captures: Vec<ElementId>,
     manager: Option<ElementId>,
-    /// The heirs in this generation of the elements of the generation before, by the number of the old
-    /// element. Found when this generation is initialised, and empty once the worker has changed over.
+    /// For each element of the generation before, by its number, its heir: the element of this generation
+    /// that continues with its state. Found when this generation is initialised, and empty once the worker
+    /// has changed over.
     pub(crate) heirs: Vec<Option<ElementId>>,
     /// Values that elements have no use for any more. They are dropped with the generation.
     pub(crate) garbage: Vec<Box<dyn Any + Send>>,
 }
 
-/// A sink that drops its text: the sink of a generation that is not in use.
+/// A text sink that drops all text. It is the placeholder in each generation of the graph that is not
+/// current; the worker's real sink stays with the current generation.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -69,9 +73,9 @@ impl Generation {
         }
     }
 
-    /// Calls `work` while this generation's part of the worker's [`Core`] is in `core`, with the sink of the
-    /// generation that is current. Handlers of other workers cannot be called meanwhile, and no reload can
-    /// begin.
+    /// Calls `work` while this generation's part of the worker's [`Core`] is in `core`, with the text sink
+    /// (where elements print) of the worker's current generation. Handlers of other workers cannot be called
+    /// meanwhile, and no reload can begin.
     pub(crate) fn in_use<T>(
         &mut self,
         core: &mut Core,
@@ -92,7 +96,8 @@ impl Generation {
 }
 
 impl Worker {
-    /// Exchanges the current generation for another one. The sink stays with the generation that is current.
+    /// Exchanges the worker's current generation of the graph for another one. The text sink, where elements
+    /// print, is not exchanged: the generation that becomes current gets it.
     pub(crate) fn exchange_generation(&mut self, other: &mut Generation) {
         std::mem::swap(&mut self.graph, &mut other.graph);
         std::mem::swap(&mut self.wakeups, &mut other.wakeups);

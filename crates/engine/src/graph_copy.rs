@@ -27,8 +27,8 @@ pub(crate) struct GraphCopy {
     pub(crate) plan: Arc<Plan>,
     /// The workers that do the work of each element.
     pub(crate) placement: Placement,
-    /// The elements whose work is done by this worker: in the order of the graph, and upstream elements
-    /// first.
+    /// The elements whose work is done by this worker, in the order of the graph. `upstream_first` has the
+    /// same elements, upstream elements first.
     pub(crate) placed: Arc<[ElementId]>,
     pub(crate) upstream_first: Arc<[ElementId]>,
     /// For each element, true if it has been closed before the end of its generation.
@@ -41,8 +41,9 @@ pub(crate) struct GraphCopy {
     pub(crate) setup: Setup,
     /// The number of this generation of the graph in its run, from 0.
     pub(crate) generation: u64,
-    /// After the worker has changed over to another generation: the element of that generation that each
-    /// element's packets go on to, and the inputs of that element that packets can be pushed into.
+    /// Set when the worker has changed over to another generation of the graph. By element number: the heir
+    /// in that generation to which packets that come to the element go on, and the number of the heir's
+    /// inputs, counted from input 0, that packets can be pushed into. `None` for elements without an heir.
     crossings: Vec<Option<(u32, u32)>>,
     /// The current arguments of elements that were given other arguments since the start, by element
     /// number.
@@ -142,7 +143,8 @@ impl GraphCopy {
         }
     }
 
-    /// Returns the input of the next generation that packets for an input go on to, if there is one.
+    /// Returns the heir's input, in the next generation of the graph, at which packets for the input `to` go
+    /// on. `None` if they go on in this generation.
     fn crossing(&self, to: Target) -> Option<Target> {
         let &(element, inputs) = self.crossings.get(to.element as usize)?.as_ref()?;
         (to.input < inputs).then_some(Target { element, way: Way::Heir, ..to })
@@ -193,7 +195,8 @@ impl GraphCopy {
         lang::flatten(&graph)
     }
 
-    /// Has all stand-ins report to the elements that they act for. See [`StandIns::settle`].
+    /// Has all stand-ins report to the elements that they act for how many packets they have handled. See
+    /// [`StandIns::settle`].
     pub(crate) fn settle_stand_ins(&mut self, core: &mut Core) {
         self.stand_ins.settle(&mut self.elements, &self.effects, core);
     }
@@ -204,7 +207,8 @@ impl GraphCopy {
         self.stand_ins.look_for_changes(&mut self.elements, &mut self.effects, written)
     }
 
-    /// True if elements have to be asked for their effects: see [`StandIns::has_unasked`].
+    /// True if elements that were being called when they changed still have to be asked for their effects.
+    /// See [`StandIns::has_unasked`].
     #[inline]
     pub(crate) fn has_unasked(&self) -> bool {
         self.stand_ins.has_unasked()

@@ -126,7 +126,8 @@ fn large_segments(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let may = |source: ElementId| {
         let start = effects[source].support.offloads?;
         let next: Vec<ElementId> = forward[source].iter().flatten().map(|&(to, _)| to).collect();
-        // The starts of the packets that come to the element; for a source, the start that it declares.
+        // The offsets from the IP header at which the packets that come to the element may start; for a
+        // source, the offset that it declares.
         let here = if starts[source].is_empty() { BTreeSet::from([start]) } else { starts[source].clone() };
         let takes = |&start: &i32| take_large_segments(effects, forward, next.clone(), start);
         Some(!next.is_empty() && here.iter().all(takes))
@@ -161,8 +162,8 @@ pub(crate) fn starts_of_packets(effects: &[Effects], forward: &Forward) -> Vec<B
     starts
 }
 
-/// Returns the number of bytes that a case strips from the start of a packet (negative: adds). `None` if
-/// the number differs from packet to packet.
+/// Returns the number of bytes that a case of an element's effects strips from the start of a packet
+/// (negative: adds). `None` if the number differs from packet to packet.
 fn moved(case: &Case) -> Option<i32> {
     let moves = case.actions.iter().map(|action| match action {
         Action::Strip(n) => Some(*n),
@@ -244,8 +245,9 @@ impl<'e> Asked<'e> {
 }
 
 /// True if the given elements may get packets that hold many segments and start at `start`. Neither the
-/// elements nor any element downstream, up to a device, may have an obstacle. Also, the start of the packets
-/// must be known on the way. The device finds the headers again, so packets may have another start there.
+/// elements nor any element downstream, up to a device, may do what such packets do not allow
+/// (`to_large_segments`). Also, the start of the packets must be known on the way. The device finds the
+/// headers again, so packets may have another start there.
 pub(crate) fn take_large_segments(
     effects: &[Effects],
     forward: &Forward,
@@ -276,7 +278,8 @@ pub(crate) fn take_large_segments(
 
 /// True if the given elements may get frames with work left for a device, which start at `start` (see
 /// [`Support::offloads`](element::effects::Support::offloads)). Neither the elements nor any element
-/// downstream, up to a device, may have an obstacle. Each device must take frames with this start.
+/// downstream, up to a device, may do what such frames do not allow (`to_offloads`). Each device must take
+/// frames with this start.
 pub(crate) fn take_offloads(
     effects: &[Effects],
     forward: &Forward,
@@ -306,7 +309,8 @@ pub(crate) fn take_offloads(
 /// True if elements downstream of a replay may prepend more bytes than were stripped before. A replayed
 /// packet then starts ahead of the first byte that it had when it was stored.
 fn grows_in_front(effects: &[Effects], forward: &Forward) -> bool {
-    // The least number of bytes that were stripped on the way from the replay to each element.
+    // By element: the least number of bytes that are stripped on the way from a replay to the element. `None`
+    // if no packets of a replay come to the element.
     let mut starts: Vec<Option<i64>> = vec![None; effects.len()];
     let mut open: Vec<(ElementId, i64)> = Vec::new();
     open.extend((0..effects.len()).filter(|&id| effects[id].hold == Hold::Replay).map(|id| (id, 0)));
@@ -353,7 +357,7 @@ fn largest(number: &Number) -> Option<i64> {
 /// annotation is set to `value`.
 fn farthest(value: &Value) -> i64 {
     let known = match value {
-        // Four bytes may encode a negative offset.
+        // The four bytes are a signed offset: a header may start ahead of the packet's start.
         Value::Constant(bytes) => Some(bytes.iter().fold(0i32, |n, &byte| n << 8 | i32::from(byte)).into()),
         Value::Number(number) => largest(number),
         _ => None,
@@ -459,7 +463,8 @@ fn farthest_starts(effects: &[Effects], forward: &Forward) -> Vec<i64> {
             Some(start) if start <= i64::from(FAR) => start,
             _ => ANYWHERE,
         };
-        // An element that both strips and writes may do so in either order.
+        // An element that both strips and writes may write before or after it strips, so the start that is
+        // farther on counts.
         let within =
             effects[id].cases.iter().map(|case| at(moved(case))).chain([start]).max().unwrap_or(start);
         if starts[id].is_some_and(|seen| seen >= within) {
@@ -577,13 +582,14 @@ mod tests {
         assert_eq!(written(&[strip(14), strip(20), strip(-14), first.clone()], &[(0, 2)]), 24);
         assert_eq!(written(&[strip(14), first.clone(), strip(-10)], &[]), 18);
         assert!(written(&[strip(0), strip(1), first.clone()], &[(1, 1)]) > 1 << 20, "a circle");
-        // An element that both strips and writes may do so in either order.
+        // An element that strips 8 bytes and writes the first 4 may write after it strips. So 12 bytes count
+        // as written.
         let both = case().with(Action::Strip(8)).with(first.cases[0].actions[0].clone());
         assert_eq!(written(&[Effects::cases(vec![both])], &[]), 12);
         let offset = Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(vec![0, 14]));
         assert_eq!(gathered(&[ttl.clone(), Effects::cases(vec![case().with(offset)])]).restore.bytes, 23);
-        // A header keeps its offset from the packet's first start, whatever is added ahead of it or
-        // stripped.
+        // A header annotation keeps its offset from the packet's start at its source, even if bytes are
+        // stripped or added ahead of the header after the annotation was set.
         let mark = Effects::cases(vec![
             case().with(Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(vec![0, 14]))),
         ]);
@@ -674,7 +680,8 @@ mod tests {
         };
         let send = Effects::cases(vec![Case::new(Filter::TRUE, Target::Send)]);
         let sink = Effects { support: Support { offloads: Some(-14), ..Support::default() }, ..send };
-        // The stand-in looks at the payload. Packets that it does not handle go to the element.
+        // Element 1, the stand-in, looks at the payload. Packets that it does not handle itself go to element
+        // 2, which it acts for.
         let deep = Field::Bytes { base: Base::Data, offset: 100, length: 1 };
         let by_payload = Case::new(Predicate::equals(deep, 7), Target::Output(1));
         let stand_in = |replaces: Vec<ElementId>| Effects {
@@ -706,7 +713,8 @@ mod tests {
         assert!(!gathered(std::slice::from_ref(&looks)).restore.annotations);
         assert!(!gathered(&[writing(PAINT)]).restore.annotations);
         assert!(gathered(&[writing(PAINT), looks.clone()]).restore.annotations);
-        // Writing other bytes of the annotation area does not make a restore necessary.
+        // Only the written bytes that are also read have to be restored for a replay: here, other annotation
+        // bytes are written than are read.
         let other = Field::Annotation { offset: 0, length: 4 };
         assert!(!gathered(&[writing(other), looks]).restore.annotations);
     }

@@ -52,7 +52,8 @@ pub struct Options {
     /// The function that makes the graph for the handlers `hotconfig` and `reload`, and for SIGHUP. Without
     /// the function, the handlers do not exist.
     pub rebuild: Option<Rebuild>,
-    /// The function that composes the programs of the graph again when handlers have changed elements.
+    /// The function that composes the synthesized programs of the graph again when handlers have changed
+    /// elements that they replace.
     pub recomposer: Option<Arc<Recomposer>>,
     /// The number of packets that have entered the graph so far. The driver updates it now and then, for a
     /// progress display.
@@ -179,6 +180,6 @@ pub struct Rebuilt {
     pub text: String,
     /// The function that returns the message if an element cannot be initialised.
     pub tell: Tell,
-    /// The function that composes the programs of the graph again.
+    /// The function that composes the synthesized programs of the new graph again when elements have changed.
     pub recomposer: Option<Arc<Recomposer>>,
 }

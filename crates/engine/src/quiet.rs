@@ -3,25 +3,27 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The notes of all workers about the times at which they are idle, and the packets that they have exchanged.
+/// The counters by which all workers note when they are idle, and how many packets they have exchanged by
+/// then.
 pub(crate) struct Quiet {
     seats: Vec<Seat>,
 }
 
-/// The notes of one worker, on cache lines of its own.
+/// The counters of one worker, on cache lines of its own.
 #[derive(Default)]
 #[repr(align(64))]
 struct Seat {
     /// The number of times that the worker has become idle or ceased to be idle. It is odd while the worker
     /// is idle.
     idle: AtomicU64,
-    /// The number of packets that the worker had handed over, and had taken, when it became idle.
+    /// The number of packets that the worker had handed over to other workers when it last became idle. The
+    /// field `taken` has the number of packets that it had taken from other workers until that time.
     handed: AtomicU64,
     taken: AtomicU64,
 }
 
 impl Quiet {
-    /// Makes the notes of `workers` workers, none of which is idle.
+    /// Makes the counters for `workers` workers, none of which is idle.
     pub(crate) fn new(workers: usize) -> Quiet {
         Quiet { seats: (0..workers).map(|_| Seat::default()).collect() }
     }

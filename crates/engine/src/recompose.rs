@@ -30,35 +30,36 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use element::{Effects, Timestamp};
 
-/// The least time without a change after which a composition starts.
+/// The least time without a change of any element after which a composition starts: 10 ms.
 pub(crate) const PAUSE: Timestamp = Timestamp(10_000_000);
 
-/// The present declarations of elements, by the names of the elements. A declaration with many cases is
-/// large, so copies of the map share the declarations.
+/// The present declarations ([`Effects`]) of elements, by the names of the elements. A declaration with many
+/// cases is large, so copies of the map share the declarations.
 pub type Declarations = BTreeMap<String, Arc<Effects>>;
 
-/// The new arguments of each program, or the reason why the program could not be composed again, by the names
-/// of the programs' elements.
+/// The new arguments of each synthesized program, or the reason why the program could not be composed again,
+/// by the names of the elements that are the programs.
 pub type Programs = BTreeMap<String, Result<String, String>>;
 
-/// A function that composes the programs of a graph. It gets the declarations of the elements that have
-/// changed since the start.
+/// A function that composes the synthesized programs of a graph. It gets the declarations of the elements
+/// that have changed since the start.
 pub type Compose = Box<dyn Fn(&Declarations) -> Programs + Send + Sync>;
 
-/// The function that composes the programs of a graph again, and the changes of the graph since the start.
-/// All copies of the graph share it.
+/// The function that composes the synthesized programs of a graph again, and the changes of the graph's
+/// elements since the start. All copies of the graph share it.
 pub struct Recomposer {
     pub(crate) compose: Compose,
     changes: Mutex<Changes>,
     /// The number of changes so far.
     pub(crate) version: AtomicU64,
-    /// The composition whose programs are being put in; `None` at other times.
+    /// The result of a composition, while the first worker gives its programs to the workers' copies of the
+    /// graph; `None` at other times.
     composed: Mutex<Option<Arc<Composed>>>,
 }
 
 /// The result of a composition.
 pub(crate) struct Composed {
-    /// The declarations that the programs were composed from.
+    /// The declarations of all changed elements, from which the programs were composed.
     pub(crate) declarations: Arc<Declarations>,
     pub(crate) programs: Programs,
 }
@@ -69,11 +70,12 @@ pub(crate) struct Changes {
     /// The declarations of the elements that have changed.
     pub(crate) declarations: Declarations,
     /// The names of elements whose declarations are not known, because they were being called when they
-    /// changed. Their workers ask them for their declarations in the next round.
+    /// changed. Their workers ask them for their declarations in the next round of the driver's loop.
     pub(crate) unknown: BTreeSet<String>,
     /// The names of programs that have to be composed again, because an element has changed. With each, true
-    /// if the program replaces the element, so that packets pass the elements; false if only an earlier
-    /// program in its place did.
+    /// if the program itself replaces the element: packets then pass through the elements, and the program
+    /// must be replaced. False if only an earlier program of the same name replaced the element: the program
+    /// still acts.
     pub(crate) outdated: BTreeMap<String, bool>,
 }
 
@@ -114,8 +116,8 @@ impl Recomposer {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Records that all workers have a new program in place of an outdated one, unless an element has changed
-    /// after the change with the number `version`.
+    /// Records that all workers have a new program in place of an outdated one. Has no effect if a further
+    /// element has changed since the change with the number `version`, which the new program includes.
     pub(crate) fn renewed(&self, program: &str, version: u64) {
         let mut changes = lock(&self.changes);
         if self.version.load(Ordering::Acquire) == version {
@@ -132,7 +134,8 @@ impl Recomposer {
         lock(&self.changes).clone()
     }
 
-    /// Sets the composition whose programs are put in next, or ends putting programs in.
+    /// Stores a composition before the first worker puts its programs in at the workers, so that the workers
+    /// accept them; `None` afterwards.
     pub(crate) fn put_in(&self, composed: Option<Arc<Composed>>) {
         *lock(&self.composed) = composed;
     }
@@ -146,12 +149,14 @@ impl Recomposer {
     }
 }
 
-/// The progress of the first worker in composing programs again.
+/// The progress of the first worker in composing synthesized programs again after elements have changed.
 #[derive(Default)]
 pub(crate) struct Recomposing {
-    /// The number of the last change whose programs were put in or could not be composed.
+    /// The number of the last change of an element after which programs were put in, or could not be
+    /// composed.
     pub(crate) done: u64,
-    /// The number of the last change that the worker has seen, and the time at which it saw the change.
+    /// The number of the last change of an element that the first worker has seen, and the time at which it
+    /// saw the change.
     pub(crate) seen: (u64, Timestamp),
     /// The time that the last composition took.
     pub(crate) cost: Timestamp,
@@ -161,7 +166,7 @@ pub(crate) struct Recomposing {
 
 /// A composition that a thread makes.
 pub(crate) struct Composition {
-    /// The number of the last change that the composition includes.
+    /// The number of the last change of an element that the composition includes.
     pub(crate) version: u64,
     pub(crate) start: Timestamp,
     pub(crate) declarations: Arc<Declarations>,

@@ -45,8 +45,8 @@ impl WorkerHost<'_> {
             return Err(error);
         }
         if is_stand_in {
-            // Translators get the flows back that the old program has on lease, so that the new program can
-            // lease them.
+            // The old program gives back the flows that translators have leased to it, so that the new
+            // program can lease them.
             old.outdated(id);
         }
         if let Some(state) = old.take_state() {
@@ -77,7 +77,7 @@ impl WorkerHost<'_> {
 
 impl WorkerHost<'_> {
     /// Finds the elements whose effects have changed because a handler of the element `written` was written,
-    /// and has the programs composed again that replace such an element.
+    /// and has the synthesized programs composed again that replace such an element.
     pub(crate) fn look_for_changes(&mut self, written: ElementId) {
         self.graph.look_for_changes(written).into_iter().for_each(|id| self.note_change(id));
     }
@@ -110,14 +110,16 @@ impl GraphCopy {
     fn check_declaration(&mut self, core: &Core, id: ElementId, new: Effects) -> Result<Facts, String> {
         let old = std::mem::replace(&mut self.effects[id], new);
         let facts = graph_facts::gather(&self.effects, &self.plan.forward);
-        // An element that takes no marks with its new effects does not need them any more.
+        // Only elements that take flow marks with the new effects must still be able to rely on them. An
+        // element that took marks before and takes none now needs no marks.
         let takers: Vec<ElementId> = (0..self.effects.len())
             .filter(|&id| self.effects[id].support.marks == FlowMarks::Takes)
             .collect();
         let misplaced = element_order::misplaced(&self.effects, &self.plan.forward);
         let unjoined = element_order::unjoined(&self.effects, &self.plan.forward);
         self.effects[id] = old;
-        // The start has checked the same, so each problem comes from this change.
+        // When the run started, the same check found no problem, so any problem now comes from this change of
+        // arguments.
         let misplaced = misplaced.iter().map(|(id, by, why)| self.plan.misplaced(*id, *by, why));
         let unjoined = unjoined.iter().map(|(id, what, hint)| self.plan.unjoined(*id, what, hint));
         if let Some(problem) = misplaced.chain(unjoined).next() {
@@ -157,8 +159,9 @@ impl GraphCopy {
     }
 }
 
-/// Takes over from the new facts which elements find runs. An element relies on the runs of incoming packets
-/// only if it may do so by the new and by the old facts, because packets are on their way.
+/// Takes over from the new facts which elements find runs, sequences of packets of one flow. An element
+/// relies on the run numbers of incoming packets only if it may do so by the new and by the old facts,
+/// because packets with old numbers are on their way.
 fn keep_known_runs(facts: &mut Facts, new: Facts) {
     let was = std::mem::replace(&mut facts.runs, new.runs);
     for (id, now) in facts.runs.iter_mut().enumerate() {

@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_micros(200);
 
 impl Worker {
-    /// Handles the signals USR1, HUP and USR2 that have come since the last round. Without a signal, this
-    /// costs three loads.
+    /// Handles the signals USR1, HUP and USR2 that have come since the last round of the driver. Without a
+    /// signal, this costs three loads.
     #[inline]
     pub(crate) fn serve_requests(&mut self) {
         let Requests { report, reload, nothing, .. } = &self.options.requests;
@@ -32,8 +32,8 @@ impl Worker {
     fn serve_raised(&mut self) {
         let requests = self.options.requests.clone();
         let is_raised = |flag: &AtomicBool, number: i32| {
-            // If an element waits for the signal, its own flag is set too. The element handles the signal,
-            // and nothing is written here.
+            // If an element waits for the signal, the signal has also set the flag that the element waits
+            // for. Then the element handles the signal, and the driver does not.
             flag.swap(false, Ordering::Relaxed) && !OsSignals::is_awaited(number)
         };
         let [report, reload, nothing] = [

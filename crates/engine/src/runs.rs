@@ -1,4 +1,5 @@
-//! Finds out which elements can rely on the runs of packets.
+//! Finds out which elements can rely on the run numbers of packets. A run is a sequence of consecutive
+//! packets of one flow in a batch.
 //!
 //! The first element that finds runs numbers them in the packets' metadata. The numbers are right at an
 //! element downstream if no element between them may change what `element::runs::same_flow` compares, or hold
@@ -10,20 +11,20 @@ use element::{Base, ElementId};
 
 use crate::flow_marks::tells_apart;
 
-/// The runs of the packets that come to an element. The order of the variants is that of [`Ord`]: at an
-/// element to which packets come from several elements, the greatest variant applies.
+/// The reliability of the run numbers on the packets that come to an element. The order of the variants is
+/// that of [`Ord`]: at an element to which packets come from several elements, the greatest variant applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Coming {
     /// The packets have no runs.
     Without,
-    /// Each packet has the right run, or none.
+    /// Each packet has the right run number, or no run number.
     Right,
     /// The packets may have wrong runs.
     Wrong,
 }
 
-/// Returns, for each element that finds runs, true if the runs of the packets that come to it are right, and
-/// `None` for the other elements. Returns an empty vector if no element finds runs.
+/// Returns, for each element that finds runs, true if the run numbers of the packets that come to it are
+/// right, and `None` for the other elements. Returns an empty vector if no element finds runs.
 pub(crate) fn known(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]) -> Vec<Option<bool>> {
     let finds = |id: ElementId| effects[id].support.finds_runs;
     if !(0..effects.len()).any(finds) {
@@ -36,14 +37,15 @@ pub(crate) fn known(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>
     while let Some(id) = open.pop() {
         let leaving = match coming[id] {
             _ if finds(id) => Coming::Right,
-            // Also if the packets have no runs when they come: after a reload, an element may have packets
-            // that came to the element that it replaces, with runs of the old graph. A source makes packets
-            // without runs.
+            // An element that does not keep runs makes them wrong even if packets come to it without runs:
+            // after a reload, it may emit packets that came to its predecessor in the old graph, with runs of
+            // that graph. A source makes packets without runs.
             _ if receives[id] && !keeps(&effects[id]) => Coming::Wrong,
             coming => coming,
         };
         for &(to, _) in forward[id].iter().flatten() {
-            // The runs at an element change at most twice, and only to a greater variant, so the loop ends.
+            // The value in `coming` for an element changes at most twice, each time to a greater variant, so
+            // the loop ends.
             if leaving > coming[to] {
                 coming[to] = leaving;
                 open.push(to);
@@ -53,7 +55,7 @@ pub(crate) fn known(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>
     (0..effects.len()).map(|id| finds(id).then(|| coming[id] != Coming::Wrong)).collect()
 }
 
-/// True if packets that have the right run when they come to an element also have it when they leave.
+/// True if packets that have the right run number when they come to an element also have it when they leave.
 fn keeps(effects: &Effects) -> bool {
     let holds = effects.hold != Hold::None || !effects.emits.is_empty() || effects.opaque.is_some();
     let keeps = |action: &Action| match action {
@@ -85,7 +87,8 @@ mod tests {
         with(Action::Set(field, Value::Constant(vec![0])))
     }
 
-    /// Returns what is known at each element of a chain that finds runs.
+    /// Returns, for each element of a chain that finds runs, true if the run numbers of the packets that come
+    /// to it are right.
     fn in_chain(chain: &[Effects]) -> Vec<bool> {
         let mut forward: Vec<_> = (1..chain.len()).map(|next| vec![vec![(next, 0)]]).collect();
         forward.push(Vec::new());
@@ -111,9 +114,9 @@ mod tests {
         ] {
             let chain = [finds(), ends.clone(), Effects::pass(), finds(), Effects::pass(), finds()];
             assert_eq!(in_chain(&chain), [true, false, true], "{ends:?}");
-            // Packets of a source have no runs that could be wrong.
+            // Packets that a source makes have no run numbers, so none can be wrong.
             assert_eq!(in_chain(&[ends.clone(), finds()]), [true]);
-            // After a reload, an element may have packets with runs of the old graph.
+            // After a reload, the second element may emit packets with run numbers of the old graph.
             assert_eq!(in_chain(&[Effects::pass(), ends, Effects::pass(), finds()]), [false]);
         }
     }

@@ -22,7 +22,7 @@ use element::{Damaged, Loaded, Timestamp};
 
 use crate::plan::Plan;
 
-/// The capacity of the channel to the owner's thread, in messages of all workers together.
+/// The capacity of the channel to the thread that collects the state of all workers, in messages.
 const WAITING: usize = 64;
 
 /// The time after which a collecting thread checks that the run goes on.

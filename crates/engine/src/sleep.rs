@@ -17,7 +17,8 @@ use crate::worker::Worker;
 const NAP: Duration = Duration::from_millis(20);
 /// The time for which a worker polls for work from other workers before it sleeps.
 const LOOKOUT: Duration = Duration::from_micros(10);
-/// The longest sleep of other workers, which need not notice interrupts and are woken by their bell.
+/// The longest sleep of workers other than the first. They need not notice interrupts, and other threads wake
+/// them by their bell, an eventfd.
 const SLEEP: Duration = Duration::from_secs(1);
 
 impl Worker {
@@ -56,7 +57,7 @@ impl Worker {
     /// returns after a moment.
     fn rest(&mut self, longest: Duration) {
         self.control.sink.flush();
-        // No packet waits now while memory is released.
+        // The worker is idle, so no packet has to wait while memory is released here.
         self.core.garbage.clear();
         if self.options.busy_poll {
             std::hint::spin_loop();
@@ -86,9 +87,10 @@ impl Worker {
         self.tell_ready(ready);
     }
 
-    /// Sleeps until another worker rings this worker's bell, a file is ready, or the time `longest` is
-    /// over. Polls for [`LOOKOUT`] first, because waking up takes longer than most pauses last. Returns the
-    /// elements and tokens whose files are ready.
+    /// Sleeps until another worker rings this worker's bell (an eventfd), a file is ready, or the time
+    /// `longest` is over. Polls for [`LOOKOUT`] first, because waking up takes longer than most pauses last.
+    /// Returns, for each ready file, the element that waits for it and the token by which the element knows
+    /// it.
     #[cold]
     fn sleep_in_team(&mut self, longest: Duration) -> Vec<(ElementId, u32)> {
         let (Some(team), Some(exchange)) = (self.team.clone(), &self.exchange) else {

@@ -17,7 +17,8 @@ pub(crate) type Elements = [Option<Box<dyn Element>>];
 /// The stand-ins of a graph, and the reports and notices that could not be delivered yet.
 pub(crate) struct StandIns {
     ids: Vec<ElementId>,
-    /// For each stand-in, the elements for which it or an earlier stand-in in its place was made to act.
+    /// For each stand-in, the elements for which it was made to act, and the elements for which earlier
+    /// stand-ins that it has replaced were made to act.
     regions: BTreeMap<ElementId, BTreeSet<ElementId>>,
     /// The elements whose effects have changed since the graph was made, whether or not a stand-in acts for
     /// them.
@@ -25,13 +26,14 @@ pub(crate) struct StandIns {
     /// The elements of `changed` whose effects are not known, because they were being called when they
     /// changed.
     unasked: BTreeSet<ElementId>,
-    /// The stand-ins that were made for other effects of an element, each with that element. Such a stand-in
-    /// does not act for any element until it is replaced.
+    /// The stand-ins that rely on outdated effects, each with the element whose effects have changed. Such a
+    /// stand-in does not act for any element until it is replaced.
     outdated: BTreeSet<(ElementId, ElementId)>,
     /// Notices that could not be delivered because the stand-in was being called: the stand-in, and the
     /// element whose effects have changed.
     unaware: Vec<(ElementId, ElementId)>,
-    /// Reports that could not be delivered because their element was being called.
+    /// Reports of packets that a stand-in has handled for an element, which could not be delivered because
+    /// the element was being called.
     unheard: Vec<(ElementId, Tally)>,
 }
 
@@ -51,9 +53,9 @@ impl StandIns {
         }
     }
 
-    /// Has the stand-ins report what they have done for each element, and adds the reports to the counts of
-    /// these elements. Stand-ins that are being called are left out. Reports for elements that are being
-    /// called are kept for the next call.
+    /// Has the stand-ins report how many packets they have handled for each element, and adds these numbers
+    /// to the counts of the elements. Stand-ins that are being called are left out. Reports for elements that
+    /// are being called are kept for the next call.
     pub(crate) fn settle(&mut self, elements: &mut Elements, effects: &[Effects], core: &mut Core) {
         if !self.ids.is_empty() {
             self.settle_some(elements, effects, core);
@@ -132,7 +134,8 @@ impl StandIns {
                 let present = element.effects();
                 let differs = present != effects[id];
                 effects[id] = present;
-                // What was assumed about an element that could not be asked is now known.
+                // An element that could not be asked before counts as changed, too: a change was assumed
+                // then, and its actual effects become known now.
                 differs || unasked.contains(&id)
             }
             None => self.unasked.insert(id),
@@ -142,16 +145,16 @@ impl StandIns {
     }
 
     /// Returns the stand-ins that rely on an element's effects: those that act for it, or acted for it until
-    /// its effects changed. They are all stand-ins if the element writes handlers while packets pass, because
-    /// the elements upstream and downstream of it would process such a batch in another order.
+    /// its effects changed. If the element writes handlers while packets pass, returns all stand-ins, because
+    /// a handler call in the middle of a batch shows in which order elements process the batch.
     fn of(&self, effects: &[Effects], id: ElementId) -> Vec<ElementId> {
         let relies = |other: ElementId| effects[id].calls || effects[other].replaces.contains(&id);
         self.ids.iter().copied().filter(|&other| relies(other)).collect()
     }
 
-    /// Returns the stand-ins that have to be made again because an element has changed: with true those that
-    /// rely on it, and with false those in whose place an earlier one acted for it. The next one may act for
-    /// it again.
+    /// Returns the stand-ins that have to be made again because an element has changed. With each, true if
+    /// the stand-in relies on the element. False if only an earlier stand-in in the same place acted for the
+    /// element: the next stand-in made for this place may act for it again.
     pub(crate) fn to_renew(&self, effects: &[Effects], id: ElementId) -> BTreeMap<ElementId, bool> {
         let had = self.regions.iter().filter(|(_, region)| region.contains(&id));
         let had = had.map(|(&other, _)| (other, false));

@@ -20,8 +20,8 @@ const ROUNDS_PER_STEP: usize = 1024;
 /// that, held packets are assumed to stay, and the run ends.
 const MOST_STILL: usize = 1_000;
 
-/// Counts the timers in a row that have moved no packet. To detect movement, it has the number of held
-/// packets and of emitted packets after the last timer.
+/// Counts the timers in a row that have moved no packet. To detect movement, it stores how many packets were
+/// held and how many had been emitted after the last timer.
 #[derive(Default)]
 struct Stillness {
     timers: usize,
@@ -248,8 +248,8 @@ pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
     }
 }
 
-/// Lets each worker process the packets handed over to it, and run its tasks that follow no capture. True
-/// if any worker had work.
+/// Lets each worker process the packets handed over to it, and run the tasks of elements that do not read
+/// captures. True if any worker had work.
 fn run_others(crew: &mut TurnTakers<'_>) -> bool {
     let mut busy = false;
     for number in 0..crew.count() {

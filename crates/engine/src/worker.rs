@@ -50,8 +50,8 @@ use crate::streams::Sink;
 use crate::team::Team;
 use crate::wakeups::Wakeups;
 
-/// Returns the elements that follow captures, in the order of the graph: their packets give the trace clock
-/// its time.
+/// Returns the elements whose packets come from captures, in the order of the graph. The time stamps of their
+/// packets set the trace clock.
 pub(crate) fn captures(plan: &Plan) -> Vec<ElementId> {
     (0..plan.len()).filter(|&id| plan.classes[id].notes.follows_captures).collect()
 }
@@ -70,8 +70,8 @@ pub struct Worker {
     pub(crate) reloads: Reloads,
     /// The generation of the graph before the current one, until its last packet has left.
     pub(crate) retiring: Option<Retiring>,
-    /// Packets of the old generation that have come to an element with an heir, and the input of the heir
-    /// that they go to.
+    /// Packets of the old graph that have come to an element with an heir in the new graph, and the heir's
+    /// input that they go to.
     pub(crate) crossed: Vec<(Target, Batch)>,
     /// The counts of elements of earlier generations that have no heir.
     pub(crate) former: Former,
@@ -90,7 +90,7 @@ pub struct Worker {
     /// The time at which a round of the driver last checked the files that elements wait for. Checks at the
     /// end of a sleep do not count.
     pub(crate) looked: Timestamp,
-    /// The elements that follow captures, in the order of the graph.
+    /// The elements whose packets come from captures, in the order of the graph.
     pub(crate) captures: Vec<ElementId>,
     /// True if a task had work, or packets were received, since the last reading of the clock.
     pub(crate) has_worked: bool,
@@ -226,8 +226,8 @@ impl Worker {
                 // The usual case: a single item, which is delivered without being put on the work list.
                 Some(only) if self.core.emitted.is_empty() => Some(only),
                 Some(last) => {
-                    // Moved from the end of one stack to the other, so that the item that was emitted first
-                    // is popped first.
+                    // The emitted items are moved from the end of `emitted` to the end of the work list, so
+                    // that the item that was emitted first is delivered first.
                     self.work.push(last);
                     while let Some(emitted) = self.core.emitted.pop() {
                         self.work.push(emitted);

@@ -1,4 +1,5 @@
-//! The part of the first worker in composing programs again (see recompose.rs).
+//! The first worker's part in composing synthesized programs again after elements have changed (see
+//! recompose.rs).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,20 +12,23 @@ use crate::clock::ClockKind;
 use crate::recompose::{Composed, Composition, PAUSE, Recomposer};
 use crate::worker::Worker;
 
-/// The consequence for packets if a program cannot be composed again.
+/// The end of a message: what happens to packets if a synthesized program cannot be composed again.
 const ELEMENTS: &str = "packets go through the elements until one of them changes again";
 
-/// The consequence for packets if a program cannot be put in at some of the workers.
+/// The end of a message: what happens to packets if a synthesized program cannot be put in at some of the
+/// workers.
 const AT_SOME: &str = "where packets go through the elements until one of them changes again";
 
-/// The consequence if these workers have an earlier program that is not outdated.
+/// The end of a message that names workers at which a new program could not be put in, but which have an
+/// earlier program that is not outdated.
 const EARLIER: &str = "where an earlier program goes on until an element changes again";
 
 /// The time after which a worker that waits for a composition looks for an interruption.
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Worker {
-    /// Takes the next step in composing programs again, if elements that they replace have changed.
+    /// Takes the next step in composing synthesized programs again, if elements that they replace have
+    /// changed.
     #[inline]
     pub(crate) fn recompose_some(&mut self) {
         let Some(recomposer) = &self.control.recomposer else { return };
@@ -61,7 +65,8 @@ impl Worker {
             }
         };
         recomposing.cost = now - composition.start;
-        // The result of a composition without the last change would be refused by the workers.
+        // A composition that does not include the last change of an element is dropped, because the workers
+        // would refuse its programs.
         if composition.version == version {
             self.put_in(version, Composed { declarations: composition.declarations, programs });
         }
@@ -72,7 +77,7 @@ impl Worker {
     /// wait.
     fn start_composition(&mut self, recomposer: &Arc<Recomposer>, version: u64) {
         let changes = recomposer.changes();
-        // A program that replaces no element that has changed stays.
+        // No program replaces an element that has changed, so all programs stay as they are.
         if changes.outdated.is_empty() {
             self.control.recomposing.done = version;
             return;
@@ -86,7 +91,8 @@ impl Worker {
         let (sender, result) = mpsc::sync_channel(1);
         let (recomposer, changed) = (Arc::clone(recomposer), Arc::clone(&declarations));
         let compose = move || _ = sender.send((recomposer.compose)(&changed));
-        // Without a thread, the worker tries again in its next round.
+        // If no thread can be started for the composition, the worker tries again in the next round of its
+        // loop.
         if background::spawn("recompose", compose).is_err() {
             return;
         }
@@ -108,8 +114,8 @@ impl Worker {
         self.control.recomposing.done = version;
     }
 
-    /// Gives the outdated programs their new arguments, at all workers. `version` is the number of the last
-    /// change that the composition includes.
+    /// Gives the outdated synthesized programs their new arguments, at all workers. `version` is the number
+    /// of the last change of an element that the composition includes.
     fn put_in(&mut self, version: u64, composed: Composed) {
         let Some(recomposer) = self.control.recomposer.clone() else { return };
         self.control.recomposing.done = version;
@@ -134,9 +140,11 @@ impl Worker {
             };
             match failed.first() {
                 None => recomposer.renewed(&name, version),
-                // With a further change, the program is composed again anyway.
+                // An element has changed after this composition began. The program is composed again anyway,
+                // so nothing is reported.
                 Some(_) if recomposer.version.load(Ordering::Acquire) != version => {}
-                // Some workers have the new program, the others have the program before it.
+                // The new program was put in at some workers only; the other workers keep the program before
+                // it.
                 Some((_, error)) if failed.len() < workers => {
                     let numbers: Vec<String> = failed.iter().map(|(worker, _)| worker.to_string()).collect();
                     let (plural, numbers) = (if failed.len() > 1 { "s" } else { "" }, numbers.join(", "));
@@ -145,7 +153,8 @@ impl Worker {
                         "{name}: not put in at worker{plural} {numbers}, {instead}: {error}\n"
                     ));
                 }
-                // A program that is not outdated stays, although another one might replace more elements.
+                // The program is not outdated, so it stays. The failed composition would only have let it
+                // replace more elements.
                 Some(_) if !must_be_replaced => {}
                 Some((_, error)) => self.say(format_args!("{name}: {ELEMENTS}: {error}\n")),
             }

@@ -92,7 +92,8 @@ fn of_one_kind(
         let streams: Result<_> =
             (0..calls.connections).map(|_| accept(&listener, || client.is_finished())).collect();
         let served = streams.and_then(|streams| answer(streams, calls.bytes));
-        // If a connection is missing, the client's error says why.
+        // The client's error goes first, because it says why a connection is missing that the server waits
+        // for.
         joined(client).and_then(|answered| served.map(|()| answered))
     })
 }

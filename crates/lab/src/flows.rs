@@ -102,7 +102,8 @@ pub fn flows(
         });
         done.store(true, Ordering::Relaxed);
         let sent: Result<()> = senders.into_iter().map(joined).collect::<Vec<_>>().into_iter().collect();
-        // If a connection is missing, the sender's error says why.
+        // The sender's error goes first, because it says why a connection is missing that the receiver waits
+        // for.
         sent.and(measured)
     })
 }

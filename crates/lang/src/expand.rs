@@ -69,7 +69,8 @@ struct Expander<'p> {
     exhausted: bool,
 }
 
-/// An instance of a template, with the values of its parameters.
+/// An instance of a template (the file, or one alternative of a compound element), with the values of its
+/// parameters.
 struct Instance<'p> {
     template: &'p Template,
     environment: Rc<Environment>,

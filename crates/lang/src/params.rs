@@ -266,7 +266,8 @@ fn references(text: &str) -> Vec<String> {
     names
 }
 
-/// Returns the parameters of a program whose values can be set from outside of the configuration.
+/// Returns the parameters of a configuration whose values can be set from outside of it. `program` is the
+/// configuration with all names looked up.
 pub(crate) fn of_program(program: &Program, sources: &Sources) -> Parameters {
     let defined = program.templates.first().map(|file| file.defines.iter().map(|d| d.name.clone()).collect());
     let mut parameters = Parameters { defined: defined.unwrap_or_default(), ..Parameters::default() };

@@ -73,7 +73,7 @@ struct Resolver<'s, 'd> {
     suggestions: usize,
 }
 
-/// The state of the template that is being built.
+/// The state of the template (the file, or one alternative of a compound element) that is being built.
 struct Scope<'s> {
     id: TemplateId,
     template: Template,

@@ -21,7 +21,7 @@ pub(crate) enum NodeKind {
     /// A pseudoelement. A connection that arrives at an input port continues from the output port of the
     /// same number.
     Tunnel(Tunnel),
-    /// A node for a name that caused an error; its connections are dropped.
+    /// A node for an element whose name caused an error; the node's connections are dropped.
     Lost,
 }
 

@@ -12,8 +12,9 @@ use std::any::Any;
 use element::{Args, Invalid, Timestamp};
 use flow::{CoreStates, Key, KeyHasher, Opened, Plain, StateId};
 
-/// The maximum number of flows on each worker's board. Packets of further flows are handled by the flow's
-/// home only. The memory is reserved at the start, but its pages are allocated when flows first use them.
+/// The maximum number of flows on each worker's board. Packets of further flows are handled only by the
+/// worker that owns the flow. The memory is reserved at the start, but its pages are allocated when flows
+/// first use them.
 const CAPACITY: usize = 1 << 21;
 
 /// The maximum number of flows in one call of [`Board::look`].

@@ -46,7 +46,7 @@ pub(crate) struct Checker<C> {
     outcome: Outcome,
 }
 
-/// Settings for messages about bad packets, and counts of good and bad packets.
+/// Settings for messages about packets with faulty headers, and counts of good and bad packets.
 struct Outcome {
     verbose: bool,
     details: bool,
@@ -121,7 +121,8 @@ impl<C: HeaderCheck> Checker<C> {
     /// `drop_details`.
     pub(crate) const HANDLERS: &'static [Handler<Self>] =
         &[Handler::count("count", |e| e.outcome.good), Self::DROPS, Self::DETAILS];
-    /// The state of a class with [`HANDLERS`](Self::HANDLERS).
+    /// The declaration of the state of a class with [`HANDLERS`](Self::HANDLERS): the counts that these
+    /// handlers show.
     pub(crate) const STATE: &'static [StatePart] =
         &[StatePart::kept("counts", &["count", "drops", "drop_details"])];
     /// The handlers of a class that does not count good packets.

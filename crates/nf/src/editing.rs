@@ -176,13 +176,14 @@ pub(crate) fn header_at(base: Base, offset: usize) -> Action {
     constant(Field::HeaderOffset(base), &(offset as u32).to_be_bytes())
 }
 
-/// Returns the case that drops packets without this header, with [`DropReason::NoHeader`].
+/// Returns the case of declared effects that drops packets without this header, with
+/// [`DropReason::NoHeader`].
 pub(crate) fn needs(header: HeaderKind) -> Case {
     Case::new(Filter::Not(Box::new(Predicate::present(header))), Target::Drop(DropReason::NoHeader))
 }
 
-/// Returns the case of packets that the element selects by a test that it does not declare. The test
-/// depends only on the fields `reads`; `about` describes it to people.
+/// Returns the case of declared effects for packets that the element selects by a test that it does not
+/// declare. The test depends only on the fields `reads`; `about` describes it to people.
 pub(crate) fn when(about: &'static str, reads: &[Field], to: Target) -> Case {
     Case::new(Filter::Leaf(Predicate::Opaque { about, reads: reads.to_vec() }), to)
 }
@@ -193,15 +194,15 @@ pub(crate) fn otherwise(actions: Vec<Action>) -> Case {
     Case { actions, ..Case::new(Filter::TRUE, Target::Output(0)) }
 }
 
-/// Returns the case of packets that go to output 1, or are dropped for this reason if there is no such
-/// output.
+/// Returns the case of declared effects for packets that go to output 1, or are dropped for this reason if
+/// there is no such output.
 pub(crate) fn aside(when: Filter, reason: DropReason) -> Case {
     Case::new(when, Target::Output(1)).or_drop(reason)
 }
 
-/// Returns the case of packets that the element rejects by a test that it does not declare, and that
-/// depends only on the fields `reads`. The packets go to output 1, or are dropped if there is no such
-/// output. `about` describes the test to people.
+/// Returns the case of declared effects for packets that the element rejects by a test that it does not
+/// declare, and that depends only on the fields `reads`. The packets go to output 1, or are dropped if there
+/// is no such output. `about` describes the test to people.
 pub(crate) fn refused(about: &'static str, reads: &[Field], reason: DropReason) -> Case {
     aside(Filter::Leaf(Predicate::Opaque { about, reads: reads.to_vec() }), reason)
 }

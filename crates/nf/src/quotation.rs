@@ -103,8 +103,8 @@ fn is_query(kind: u8) -> bool {
     [ECHO, TIME_STAMP, INFORMATION, ADDRESS_MASK].contains(&kind)
 }
 
-/// Writes `new` at offset `at`, and returns the change for a checksum over the bytes. Writes nothing if
-/// there are not two bytes at this offset.
+/// Writes the 16-bit number `new` at the offset `at` of `bytes`. Returns the change of a checksum that covers
+/// the bytes. Writes nothing if there are not two bytes at this offset.
 fn exchange(bytes: &mut [u8], at: usize, new: u16) -> Delta {
     let Some(place) = bytes.get_mut(at..at + 2) else { return Delta::default() };
     let old = u16::from_be_bytes([place[0], place[1]]);
@@ -112,9 +112,10 @@ fn exchange(bytes: &mut [u8], at: usize, new: u16) -> Delta {
     Delta::u16(old, new)
 }
 
-/// Updates the checksum at offset `at`, if it is there, for a `change` of the data that it covers. Returns
-/// the change of the checksum field itself, for a checksum over both. `apply` computes the new checksum; for
-/// UDP, it leaves zero, which means no checksum.
+/// Updates the checksum field at the offset `at` of `bytes`, if it is there, after the data that it covers
+/// have changed by `change`. Returns the change of the field itself, which an outer checksum over data and
+/// field must add. `apply` computes the new value of the field; for UDP, it keeps zero, which means no
+/// checksum.
 fn sum_in(bytes: &mut [u8], at: usize, change: Delta, apply: impl Fn(Delta, u16) -> u16) -> Delta {
     let Some(&[a, b]) = bytes.get(at..at + 2).and_then(|place| place.first_chunk()) else {
         return Delta::default();

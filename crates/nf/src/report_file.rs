@@ -34,8 +34,8 @@ impl ReportFile {
         Ok(ReportFile { path: path.to_string(), file, timer: WriteTimer::default(), fault: None })
     }
 
-    /// True if the element that this element replaces has the same file as its argument `keyword`. The open
-    /// file may then come with the state of the replaced element.
+    /// True if the element that this element replaces in a reload has the file `path` as its argument
+    /// `keyword`. The open file may then be handed over with the state of the replaced element.
     ///
     /// # Errors
     /// If another element of the running configuration writes the file.
@@ -63,9 +63,9 @@ impl ReportFile {
         }
     }
 
-    /// Starts the element's timer with this token if text is buffered and the timer is not running. The
-    /// element then calls [`write_out`](Self::write_out), so that the text is in the file within a second.
-    /// Under the trace clock, no timer is started ([`WriteTimer`]).
+    /// Starts the element's timer, which calls the element with `token`, if text is buffered and the timer is
+    /// not running. The element then calls [`write_out`](Self::write_out), so that the text is in the file
+    /// within a second. Under the trace clock, no timer is started ([`WriteTimer`]).
     #[inline]
     pub(crate) fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         if !self.file.buffer().is_empty() {

@@ -1,10 +1,10 @@
-//! Flows in saved state: the worker to which the packets of a flow come in a later run.
+//! Flows that an earlier run has saved: the worker to which the packets of such a flow come in this run.
 
 use element::Cx;
 use wire::{FiveTuple, ip_protocol};
 
-/// The largest number of entries of a flow table that are examined, used or not, for one piece of the saved
-/// state.
+/// The largest number of entries of a flow table, used or unused, that are examined in one call that saves a
+/// part of the table.
 pub(crate) const LOOKS: usize = 4096;
 
 /// The worker to which the packets of a flow come, as seen from the worker that loads the flow.
@@ -14,13 +14,14 @@ pub(crate) enum Home {
     Here,
     /// Another worker.
     Elsewhere,
-    /// Any worker: the five-tuple does not say which. The packets of an ICMP query come to a worker that
-    /// also depends on the query's identifier.
+    /// Perhaps any worker: the five-tuple does not determine the worker. The packets of an ICMP query come to
+    /// a worker that also depends on the query's identifier.
     Anywhere,
 }
 
 impl Home {
-    /// Returns the home of a flow with this five-tuple, which the element of the context keeps.
+    /// Returns the worker to which the packets of a flow with this five-tuple come. The flow is state of the
+    /// element whose context is `cx`.
     pub(crate) fn of(cx: &Cx<'_>, tuple: &FiveTuple) -> Home {
         let between = cx
             .workers()

@@ -19,7 +19,8 @@ impl From<Option<usize>> for Fate {
     }
 }
 
-/// The value of [`Sorter::same`] before the first decision about a batch, and after decisions have differed.
+/// The value of [`Sorter::same`] (a decision and the number of packets) before the first decision about a
+/// batch, and after two decisions have differed.
 const NOTHING_NOTED: (Fate, usize) = (Fate::Output(0), 0);
 
 /// Splits batches by the decisions about their packets, with buffers that are kept from batch to batch.
@@ -27,7 +28,8 @@ pub(crate) struct Sorter {
     /// For each output, the packets of the current batch that go there. Between two batches, all are
     /// `None`.
     sorted: Vec<Option<Batch>>,
-    /// The decision about all packets noted so far and their number, as long as all decisions are equal.
+    /// The decision about the packets of the batch that were noted so far, and the number of these packets,
+    /// as long as all decisions are equal.
     same: (Fate, usize),
     /// The decision about each packet of the current batch, in the order of the packets; empty as long as all
     /// decisions are the same.
@@ -61,9 +63,10 @@ impl Sorter {
         self.send_by(cx, batch, fate, |fate| fate)
     }
 
-    /// Like [`send`](Self::send), for decisions that depend on a key alone, if keys are cheaper to compute
-    /// and compare than decisions. `fate` is called for the first key and, if another key follows, for each
-    /// packet from there on. The batch is returned only if all keys are equal.
+    /// Does the same as [`send`](Self::send) for decisions that depend only on a key of the packet, such as
+    /// an index, if keys are cheaper to compute and compare than decisions. `fate` is called once for the
+    /// first packets, whose keys are equal, and for each packet from the first other key on. The batch is
+    /// returned only if all keys are equal.
     #[inline]
     pub(crate) fn send_by<K: Copy + PartialEq>(
         &mut self,
@@ -74,8 +77,8 @@ impl Sorter {
     ) -> Option<Batch> {
         let Some((first, rest)) = batch.split_first() else { return Some(batch) };
         let first = key(cx, first);
-        // The first key that differs is searched before any decision is stored or any packet is moved,
-        // because that is not needed if the whole batch goes to one output.
+        // The search for a packet with another key comes before any decision is stored or any packet is
+        // moved, because neither is needed if all packets go to one output.
         let mut rest = rest.iter();
         let other = rest.find_map(|packet| Some(key(cx, packet)).filter(|&other| other != first));
         let Some(other) = other else { return send_all(cx, batch, fate(first)) };

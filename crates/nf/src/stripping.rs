@@ -41,8 +41,8 @@ pub(crate) fn move_start(packet: &mut Packet, distance: isize) -> Fate {
     }
 }
 
-/// Returns the effects of an element that moves the start to `behind` bytes after the start of a header.
-/// Packets whose header annotation is not set, or that end before this byte, are dropped.
+/// Returns the effects of an element that moves the start of packets to `behind` bytes after the start of the
+/// header `base`. Packets whose header annotation is not set, or that end before the new start, are dropped.
 pub(crate) fn effects(base: Base, behind: &Number) -> Effects {
     Effects::cases(cases(base, behind).to_vec())
 }
@@ -58,8 +58,8 @@ pub(crate) fn cases(base: Base, behind: &Number) -> [Case; 3] {
     ]
 }
 
-/// Returns the effects of an element that moves the start by a number of bytes that it does not declare. The
-/// number depends only on the fields `reads`, the header annotation and the packet's length.
+/// Returns the effects of an element that moves the start of packets by a number of bytes that is not
+/// declared. The number depends only on the fields `reads`, the header annotation and the packet's length.
 pub(crate) fn vague_effects(base: Base, reads: &[Field]) -> Effects {
     let mut reads = reads.to_vec();
     reads.extend([Field::HeaderOffset(base), Field::Length]);

@@ -14,7 +14,7 @@ pub(crate) struct Trigger {
     /// True if the call concerns other elements: it neither stops the driver, nor writes a handler of the
     /// element itself.
     pub(crate) is_foreign: bool,
-    /// True if the call has not been made since the trigger was set, or since its element armed it again.
+    /// True until the call is made. The element can arm the trigger again.
     pub(crate) armed: bool,
 }
 
@@ -34,13 +34,14 @@ impl Trigger {
         Ok(Trigger { at, call: Arc::new(call), is_foreign, armed: true })
     }
 
-    /// Returns the count of a trigger whose call has been made, for [`skip`](Self::skip).
+    /// Returns the count at which a trigger has made its call; `None` if it has not. The element that
+    /// replaces this element in a reload passes the count to [`skip`](Self::skip).
     pub(crate) fn spent(trigger: &Option<Trigger>) -> Option<u64> {
         trigger.as_ref().filter(|trigger| !trigger.armed).map(|trigger| trigger.at)
     }
 
-    /// Disarms a trigger at the count `spent`, because the element that this element replaces has made the
-    /// call.
+    /// Disarms a trigger for the count `spent`, because the element that is replaced in a reload has already
+    /// made the call at this count.
     pub(crate) fn skip(trigger: &mut Option<Trigger>, spent: Option<u64>) {
         if let Some(trigger) = trigger.as_mut().filter(|trigger| Some(trigger.at) == spent) {
             trigger.armed = false;

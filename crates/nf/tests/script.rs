@@ -328,8 +328,8 @@ fn driver_managers_decide_when_the_run_ends() {
         ("pause, print c.count, wait 1s, print \"later\"", "3\nlater\n"),
         ("pause, print \"x\", end", "x\n"),
         ("pause, print \"x\", exit", "x\n"),
-        // The request to stop ends the wait of one hour; the next request comes because there is no work
-        // left.
+        // The source's request to stop ends the wait of one hour. The second request to stop, for which the
+        // script waits in `pause`, comes because there is no work left.
         ("wait 1h, print $(lt $(now) 1001), pause, print \"idle\"", "true\nidle\n"),
         ("pause 2, print \"two\"", "two\n"),
     ];
@@ -351,7 +351,8 @@ fn a_driver_manager_ends_a_run_after_a_time() {
 
 #[test]
 fn prints_come_in_order() {
-    // With bursts of one packet, the handler call of an element is made before its next packet.
+    // With bursts of one packet, the handler call that Counter makes at packet 2 (COUNT_CALL) is made before
+    // packet 3 is counted.
     let done = run("InfiniteSource(LIMIT 4, STOP true) -> c :: Counter(COUNT_CALL 2 s.run two) -> Discard; \
          s :: Script(TYPE PASSIVE, print \"$args $(c.count)\"); \
          DriverManager(print \"start $(c.count)\", pause, print \"end $(c.count)\")");
@@ -424,7 +425,8 @@ fn packet_scripts_know_the_input_and_may_be_pulled() {
          -> Unqueue -> zero :: Discard; s [1] -> one :: Discard",
     );
     assert_eq!((done.of("zero").packets_in, done.of("one").packets_in), (2, 2));
-    // A wait ends the script for this packet without a value, so the packet has no output and is dropped.
+    // `pause` ends the script that runs for a packet, without a return value. So the packet has no output and
+    // is dropped.
     let done = run("InfiniteSource(LIMIT 2) -> s :: Script(pause, return 0) -> zero :: Discard");
     assert_eq!((done.of("zero").packets_in, done.of("s").dropped()), (0, 2));
 }
@@ -482,7 +484,8 @@ fn errors_are_told_in_clicks_words() {
     let done = run("f :: Script(TYPE PASSIVE, error no); Script(write f.run, print $?, stop)");
     assert_eq!(done.output, "-22\n");
     assert!(done.messages.ends_with("  While calling 'f.run':\n    no\n"), "{}", done.messages);
-    // A reference without a value does not change, and after an error no line end is added.
+    // A reference without a value, such as `$(nope)`, is printed as it is written, and after such an error
+    // `print` adds no line end.
     assert_eq!(run("Script(print $(nope), stop)").output, "$(nope)");
 }
 
@@ -572,14 +575,15 @@ proptest! {
         let config = |texts: &[String]| {
             format!("c :: Counter; Idle -> c -> Discard; s :: DriverManager({}, label a, label b)", texts.join(", "))
         };
-        // Invalid instructions are left out, and so are instructions that write files.
+        // Invalid random instructions are removed from the script, and so are instructions that write files.
         let fits = |text: &String| !text.contains('>') && load(&config(std::slice::from_ref(text)), SIMULATED).is_ok();
         let kept: Vec<String> = instructions.into_iter().filter(fits).collect();
         let mut started = start(&config(&kept));
         for (handler, value) in [("s.step", ""), ("s.run", "1 2"), ("s.step", "3"), ("s.goto", "loop")] {
             let _ = started.write(handler, value);
         }
-        // A script may wait for a step that never comes; an interrupt ends its waits.
+        // The script may wait for a write to its handler `step` that never comes; an interrupt ends its
+        // waits.
         started.interrupt.store(true, Ordering::Relaxed);
         prop_assert_eq!(started.run().end, End::Interrupted);
     }

@@ -61,29 +61,32 @@ impl Annotations {
     /// The size in bytes of Click's annotation area, which elements address by offset.
     pub const SIZE: usize = 48;
 
-    /// The offset of the IP address to which the packet is sent next, its destination or a gateway: 4 bytes
-    /// for IPv4, 16 for IPv6, in network order.
+    /// The offset in the annotation area of the IP address to which the packet is sent next, its destination
+    /// or a gateway: 4 bytes for IPv4, 16 for IPv6, in network order.
     pub const DST_IP: usize = 0;
-    /// The offset of the paint, 1 byte: a number that elements such as Paint set, and by which elements such
-    /// as PaintSwitch choose an output.
+    /// The offset in the annotation area of the paint, 1 byte: a number that elements such as Paint set, and
+    /// by which elements such as PaintSwitch choose an output.
     pub const PAINT: usize = 16;
-    /// The offset of the annotation, 1 byte, that names the byte of the IP header which caused an ICMP
-    /// parameter problem.
+    /// The offset in the annotation area of the byte that names the byte of the IP header which caused an
+    /// ICMP parameter problem.
     pub const ICMP_PARAM: usize = 17;
-    /// The offset of the byte that is nonzero if FixIPSrc is to replace the source address of the packet.
+    /// The offset in the annotation area of the byte that is nonzero if FixIPSrc is to replace the source
+    /// address of the packet.
     pub const FIX_IP_SRC: usize = 19;
-    /// The offset of the VLAN tag control information, 2 bytes in network order, which share their place with
-    /// the aggregate number.
+    /// The offset in the annotation area of the VLAN tag control information, 2 bytes in network order, which
+    /// share their place with the aggregate number.
     pub const VLAN_TCI: usize = 20;
-    /// The offset of the aggregate number, 4 bytes: the number of the flow, prefix or other group to which an
-    /// element has assigned the packet.
+    /// The offset in the annotation area of the aggregate number, 4 bytes: the number of the flow, prefix or
+    /// other group to which an element has assigned the packet.
     pub const AGGREGATE: usize = 20;
-    /// The offset of the number of other packets that this packet represents, 4 bytes: 0 for an ordinary
-    /// packet.
+    /// The offset in the annotation area of the number of other packets that this packet represents, 4 bytes:
+    /// 0 for an ordinary packet.
     pub const EXTRA_PACKETS: usize = 24;
-    /// The offset of the number of bytes that were on the wire but are not in the packet, 4 bytes.
+    /// The offset in the annotation area of the number of bytes that were on the wire but are not in the
+    /// packet, 4 bytes.
     pub const EXTRA_LENGTH: usize = 28;
-    /// The offset of the time stamp of the first packet of an aggregate, 8 bytes of nanoseconds.
+    /// The offset in the annotation area of the time stamp of the first packet of an aggregate, 8 bytes of
+    /// nanoseconds.
     pub const FIRST_TIMESTAMP: usize = 32;
 
     /// Annotations that are all zero, as in a new packet of a pool that clears annotations.
@@ -123,13 +126,14 @@ impl Annotations {
         }
     }
 
-    /// Returns the four bytes at `offset` in the order in which they are stored, for addresses; zeros
-    /// outside the area.
+    /// Returns the four bytes at `offset` in the order in which they are stored, for addresses; zeros outside
+    /// the annotation area.
     pub fn array4(&self, offset: usize) -> [u8; 4] {
         self.array(offset)
     }
 
-    /// Stores four bytes at `offset` in the given order, for addresses; does nothing outside the area.
+    /// Stores four bytes at `offset` in the given order, for addresses; does nothing outside the annotation
+    /// area.
     pub fn set_array4(&mut self, offset: usize, value: [u8; 4]) {
         self.set_array(offset, value);
     }
@@ -146,14 +150,14 @@ impl Annotations {
         }
     }
 
-    /// Returns the number in the four bytes at `offset`, which are in the machine's byte order; zero
-    /// outside the area.
+    /// Returns the number in the four bytes at `offset`, which are in the machine's byte order; zero outside
+    /// the annotation area.
     pub fn u32(&self, offset: usize) -> u32 {
         u32::from_ne_bytes(self.array4(offset))
     }
 
     /// Stores a number in the four bytes at `offset`, in the machine's byte order; does nothing outside the
-    /// area.
+    /// annotation area.
     pub fn set_u32(&mut self, offset: usize, value: u32) {
         self.set_array4(offset, value.to_ne_bytes());
     }

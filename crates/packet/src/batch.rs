@@ -50,7 +50,8 @@ impl Batch {
     #[inline]
     pub fn pop(&mut self) -> Option<Packet> {
         self.length = self.length.checked_sub(1)?;
-        // SAFETY: places below the old length are initialised, and this place lies beyond the new length.
+        // SAFETY: the elements of `items` below the old length are initialised, and this element lies beyond
+        // the new length.
         Some(unsafe { self.items[self.length].assume_init_read() })
     }
 
@@ -76,9 +77,10 @@ impl Batch {
         let length = std::mem::take(&mut self.length);
         // The usual case, in which all packets are accepted and none has to move, has its own loop.
         for (i, place) in self.items[..length].iter_mut().enumerate() {
-            // SAFETY: places below the old length are initialised.
+            // SAFETY: `place` is an element of `items` below the old length, so it is initialised.
             if let Err(reason) = check(unsafe { place.assume_init_mut() }) {
-                // SAFETY: as above; the place is not read again.
+                // SAFETY: places (elements of `items`) below the old length are initialised, and this place
+                // is not read again.
                 reject(unsafe { place.assume_init_read() }, reason);
                 return self.sift_rest(i, length, check, reject);
             }
@@ -97,7 +99,8 @@ impl Batch {
         mut reject: impl FnMut(Packet, R),
     ) {
         for i in kept + 1..length {
-            // SAFETY: places below the old length are initialised, and this place is not read again.
+            // SAFETY: the elements of `items` below the old length are initialised, and this element is not
+            // read again.
             let mut packet = unsafe { self.items[i].assume_init_read() };
             match check(&mut packet) {
                 Ok(()) => {
@@ -128,8 +131,8 @@ impl Batch {
         for i in 0..length {
             let goes = goes(i);
             // SAFETY: `kept <= i < length`, and `gone <= begin + i`, which is less than BATCH_CAPACITY, as
-            // checked above. Both batches get the packet, but only one of them counts it: the other
-            // overwrites or ignores its place.
+            // this function has checked. Both batches get the packet, but only one of them counts it: the
+            // other overwrites or ignores its place.
             unsafe {
                 ptr::copy_nonoverlapping(items.add(i), others.add(gone), 1);
                 ptr::copy(items.add(i), items.add(kept), 1);
@@ -150,7 +153,8 @@ impl Batch {
         let length = std::mem::take(&mut self.length);
         let mut kept = 0;
         for i in 0..length {
-            // SAFETY: places below the old length are initialised, and this place is not read again.
+            // SAFETY: the elements of `items` below the old length are initialised, and this element is not
+            // read again.
             let packet = unsafe { self.items[i].assume_init_read() };
             if let Some(packet) = replace(packet) {
                 // `kept <= i`, so that this never overwrites a packet that has not been read yet.
@@ -200,7 +204,7 @@ impl Deref for Batch {
     type Target = [Packet];
     #[inline]
     fn deref(&self) -> &[Packet] {
-        // SAFETY: the first `length` places are initialised.
+        // SAFETY: the first `length` elements of `items` are initialised.
         unsafe { slice::from_raw_parts(self.items.as_ptr().cast(), self.length) }
     }
 }
@@ -208,7 +212,7 @@ impl Deref for Batch {
 impl DerefMut for Batch {
     #[inline]
     fn deref_mut(&mut self) -> &mut [Packet] {
-        // SAFETY: as in `deref`, and the borrow is exclusive.
+        // SAFETY: the first `length` places are initialised, as in `deref`, and the borrow is exclusive.
         unsafe { slice::from_raw_parts_mut(self.items.as_mut_ptr().cast(), self.length) }
     }
 }
@@ -219,7 +223,7 @@ impl Drop for Batch {
         // its packet as leaked and returns its slot.
         let packets: *mut [Packet] = &mut **self;
         self.length = 0;
-        // SAFETY: the places were initialised and are not reached again.
+        // SAFETY: the first `length` elements of `items` were initialised, and are not reached again.
         unsafe { ptr::drop_in_place(packets) };
     }
 }
@@ -244,7 +248,8 @@ impl Drain<'_> {
     #[inline]
     pub fn as_slice(&self) -> &[Packet] {
         let rest = &self.batch.items[self.next..self.length];
-        // SAFETY: places from `next` to the length are initialised and owned by the iterator.
+        // SAFETY: the elements of `items` from index `next` to the length are initialised and owned by the
+        // iterator.
         unsafe { slice::from_raw_parts(rest.as_ptr().cast(), rest.len()) }
     }
 }
@@ -257,7 +262,8 @@ impl Iterator for Drain<'_> {
         if self.next == self.length {
             return None;
         }
-        // SAFETY: places from `next` to the length are initialised and owned by the iterator.
+        // SAFETY: the elements of `items` from index `next` to the length are initialised and owned by the
+        // iterator.
         let packet = unsafe { self.batch.items[self.next].assume_init_read() };
         self.next += 1;
         Some(packet)
@@ -275,7 +281,8 @@ impl Iterator for Drain<'_> {
         let range = self.next..self.length;
         self.next = self.length;
         self.batch.items[range].iter().fold(init, |value, place| {
-            // SAFETY: as in `next`; the iterator no longer counts these places, and each is read once.
+            // SAFETY: the places from `next` to the length are initialised, as in `next`; the iterator no
+            // longer counts them as its own, and each is read once.
             f(value, unsafe { place.assume_init_read() })
         })
     }

@@ -192,7 +192,8 @@ impl Pool {
 
     #[inline]
     fn mark(&self, slot: u32, mark: u8) {
-        // SAFETY: the caller has the slot, whose metadata is initialised; the owner's mark is an atomic.
+        // SAFETY: the caller owns the slot, whose metadata is initialised, and the owner mark in it is an
+        // atomic.
         let owner = unsafe { &(*self.home.meta(slot)).owner };
         // Release: accesses to the slot before this line happen before another thread takes the slot back.
         owner.store(mark, Ordering::Release);

@@ -72,8 +72,9 @@ impl Pool {
             return Err([front, rest]);
         };
         let (start, first_of_front) = (first + stripped, usize::from(from.values.start) - stripped);
-        // SAFETY: the range read belongs to the front, by the two checks; the range written ends at `behind`,
-        // inside the other slot, which belongs to another packet and is thus a different slot.
+        // SAFETY: the range read lies in the stripped bytes and the data of `front`, as was checked. The
+        // range written ends at `behind`, inside the slot of `rest`, which belongs to another packet and is
+        // thus a different slot.
         unsafe {
             let (from, to) = (from.base.as_ptr().add(first_of_front), rest.meta().base.as_ptr().add(first));
             ptr::copy_nonoverlapping(from, to, taken + stripped);
@@ -93,7 +94,8 @@ impl Pool {
             (moved(from.values.mac), moved(from.values.network), moved(from.values.transport));
         (values.time, values.flow, values.link, values.port, values.kind) =
             (from.values.time, from.values.flow, from.values.link, from.values.port, from.values.kind);
-        // The two packets may come from different turns of the driver, so the joined packet has no run.
+        // A run number is valid only within one turn of the driver, and the two packets may come from
+        // different turns. So the joined packet has no run.
         values.run = 0;
         meta.length = meta.length + taken as u32 - left_out as u32;
         meta.next_free = from.next_free;
@@ -152,7 +154,7 @@ mod tests {
         let mut pool = Pool::new(64 << 20).unwrap();
         let (front, rest) = (pool.packet(&[1; 600]).unwrap(), pool.packet(&[2; 10]).unwrap());
         // `join` refuses to take more bytes than the front has, to leave out more bytes than the rest has,
-        // and to take more bytes than fit before the rest.
+        // and to take more bytes than fit before the data of the rest.
         let [front, rest] = pool.join(front, 601, rest, 0).unwrap_err();
         let [front, rest] = pool.join(front, 10, rest, 11).unwrap_err();
         let [front, rest] = pool.join(front, 300, rest, 10).unwrap_err();

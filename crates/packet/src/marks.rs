@@ -10,9 +10,10 @@ use crate::slot::{Base, NO_OFFSET, PacketKind, SLOT_STRIDE, Values};
 /// type, the input number and the packet type. Fields that are not set here keep their value in the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marks {
-    /// A mask for each of the two words of [`HALVES`]: the bits of the packet's metadata that are kept.
-    /// `put` has the bits that are written instead. `starts` has a 1 in the lowest bit of each offset field
-    /// to which the start of the packet's data is added.
+    /// The masks for the two words of 8 bytes at the offsets [`HALVES`]: a 1 is a bit of the packet's
+    /// metadata that is kept. `put` has the bits that are written in place of the others. `starts` has a 1 in
+    /// the lowest bit of each header offset field that is written, because the start of the packet's data is
+    /// added to it.
     keep: [u64; 2],
     put: [u64; 2],
     starts: [u64; 2],

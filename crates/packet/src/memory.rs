@@ -17,8 +17,8 @@ use crate::slot::{NO_SLOT, SLOT_STRIDE, Standing, Values, owner};
 struct Region {
     #[cfg(not(miri))]
     map: memmap2::MmapMut,
-    /// A vector in place of the mapping. It is not a `Box`: moving a `Box` asserts that no other pointer
-    /// leads into it.
+    /// The memory of the region under Miri: a vector in place of the mapping. It is not a `Box`, because
+    /// moving a `Box` asserts that no other pointer leads into its memory.
     #[cfg(miri)]
     map: Vec<Annotations>,
 }
@@ -110,7 +110,8 @@ static POOLS: [AtomicPtr<SharedPool>; MOST_POOLS] = [const { AtomicPtr::new(ptr:
 // its annotations, is reached only through its one owner: a `Packet`, a `Store`, a device, or a list of free
 // or returned slots. The fields that threads may write at the same time are atomics.
 unsafe impl Send for SharedPool {}
-// SAFETY: as above; a shared `SharedPool` gives no access to a slot without its owner.
+// SAFETY: each slot is reached only through its one owner, a shared `SharedPool` gives no access to a slot
+// without this owner, and the fields that threads may write at the same time are atomics.
 unsafe impl Sync for SharedPool {}
 
 impl SharedPool {

@@ -39,7 +39,8 @@ impl Packet {
 
     #[inline]
     pub(crate) fn meta_mut(&mut self) -> &mut Meta {
-        // SAFETY: as in `meta`; the handle is the only owner, so the borrow is exclusive.
+        // SAFETY: the metadata is valid, as in `meta`; the handle is the only owner, so the borrow is
+        // exclusive.
         unsafe { self.0.as_mut() }
     }
 
@@ -89,7 +90,8 @@ impl Packet {
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let meta = self.meta();
-        // SAFETY: as in `data`, and the borrow is exclusive.
+        // SAFETY: the data lies inside the slot, which the handle owns (as in `data`), and the borrow is
+        // exclusive.
         unsafe {
             slice::from_raw_parts_mut(
                 meta.base.as_ptr().add(meta.values.start as usize),
@@ -115,7 +117,8 @@ impl Packet {
     #[inline(always)]
     pub fn slot_bytes_mut<const N: usize>(&mut self, place: usize) -> Option<&mut [u8; N]> {
         let at = self.slot_place::<N>(place)?;
-        // SAFETY: as in `slot_bytes`, and the borrow is exclusive.
+        // SAFETY: the bytes lie inside the slot, which the handle owns (as in `slot_bytes`), and the borrow
+        // is exclusive.
         Some(unsafe { &mut *self.meta().base.as_ptr().add(at).cast() })
     }
 
@@ -134,7 +137,8 @@ impl Packet {
     #[inline]
     pub fn slot_window_mut(&mut self, length: usize) -> Option<&mut [u8]> {
         let start = self.meta().values.start as usize;
-        // SAFETY: as in `slot_bytes`, and the borrow is exclusive.
+        // SAFETY: the bytes lie inside the slot, which the handle owns (as in `slot_bytes`), and the borrow
+        // is exclusive.
         (length <= SLOT_STRIDE - start)
             .then(|| unsafe { slice::from_raw_parts_mut(self.meta().base.as_ptr().add(start), length) })
     }
@@ -160,7 +164,7 @@ impl Packet {
     pub(crate) fn own_bytes(&self) -> &[u8] {
         let meta = self.meta();
         let end = meta.values.start as usize + meta.values.head as usize;
-        // SAFETY: `own <= start`, and the rest is as in `data`.
+        // SAFETY: `own <= start`, and the data ends inside the slot, which the handle owns (as in `data`).
         unsafe {
             slice::from_raw_parts(
                 meta.base.as_ptr().add(meta.values.own as usize),
@@ -174,7 +178,8 @@ impl Packet {
     pub(crate) fn own_bytes_mut(&mut self) -> &mut [u8] {
         let meta = self.meta();
         let end = meta.values.start as usize + meta.values.head as usize;
-        // SAFETY: as above, and the borrow is exclusive.
+        // SAFETY: the bytes lie inside the slot, which the handle owns (as in `own_bytes`), and the borrow is
+        // exclusive.
         unsafe {
             slice::from_raw_parts_mut(
                 meta.base.as_ptr().add(meta.values.own as usize),
@@ -525,7 +530,7 @@ impl Packet {
     #[inline]
     pub fn header_mut(&mut self, base: Base) -> Option<&mut [u8]> {
         let (start, end) = self.header_range(base)?;
-        // SAFETY: as in `header`, and the borrow is exclusive.
+        // SAFETY: `start <= end`, both inside the slot, as in `header`, and the borrow is exclusive.
         Some(unsafe { slice::from_raw_parts_mut(self.meta().base.as_ptr().add(start), end - start) })
     }
 
@@ -549,7 +554,7 @@ impl Packet {
     #[inline]
     pub fn reaches(&self, base: Base, length: usize) -> bool {
         let values = &self.meta().values;
-        // `NO_OFFSET` is greater than the end of any data.
+        // `NO_OFFSET` is greater than the end of any data, so that the result is false for an unset header.
         usize::from(values.place(base)) + length <= usize::from(values.start) + usize::from(values.head)
     }
 
@@ -599,7 +604,8 @@ impl Packet {
             self.write_destination();
         }
         self.meta().annotations.set(Standing::Any);
-        // SAFETY: as above, and the borrow is exclusive.
+        // SAFETY: the handle owns the annotations of its slot, which are initialised memory, and the borrow
+        // is exclusive.
         unsafe { &mut *self.home().annotations(self.meta()) }
     }
 
@@ -623,9 +629,9 @@ impl Packet {
         meta.has_destination.set(true);
     }
 
-    /// Makes the annotations those of another packet. The packet is new. If all annotations of the other
-    /// packet but the destination are clear, as those of the new packet are, their cache lines are not
-    /// accessed.
+    /// Copies all annotations from another packet to this new packet. If all annotations of the other packet
+    /// except the destination are clear, as those of a new packet are, the two cache lines of annotations are
+    /// not accessed.
     #[inline]
     pub(crate) fn copy_annotations(&mut self, from: &Packet) {
         let clear = |packet: &Packet| packet.meta().annotations.get() == Standing::Clear;
@@ -636,7 +642,8 @@ impl Packet {
         }
     }
 
-    /// Writes the destination annotation to the other annotations.
+    /// Writes the destination annotation, which lies in the metadata, to its place in the packet's
+    /// annotations.
     #[cold]
     #[inline(never)]
     fn write_destination(&self) {

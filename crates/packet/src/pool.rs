@@ -87,7 +87,7 @@ pub struct Pool {
     pub(crate) free: Vec<u32>,
     pub(crate) grown: u32,
     annotations: bool,
-    /// The owner marks of the devices that are attached, as bits.
+    /// The set of attached devices: bit `n` stands for the device with the owner mark `n`.
     pub(crate) devices: [u128; 2],
     /// The index in `free` at which the last search for a slot in the device area ended.
     pub(crate) looked: usize,
@@ -213,10 +213,11 @@ impl Pool {
     fn grow(&mut self) {
         let end = self.grown.saturating_add(STEP).min(self.home.limit());
         self.free.reserve_exact(end as usize - self.free.len().min(end as usize));
-        // In reverse order, so that slots are popped in the order of their addresses.
+        // The indices are put on the free list in reverse order, so that slots are popped in the order of
+        // their addresses.
         for index in (self.grown..end).rev() {
             let meta = Meta::new(self.home.slot(index), &self.home);
-            // SAFETY: the place lies in the reserved region and has not been used before.
+            // SAFETY: the metadata of slot `index` lies in the reserved region and has not been used before.
             unsafe { self.home.meta(index).write(meta) };
             self.free.push(index);
         }
@@ -317,7 +318,7 @@ impl Pool {
         let mut copy = self.allocate()?;
         let from = packet.meta();
         let head = packet.data();
-        // SAFETY: the same place in a slot of the same size, owned by `copy`.
+        // SAFETY: the bytes lie at the same offset in a slot of the same size, which `copy` owns.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 from.base.as_ptr(),
@@ -626,7 +627,7 @@ mod tests {
         assert_eq!(joined.destination(), [9, 8, 7, 6]);
         pool.free(joined);
         pool.free(packet);
-        // Only the destination is set, in a new slot and in its copies.
+        // Only the destination is set; the packet and its copies must have no other annotations.
         let mut packet = pool.packet(&[7; 5000]).unwrap();
         assert_eq!(packet.destination(), [0; 4]);
         packet.set_destination([3; 4]);

@@ -81,7 +81,8 @@ reasons! {
     NoHeadroom = "no headroom",
     /// The element was switched off, for example by its argument or handler ACTIVE.
     Inactive = "inactive",
-    /// The packet's time is outside of a chosen range, or the packet was held until a timeout.
+    /// The packet's time stamp is outside of the range that the element's arguments give, or the packet was
+    /// held until a timeout.
     OutOfTime = "out of time",
     /// An element that samples dropped the packet, at random or by counting packets.
     Sampled = "sampled",
@@ -131,13 +132,17 @@ reasons! {
     Coalesced = "coalesced",
     /// A large packet was replaced by the segments that it represents.
     Segmented = "segmented",
-    /// The packet is a slice that came back after its parked payload had expired.
+    /// The packet is a slice (a packet whose payload was parked) that came back after its parked payload had
+    /// expired.
     PayloadExpired = "payload expired",
-    /// The packet is a slice that came back a second time; its payload was joined to the first.
+    /// The packet is a slice (a packet whose payload was parked) that came back a second time; its payload
+    /// was joined to the first slice that came back.
     PayloadTaken = "payload already joined",
-    /// The packet came from outside, but has a token, which only slices made by this engine have.
+    /// The packet came from outside, but contains a valid token: 16 bytes that only slices made by this
+    /// engine contain.
     ForeignToken = "token from outside",
-    /// The packet is marked as a slice, but its token is missing, incomplete or of another engine.
+    /// The packet is marked as a slice, but the token that names its parked payload is missing, incomplete or
+    /// of another engine.
     NoToken = "no token",
     /// The packet contains a slice inside of another packet (a tunnel), in a form to which the payload
     /// cannot be joined.

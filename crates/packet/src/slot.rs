@@ -32,7 +32,8 @@ pub(crate) mod owner {
     pub(crate) const STORE_OUT: u8 = 1;
     /// The slot belongs to a [`Store`](crate::Store), and the packet is not on loan.
     pub(crate) const STORE_HOME: u8 = 2;
-    /// The smallest mark of a device that owns slots itself; the marks up to 255 are for other devices.
+    /// The smallest owner mark of a device that owns slots itself. Each device has its own mark, from this
+    /// value to 255.
     pub(crate) const DEVICE: u8 = 3;
 }
 

@@ -35,16 +35,17 @@ pub struct Restore {
     pub annotations: bool,
     /// True if elements read annotations, so that prefetching their cache line saves time.
     pub annotations_read: bool,
-    /// True if elements add headers before packets, so that prefetching the cache line before the data
-    /// saves time.
+    /// True if elements add headers before packets, so that prefetching the cache line before the packet's
+    /// data saves time.
     pub headers_added: bool,
-    /// The extent of writes relative to the transport header, which allows fewer bytes than `bytes` to be
-    /// restored. `None` if elements change the transport header annotation, so that its stored value says
-    /// nothing.
+    /// The number of bytes within which elements write, counted from the transport header, so that fewer
+    /// bytes than `bytes` have to be restored. `None` if elements change the transport header annotation,
+    /// because its stored value then does not tell where they write.
     pub marked: Option<ReachFromTransport>,
 }
 
-/// The extent of writes if no element changes the transport header annotation after the packet was stored.
+/// The extent of the bytes that elements write, and that must be restored, if no element changes the
+/// transport header annotation after the packet was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReachFromTransport {
     /// The number of bytes, from the start of the packet, within which elements write; writes relative to
@@ -85,8 +86,8 @@ const AHEAD: usize = 24;
 /// bytes, lending a packet reads nothing else of the store, except annotations if they are restored.
 #[repr(C, align(64))]
 struct Image {
-    /// The packet's values; in place of the run, which is not saved, they have the index of the slot. So an
-    /// image fits into one line.
+    /// The packet's values; the field `run`, which need not be saved, holds the index of the slot instead. So
+    /// an image fits into one cache line.
     saved: Values,
     /// The first own bytes of the packet; filled with zeros if it has fewer.
     front: [u8; PIECE],
@@ -110,7 +111,7 @@ impl Image {
         slots.slot(self.index()).as_ptr().wrapping_add(self.saved.start as usize)
     }
 
-    /// Returns the values with which the packet is lent.
+    /// Returns the metadata values that the packet gets when it is lent.
     #[inline]
     fn values(&self) -> Values {
         Values { run: 0, ..self.saved }
@@ -151,36 +152,36 @@ pub struct Store {
     /// The saved annotations of each packet; only one entry as long as all packets have the same
     /// annotations; empty if the pool does not use annotations.
     annotations: Vec<Annotations>,
-    /// The highest number of a packet that has been lent, plus one; 0 before the first loan.
+    /// The highest index of a packet that was ever lent, plus one; 0 before the first loan.
     lent: usize,
     used: Used,
 }
 
-/// The parts of a packet that its borrower has used: of the first packet that was lent again most recently,
-/// in its loan before that. Declarations allow more than elements usually use. The store prefetches the cache
-/// line of an added header, or of written annotations, only if this borrower wrote it. A useless prefetch
-/// costs as much as waiting for a cache line.
+/// The parts of a packet that its borrower has used. They are recorded for one packet: the first packet of
+/// the latest call that lent packets again, in its loan before that call. Elements usually use less than
+/// their declarations allow. So the store prefetches the cache line of an added header, or of written
+/// annotations, only if this borrower wrote it: a useless prefetch costs as much as waiting for a cache line.
 #[derive(Clone, Copy)]
 struct Used {
-    /// True if the annotations of the packet were written.
+    /// True if the borrower wrote annotations of the packet.
     annotations_written: bool,
-    /// True if a header was added before the packet.
+    /// True if the borrower added a header before the packet's data.
     headers_added: bool,
 }
 
 /// The cache lines that are prefetched for each packet beside its metadata and the start of its data.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Beside {
-    /// True if the line before the data is prefetched.
+    /// True if the cache line before the data of the packet, where elements add headers, is prefetched.
     header: bool,
-    /// True if the line of the annotations is prefetched.
+    /// True if the cache line of the packet's annotations is prefetched.
     annotations: bool,
     /// The address of the saved annotations of packet 0; `None` if saved annotations are not prefetched.
     saved: Option<*const Annotations>,
 }
 
 impl Beside {
-    /// Prefetches these lines for packet `number`.
+    /// Prefetches the cache lines that `self` selects, for the packet with index `number`.
     #[inline]
     fn prefetch(self, number: usize, slots: Slots, image: &Image) {
         if self.header {
@@ -200,7 +201,8 @@ impl Used {
 }
 
 impl Store {
-    /// Makes an empty store, for a graph whose elements change what `restore` says.
+    /// Makes an empty store. `restore` says which parts of packets the elements of the graph change, so that
+    /// the store restores them.
     pub fn new(restore: Restore) -> Store {
         let full = restore.copies || restore.bytes > HEADERS;
         Store {
@@ -291,7 +293,8 @@ impl Store {
     /// Reserves memory for saving another packet of `length` own bytes, of which the first `reach` must be
     /// restored. Returns false if there is no memory.
     fn has_memory_for_another(&mut self, length: usize, reach: usize) -> bool {
-        // The first packet whose annotations differ makes one entry per packet necessary.
+        // As long as all packets have equal annotations, `annotations` has a single entry. The first packet
+        // with different annotations makes it grow to one entry per packet.
         let annotations = if self.annotations.len() == 1 { self.images.len() + 1 } else { 1 };
         let before = (self.longest, self.farthest);
         (self.longest, self.farthest) = (self.longest.max(length), self.farthest.max(reach));
@@ -402,7 +405,8 @@ impl Store {
                 }
                 let behind = self.behind.as_ptr().wrapping_add(number * step);
                 for i in 0..PIECES.saturating_sub(1) {
-                    // SAFETY: as above; of each packet, `behind` has all pieces up to `farthest`.
+                    // SAFETY: `own` points to `HEADERS` bytes of the slot that is being lent, and `behind`
+                    // has all pieces of each packet up to `farthest`.
                     unsafe { own.add(1 + i).write(*behind.add(i)) };
                 }
                 if RESTORES_ANNOTATIONS && loan.meta().annotations.get() != Standing::Stored {
@@ -412,8 +416,9 @@ impl Store {
         )
     }
 
-    /// Returns the lines that should be prefetched for each packet beside its metadata and the start of its
-    /// data: the declarations allow their use, and the last borrowers used them.
+    /// Returns the cache lines that should be prefetched for each packet in addition to its metadata and the
+    /// start of its data: lines that elements use according to their declarations, and that the last
+    /// borrowers did use.
     #[inline]
     fn beside(&self) -> Beside {
         let Restore { headers_added, annotations_read, annotations, .. } = self.restore;
@@ -458,12 +463,13 @@ impl Store {
         self.annotations.push(annotations.clone());
     }
 
-    /// Lends slots like [`lend_slots`](Self::lend_slots). `prefetch` is called for the packet `AHEAD` places
-    /// later, with its number and image; after the last packet, with a number that no packet has and the
-    /// image of the last packet. `put_back` restores the packet that is lent; it gets the packet's number and
-    /// image, a pointer to its first own byte, and the packet itself.
+    /// Lends slots like [`lend_slots`](Self::lend_slots). `prefetch` is called for the packet whose number
+    /// (index) is greater by `AHEAD`, with this number and its image; beyond the last packet, with a number
+    /// that no packet has and the image of the last packet. `put_back` restores the packet that is lent; it
+    /// gets the packet's number and image, a pointer to its first own byte, and the packet itself.
     ///
-    /// The parts that borrowers have used are taken from the first packet, because they are a hint only.
+    /// The parts that borrowers have used are taken from the first packet lent: one packet is enough for a
+    /// hint.
     #[inline]
     fn lend_slots_with(
         &self,
@@ -514,7 +520,7 @@ impl Store {
             place.write(loan);
             lent += 1;
         }
-        // SAFETY: each of the first `lent` places has just been written.
+        // SAFETY: each of the first `lent` free places of the batch has just been written.
         unsafe { batch.grow(lent) };
         (lent, used)
     }

@@ -157,7 +157,8 @@ impl<'t> Case<'t> {
         Ok(inputs)
     }
 
-    /// Returns the names of the handlers that are read.
+    /// Returns the names of the handlers that the section `handlers` lists; the handlers are read at the end
+    /// of the run.
     fn handlers(&self) -> Vec<&str> {
         let names = self.lines("handlers").filter(|(_, line)| !line.starts_with(' '));
         names.map(|(_, line)| line.split_once(':').map_or(line, |(name, _)| name)).collect()

@@ -13,8 +13,8 @@ use verify::equivalence::{Companion, Comparison, Options, verify};
 use verify::example::Example;
 use verify::run::{self, ChainExit, PACKETS};
 
-/// Returns the classes of the product and of the tests, with the classes that replace entries and exits
-/// while one packet runs through a chain.
+/// Returns a registry of Tidegate's element classes and of the classes for tests, including the classes that
+/// replace the entries and exits of a chain while one packet runs through it.
 pub fn registry() -> Registry {
     crate::registry().with(run::CLASSES)
 }

@@ -1,5 +1,5 @@
-//! A checker of checksums that is independent of the product. It follows the definitions in the RFCs byte
-//! by byte, and shares no code with `crates/wire`.
+//! A checker of checksums that is independent of Tidegate's own checksum code. It follows the definitions in
+//! the RFCs byte by byte, and shares no code with `crates/wire`.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -179,7 +179,8 @@ fn check_ip6(ip: &[u8]) -> Option<Checked> {
     while let Some(next) = whole.get(at..at + 8) {
         match protocol {
             0 | 60 => (protocol, at) = (next[0], at + 8 + usize::from(next[1]) * 8),
-            // With segments left, the pseudo-header has another destination than the header.
+            // With segments left in a routing header, the pseudo-header has another destination than the IPv6
+            // header, so the transport checksum cannot be checked.
             43 if next[3] > 0 => return unknown(protocol),
             43 => (protocol, at) = (next[0], at + 8 + usize::from(next[1]) * 8),
             44 if number(next, 2) & 0xfff9 != 0 => return unknown(protocol),
@@ -197,7 +198,8 @@ fn check_ip6(ip: &[u8]) -> Option<Checked> {
     })
 }
 
-/// The wrong checksums that a capture has before it is processed, by the mark of the packet.
+/// The wrong checksums that a capture has before it is processed, each under the identifying fields
+/// ([`Mark`]) of its packet.
 #[derive(Default)]
 pub struct KnownWrong {
     headers: HashSet<Mark>,
@@ -249,10 +251,10 @@ impl KnownWrong {
         }
     }
 
-    /// Returns the name of a wrong checksum of an output packet. `None` if there is none, or if a packet of
-    /// the capture with the same mark had it before. A wrong transport checksum of an IPv4 packet is also
-    /// excused if fragments of a datagram with the same protocol and identification overlap or are incomplete
-    /// in the capture.
+    /// Returns the name of a wrong checksum of an output packet. `None` if there is none, or if the same
+    /// checksum (IPv4 header or transport) of a packet of the capture with the same [`Mark`] was wrong
+    /// already. A wrong transport checksum of an IPv4 packet is also excused if fragments of a datagram with
+    /// the same protocol and identification overlap or are incomplete in the capture.
     pub fn fault(&self, checked: &Checked) -> Option<&'static str> {
         let unclear = self.unclear.contains(&(checked.mark.1, checked.mark.2)) && checked.mark.0 == 4;
         if checked.header == ChecksumResult::Wrong && !self.headers.contains(&checked.mark) {

@@ -260,7 +260,8 @@ pub fn headers() -> Vec<TestPacket> {
 pub fn inputs(seed: u64) -> Vec<TestPacket> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut frames = frames();
-    // Random frames fill the last burst of 32. So, in every round, batches begin with the same frames.
+    // Random frames fill the last burst of 32. So each time a source sends the corpus again, its batches
+    // begin with the same frames.
     for _ in 0..(frames.len() + 20).next_multiple_of(32) - frames.len() {
         let length = random.usize(0..200);
         frames.push((0..length).map(|_| random.u8(..)).collect());

@@ -159,8 +159,8 @@ fn check(sample: &ClassSample, effects: &Effects, known: &Known) -> Result<Tally
 const AGAIN: usize = 200;
 
 /// Makes an input packet of an output packet, with all bits of the IPv4, TCP and UDP checksum set; `None`
-/// without a network header annotation, or if the packet ends before the IPv4 checksum does. An update turns
-/// the first two into zero, even an update that changes nothing.
+/// without a network header annotation, or if the packet ends before the IPv4 checksum does. An incremental
+/// update turns an IPv4 or TCP checksum of all ones into zero, even if the update changes no other byte.
 fn all_ones(seen: &Seen) -> Option<TestPacket> {
     let Seen { mut bytes, time, annotations, headers, .. } = seen.clone();
     let [_, network, transport] = headers.map(|place| place.and_then(|place| usize::try_from(place).ok()));

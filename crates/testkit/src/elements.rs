@@ -325,8 +325,8 @@ struct TestSink {
     fruitless: u32,
 }
 
-/// The number of consecutive pulls without a packet after which a sink stops pulling. Without it, a test
-/// would not end if an element never signals that it is empty.
+/// The number of consecutive pulls without a packet after which a sink stops pulling. Without this limit, a
+/// test would not end if an element never signals that it is empty.
 const PATIENCE: u32 = 1000;
 
 impl TestSink {

@@ -240,7 +240,8 @@ fn keeps_order(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
         return Ok(());
     }
     let inputs = inputs_for(sample, 1);
-    // For elements that keep the order only within flows, packets of different flows are not compared.
+    // For elements that keep the order only within flows, the order of packets of different flows is not
+    // checked.
     let flow = |packet: &Seen| match effects.order {
         Order::KeepsPerFlow => {
             let input = &inputs[0][(packet.id - 1) as usize];
@@ -552,7 +553,8 @@ fn declares_calls(sample: &ClassSample, _: &Effects) -> Result<(), String> {
             _ => continue,
         };
         let argument = format!("{} {call}", arg.name);
-        // The sample may have an argument that excludes this one.
+        // If the sample has an argument that excludes `argument`, it cannot be configured, and nothing is
+        // checked.
         let with_argument = sample.beside_target(&argument, None).unwrap_or(true);
         let handler = arg.name.to_lowercase();
         let is_writable =
@@ -569,8 +571,8 @@ fn declares_calls(sample: &ClassSample, _: &Effects) -> Result<(), String> {
     Ok(())
 }
 
-/// True if the declaration does not say for which packets the filter holds, because that depends on state
-/// or on the element alone.
+/// True if the declaration does not say for which packets the filter holds, because that depends on the
+/// element's state or on a decision of the element itself.
 fn is_own(filter: &Filter) -> bool {
     filter.leaves().any(|leaf| matches!(leaf, Predicate::Opaque { .. } | Predicate::State { .. }))
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use wire::LinkType;
 use wire::build::Builder;
 
-/// The time of packets with time 0 in [`write_capture`], in milliseconds since the epoch.
+/// The time stamp, in milliseconds since the epoch, of packets whose time in [`write_capture`] is 0.
 pub const START: i64 = 1_000_000;
 
 /// Makes an endpoint from an IPv4 address and a port.

@@ -40,10 +40,11 @@ pub(crate) const ENTRIES: &[(&str, &str)] = &[
 /// The moment of the reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
-    /// After at most 64 steps of the driver, in which packets come but timers do not expire, so that elements
-    /// hold packets.
+    /// The reload takes place after at most 64 steps of the driver. In these, packets come but timers do not
+    /// expire, so that elements hold packets.
     Early,
-    /// At the same time as [`Early`](Self::Early), but with sinks that do not pull, so that queues are full.
+    /// The reload takes place at the same time as with [`Early`](Self::Early), but the sinks do not pull, so
+    /// that queues are full.
     Stuck,
     /// After 1.1 seconds of simulated time.
     Late,
@@ -57,7 +58,8 @@ struct Reloaded {
     missing: usize,
 }
 
-/// Returns the text of the configuration with the element at this moment.
+/// Returns the text of a configuration with the sample's element between test sources and sinks. If `moment`
+/// is [`Moment::Stuck`], no sink pulls.
 fn text(sample: &ClassSample, number: u64, moment: Moment) -> String {
     let text = sample.text(number, 1, true);
     let stuck = |line: &str| match line.split_once("-> TestPullSink(") {
@@ -134,7 +136,8 @@ fn run(
     }
 }
 
-/// Returns the lines of a value in order, because the order of the rows of a table may change.
+/// Returns the lines of a handler's value in sorted order, so that tables with the same rows in another order
+/// compare as equal.
 pub(crate) fn sorted(value: &str) -> String {
     let mut lines: Vec<&str> = value.lines().collect();
     lines.sort_unstable();
@@ -160,7 +163,8 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, 
     })
 }
 
-/// Exceptions of the comparison: a class, or `*` for all classes, and a handler or a part, with the reason.
+/// Exceptions of the comparison of an element class with its declaration. Each has a class (`*` for all
+/// classes), a handler or a part of the class's state, and the reason.
 pub type Exceptions = &'static [(&'static str, &'static str, &'static str)];
 
 pub(crate) fn is_exception(exceptions: Exceptions, class: &str, what: &str) -> bool {
@@ -169,7 +173,7 @@ pub(crate) fn is_exception(exceptions: Exceptions, class: &str, what: &str) -> b
 
 /// Compares the classes with their declarations, and returns all differences. `own` has the classes of
 /// another crate that the samples may need. `varying` are handlers whose value differs at each reading.
-/// `unshown` are parts that no sample fills.
+/// `unshown` are parts of the state that no sample fills.
 ///
 /// # Errors
 /// If the captures for samples cannot be written.
@@ -256,9 +260,10 @@ fn pairs(samples: &[ClassSample]) -> impl Iterator<Item = [&ClassSample; 2]> {
     samples.iter().enumerate().filter_map(other).map(|(at, other)| [&samples[at], other])
 }
 
-/// Returns an entry for each part with handlers that no sample confirms, for each exception in `unshown` that
-/// a sample confirms, and for each handler of a part that no element has. `known` are all handlers; `kept`
-/// are the handlers with a value that was kept, `lost` those with a value that was lost.
+/// Returns a message for each part of the class's state that has handlers, but of which no sample shows that
+/// a reload does with it as declared. Also for each exception in `unshown` that is not needed, because a
+/// sample does show it, and for each declared handler that no element has. `known` are all handlers; `kept`
+/// are the handlers with a value that a reload kept, `lost` those with a value that it lost.
 fn unconfirmed(
     class: &Class,
     known: &BTreeSet<String>,

@@ -23,14 +23,15 @@ const DAMAGES: usize = 12;
 struct Saved {
     pieces: Vec<SavedPiece>,
     time: Timestamp,
-    /// The names of the handlers that show saved parts.
+    /// The names of the handlers that show the parts of the element's state that are saved.
     names: Vec<String>,
     /// The values of the handlers in `names`, of an element without packets and of the element when it was
     /// saved.
     values: [Vec<String>; 2],
 }
 
-/// Returns the names of those handlers of the element `e` that show parts which its class declares as saved.
+/// Returns the names of those handlers of the element `e` that show parts of its state which its class
+/// declares as saved.
 fn handlers(class: &Class, workers: &mut Workers) -> Vec<String> {
     let id = workers.plan().graph.find("e");
     let all = workers.read(id, "handlers", "").unwrap_or_default();
@@ -76,8 +77,8 @@ fn save(sample: &ClassSample) -> Result<Saved, String> {
     saved
 }
 
-/// Loads pieces that were saved at a time into a fresh graph. Returns the values of the handlers that show
-/// saved parts, and the result of loading for each saved element.
+/// Loads state into a fresh graph: `pieces`, which were saved at `time`. Returns the values of the handlers
+/// that show saved parts of the state, and the result of loading for each saved element.
 fn load(
     sample: &ClassSample,
     (pieces, time): (&[SavedPiece], Timestamp),
@@ -118,9 +119,9 @@ fn includes(several: &str, one: &str) -> bool {
     }
 }
 
-/// Compares the classes with their declarations, and returns all differences. `unshown` are parts that no
-/// sample fills. `counting` are handlers that are not compared with several workers, because their values
-/// then differ.
+/// Compares the classes with their declarations, and returns all differences. `unshown` are parts of the
+/// state that no sample fills. `counting` are handlers that are not compared with several workers, because
+/// their values then differ.
 ///
 /// # Errors
 /// If the captures for samples cannot be written.
@@ -163,8 +164,8 @@ pub fn differences(
     Ok(found)
 }
 
-/// Checks one sample. Returns true if the handlers that show saved parts had other values than in an element
-/// without packets, and all differences.
+/// Checks one sample. Returns true if the handlers that show saved parts of the state had other values than
+/// in an element without packets, and all differences.
 fn check(sample: &ClassSample, counting: Exceptions) -> Result<(bool, Vec<String>), String> {
     let mut found = Vec::new();
     let Saved { pieces, time, names, values: [fresh, saved] } = save(sample)?;
@@ -183,8 +184,8 @@ fn check(sample: &ClassSample, counting: Exceptions) -> Result<(bool, Vec<String
         // milliseconds, so the times are put back by whole milliseconds.
         let whole = Timestamp(time.0 - time.0 % 1_000_000);
         let (several, continued) = load(sample, (&pieces, whole), run)?;
-        // Each worker has a part of the table, which may have no room for all entries that come to the
-        // worker. The values are not compared then.
+        // Each worker has a part of the table, which may have no room for all entries that are loaded into
+        // it. The values of the handlers are not compared then.
         let refuses = |continued: &Continued| matches!(continued, Continued::Loaded(n) if n.refused > 0);
         if continued.iter().any(refuses) {
             continue;
@@ -212,8 +213,8 @@ fn check(sample: &ClassSample, counting: Exceptions) -> Result<(bool, Vec<String
     Ok((fresh != saved, found))
 }
 
-/// Returns the piece with a flipped bit, without its last byte, or with random bytes: `number` selects these
-/// kinds of damage in turn.
+/// Returns a piece of saved state in a damaged form: with a flipped bit, without its last byte, or with
+/// random bytes. `number` selects these kinds of damage in turn.
 fn damage(piece: &SavedPiece, number: usize, random: &mut fastrand::Rng) -> SavedPiece {
     let mut bytes = piece.bytes.clone();
     match number % 3 {

@@ -11,7 +11,7 @@ use wire::build::Builder;
 use crate::elements::{Seen, collect, offer};
 use crate::{RunResults, TestRun};
 
-/// The time of packets with time 0, in nanoseconds since the epoch.
+/// The time stamp, in nanoseconds since the epoch, of packets whose time in [`write_capture`] is 0.
 pub const START: i64 = 1_000_000_000_000_000_000;
 
 /// Builds a packet in an Ethernet frame with fixed addresses.

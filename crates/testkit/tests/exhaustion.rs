@@ -143,8 +143,8 @@ fn run(sample: &ClassSample, room: usize, inputs: &[Vec<TestPacket>]) -> Result<
     errors.map_or(Ok(()), |errors| Err(errors.join("; ")))
 }
 
-/// Does nothing unless it runs in a child process of [`parent`]. There it runs some of the samples, and
-/// prints the index of each before it runs.
+/// Does nothing unless it runs in a child process of [`parent`]. In the child process, it runs some of the
+/// samples, and prints the index of each before it runs.
 #[test]
 fn child() {
     let Some(from) = std::env::var(FROM).ok().and_then(|from| from.parse::<usize>().ok()) else { return };

@@ -17,7 +17,7 @@ const VARYING: Exceptions = &[
     ("NotifierDebug", "signal", "the signals of other elements"),
 ];
 
-/// Parts that are empty in all samples, with the reason.
+/// Parts of the state of classes that are empty in all samples, with the reason.
 const UNSHOWN: Exceptions = &[
     ("DropBroadcasts", "counts", "no packet of the corpus is marked as a broadcast"),
     ("CheckNumberPacket", "numbers seen", "the corpus has no numbered packets"),
@@ -106,12 +106,13 @@ fn a_capture_is_continued() {
     // The second source has another name, so it makes three more packets.
     assert_eq!(run(&graph("a", &same), &graph("b", &same), &["d.count"]), ["6"]);
     assert_eq!(records(&same), 6);
-    // With another SNAPLEN, the file begins again; with another name, both files are complete.
+    // With another SNAPLEN, the second graph begins the file again. With another file name, each graph writes
+    // a file of its own, and both files are complete.
     run(&graph("a", &same), &graph("b", &format!("{same}, SNAPLEN 20")), &[]);
     assert_eq!(records(&same), 3);
     run(&graph("a", &same), &graph("b", &other), &[]);
     assert_eq!((records(&same), records(&other)), (3, 3));
-    // The second graph does not read again what the first has read.
+    // If both graphs read the same file, the second graph does not read again what the first graph has read.
     let reader = |file: &str| format!("f :: FromDump({file}) -> c :: Counter -> Discard");
     assert_eq!(run(&reader(&same), &reader(&same), &["f.count", "c.count"]), ["3", "3"]);
     assert_eq!(run(&reader(&same), &reader(&other), &["f.count", "c.count"]), ["3", "6"]);
@@ -186,10 +187,12 @@ fn a_report_of_flows_is_continued() {
     let lines = || text().lines().count();
     let values = run(&graph("a", 1, ""), &graph("b", 2, ""), &["c.count", "c.open"]);
     assert_eq!((values.join(" "), lines()), ("2 2".into(), 3));
-    // With another capacity, the flow of the first graph ends, and the file is continued.
+    // With another capacity, the flow that the first graph counted ends in the reload, and both graphs write
+    // to one file.
     let values = run(&graph("a", 1, ""), &graph("b", 2, ", CAPACITY 9"), &["c.count"]);
     assert_eq!((values.join(" "), lines()), ("1".into(), 3));
-    // With other columns, or in another format, a second document follows the first one.
+    // With other columns, or in another format, the second graph writes a document of its own into the same
+    // file, after the document of the first graph.
     let values = run(&graph("a", 1, ""), &graph("b", 2, ", BIDIRECTIONAL true"), &["c.count"]);
     assert_eq!((values.join(" "), lines()), ("1".into(), 4));
     let heads = text().lines().filter(|line| line.starts_with("source,")).map(str::len).collect::<Vec<_>>();
@@ -202,7 +205,7 @@ fn a_report_of_flows_is_continued() {
     let both = text();
     assert!(both.starts_with("[\n{") && both.contains("}\n]\nsource,"), "{both}");
     assert_eq!(lines(), 5);
-    // With another file, each file has its flow.
+    // If the second graph writes to another file, each file has the flow of its own graph.
     let other = folder.path().join("other.csv").display().to_string();
     run(&graph("a", 1, ""), &graph("b", 2, "").replace(&path, &other), &[]);
     assert_eq!((lines(), std::fs::read_to_string(&other).unwrap().lines().count()), (2, 2));

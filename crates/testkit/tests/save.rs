@@ -3,7 +3,7 @@
 use testkit::reload::Exceptions;
 use testkit::save::differences;
 
-/// Parts that are empty in all samples, with the reason.
+/// Parts of the state of classes that are empty in all samples, with the reason.
 const UNSHOWN: Exceptions =
     &[("ICMPPingRewriter", "mappings", "the corpus has no ping whose headers are marked")];
 

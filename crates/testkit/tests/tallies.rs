@@ -190,7 +190,8 @@ fn compare(sample: &ClassSample, effects: &Effects) -> Result<(), String> {
     for (handler, values) in handlers.iter().zip(outcome.values.chunks(2)) {
         let [real, told] = [0, 1].map(|of| {
             let mut lines: Vec<&str> = values[of].as_ref().unwrap_or_else(|error| error).lines().collect();
-            // These lines are in the order of the first drop of each reason, which may differ.
+            // The lines of `drops_by_reason` are in the order of the first drop of each reason, which may
+            // differ between the element and its twin.
             if handler == "drops_by_reason" {
                 lines.sort_unstable();
             }

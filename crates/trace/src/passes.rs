@@ -102,8 +102,8 @@ impl Analyzer {
         self.concurrency.restart();
     }
 
-    /// Adds the next packet of the capture to the analysis, if it is selected. It waits until `TOGETHER`
-    /// packets can be processed together, or until a restart or the end.
+    /// Adds the next packet of the capture to the analysis, if it is selected. The packet waits until
+    /// `TOGETHER` packets can be processed together, or until a restart or the end.
     ///
     /// # Errors
     /// If the system has no memory for more flows.

@@ -567,7 +567,7 @@ mod tests {
         // A payload of 65,535 bytes needs no jumbogram, so the option is invalid.
         bytes[44..48].copy_from_slice(&65_535u32.to_be_bytes());
         assert_eq!(parse(&bytes).unwrap().payload.len(), 0);
-        // Here the jumbo payload option follows padding options.
+        // In this hop-by-hop header, the jumbo payload option follows padding options.
         assert_eq!(jumbo_length(0, &[17, 1, 1, 4, 0, 0, 0, 0, 0, 0, 0xc2, 4, 1, 0, 0, 0]), Some(1 << 24));
         assert_eq!(jumbo_length(60, &[17, 0, 0xc2, 4, 1, 0, 0, 0]), None);
     }

@@ -156,8 +156,8 @@ struct Ip {
 }
 
 impl Ip {
-    /// Reads an IPv4 header of `own` bytes at offset `l3` of a packet of `length` bytes. `None` for
-    /// fragments and wrong lengths.
+    /// Reads an IPv4 header of `own` bytes (options included) at offset `l3` of a packet of `length` bytes.
+    /// `None` for fragments and wrong lengths.
     #[inline(always)]
     fn v4(header: &ipv4::Header, own: usize, l3: usize, length: usize) -> Option<Ip> {
         // A total length of 0 comes from a sender that leaves segmentation to a device; the packet then

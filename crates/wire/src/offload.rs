@@ -349,7 +349,8 @@ mod tests {
             v6: bool, tags in vec(0u16..0x1000, 0..3), link in link(), sequence: u32, id: u16, set: u8, options in 0usize..4,
             payload in vec(any::<u8>(), 1..9000), size in 1usize..3000, cut in 0usize..9000,
         ) {
-            // SYN, URG and RST are left out here; the test below covers them.
+            // SYN, URG and RST are left out in this test; `syn_rst_and_urgent_data_stay_where_they_are`
+            // covers them.
             let set = set & !(flags::SYN | flags::URG | flags::RST) | flags::ACK;
             let [a, b] = addresses(v6);
             let build = |number: usize, set: u8, payload: &[u8]| {

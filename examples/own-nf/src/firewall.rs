@@ -62,7 +62,8 @@ impl Function for Firewall {
     type State = u64;
 
     fn init(args: &mut Args<'_>, needs: &mut Needs) -> Firewall {
-        // The firewall does not change packets, so its declaration is complete.
+        // The element is opaque by default, because a function may change packets in any way. The firewall
+        // does not change packets, so its declaration is complete.
         needs.effects.opaque = None;
         let open = args.setup.common.get_or_make(args.id(), AtomicU64::default);
         Firewall { limit: args.required("LIMIT"), open, refused: 0 }
@@ -88,7 +89,8 @@ impl Function for Firewall {
     }
 
     fn regular_packets(&mut self, _flows: &FlowStates<'_, u64>, _packets: &mut [FlowPacket<u64>]) {
-        // The connections of these packets are known, so the packets pass.
+        // Regular packets (without SYN, FIN and RST) come here only if their connection is open, so they
+        // pass.
     }
 
     fn flow_ended(&mut self, connections: &u64) {

@@ -15,8 +15,8 @@ use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN};
 const CONNECTIONS: u32 = 200;
 const LIMIT: usize = 60;
 
-/// Returns ten packets of each connection, made by `make`, round by round. The first packet of a connection
-/// has the flags `first`.
+/// Returns ten packets of each connection, made by `make`: first packet 0 of every connection, then packet 1
+/// of every connection, and so on. The first packet of a connection has the TCP flags `first`.
 fn segments(make: fn(u32, u32, u8, Timestamp) -> TestPacket, first: u8) -> Vec<TestPacket> {
     let time = Timestamp(1_000_000_000);
     let rounds = (0..10).map(|number| (number, if number == 0 { first } else { ACK | PSH }));

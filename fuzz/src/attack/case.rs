@@ -71,14 +71,16 @@ pub(super) struct Finding {
 /// The result of checking a case.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// The number of programs in the two forms: the form that would run, and the form with every program.
+    /// The number of programs in each of the two synthesized forms of the configuration: the form that `run
+    /// --synthesize` would run, and the form with every program that can be made.
     pub(super) programs: [usize; 2],
-    /// The number of elements that programs bypass in the form with every program.
+    /// The number of elements that programs bypass in the synthesized form with every program that can be
+    /// made.
     pub(super) passed: usize,
     /// True if an element of the configuration keeps state that affects later packets.
     pub(super) keeps_state: bool,
-    /// The result of the proof for the form that would run; `None` if no program can be made, or this form
-    /// was not run.
+    /// The result of the proof for the synthesized form that `run --synthesize` would run; `None` if no
+    /// program can be made, or this form was not run.
     pub(super) proof: Option<Proof>,
     /// True if two runs of the original differ. Then differences to the synthesized form show nothing, and
     /// are not reported.
@@ -209,8 +211,9 @@ impl Case {
             .collect();
         let habits: Vec<Habits> = read.effects.iter().map(Habits::of).collect();
         let reorders = habits.iter().any(|habits| habits.reorders);
-        // Elements that a program replaces still divide batches of the packets that the program hands over to
-        // them.
+        // A program hands some packets over to the elements that it replaces. These elements still divide
+        // batches of such packets among outputs, so `parts` counts replaced elements, too; `divides` does
+        // not.
         let parts = divides(&read.chain, &BTreeSet::new());
         let divides = divides(&read.chain, &synthesized.passed);
         // If elements hold packets and stamp them as they leave, the time stamp of a packet depends on its

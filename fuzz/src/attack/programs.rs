@@ -82,7 +82,8 @@ pub(super) enum Proof {
     Same,
     /// The configurations differ; the difference as text.
     Different(String),
-    /// Neither was proven; the element and reason as text.
+    /// Neither equivalence nor a difference was proven; the element at which the proof failed and the reason,
+    /// as text.
     Undecided(String),
 }
 

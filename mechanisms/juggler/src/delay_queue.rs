@@ -18,7 +18,8 @@ pub(crate) struct DelayQueue {
     armed: Option<Timestamp>,
 }
 
-/// A delayed packet, with the time at which it leaves and the number of its path.
+/// A delayed packet, with the time at which it leaves and the index of its path (one of the simulated network
+/// paths of RandomPath).
 struct Waiting {
     leaves: Timestamp,
     /// The number of packets that arrived before this packet. It breaks ties, so that packets that leave at
@@ -59,8 +60,8 @@ impl DelayQueue {
         self.waiting.len()
     }
 
-    /// Returns, for each packet, the number of its path and the time at which it leaves, in no particular
-    /// order.
+    /// Returns, for each packet, the index of its simulated path and the time at which it leaves, in no
+    /// particular order.
     pub(crate) fn leaving(&self) -> impl Iterator<Item = (u32, Timestamp)> {
         self.waiting.iter().map(|Reverse(waiting)| (waiting.path, waiting.leaves))
     }
@@ -71,8 +72,8 @@ impl DelayQueue {
         self.waiting.try_reserve(1).is_ok()
     }
 
-    /// Adds a packet that is to leave at time `leaves`. `path` is the number of its path, 0 for elements
-    /// without paths.
+    /// Adds a packet that is to leave at time `leaves`. `path` is the index of the simulated network path
+    /// that the packet takes; 0 for elements without paths.
     pub(crate) fn add(&mut self, packet: Packet, path: u32, leaves: Timestamp) {
         self.waiting.push(Reverse(Waiting { leaves, number: self.arrivals, path, packet }));
         self.arrivals += 1;
@@ -112,7 +113,8 @@ impl DelayQueue {
         DelayQueue { waiting: std::mem::take(&mut self.waiting), arrivals: self.arrivals, armed: None }
     }
 
-    /// Moves the packets of all paths with numbers above `last` to path `last`; their times do not change.
+    /// Moves the packets of all simulated paths with an index above `last` to path `last`; the times at which
+    /// the packets leave do not change.
     pub(crate) fn on_paths(&mut self, last: u32) {
         let all = std::mem::take(&mut self.waiting).into_iter();
         self.waiting = all

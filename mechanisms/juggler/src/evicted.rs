@@ -29,8 +29,8 @@ pub(crate) struct Evicted {
 }
 
 impl Evicted {
-    /// Creates a table with room for at least `WAYS`² times the flows of the flow table, within the limits
-    /// of its size.
+    /// Creates a table with room for at least 16 (`WAYS`²) times as many flows as the flow table has, within
+    /// the limits `FEWEST` and `MOST` on the number of buckets.
     pub(crate) fn new(flows: usize) -> Evicted {
         let none = EvictedFlow {
             key: SegmentFlow::NONE,

@@ -86,9 +86,9 @@ struct Flow {
     /// The next expected sequence number (`seq_next`): the end of the data that has been flushed; in
     /// build-up, an estimate.
     next: u32,
-    /// The first missing byte; valid in loss recovery (`lost_seq`).
+    /// The sequence number of the flow's first missing byte (`lost_seq`); valid in loss recovery.
     lost: u32,
-    /// The time of the last flush, or at first the time at which the flow was opened.
+    /// The time of the flow's last flush; before the first flush, the time at which the flow was opened.
     flushed: Timestamp,
     queue: Queue,
     slots: u32,
@@ -442,7 +442,8 @@ impl Flows {
             flow.unrelated += 1;
         }
         if is_before(flow.next, run.end) {
-            // The last bytes of the segment have not been flushed before.
+            // The segment also contains bytes that have not been flushed before, so the next expected
+            // sequence number moves to its end.
             flow.next = run.end;
         }
         let fills = flow.phase == FlowPhase::LossRecovery
@@ -501,7 +502,8 @@ impl Flows {
     /// segments.
     #[inline]
     fn settle(&mut self, index: u32, now: Timestamp) {
-        // During build-up, segments may still arrive that belong ahead of the queue.
+        // During build-up, a segment may still arrive that belongs ahead of all waiting segments, so nothing
+        // is flushed.
         if self.flows[index as usize].phase != FlowPhase::BuildUp {
             self.release_complete(index, now);
         }

@@ -208,8 +208,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 const LATE: Timestamp = Timestamp(10_000);
 /// The length of a cache line in bytes.
 const LINE: usize = 64;
-/// The number of packets by which prefetching of packet data is ahead. With more, the processor would wait,
-/// because memory serves a limited number of requests at a time.
+/// The distance, in packets, from the packet that is processed to the packet whose data is prefetched. With a
+/// larger distance, the processor would wait, because memory serves a limited number of requests at a time.
 const AHEAD: usize = 3;
 
 /// The number of entries in the small hash table that finds the distinct flows of a batch; a power of two.
@@ -568,7 +568,8 @@ impl Juggler {
         }
     }
 
-    /// Returns the number of flows in a list for handlers: the active list includes flows with a gap.
+    /// Returns the number of flows in a list, as handlers show it: the number for `Active` includes the flows
+    /// in `Gap`.
     fn length(&self, list: EvictionList) -> u64 {
         let with_gap = if list == EvictionList::Active { self.flows.length(EvictionList::Gap) } else { 0 };
         (self.flows.length(list) + with_gap) as u64

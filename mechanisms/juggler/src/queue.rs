@@ -36,43 +36,44 @@ pub struct Piece<'a> {
     pub data: Option<Sum>,
     /// True if the segment may be merged into a large segment.
     pub merges: bool,
-    /// True if the segment may be merged with segments of the same identification (CONSTANT_ID); otherwise
-    /// identifications must count up.
+    /// True if the segment may be merged with segments of the same IPv4 identification (CONSTANT_ID);
+    /// otherwise identifications must count up.
     pub may_repeat_id: bool,
-    /// A value that must be equal in merged segments: a hash of the annotations that any element reads.
+    /// A hash of the annotations that any element reads. Segments are merged only if their hashes are equal.
     pub mark: u64,
 }
 
 /// A run: adjacent segments of one flow that leave together, in order. `queue.rs` explains which segments
 /// are joined.
 pub struct SegmentRun {
-    /// The sequence number of the first byte.
+    /// The sequence number of the first byte of the run.
     pub start: u32,
-    /// The sequence number after the last byte; SYN and FIN count as bytes.
+    /// The sequence number after the last byte of the run; SYN and FIN count as bytes.
     pub end: u32,
-    /// The earliest time of arrival of its segments.
+    /// The earliest time at which a segment of the run arrived.
     pub since: Timestamp,
-    /// The packets of the segments, chained in order.
+    /// The packets of the run's segments, chained in order.
     pub chain: PacketChain,
-    /// The header fields of the first segment.
+    /// The header fields of the run's first segment.
     pub first: WholeSegment,
-    /// The number of data bytes in the last segment.
+    /// The number of data bytes in the run's last segment.
     last_length: u16,
     /// The TCP flags of the last segment.
     pub last_flags: u8,
-    /// True if the first segment may be merged with others.
+    /// True if the run's first segment may be merged with others.
     pub merges: bool,
-    /// The checksum of the data of all segments; `None` if it is not known or a device computes checksums.
+    /// The checksum of the data of all segments in the run; `None` if it is not known or a device computes
+    /// checksums.
     pub data: Option<Sum>,
-    /// The number of data bytes in all segments.
+    /// The number of data bytes in all segments of the run.
     pub length: u32,
     mark: u64,
     may_repeat_id: bool,
-    /// True if all segments have the same identification and merging them is allowed (CONSTANT_ID). False
-    /// for one segment.
+    /// True if all segments of the run have the same IPv4 identification and may be merged nevertheless
+    /// (CONSTANT_ID). False for a run of one segment.
     pub repeats_id: bool,
-    /// True if the segments can form one large segment; false if they only leave in this order, each as its
-    /// own packet.
+    /// True if the segments of the run can form one large segment; false if they only leave in this order,
+    /// each as its own packet.
     pub is_one: bool,
     /// True if no segment may follow the run's last segment in a large segment.
     pub is_closed: bool,

@@ -119,7 +119,7 @@ fn parse_weights(text: &str, paths: usize) -> Result<Vec<u32>, &'static str> {
 struct Path {
     delay: Timestamp,
     weight: u32,
-    /// The number of packets on the path, and the time at which the last of them leaves.
+    /// The number of packets on the path; `last` is the time at which the last of them leaves.
     waiting: usize,
     last: Timestamp,
     packets: u64,

@@ -26,8 +26,8 @@ pub(crate) struct Statistics {
     pub(crate) flushes: [u64; FlushReason::ALL.len()],
     /// The histogram of the times for which segments were held, counted from the first arrival in their run.
     pub(crate) holds: Log2Histogram,
-    /// The histograms of the lengths of the lists, by `EvictionList as usize`, taken after each batch, timer
-    /// and flush. Here the active list includes flows with a gap.
+    /// The histograms of the lengths of the eviction lists, in flows, by `EvictionList as usize`. The lengths
+    /// are taken after each batch, timer and flush. The length for `Active` includes the flows in `Gap`.
     pub(crate) lengths: [Log2Histogram; EvictionList::ALL.len()],
 }
 

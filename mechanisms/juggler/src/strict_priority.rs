@@ -197,8 +197,8 @@ impl Element for StrictPriority {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
-        // The link first catches up: packets that it started until now were chosen before these packets
-        // arrived.
+        // The link first sends up to the present: the packets whose transmission has begun until now were
+        // chosen before the packets of this batch arrived.
         self.let_go(cx, cx.now());
         let was_idle = self.sent.is_none();
         for packet in batch.drain() {

@@ -304,8 +304,8 @@ fn extension_headers_do_not_hide_order() {
         (&[][..], 0, ALL),
         (&[0], 0, ALL),
         (&[43], 0, ALL),
-        // Here the headers end beyond `key::WRITTEN`, the bytes that merging may change, so the segments are
-        // not merged.
+        // With these extension headers and VLAN tags, the headers end beyond `key::WRITTEN`, the bytes that
+        // merging may change, so the segments are not merged.
         (&[0], 1, NONE),
         (&[0, 43], 0, NONE),
         // Destination options may contain a home address, which would be part of the checksum.

@@ -145,7 +145,7 @@ impl Ran {
     fn assert_in_order(&self) {
         let wrong = self.left.iter().find(|(_, numbers)| !numbers.is_sorted());
         assert!(wrong.is_none(), "{wrong:?}");
-        // The element's own counts must say so too: no segment left late, some arrived late.
+        // The element's own counts must agree: no segment left late, although some arrived late.
         assert_eq!(self.values[1], "0");
         assert_ne!(self.values[0], "0");
     }

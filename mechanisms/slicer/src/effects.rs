@@ -25,7 +25,8 @@ pub(crate) fn case(input: usize, output: usize, name: &'static str, is_whole: bo
         .with(Action::Set(front, change()))
         .with(Action::Set(EXTRA_LENGTH, change()))
         .with(Action::Resize(reads.clone()));
-    // If a part of the payload stays in the packet, it moves. Otherwise no payload byte is touched.
+    // If a part of the payload stays in the packet, that part moves to another offset, which is a write to
+    // the payload. Otherwise no payload byte is written.
     match is_whole {
         true => case,
         false => case.with(Action::Set(Field::Payload, change())),

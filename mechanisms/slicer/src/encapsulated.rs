@@ -24,7 +24,8 @@ pub(crate) const LEAST: usize = 20 + 8;
 /// not known. Sliced packets with headers around them are not longer, unless they keep a part of their
 /// payload.
 const MOST: usize = 512;
-/// The maximum number of marks that are removed from one packet.
+/// The maximum number of marks of sliced packets (DSCP 63) that are removed from one packet: its own and
+/// those of its inner packets.
 const MARKS: usize = 8;
 
 /// The result of searching a packet for a sliced packet inside.
@@ -33,7 +34,8 @@ pub(crate) enum Inside {
     Nothing,
     /// A packet with the mark of sliced packets was found, but no valid token.
     Marked,
-    /// A sliced packet was found: its headers, the place of its payload, and the headers around it.
+    /// A sliced packet was found: its headers, the worker and table entry that hold its payload, and the
+    /// headers of the tunnel around it.
     Sliced(Headers, PayloadPlace, Outer),
 }
 
@@ -95,9 +97,10 @@ pub(crate) fn clear_marks(packet: &mut Packet, l3: Option<usize>) {
     outer.resum(packet, &before);
 }
 
-/// Returns the fate of a packet from the network function that has no valid token of its own. ICMP errors are
-/// restored, and packets in tunnels are joined. Packets in which a token or the mark of sliced packets is
-/// found where it cannot be joined are dropped.
+/// Decides what happens to a packet from the network function that has no valid token of its own. An ICMP
+/// error gets the original packet in its quotation, and a sliced packet in a tunnel is joined to its payload.
+/// A packet in which a token or the mark of sliced packets is found where the payload cannot be joined is
+/// dropped. All other packets are forwarded.
 #[cold]
 pub(crate) fn splice(
     pool: &mut Pool,
@@ -139,9 +142,8 @@ pub(crate) fn splice(
     }
 }
 
-/// Decodes a token at the end of a packet or of its IP packet: that is its position if a sliced packet is
-/// in an unknown tunnel. `None` if there is no valid token, or the packet is too long to be a sliced
-/// packet.
+/// Decodes a token in the last bytes of a packet or of its IP packet. A sliced packet in an unknown tunnel
+/// has its token there. `None` if there is no valid token, or the packet is too long to be a sliced packet.
 fn last_token(state: &State, packet: &Packet, l3: Option<usize>) -> Option<PayloadPlace> {
     if packet.len() > MOST && !state.leaves_rest {
         return None;
@@ -157,7 +159,8 @@ fn last_token(state: &State, packet: &Packet, l3: Option<usize>) -> Option<Paylo
 }
 
 /// Joins a payload to headers inside of the tunnel `outer`, and adapts the headers of the tunnel. A packet
-/// that exceeds the MTU gets the fate that its tunnel allows.
+/// that would exceed the MTU leaves to be fragmented, if the tunnel allows that. Otherwise it is dropped, or
+/// the original packet goes back to the sender ([`Fate::Back`]).
 fn join(
     pool: &mut Pool,
     state: &mut State,
@@ -178,7 +181,8 @@ fn join(
     let is_long = mtu > 0 && end - outer.link_header() > mtu as usize;
     if is_long && !outer.may_be_fragmented(front.data()) {
         if !may_be_fragmented(parked.packet.data(), parked.l3.into()) {
-            // The sender can be told to send shorter packets, so the original packet goes back.
+            // The original packet leaves by the output for packets that their sender must shorten, because an
+            // ICMP error can tell the sender to send shorter packets.
             parked.packet.set_flow_mark(None);
             return Fate::Back(front, parked.packet);
         }

@@ -50,7 +50,8 @@ pub struct Original {
     pub less: i32,
     /// The number that was added to the TCP sequence number; 0 for UDP and without TAIL.
     pub shift: i32,
-    /// The original DSCP, if the packet carries the mark instead.
+    /// The DSCP before slicing, if slicing replaced it by the mark of sliced packets (DSCP 63); otherwise
+    /// `None`.
     pub dscp: Option<u8>,
     /// The checksum of the IPv4 header: the original value, and the value that slicing wrote.
     pub header_checksum: [u16; 2],
@@ -176,9 +177,9 @@ impl Headers {
     }
 
     /// Changes the headers of a packet whose payload has become `less` bytes shorter, and returns what
-    /// [`restore`](Self::restore) needs. If `mark`, sets the DSCP to the mark. If `is_tail`, a TCP segment
-    /// is presented as the last bytes of the original, otherwise as the first. `more` is the checksum of
-    /// payload bytes that are not in `data`.
+    /// [`restore`](Self::restore) needs. If `mark`, sets the DSCP to the mark of sliced packets (63). If
+    /// `is_tail`, a TCP segment is presented as the last bytes of the original, otherwise as the first.
+    /// `more` is the checksum of payload bytes that are not in `data`.
     #[inline]
     pub fn shorten(
         &self,
@@ -215,9 +216,10 @@ impl Headers {
         !self.is_tcp && original.checksum[0] == 0 && self.checksum(segment()) != 0
     }
 
-    /// Reverts the changes of [`shorten`](Self::shorten) in the headers of a packet, and keeps other
-    /// changes to them. Returns false if another DSCP has replaced the mark; that DSCP is kept. `payload`
-    /// is the checksum of the whole payload, given if the checksum of the datagram must be computed again.
+    /// Reverts the changes of [`shorten`](Self::shorten) in the headers of a packet, and keeps other changes
+    /// to them. Returns false if the network function has replaced the mark of sliced packets (DSCP 63) by
+    /// another DSCP; that DSCP is kept. `payload` is the checksum of the whole payload, given if the checksum
+    /// of the datagram must be computed again.
     #[inline]
     pub fn restore(&self, data: &mut [u8], original: &Original, payload: Option<Sum>) -> bool {
         let is_marked = original.dscp.is_some() && self.dscp(data) == MARKER;

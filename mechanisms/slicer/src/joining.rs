@@ -25,7 +25,8 @@ pub(crate) enum Fate {
     Drop(Packet, DropReason),
 }
 
-/// Counts a packet whose payload is not in the table any more, and returns the reason for its drop.
+/// Counts a sliced packet that returned, but whose payload is not in the table any more. Returns the reason
+/// for which the packet is dropped.
 pub(crate) fn count(state: &mut State, gone: Missing) -> DropReason {
     let (counter, reason) = match gone {
         Missing::Expired => (&mut state.counts.late, DropReason::PayloadExpired),

@@ -14,8 +14,8 @@ pub(crate) fn network_start(packet: &Packet) -> Option<usize> {
     match packet.offset(Base::Network) {
         Some(0) => return Some(0),
         Some(stripped) if stripped < 0 => return None,
-        // Other values of the network header annotation are not relied on, because elements that do not parse
-        // all VLAN tags set it, too.
+        // An annotation that points beyond the first byte is not relied on: elements that do not parse all
+        // VLAN tags set it, too, so there may be no IP header at that offset.
         _ => {}
     }
     let ether_type = packet.data().get(12..).and_then(|bytes| bytes.first_chunk());

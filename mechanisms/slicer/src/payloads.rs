@@ -18,11 +18,12 @@ pub(crate) const THRESHOLD: u32 = 500;
 /// The settings of a table, from the arguments of PayloadTable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Settings {
-    /// The number of entries; `None` for `auto`: it follows from line rate and service time.
+    /// The number of entries of the table; `None` for `auto`: the number then follows from line rate and
+    /// service time.
     pub(crate) entries: Option<u32>,
     pub(crate) turns: u32,
-    /// The time after which a payload expires (TIMEOUT). If it is 0, a payload expires only when its entry
-    /// has lost all its turns (TTL).
+    /// The time after which a payload expires (TIMEOUT). If it is 0, a payload expires only by TTL: when the
+    /// rotation over the entries of the table has found its entry in use that many times.
     pub(crate) timeout: Timestamp,
     /// True if sliced packets are marked by their DSCP.
     pub(crate) marks: bool,
@@ -130,8 +131,8 @@ impl State {
         self.cipher.as_ref()?.decrypt(self.token_in(data, headers)?)
     }
 
-    /// Returns the token for the next payload in the entry `index`; `None` before the run begins. Tokens of
-    /// the following entries are computed with it.
+    /// Returns the token for the next payload in the entry `index`; `None` before the run begins. The tokens
+    /// of the following entries are computed in the same call of the cipher, for later use.
     #[inline]
     pub(crate) fn token_of(&mut self, worker: u8, index: u32) -> Option<[u8; TOKEN]> {
         let Ahead { first, used, count, tokens } = &mut self.ahead;
@@ -146,7 +147,8 @@ impl State {
             *tokens = self.cipher.as_ref()?.encrypt(places);
             (*first, at) = (index, 0);
         }
-        // The token is not used again: when the rotation returns to the entry, its generation is another.
+        // The token is not used again: when the rotation over the entries of the table returns to this entry,
+        // the generation, which the token contains, is another number.
         *used = at + 1;
         tokens.get(at).copied()
     }

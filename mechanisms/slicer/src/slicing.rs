@@ -35,8 +35,9 @@ impl Slicing {
         self.fraction >= 1.0 && self.bytes >= u32::from(u16::MAX)
     }
 
-    /// Notes in the shared state if sliced packets may keep a part of their payload. Elements that splice
-    /// must then look for tokens in longer packets, too.
+    /// Records in the shared state of the PayloadTable if sliced packets may keep a part of their payload.
+    /// Elements that splice must then look for tokens in packets of any length, because a sliced packet is no
+    /// longer as short as its headers and the token.
     pub(crate) fn tell(&self, payloads: &Payloads) {
         payloads.open().leaves_rest |= !self.is_whole();
     }
@@ -109,7 +110,8 @@ impl Slicing {
         pass(state, marks, l3, packet)
     }
 
-    /// Returns the number of bytes that are parked of a payload of `payload` bytes.
+    /// Returns the number of bytes to park of a payload of `payload` bytes, from the arguments BYTES and
+    /// FRACTION.
     #[inline]
     fn part(&self, payload: usize) -> usize {
         let most = payload.min(self.bytes as usize);
@@ -120,7 +122,7 @@ impl Slicing {
     /// forwarded in its place.
     ///
     /// # Errors
-    /// Returns the packet if it cannot be parked, for the reason that is counted.
+    /// Returns the packet unchanged if it cannot be parked. The reason is then counted in `state.counts`.
     #[inline]
     fn park(
         &self,
@@ -130,15 +132,16 @@ impl Slicing {
         (marks, headers, removed): (bool, &Headers, usize),
         packet: Packet,
     ) -> Result<Packet, Packet> {
-        // Copies of a multicast packet may return several times, and only the first would find its payload.
+        // A packet with too long headers is not sliced. A multicast packet is not sliced either, because its
+        // copies may return several times, and only the first copy would find the payload.
         if usize::from(headers.payload) > HEADERS || is_multicast(packet.data(), headers) {
             state.counts.unsuitable += 1;
             return Err(packet);
         }
         if pool.is_scarce() {
-            // The pool must keep slots for arriving packets, however many payloads wait: the limit of
-            // entries is not enough, because long packets take several slots and there may be several
-            // tables.
+            // The pool must keep slots for arriving packets, however many payloads wait. The limit on the
+            // number of table entries is not enough for that, because long packets take several slots, and
+            // there may be several PayloadTables.
             state.counts.no_buffer += 1;
             return Err(packet);
         }
@@ -174,8 +177,9 @@ impl Slicing {
         let (place, others) = behind.split_at_mut(TOKEN);
         place.copy_from_slice(&token);
         packet.read_at(front + removed, others);
-        // If the kept part of the payload does not fit into one slot, it is appended afterwards, so its
-        // checksum is added here.
+        // If the kept part of the payload does not fit into the first slot of the sliced packet, it is
+        // appended after the headers are written. Its checksum is computed here, because `shorten` sees the
+        // first slot only.
         let more =
             if fits { None } else { Some(sum_between(&packet, front + removed, headers.end as usize)) };
         let shown = front + TOKEN + if fits { rest } else { 0 };
@@ -219,9 +223,10 @@ fn must_be_sliced(state: &State, marks: bool, headers: &Headers, packet: &Packet
             && !matches!(encapsulated::look(state, marks, packet, Some(headers.l3.into())), Inside::Nothing)
 }
 
-/// Forwards a packet whole that has no token of its own. If `marks`, the packet may look like a sliced
-/// packet because of its mark, or contain a packet that does. Marks are then removed
-/// ([`clear_marks`](encapsulated::clear_marks)), because the mark is for use between Slice and Splice only.
+/// Forwards a packet that is not sliced and has no token of its own. If `marks` (sliced packets carry the
+/// DSCP mark), the packet may carry this mark, or contain a packet that does. The marks are then removed
+/// ([`clear_marks`](encapsulated::clear_marks)), because Splice would take a marked packet for a sliced
+/// packet.
 ///
 /// # Errors
 /// Returns the packet if it must be dropped, because it quotes or contains a packet with a valid token.

@@ -14,8 +14,8 @@ use crate::payloads::{Payloads, State};
 use crate::table::Parked;
 use crate::token::{MARKER, PayloadPlace, TOKEN};
 
-/// The result of looking at a packet: offset of its IP header, its headers and its payload's place, as far
-/// as they were found.
+/// The result of parsing a returned packet: the offset of its IP header, its headers, and the place of its
+/// parked payload. Each is `None` if it was not found.
 #[derive(Clone, Copy, Default)]
 struct Found {
     l3: Option<usize>,
@@ -174,8 +174,9 @@ fn splice(
     else {
         if let Some(headers) = &found.headers {
             let is_marked = marks && headers.dscp(packet.data()) == MARKER;
-            // A shorter payload has no room for a token and remaining payload (TCP), or for a packet with a
-            // token inside (UDP).
+            // A shorter payload cannot hold both a token and a kept part of the payload (TCP), or a packet
+            // with a token inside (UDP). So a packet that is not marked and has such a short payload is no
+            // sliced packet.
             let least = if headers.is_tcp { TOKEN + 1 } else { encapsulated::LEAST };
             if !is_marked && headers.payload_length() < least {
                 return Fate::Out(packet);

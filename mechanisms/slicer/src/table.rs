@@ -69,8 +69,8 @@ pub enum Missing {
     Taken,
 }
 
-/// The error if the next entry is in use. The entry has lost a turn; if it was the last turn, its payload
-/// has expired and is returned, to be freed.
+/// The error if the next entry of the rotation is in use. The entry has lost a turn; if it was the last turn,
+/// the entry's payload has expired and is returned, so that the caller frees it.
 #[derive(Debug)]
 pub struct Occupied(pub Option<Parked>);
 
@@ -204,8 +204,8 @@ impl ParkedPayloads {
     pub fn take(&mut self, index: u32, generation: u64) -> Result<Parked, Missing> {
         let entry = self.entries.get_mut(index as usize).ok_or(Missing::Expired)?;
         if entry.generation != generation {
-            // The entry had another payload since. `Expired` is returned even if the earlier payload was
-            // taken.
+            // The entry has been assigned to another payload since. `Expired` is returned even if the earlier
+            // payload was taken, because the entry only remembers the end of its last payload.
             return Err(Missing::Expired);
         }
         match entry.parked.take() {
@@ -335,7 +335,8 @@ mod tests {
                 break expired;
             }
         };
-        // The payload of entry 0 expires in the third round, because it has three turns.
+        // The payload of entry 0 expires when the rotation reaches the entry for the third time, because the
+        // payload has three turns.
         assert_eq!((rounds, expired.packet.data(), table.waiting()), (3, &[1][..], 0));
         pool.free(expired.packet);
         assert_eq!(get(&mut table, &mut pool, lost), Err(Missing::Expired));

@@ -85,8 +85,9 @@ impl TokenCipher {
         PayloadPlace::read(block.into())
     }
 
-    /// Reads tokens. For each, calls `each` with the value beside it (which identifies the token) and the
-    /// place; `None` if the token is not valid.
+    /// Decrypts tokens. For each token, calls `each` with the value that stands beside it in `tokens` (for
+    /// example a packet's index), and with the place of the parked payload; the place is `None` if the token
+    /// is not valid.
     #[inline]
     pub fn decrypt_all<T: Copy>(
         &self,
@@ -128,7 +129,8 @@ mod tests {
             let [token] = cipher.encrypt([place]);
             assert_eq!(cipher.decrypt(token), Some(place));
         }
-        // More tokens at once than are processed together, with an invalid token among them.
+        // Decrypts 21 tokens in one call, more than the `TOGETHER` that the cipher takes at a time, with an
+        // invalid token among them.
         let place =
             |number: u32| PayloadPlace { worker: 1, index: number, generation: u64::from(number) * 1000 };
         let tokens = cipher.encrypt(std::array::from_fn::<_, 21, _>(|number| place(number as u32)));

@@ -335,7 +335,8 @@ impl<'a> Walk<'a> {
         while self.steps < STEPS {
             self.steps += 1;
             if self.at > self.outer.end() {
-                // A header has claimed an earlier end, so these bytes do not belong to its contents.
+                // A length field of an outer header ends the header's data before the current offset, so the
+                // bytes from here on do not belong to the tunnel's contents.
                 return None;
             }
             if matches!(self.next, Next::Ip) {
@@ -383,7 +384,7 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// Records the current offset as the end of the link headers, once.
+    /// Records the current offset as the end of the link headers, in the first call only.
     fn mark_start(&mut self) {
         if !std::mem::replace(&mut self.is_started, true) {
             self.outer.start = self.at as u16;

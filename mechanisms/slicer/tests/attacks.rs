@@ -109,8 +109,8 @@ fn a_token_from_outside_is_found_wherever_a_splicer_would_look() {
         token
     };
     let mut frames = large(8);
-    // Valid tokens where they cannot be parked: after headers that are too long, in the quotation of an
-    // error, and (with BYTES) ahead of more payload while the table is full.
+    // Frames with valid tokens that cannot be parked: a frame with too long headers, an ICMP error that
+    // quotes the token, and (with BYTES) a frame with more payload after the token while the table is full.
     frames.push(with_long_headers(0, &token(0)));
     let quoted = with_token(1, MARK, 1, 1);
     let error = Builder::icmp([10, 9, 9, 9].into(), [10, 0, 0, 1].into(), 11, 0, [0, 0]);
@@ -267,8 +267,8 @@ fn what_is_cut_or_damaged_does_not_leave() {
         ("Trick(resize, 100)", "t.no_token"),
     ];
     for (trick, counter) in tricks {
-        // With BYTES, packets keep a part of their payload, so that a packet without a valid token cannot
-        // be told from others by its length.
+        // With BYTES, sliced packets keep a part of their payload. So a returning packet with a damaged token
+        // is not shorter than other packets, and cannot be recognized by its length.
         for slice in ["", "BYTES 100"] {
             let (seen, values, _) = through("", slice, trick, &frames, &[counter, "t.no_token", "t.changed"]);
             let is_left = !slice.is_empty() && (trick.contains("damage") || trick.contains("cut"));

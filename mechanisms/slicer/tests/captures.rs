@@ -61,8 +61,10 @@ fn bytes(seen: &[Seen]) -> Vec<&[u8]> {
     seen.iter().map(|seen| &seen.bytes[..]).collect()
 }
 
-/// Puts a network function between two chains. Returns the statements ahead of the chain, and the chain. If
-/// the function has an element `j`, packets enter it at `c` and leave it at `j`.
+/// Puts a network function between the chains `before` and `after`. Returns the statements of the
+/// configuration that come ahead of the resulting chain, and the chain. If the function ends at a named
+/// element `j`, packets enter it at its element `c` and leave it at `j`, so that the function may have
+/// branches between the two.
 fn around(before: &str, function: &str, after: &str) -> (String, String) {
     match function.split_once(" -> j :: Null") {
         None => (String::new(), format!("{before}{function}{after}")),

@@ -39,8 +39,9 @@ impl Flowlets {
         Flowlets { spray, gap, places: vec![None; PLACES], waiting: Vec::new() }
     }
 
-    /// True if the next packet of a flow must go to the worker of its last packet: the queue to that worker
-    /// is not full, and the pause was short or the last packet may still wait there.
+    /// True if the next packet of a flow must go to the worker of the flow's last packet, `last`: the queue
+    /// to that worker is not full, and either the pause since that packet was short, or that packet may still
+    /// wait in the queue.
     #[inline]
     fn stays(&self, last: Last, now: Timestamp) -> bool {
         let waiting = self.waiting.get(usize::from(last.core)).copied().unwrap_or_default();

@@ -62,8 +62,8 @@ pub trait Function: Sized + Send + 'static {
         packets: &mut [FlowPacket<Self::State>],
     );
 
-    /// Handles the end of a flow of this worker, which had this state: the flow was idle, or had been
-    /// closed, for long enough. Not called for flows that the function itself removes.
+    /// Handles the end of a flow that this worker owns, with the flow's last state: the flow was idle for its
+    /// time-out, or was closed and has lingered. Not called for flows that the function itself removes.
     fn flow_ended(&mut self, _state: &Self::State) {}
 }
 
@@ -106,7 +106,8 @@ impl Default for Needs {
     }
 }
 
-/// A packet of a flow, and its fate, which the user-defined network function decides.
+/// A packet of a flow, with its verdict: the output or the drop that the user-defined network function
+/// decides for it.
 pub struct FlowPacket<S> {
     /// The packet.
     pub packet: Packet,
@@ -119,7 +120,8 @@ pub struct FlowPacket<S> {
     /// A copy of the state of the packet's flow; `None` for connection packets and for functions without
     /// state.
     pub state: Option<S>,
-    /// The fate of the packet. By default, the packet leaves at the output with the number of its input.
+    /// The verdict on the packet: an output or a drop. By default, the packet leaves at the output with the
+    /// number of its input.
     pub verdict: Verdict,
     /// The worker that owns the packet's flow. If packets are not spread or the function keeps no state,
     /// always the worker at which the packet arrived.
@@ -127,7 +129,7 @@ pub struct FlowPacket<S> {
     way: Way,
 }
 
-/// The fate that a function decides for a packet.
+/// The verdict of a user-defined function on a packet: the packet leaves at an output or is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The packet leaves at the output with this number.

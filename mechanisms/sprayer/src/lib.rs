@@ -59,7 +59,7 @@ pub enum Policy {
     /// golden ratio.
     #[default]
     Spray,
-    /// A flow may change its worker after a pause longer than this.
+    /// A flow may change its worker after a pause in its packets that is longer than this time.
     Flowlets(Timestamp),
     /// Large connections of workers that are much busier than others are spread; other flows stay with
     /// their owner.

@@ -16,7 +16,8 @@ pub struct Spray {
     /// The number of workers that a flow is spread over.
     workers_per_flow: usize,
     classes: Classes,
-    /// The value that selects the next worker, as a fraction of 2^32.
+    /// The value that selects the worker of the next packet among the workers of its flow, as a fraction of
+    /// 2^32: 0 stands for the first of these workers. The value grows by [`STEP`] per packet.
     turn: u32,
 }
 
@@ -46,7 +47,8 @@ impl Spray {
         self.classes.is_regular(packet)
     }
 
-    /// Returns the worker for a regular packet, and advances `turn` by a step.
+    /// Returns the worker for a regular packet, and advances `turn` by [`STEP`]. `owner` says which worker
+    /// owns the packet's flow.
     #[inline]
     pub(crate) fn next(&mut self, packet: &Packet, owner: &dyn Dispatch) -> usize {
         self.turn = self.turn.wrapping_add(STEP);

@@ -65,8 +65,8 @@ fn one_connection_goes_to_all_workers_evenly() {
     assert!(are_even(&all, 250), "{:?}", shares(&all));
 }
 
-/// Flows whose packets alternate, as data and acknowledgments do, must go to all of the flow's workers all
-/// the same.
+/// Packets of several flows that alternate, as data and acknowledgments do, must still go to all workers of
+/// each flow.
 #[test]
 fn connections_that_take_turns_go_to_all_workers() {
     for (together, workers_per_flow) in [(2, 0), (3, 0), (4, 0), (2, 2), (2, 3)] {
@@ -125,7 +125,8 @@ fn datagrams_and_fragments_have_one_worker_unless_asked_for() {
     assert_eq!(shares(&workers(settings(), 100, (0..100).map(|_| long.clone())))[owner(&long)], 100);
 }
 
-/// The first bytes after the IP header differ from packet to packet, and with them the flow number.
+/// Packets of a protocol without ports go to the worker of their flow, although the first bytes after the IP
+/// header, where ports would be, differ from packet to packet, and with them the flow number.
 #[test]
 fn packets_without_ports_go_to_the_worker_of_their_flow() {
     let (from, to) = ends(5);

@@ -52,7 +52,7 @@ fn connections_keep_their_server() {
             outcome.values[n].as_ref().unwrap().split(' ').map(|n| n.parse::<u64>().unwrap()).sum()
         };
         assert_eq!((load(0), load(1)), (packets.len() as u64, 0));
-        // Each worker counts the packets that it sends itself, and has about an equal part of all.
+        // Each worker counts the packets that it sends, and has sent about an equal part of all packets.
         let workers = outcome.report.workers.len() as u64;
         assert!(load(2).abs_diff(load(0) / workers) < load(0) / 4, "{:?}", outcome.values);
     }
@@ -100,7 +100,7 @@ fn connections_that_others_see_hold() {
     }
 }
 
-/// After its arguments have changed, an element must still know which flows other workers have seen.
+/// After new arguments of an element, the element must still know which flows other workers have seen.
 #[test]
 fn connections_that_others_see_hold_when_arguments_change() {
     const CONNECTIONS: u16 = 40;

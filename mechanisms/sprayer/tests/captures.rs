@@ -108,7 +108,8 @@ fn run_and_report(how: TestRun, packets: &[TestPacket], chain: &str) -> (Vec<See
     (collect(exchange), outcome.report.workers.iter().map(|worker| worker.late).sum())
 }
 
-/// Functions that choose nothing at run time make the same packet of each packet, in any order.
+/// Network functions that choose no values at run time make the same output packet of each input packet, with
+/// any number of workers and in any order.
 #[test]
 fn the_same_packets_come_out() {
     let chains = [
@@ -173,8 +174,8 @@ fn order_is_kept_where_it_shall_be() {
             for how in [TestRun::trace(), TestRun::real()] {
                 for spreading in keep {
                     let (seen, late) = run_and_report(how.on(workers).spread(spreading), packets, chain);
-                    // In real time, the operating system may suspend a worker for long. It is not waited
-                    // for, so packets may then be late.
+                    // In real time, the operating system may suspend a worker for long. The other workers do
+                    // not wait for it without limit, so packets may then be late.
                     let is_trace = how.clock == TestRun::trace().clock;
                     assert!(late == 0 || !is_trace, "{capture}: {late} late on {workers} workers");
                     assert!(late > 0 || flows(seen) == expected, "{capture}: {workers} workers, {how:?}");
@@ -204,8 +205,8 @@ fn translations_are_the_same_but_for_the_ports() {
             let mut names = (HashMap::new(), HashMap::new());
             for (one, other) in expected.iter().zip(&seen) {
                 assert_eq!(without_port(one), without_port(other), "{}", at());
-                // Reassembled packets (id 0) may differ in the port only, so they cannot be matched one to
-                // one.
+                // Reassembled packets (id 0) may differ in the port only, so the packets of two runs cannot
+                // be matched one to one.
                 if one.id == 0 {
                     continue;
                 }

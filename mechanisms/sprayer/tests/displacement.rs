@@ -27,7 +27,7 @@ static CLASSES: &[&Class] = &[
         name: "Log",
         ports: "1/0",
         processing: "h",
-        // With `has_queues`, each worker has a copy.
+        // With `has_queues`, each worker has its own copy of this sink; other sinks work at one worker only.
         notes: Notes { has_queues: true, ..Notes::NONE },
         build: build_log,
         ..Class::DEFAULT
@@ -46,7 +46,8 @@ const fn source(name: &'static str, notes: Notes) -> Class {
 struct Common {
     /// The numbers of the packets that have arrived at `Log`, in order of arrival.
     log: Mutex<Vec<u32>>,
-    /// The number of packets that have arrived at `Log`, and the number that the source sends in all.
+    /// The number of packets that have arrived at `Log` (`ended`), and the number of packets that the source
+    /// sends in all (`all`).
     ended: AtomicU64,
     all: AtomicU64,
     /// True if the second worker has begun to stall; it stalls only once.
@@ -185,8 +186,9 @@ const FLOWLETS: Way =
 const AUTO: Way = || SpreadSettings { policy: Policy::Auto, ..SpreadSettings::default() }.spreading();
 const WAYS: [(&str, Way); 3] = [("spray", SPRAY), ("flowlet", FLOWLETS), ("auto", AUTO)];
 
-/// Sends `packets` packets through the stalling element. Returns the largest displacement of a packet,
-/// measured in packet numbers, and the outcome.
+/// Sends `packets` packets through the stalling element, on `workers` workers with the policy `way`. Returns
+/// the largest displacement of a packet (the difference between its number and the largest number that left
+/// before it), and the results of the run.
 fn displaced(source: &str, packets: u64, (workers, way): (usize, Way)) -> (u64, RunResults) {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let exchange = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -197,8 +199,8 @@ fn displaced(source: &str, packets: u64, (workers, way): (usize, Way)) -> (u64, 
     let outcome = how.text(&text, &["displaced", "displaced_most"]).unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     let mut logs = LOGS.lock().unwrap();
-    // The first copy of the source that is closed takes the log, so that further copies leave empty logs
-    // here.
+    // The first copy of the source that is closed takes the log, so that the other copies add empty logs to
+    // `LOGS`.
     let log = logs.extract_if(.., |(of, log)| *of == exchange && !log.is_empty()).next().unwrap().1;
     let (mut last, mut worst) = (0, 0);
     for &number in &log {
@@ -235,8 +237,9 @@ fn packets_of_interfaces_that_are_late_are_few() {
         for workers in [2, 4] {
             let (worst, outcome) = displaced("Interface", 30_000, (workers, way));
             for worker in &outcome.report.workers {
-                // An interface does not wait for a stalled worker, so the packets in its ring are late
-                // without a bound. But no more packets than this may be in the ring.
+                // A source of the kind `Interface` does not wait for a stalled worker, so the packets in that
+                // worker's ring are late without a bound. But there may be no more than 256 + BURST packets
+                // in the ring.
                 assert!(worker.waited < 256 + BURST, "{name}, {workers} workers: {worker:?}");
                 assert_eq!(worker.displaced_most, None);
             }

@@ -49,8 +49,8 @@ fn repository() -> PathBuf {
 struct Trace {
     name: String,
     file: PathBuf,
-    /// The capture without packets to the client. A translator would not recognize these recorded answers,
-    /// because they go to other ports than those it has chosen.
+    /// The capture without the packets to the client. These recorded answers go to ports of the recording,
+    /// and not to ports that a translator has chosen in the test, so a translator would not recognize them.
     one_sided: PathBuf,
     client: Ipv4Addr,
     server: Ipv4Addr,

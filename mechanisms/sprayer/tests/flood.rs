@@ -46,10 +46,10 @@ const FIREWALL: &str = "TestSource(EXCHANGE, 0) -> CheckIPHeader -> [0] wall :: 
 fn packets_of_unknown_connections_go_to_their_worker_at_once() {
     for workers in [2, 4] {
         let (handed, done) = flood(FIREWALL, workers);
-        // A packet is handed over once if its owner is another worker, as for (workers - 1) / workers of
-        // all packets. So is the same part of the packets of the known connection, a fifth as many, because
-        // they are spread. The margin is for the first packets of the flood: they are handed over twice,
-        // before the flood is detected.
+        // A packet of an unknown connection is handed over once if its owner is another worker, as for
+        // (workers - 1) / workers of all packets. The packets of the known connection, a fifth as many, are
+        // handed over at the same rate, because they are spread. The margin of 12 % is for the first packets
+        // of the flood: they are handed over twice, before the flood is detected.
         let once = 1.2 * (workers - 1) as f64 / workers as f64;
         assert!(handed < once * 1.12, "{workers} workers: {handed}");
         let (least, most) = (done.iter().min().unwrap(), done.iter().max().unwrap());

@@ -13,8 +13,8 @@ static CLASSES: &[&Class] = &[
     &Class { name: "Stateless", table: &(), ..class::<Stateless>() },
 ];
 
-/// A function that gives each connection of this worker a number as its state, and checks what it reads of
-/// this and other flows.
+/// A test function that gives each connection of this worker a number as its state. It checks the states that
+/// it reads, of a packet's own flow and of other flows.
 struct Numbers {
     next: u64,
 }
@@ -56,7 +56,7 @@ impl Function for Numbers {
     fn regular_packets(&mut self, flows: &FlowStates<'_, [u64; 2]>, packets: &mut [FlowPacket<[u64; 2]>]) {
         let asked: Vec<_> = packets.iter().flat_map(|packet| [packet.flow, packet.flow.reversed()]).collect();
         let mut states = vec![None; asked.len()];
-        // Elements beyond the shorter slice stay as they are.
+        // `states` is longer than `asked`: its last element must stay as it is.
         let beyond = Some([7; 2]);
         states.push(beyond);
         flows.get_flows(&asked, &mut states);
@@ -133,8 +133,8 @@ fn state_is_what_its_worker_says() {
     }
 }
 
-/// Sets up a connection of which only one end's packets are seen. They may go on after that end's FIN, even
-/// after a long pause: the connection must still be known.
+/// Sets up a connection of which the function sees only one end's packets. The other end may go on sending
+/// after this end's FIN, even after a long pause: the connection must still be known.
 #[test]
 fn a_half_closed_connection_is_still_known() {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();

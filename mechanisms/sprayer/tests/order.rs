@@ -69,23 +69,23 @@ fn the_same_packets_leave_in_the_same_order() {
     let balancer = "FlowIPLoadBalancer(VIP 10.9.0.1, DST 10.7.0.1, DST 10.7.0.2, LB_MODE hash_agg)";
     let chains = [
         "Null ->".to_string(),
-        // Three copies of each packet, which take different ways to the same end.
+        // Makes three copies of each packet, which reach the same sink through different outputs of Tee.
         "t :: Tee(3); t[1] -> out; t[2] -> out; t[0] ->".into(),
-        // Fragments, which are made on the way, must also leave in order.
+        // Makes fragments between source and sink; the fragments must also leave in order.
         "IPFragmenter(300) ->".into(),
         // Every other packet of each connection goes through an element that runs on one worker.
         "c :: Classifier(43/00%01, -); c[0] -> x :: Counter -> out; StaticThreadSched(x 0); c[1] ->".into(),
         // Dropped packets must not hold up later packets.
         "IPFilter(drop src port 1024 or src port 1030, allow all) ->".into(),
-        // Packets of unknown connections go to the worker that owns them, and after the change of addresses
-        // to the worker that owns the new flow.
+        // Packets of unknown connections go to the worker that owns them. After the load balancer has changed
+        // their addresses, they go to the worker that owns the new flow.
         format!("{balancer} -> FlowCounter -> {balancer} ->"),
     ];
     for chain in &chains {
         let mut alone = leaves(TestRun::trace(), input.path(), chain);
         if chain.contains("Tee") {
-            // One worker would send copies batch by batch. With several, the copies of each packet leave
-            // together.
+            // A single worker would send the copies that Tee makes batch by batch. With several workers and
+            // order kept, the copies of each packet leave together.
             let packets = leaves(TestRun::trace(), input.path(), "Null ->");
             alone = packets.into_iter().flat_map(|packet| [packet.clone(), packet.clone(), packet]).collect();
         }

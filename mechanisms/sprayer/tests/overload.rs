@@ -48,7 +48,8 @@ static CLASSES: &[&Class] = &[
         ports: "1/0",
         processing: "h",
         table: &OF_LAST,
-        // With `has_queues`, each worker has a copy, unless order is kept.
+        // With `has_queues`, each worker has a copy of this element; without, or if order is kept, only one
+        // worker has.
         notes: Notes { has_queues: true, ..Notes::NONE },
         build: |args| Ok(Box::new(Last { pace: pace(args), later: 0 })),
         ..Class::DEFAULT
@@ -60,7 +61,8 @@ static CLASSES: &[&Class] = &[
 /// open, and the numbers of packets that have arrived and that were dropped.
 #[derive(Default)]
 struct Pace {
-    /// True if packets may pass shut gates at other workers than the first.
+    /// True if the gates are open. While they are shut, packets that reach a gate at a worker other than the
+    /// first wait there.
     is_open: AtomicBool,
     /// The number of packets that have arrived at `Last`.
     ended: AtomicU64,
@@ -72,7 +74,8 @@ struct Pace {
 }
 
 fn pace(args: &Args<'_>) -> Arc<Pace> {
-    // The state is stored under a fixed number, so that all elements of a configuration get the same one.
+    // The state is stored under the fixed number `usize::MAX`, so that all elements of a configuration get
+    // the same state.
     args.setup.common.get_or_make(usize::MAX, Pace::default)
 }
 
@@ -85,7 +88,8 @@ struct Flood {
     flags: u8,
     first: u64,
     sent: u64,
-    /// The number of calls of `run` that only waited for packets to arrive.
+    /// The number of calls of `run` in which the source sent nothing, but waited for packets to arrive at the
+    /// end.
     vain: u64,
 }
 
@@ -103,11 +107,11 @@ fn build_flood(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 }
 
 impl Flood {
-    /// True if all packets that were emitted have arrived at the end, or were dropped on the way.
+    /// True if all packets that the source has emitted have arrived at the end, or were dropped on the way.
     fn has_gone(&self, cx: &Cx<'_>) -> bool {
         let lost: u64 = self.pace.lost.iter().flatten().map(|lost| lost.load(Ordering::Acquire)).sum();
-        // `lost` has packets that were dropped downstream of a gate. The engine takes packets that it drops
-        // upstream of the first gate out of `emitted`.
+        // `lost` counts packets that were dropped downstream of a gate. Packets that the engine drops
+        // upstream of the first gate need not be added, because the engine subtracts them from `emitted`.
         self.pace.ended.load(Ordering::Acquire) + lost == cx.counters().emitted
     }
 }
@@ -118,7 +122,7 @@ impl Element for Flood {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // Finds a connection of worker 1, because worker 1 stalls in the gate.
+        // Finds a connection that worker 1 owns, because the gate makes worker 1 stall.
         let owner = |connection| cx.workers().worker_of(&segment(connection, 0, ACK), LinkType::RawIp);
         self.connection = (0..).find(|&connection| owner(connection) == 1).ok_or("no such connection")?;
         cx.schedule();
@@ -184,7 +188,8 @@ impl Element for Gate {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        // By now, the packets that the gate passed on have been handed over or dropped.
+        // When this timer runs, the packets that the gate passed on have been handed over or dropped
+        // downstream.
         self.pace.lost[cx.id()][cx.worker().0].store(cx.counters().dropped(), Ordering::Release);
     }
 }
@@ -342,8 +347,8 @@ fn one_slow_worker() {
             let mut next = HashMap::new();
             for (connection, number) in seen.iter().map(told) {
                 let last = next.insert(connection, number);
-                // With order kept, a late worker is not waited for longer than a fixed time; then packets
-                // may leave out of order, and count as late.
+                // With order kept, other workers wait for a late worker for a fixed time only. Then packets
+                // may leave out of order, and are counted in `late`.
                 assert!(!keeps_order || late > 0 || last < Some(number), "{how:?}");
             }
         }
@@ -404,14 +409,15 @@ fn rings_that_are_full_in_a_circle() {
 #[test]
 fn what_cannot_wait_is_dropped_and_counted() {
     for how in ways(&[TestRun::real()]) {
-        // The flood is twice the number of packets that the rings hold.
+        // The flood has twice as many packets as the rings between workers hold.
         let flood = 2 * 4096 * how.workers as u64;
         for (is_syn, way, loses) in [
-            // Packets are spread, so few of them go to stalled workers, and none is dropped.
+            // Packets are spread over all workers, so few packets go to stalled workers, and none is dropped.
             (false, "Gate(true)", false),
-            // SYNs all go to the owner, which stalls.
+            // SYNs all go to the worker that owns the connection, which stalls in the gate.
             (true, "Gate(true)", true),
-            // Packets are spread first, and then go to the owner, which stalls.
+            // Packets are spread first. Then the element `Home` sends them all to the worker that owns the
+            // connection, which stalls in the second gate.
             (false, "Gate(false) -> Home -> Gate(true)", true),
         ] {
             let text = format!("Flood({flood}, {is_syn}) -> {way} -> last :: Last");

@@ -152,9 +152,9 @@ fn is_whole(seen: &Seen) -> bool {
     wire::checksum::ipv4_valid(&seen.bytes[..20]) && wire::checksum::tcp_packet_valid(&seen.bytes, 20)
 }
 
-/// A translator that runs on one worker has all mappings there, even if other workers own the flows. Two
-/// reasons for one worker are tested: the translator is assigned to a thread, or a helper of it changes
-/// payloads.
+/// A translator that runs on one worker has all mappings there, even if other workers own the flows. Tests
+/// two reasons why a translator runs on one worker: its configuration assigns it to a thread, or one of its
+/// helpers changes payloads.
 #[test]
 fn a_translator_in_one_place_has_all_connections() {
     const CONNECTIONS: usize = 200;
@@ -202,7 +202,8 @@ fn one_connection_has_all_workers() {
     }
 }
 
-/// A connection must keep its mapping even if most of its packets arrive at workers that do not own it.
+/// A connection must keep its mapping even if most of its packets arrive at workers that do not own the
+/// connection.
 #[test]
 fn a_connection_that_others_see_holds() {
     // A segment every 20 s for an hour, where mappings expire after 60 s without packets.

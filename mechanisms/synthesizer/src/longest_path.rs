@@ -70,7 +70,7 @@ impl<'a> LongestPath<'a> {
             }
         }
         // Only the first mark of a network header on the path counts: later marks belong to headers that
-        // elements prepend.
+        // elements prepend to the packet.
         let mut marks = passed.iter().filter_map(|&(_, start, cases)| mark(cases.last()?, start));
         let network = program.layout[1].or_else(|| marks.next()).unwrap_or_default();
         let step = |&(node, start, cases): &(usize, i32, &[Case])| {
@@ -89,12 +89,12 @@ impl<'a> LongestPath<'a> {
         Some(LongestPath { class, steps: passed.iter().map(step).collect(), network })
     }
 
-    /// Returns the questions that lead to the class of the path. Of several ways through the decision
-    /// graph, returns one with the fewest questions; at equal numbers, it follows the larger set of
-    /// answers.
+    /// Returns the questions that lead to the class of the path. If several paths through the decision graph
+    /// lead to the class, returns one with the fewest questions; of several such paths, the one that follows
+    /// the larger sets of answers.
     pub(crate) fn questions(&self, program: &'a Program) -> Vec<Asked<'a>> {
-        // By node: the lowest number of questions from there to the class. Nodes only lead to nodes with a
-        // higher index, so the nodes are visited backwards.
+        // By index of the node: the lowest number of questions from the node to the class. Nodes only lead to
+        // nodes with a higher index, so the nodes are visited from the last to the first.
         let mut left: Vec<Option<usize>> = vec![None; program.nodes.len()];
         let to_come = |left: &[Option<usize>], next: Next| match next {
             Next::Node(node) => left.get(node as usize).copied().flatten(),
@@ -200,8 +200,8 @@ pub(crate) fn said(question: &Question, chain: &Chain, program: &Program, networ
     }
 }
 
-/// Returns the name of the element that packets of a class go to, or the drop reason as an error. `outputs`
-/// has the destination of each output of the program.
+/// Returns the name of the element that packets of a class go to; if the class drops them, the drop reason as
+/// an error. `outputs` has, for each output of the program, the input that it leads to.
 pub(crate) fn fate<'a>(
     class: &TrafficClass,
     outputs: &'a [(usize, usize)],
@@ -213,8 +213,8 @@ pub(crate) fn fate<'a>(
     }
 }
 
-/// Calls `told` for each field that a case sets, with the offset at which the packet starts at that time.
-/// `start` is the offset before the case.
+/// Calls `told` for each field that a case sets, with the value, and with the offset at which the packet
+/// starts at the time of that action. `start` is the offset before the case.
 fn each_set(case: &Case, mut start: i32, mut told: impl FnMut(&Field, &Value, i32)) {
     for action in &case.actions {
         match action {

@@ -268,8 +268,8 @@ fn answer(question: &Question, number: u128, field: &str) -> String {
     }
 }
 
-/// Returns where packets may go from some nodes and classes: elements or drop reasons as text, without
-/// duplicates.
+/// Returns the places where packets may go from the nodes and classes in `nexts`: elements or drop reasons as
+/// text, without duplicates.
 fn fates(chain: &Chain, region: &Region, nexts: &[Next]) -> Vec<String> {
     let program: &Program = &region.program;
     let (mut open, mut seen, mut classes) = (nexts.to_vec(), BTreeSet::new(), BTreeSet::new());

@@ -91,11 +91,11 @@ pub struct ForkedTooOften {
 pub struct FieldReport {
     /// The name of the field.
     pub field: String,
-    /// The number of elements on the path that read the field; 1 if any question of the program reads it,
-    /// else 0.
+    /// Two numbers: of the elements on the longest path that read the field; and 1 if any question of the
+    /// program reads the field, else 0.
     pub reads: [usize; 2],
-    /// The number of writes to the field by elements on the path; 1 if the program writes it for the class of
-    /// the path, else 0.
+    /// Two numbers: of the writes to the field by elements on the longest path; and 1 if the program writes
+    /// the field for the class of that path, else 0.
     pub writes: [usize; 2],
 }
 

@@ -1,7 +1,7 @@
 //! Tests the linker with the chains of the SNF paper, described by `.prop` files of our own, and with the
-//! chain of an Internet provider. Packets have to leave a linked chain as they leave its functions run one
-//! after the other, also if the chain is synthesized. The configurations of the SNF chains are not part of
-//! the repository; without them, the tests of these chains check nothing.
+//! chain of an Internet provider. A linked chain has to send the same packets as its functions do if they are
+//! run one after the other. The same holds for the synthesized chain. The configurations of the SNF chains
+//! are not part of the repository; without them, the tests of these chains check nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -186,8 +186,8 @@ fn chains_of_the_snf_paper_are_joined() {
             ends.iter().map(|(_, interface)| interface.clone()).collect()
         };
         assert_eq!(interfaces(&entries), [interface(1, 0)], "{name}");
-        // The functions of the napt and router chains also send answers back. No link leads back, so the
-        // answers leave the chain at the function that sends them.
+        // The functions of the napt and router chains also send answers back towards the source. No link of
+        // the chain carries answers, so they leave the chain at the function that sends them.
         let answers = if name.starts_with("napt") || name.starts_with("router") { functions } else { 0 };
         let mut expected: Vec<String> = (1..=answers).map(|number| interface(number, 0)).collect();
         expected.push(interface(functions, 1));
@@ -235,7 +235,8 @@ fn traffic([from, to]: [&str; 2]) -> Vec<Vec<u8>> {
         packets.push(tcp(&with(from, 6000 + number), to));
         packets.push(udp(&format!("10.{number}.0.1:7000"), &with(to, 1 + number), 64));
     }
-    // A packet to the network that it comes from, so that routers send it back.
+    // A packet to the network that it comes from, so that a router sends it back by the interface at which it
+    // arrived.
     packets.push(udp("10.0.0.9:1", "10.0.0.5:2", 64));
     packets
 }
@@ -265,7 +266,7 @@ fn chains_of_the_snf_paper_do_what_their_functions_do_alone() {
         let onward = ends(&graph, "ToDevice").pop().unwrap().1;
         let left = out.remove(&onward).unwrap_or_default();
         assert!(left == passing && left.len() > 50, "{name}: {} and {} packets", left.len(), passing.len());
-        // Packets that a function sends back leave the chain there.
+        // Packets that a function sends back leave the chain at that function.
         let back: Packets = back.into_iter().flatten().collect();
         assert!(out == back, "{name}: {out:?}");
     }
@@ -289,8 +290,8 @@ fn chains_of_the_snf_paper_are_composed() {
         let translators = graph.elements.iter().filter(|element| element.class == "IPRewriter").count();
         let regions = synthesis.regions.len();
         assert!((1..=translators + 1).contains(&regions), "{name}: {regions} regions");
-        // Some path of a region must contain all functions. In chains of translators, two are enough,
-        // because a region may end at each translator.
+        // Some path of a region must pass all functions of the chain. In chains of translators, a path
+        // through two functions is enough, because a region may end at each translator.
         let function = |element: &str| element.split('/').next().unwrap().to_string();
         let longest = synthesis.regions.iter().map(|region| {
             let program = &region.program;
@@ -338,7 +339,8 @@ fn in_standard_elements(name: &str, graph: &Graph, packets: &Packets, only_gains
     (written, [before, after])
 }
 
-/// The chains for which it takes too long to prove that they do the same in standard elements.
+/// The chains for which it takes too long to prove that their compiled form, in standard elements, does the
+/// same.
 const NOT_PROVEN: [&str; 8] =
     ["acl_8550", "napt_3", "napt_4", "napt_5", "napt_6", "napt_7", "napt_8", "napt_dpdk_8"];
 
@@ -366,7 +368,8 @@ fn chains_of_the_snf_paper_get_shorter_in_standard_elements() {
     for ((name, _, addresses, _), graph, _) in all().unwrap_or_default() {
         let packets = Packets::from([(entry(&graph), traffic(addresses))]);
         let (_, [before, after]) = in_standard_elements(name, &graph, &packets, true);
-        // Much of the work of ten routers is done once; translators stay as they are.
+        // The number of packet arrivals at elements after the compilation, at most. Ten routers get far
+        // fewer, because much of their work is done once; translators stay as they are.
         let at_most = match name {
             "router_10" => before / 3,
             _ if name.starts_with("acl") => before * 9 / 10,
@@ -412,7 +415,8 @@ fn all_that_is_missing_for_the_file_of_the_snf_paper_is_said_at_once() {
             && errors.iter().zip(expected).all(|(said, text)| said.contains(text.as_str()))
     };
     assert!(are_said(&errors, &places.collect::<Vec<_>>()), "{errors:#?}");
-    // With other files of the same folder in place of the missing files, the interfaces have other names.
+    // Uses other files of the same folder in place of the missing files; in these files, the interfaces have
+    // other names.
     let beside = |name: &str| {
         let file = match name.rsplit('/').next() {
             Some("nf1.click") => "real_acl_251.nf1.click",
@@ -453,8 +457,8 @@ fn isp_traffic() -> Packets {
         tcp("204.152.184.9:5000", "192.0.2.7:443"),
         udp("204.152.184.53:5353", "192.0.2.7:53", 64),
         udp("204.152.185.9:6000", "204.152.3.4:2000", 64),
-        // Packets with a foreign source, to the local network, to forbidden ports, and with a time to live
-        // that ends, and a packet that is not IP.
+        // Denied packets: with a foreign source, to the local network, to forbidden ports, and with a time to
+        // live that expires; and a packet that is not IP.
         udp("204.152.3.4:6000", "192.0.2.7:2000", 64),
         udp("204.152.184.9:6000", "10.0.0.1:2000", 64),
         tcp("204.152.184.9:6001", "192.0.2.7:25"),
@@ -475,7 +479,7 @@ fn isp_traffic() -> Packets {
         udp("192.0.2.7:53", "198.51.100.1:5353", 64),
         udp("192.0.2.8:5000", "198.51.100.1:2001", 64),
         tcp("192.0.2.9:4000", "198.51.100.1:80"),
-        // Packets that nothing has asked for, and packets to unknown hosts.
+        // Packets from the Internet that are no answers, and packets to unknown hosts.
         udp("192.0.2.7:53", "198.51.100.1:5354", 64),
         udp("192.0.2.7:53", "204.152.184.53:5353", 64),
     ];

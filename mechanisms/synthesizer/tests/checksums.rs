@@ -88,8 +88,8 @@ fn is_the_same(elements: &str) {
 
 const LEAVE: &str = "EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> Null";
 
-/// An update for no change, or for changes that cancel out, turns the checksum ffff into 0000. The program
-/// has to do the same as the elements.
+/// Updates a checksum for no change, or for changes that cancel out, which turns the checksum ffff into 0000.
+/// The program has to do the same as the elements.
 #[test]
 fn updates_by_nothing_leave_one_zero() {
     for elements in [

@@ -167,8 +167,8 @@ fn and_then(element: &str, input: &str, output: &str) -> String {
     )
 }
 
-/// An element writes to a translated port and does not update the checksum. The program must do the same; a
-/// program whose update includes this write must not be proven.
+/// Tests an element that writes to a translated port and does not update the checksum. The program must do
+/// the same. If the checksum update of a program accounts for this write, the program must not be proven.
 #[test]
 fn ports_are_written_over_without_their_checksum() {
     let folder = tempfile::tempdir().unwrap();
@@ -185,7 +185,7 @@ fn ports_are_written_over_without_their_checksum() {
         let [plain, left] = [&text, &leased].map(|text| run(text, &output, 1, &[]).packets);
         assert!(plain == left, "{element}");
     }
-    // Makes a program whose update includes the write.
+    // Makes a program whose checksum update accounts for the write.
     let [with, without] =
         ["StoreData(36, \\<e1>)", "Null"].map(|element| read(&and_then(element, "in", "out")));
     let mut synthesis = compose(&without);
@@ -220,8 +220,8 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
         for there in class.writes.iter_mut().filter(|write| write.place == ByteLocation::Byte(15)) {
             *there = byte.clone();
         }
-        // In the chain with which the program is compared, the element `s` has another declaration, so it is
-        // removed from the paths.
+        // The chain that the program is compared with has another element `s`, with another declaration, so
+        // `s` is removed from the paths of the classes.
         class.path.retain(|passed| Some(passed.element as usize) != changed);
     };
     for step in &mut program.steps {
@@ -230,8 +230,8 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
     }
     for class in &mut program.classes {
         write(class);
-        // If a class updates the checksum only for the word that `s` writes, its packets go to the translator
-        // itself, and must then have an unchanged checksum.
+        // Packets of a class that updates the checksum only for the word that `s` writes go to the translator
+        // itself. They must arrive there with an unchanged checksum.
         if matches!(&class.checksum, Some(ChecksumOperation::Updated { words, .. }) if words[..] == [14]) {
             class.checksum = None;
         }
@@ -485,8 +485,8 @@ fn flows_that_are_not_on_lease_are_remembered_for_a_while() {
     }
 }
 
-/// A flow is cached, and leased at the first of several of its packets in a batch. The later packets must
-/// not make the lease expire like a cached flow.
+/// Tests a flow that is cached, and then leased at the first of several of its packets in a batch. The later
+/// packets of the batch must not set a time at which the entry of the leased flow expires.
 #[test]
 fn a_flow_that_others_of_the_batch_are_of_stays_on_lease() {
     let folder = tempfile::tempdir().unwrap();
@@ -499,8 +499,8 @@ fn a_flow_that_others_of_the_batch_are_of_stays_on_lease() {
     let packets_of = |start: i64, port, payload: &'static [u8]| {
         (0..512).map(move |number| packet(start + number / 8, port, payload))
     };
-    // Packets with data make the mapping last, so the flow can only be leased from then on. While it is
-    // idle, packets of another flow arrive, at the end in full batches.
+    // Only packets with data make the mapping long-lived, so the flow cannot be leased before them. While the
+    // flow is idle, packets of another flow arrive, at the end in full batches.
     let mut packets: Vec<(i64, Vec<u8>)> =
         packets_of(0, 1000, b"").chain(packets_of(1_000, 1000, b"said")).collect();
     packets.extend((0..20).flat_map(|second| packets_of(second * 1_000_000_000 + 10_000, 1001, b"said")));
@@ -517,8 +517,8 @@ fn a_flow_that_others_of_the_batch_are_of_stays_on_lease() {
     }
 }
 
-/// Runs packets with more different answers of rule sets than there can be residual programs. Then all are
-/// removed, and the trails that begin at them must be removed, too.
+/// Runs packets with more different answers of rule sets than there can be residual programs. Then all
+/// residual programs are removed, and the trails that begin at their nodes must be removed, too.
 #[test]
 fn answers_that_are_forgotten_lead_nowhere_any_more() {
     let folder = tempfile::tempdir().unwrap();
@@ -557,13 +557,14 @@ fn answers_that_are_forgotten_lead_nowhere_any_more() {
     };
     let left = values(&composed, &[&handlers[..], &["synthesized.remembered"]].concat());
     assert_eq!(left[..4], values(&text, &handlers));
-    // All entries were removed once, so only the last flows are cached.
+    // All entries of the flow cache were removed once, so only the last flows are cached.
     let remembered: usize = left[4].parse().unwrap();
     assert!((1..100).contains(&remembered), "{remembered} are remembered");
 }
 
-/// A connection is closed by a packet that has to go to the translator itself. It must not overtake earlier
-/// packets of the connection in its batch, whichever output of the program these leave by.
+/// A connection is closed by a packet that has to go to the translator itself. This packet must not overtake
+/// earlier packets of the connection in its batch, by whichever output of the program the earlier packets
+/// leave.
 #[test]
 fn who_closes_a_connection_stays_behind_its_data() {
     let folder = tempfile::tempdir().unwrap();

@@ -223,7 +223,8 @@ fn check(text: &str) -> [usize; 2] {
             let flows = division.flows();
             let classes = differs(&program, &division, &flows, 7)
                 .unwrap_or_else(|frame| panic!("{text}: {frame:02x?}\n{flows}"));
-            // Classes that few frames belong to may not occur.
+            // Some classes may not occur, because few frames belong to them; two thirds of all classes must
+            // occur.
             assert!(classes.len() * 3 / 2 >= division.classes(), "{classes:?}");
             assert!(classes[&REST] < classes.values().sum::<usize>() * 2 / 3, "{classes:?}");
             flows.lines().filter(|line| !line.starts_with('#')).count()
@@ -232,8 +233,8 @@ fn check(text: &str) -> [usize; 2] {
     flows.collect::<Vec<_>>()[0]
 }
 
-/// Returns a configuration with a filter that has `more` additional rules. If it has more than 16 rules, they
-/// stay together as a list.
+/// Returns a configuration with an IPFilter that has `more` additional rules. If more than 16 rules are
+/// undecided, the program evaluates them as a list.
 fn filter(more: usize) -> String {
     let more =
         (0..more).map(|n| format!("drop dst host 203.0.113.{n} && udp dst port {n}, ")).collect::<String>();
@@ -291,14 +292,14 @@ fn a_port_for_each_class() {
         let flows = division.flows();
         assert!(!flows.contains("vlan_vid->") && !flows.contains("push_vlan"), "{flows}");
         let classes = differs(&program, &division, &flows, 3).unwrap_or_else(|frame| panic!("{frame:02x?}"));
-        // With fewer ports than classes, more is left to the software.
+        // With fewer ports than classes, the switch decides less and leaves more to the software.
         assert!(classes.keys().all(|&class| usize::from(class) <= ports), "{classes:?}");
         assert!(ports < all || division.classes() == all);
     }
 }
 
-/// A list has outcomes that would need more classes than there are. Nothing of it must remain in the
-/// switch, and later lists must be translated as if it did not exist.
+/// Tests a list whose outcomes would need more switch classes than there are. No flow entry for it must
+/// remain in the switch, and later lists must be translated as if it did not exist.
 #[test]
 fn lists_that_are_given_up_leave_nothing() {
     let rules = |kind: &str| {

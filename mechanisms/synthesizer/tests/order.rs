@@ -1,5 +1,5 @@
-//! Tests the order of packets where some bypass elements that others of the same batch have to go through.
-//! At each output, the order must be the same as without a program.
+//! Tests the order of packets if some packets of a batch bypass elements that other packets of the batch have
+//! to go through. At each output, the order must be the same as without a program.
 
 use std::net::SocketAddr;
 
@@ -114,7 +114,7 @@ fn translators_see_packets_as_they_came() {
     ));
 }
 
-/// Packets take two paths that do not meet again. Each output must keep the order of its own packets.
+/// Sends packets by two paths that do not meet again. Each output must keep the order of its own packets.
 #[test]
 fn packets_that_part_and_meet_again_stay_in_order() {
     stay_in_order(&format!(

@@ -46,7 +46,8 @@ fn programs_on_circles_are_proven() {
     let other = insert_programs(&chain, &synthesis);
     let verdict = verdict(&chain, &other);
     assert!(matches!(verdict, Conclusion::Equivalent), "{verdict:?}");
-    // The element must be in a region for incoming packets and in one for the router's own messages.
+    // The element must be replaced in two regions: in the region for incoming packets, and in the region for
+    // ICMP messages that the router makes.
     let passed = |name: &str| {
         let is_it = |node: &usize| chain.chain.nodes[*node].name == name;
         synthesis.regions.iter().filter(|region| region.passed.iter().any(is_it)).count()
@@ -111,8 +112,8 @@ fn spoiled(region: &Region) -> Vec<(String, Program)> {
     all
 }
 
-/// The test tries one of every five errors. If a program is not proven by itself, the verifier tries other
-/// ways, which is slow.
+/// The divisor that selects errors: the test tries one of every five. If a program is not proven by itself,
+/// the verifier tries further proofs, which are slow.
 const ONE_OF: usize = 5;
 
 #[test]
@@ -173,8 +174,8 @@ fn whatever_is_wrong_with_a_program_that_leases_flows_is_noticed() {
     let synthesis = compose(&chain);
     let (mut missed, mut tried) = (Vec::new(), 0);
     for number in 0..synthesis.regions.len() {
-        // Two kinds of errors have no effect here: no element looks at the packet type, and no packet
-        // arrives at DecIPTTL without a header.
+        // Two kinds of errors are left out, because they have no effect in this chain: no element reads the
+        // packet type, and no packet arrives at DecIPTTL without an IP header.
         let unseen = |what: &str| {
             let class: Option<usize> = what.split([' ', ':']).nth(1).and_then(|number| number.parse().ok());
             let exit = class.map(|class| synthesis.regions[number].program.classes[class].exit);

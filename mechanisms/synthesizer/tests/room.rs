@@ -1,6 +1,6 @@
 //! Tests the limits of headroom and of the first slot. An element that lacks room drops the packet. With a
-//! program the packet must be dropped at the same element, even if it would be dropped later in the program
-//! anyway, or would get back its former length.
+//! program the packet must be dropped at the same element, even if another element of the region would drop
+//! it later anyway, or would make it as long as before.
 
 mod common;
 

@@ -70,8 +70,9 @@ fn a_router_is_one_classification_and_one_write() {
     assert!(matches!(&usual.checksum, Some(ChecksumOperation::Updated { words, .. }) if words.len() == 1));
 }
 
-/// An element reads a TTL that others have decremented. Its filter must become the pre-image under the
-/// decrements, as ranges of the input TTL. A filter that only the old value satisfies does not hold.
+/// Tests an element that reads a TTL which elements upstream have decremented. The element's filter must
+/// become its pre-image under the decrements: ranges of the input TTL. A filter that only the old value
+/// satisfies does not hold.
 #[test]
 fn reads_of_written_fields_are_resolved() {
     let (_, synthesis) = proven(
@@ -234,8 +235,8 @@ fn a_wrong_priority_is_caught() {
     });
 }
 
-/// Removes the class for exceptional packets (an expired TTL, options, a wrong checksum): they get the
-/// class of usual packets. The verifier must find a packet.
+/// Removes the class for exceptional packets (an expired TTL, options, a wrong checksum) by sending them to
+/// the class of usual packets. The verifier must find a packet for which the program then differs.
 #[test]
 fn a_lost_exception_is_caught() {
     for question in [
@@ -289,8 +290,8 @@ fn a_wrong_checksum_is_caught() {
 }
 
 /// Changes a program as SNF's Algorithm 2 does in its printed form: a written field counts as outside of a
-/// filter unless all of its possible values are inside. Packets of which only some values are inside would
-/// be lost, and the verifier must find one.
+/// filter unless all of its possible values are inside. Packets whose written value is inside would then be
+/// dropped if other possible values are outside, and the verifier must find such a packet.
 #[test]
 fn the_printed_algorithm_would_be_caught() {
     caught(
@@ -344,8 +345,8 @@ fn examples_are_proven() {
     }
 }
 
-/// A program may name no elements, some that are not in the graph, or none at which the packets of a class
-/// are dropped. Each dropped packet must be counted once.
+/// Runs programs that name no replaced elements, or elements that are not in the graph, or none at which the
+/// packets of a class are dropped. Each dropped packet must be counted once.
 #[test]
 fn every_drop_of_a_program_is_counted_once() {
     for (program, at) in [
@@ -360,7 +361,7 @@ fn every_drop_of_a_program_is_counted_once() {
             "PASSING f, START n0, n0 length 59:c0 *:c1, c0 at 0; drop denied; via 0.0.0@0, c1 at 0; drop denied",
             "sf",
         ),
-        // The rule that drops packets is counted by its element, so the drop is, too.
+        // The packets of the rule are counted by the element `f`, so their drop is counted by it, too.
         ("PASSING f, START n0, n0 list0 *:c0, l0 of 0 0 at 0 20, r 0 0 yes, c0 at 0; drop denied", "f"),
         ("PASSING nobody, START n0, n0 list0 *:c0, l0 of 0 0 at 0 20, r 0 0 yes, c0 at 0; drop denied", "s"),
     ] {

@@ -66,8 +66,8 @@ fn packets_cross_a_link_one_way() {
     let text = flatten(&graph);
     assert!(text.contains("NF_1/Cable@3 :: Cable(e1, e0)"), "{text}");
     assert!(text.contains("NF_1/Cable@3\n    -> NF_2/a"), "{text}");
-    // Packets that the second function sends back leave the chain there. No packets enter at the other
-    // ends, so their receivers are idle.
+    // Packets that the second function sends back leave the chain at that function. No packets enter at the
+    // other interfaces, so the elements that receive from them become Idle.
     assert!(text.contains("NF_2/b\n    -> NF_2/ToDevice@6"), "{text}");
     assert!(text.contains("NF_1/Idle@4 :: Idle") && text.contains("NF_2/Idle@4 :: Idle"), "{text}");
     assert_eq!(
@@ -256,7 +256,8 @@ fn circles_of_functions_are_found() {
     let three = ONE_WAY.to_string() + "; Idle -> ToDevice(e2)";
     let said = errors(&[("chain.prop", prop), ("a", &three), ("b", TWO_WAYS)]);
     assert_eq!(said, ["chain.prop:7:28: error: links lead in a circle: NF_1 -> NF_2 -> NF_3 -> NF_1"]);
-    // A link back by two other interfaces is no way back, so it closes a loop.
+    // A link back by two other interfaces does not lead back to the interface that packets came from, so it
+    // closes a loop.
     let prop =
         PAIR.replace("[e0]NF_2;", "[e0]NF_2; NF_2[e1] -> [e0]NF_1").replace("= [e0]NF_1\n", "= [e1]NF_1\n");
     let said = errors(&[("chain.prop", &prop), ("a", TWO_WAYS), ("b", TWO_WAYS)]);

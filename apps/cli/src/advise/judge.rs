@@ -13,16 +13,16 @@ pub(super) const DELAYS: [u32; 6] = [16, 32, 64, 128, 256, 512];
 /// heavy.
 pub(super) const ELEPHANTS: [u32; 3] = [16, 64, 256];
 
-/// The share of the saved flow switches that must remain if packets wait less: with a delay shorter than the
-/// best one, with ELEPHANTS, or with SLO. In return, ELEPHANTS must lower the number of held packets at least
-/// to this share of the number without it, and SLO the mean delay.
+/// The share of the flow switches saved by the best delay, or by the chosen delay without ELEPHANTS and SLO,
+/// that a shorter delay, ELEPHANTS or SLO must still save to be advised instead. In return, ELEPHANTS must
+/// lower the number of held packets, and SLO the mean delay, to at most this share of the value without them.
 const GOOD_ENOUGH: f64 = 0.9;
-/// The gain of holding packets, as a share of a core's time, from which on holding pays; a lower gain pays
-/// little.
+/// The gain of holding packets in a Reframer, as a share of one core's time, from which on the verdict is
+/// that the Reframer pays. Below this bound, a gain counts as small.
 const CORE: f64 = 0.01;
-/// Two bounds for a share that a mechanism gains. From the first bound on the mechanism pays, from the
-/// second bound on it pays little. `ACKS` is for the share of packets that COMPRESS drops, `SLICED` for the
-/// share of bytes that can be parked.
+/// Two bounds for a share. At or above the first bound, the mechanism pays; at or above the second bound, it
+/// pays little. `ACKS` is compared with the share of packets that COMPRESS drops, `SLICED` with the share of
+/// bytes in payloads that can be parked.
 const ACKS: (f64, f64) = (0.02, 0.002);
 const SLICED: (f64, f64) = (0.5, 0.25);
 /// The rate in bits per second below which a server moves payloads without effort, so that slicing gains
@@ -31,22 +31,25 @@ const FAST: f64 = 1e10;
 /// The number of packets per second that one core handles in a light chain. At lower rates, spraying gains
 /// little.
 const CORE_PACKETS: f64 = 1e6;
-/// The share of busy cores from which on spreading whole flows is enough, so that spraying does not pay.
+/// The share of cores that are busy with TCP flows if each flow goes to one core. From this share on,
+/// spreading whole flows over the cores is enough, so that spraying does not pay.
 const BUSY: f64 = 0.8;
-/// Bounds, as [`ACKS`], for the share of segments that REORDER puts in order.
+/// Two bounds for the share of TCP segments that REORDER puts in order: at or above the first bound, REORDER
+/// pays; at or above the second bound, it pays little.
 const MENDED: (f64, f64) = (0.001, 0.0001);
 /// The share of packets with an earlier time stamp than a preceding packet, from which on arrival times count
 /// as unknown.
 const BEHIND: f64 = 0.01;
-/// The share of pure ACKs whose checksums are wrong or were not captured, from which on the other ACKs do not
-/// represent the traffic.
+/// The share of damaged pure ACKs (those whose checksums are wrong or were not captured) among all pure ACKs,
+/// from which on the undamaged ACKs do not represent the traffic, so that no verdict on COMPRESS is given.
 const DAMAGED: f64 = 0.5;
-/// The cost of holding a packet: pairs of a number of flows and nanoseconds (docs/reframer.md, with an SLF
-/// of 1).
+/// The cost of holding a packet in a Reframer: pairs of a number of flows and the nanoseconds per packet with
+/// this number of flows (measured with an SLF of 1; docs/reframer.md).
 const HOLD: [(f64, f64); 3] = [(1e4, 35.0), (1e5, 45.0), (1e6, 60.0)];
 
-/// Returns the cost of holding a packet in nanoseconds, with this number of flows: interpolated on a
-/// logarithmic scale between the entries of [`HOLD`], and the cost of the nearest entry outside of them.
+/// Returns the cost in nanoseconds of holding a packet in a Reframer, for a trace with this number of flows.
+/// Between the numbers of flows in [`HOLD`], the cost is interpolated on a logarithmic scale; outside of
+/// them, the cost is that of the nearest entry.
 pub(super) fn hold_cost(flows: u64) -> f64 {
     let flows = (flows as f64).clamp(HOLD[0].0, HOLD[HOLD.len() - 1].0);
     let between = HOLD.windows(2).find(|ends| flows <= ends[1].0);
@@ -60,9 +63,9 @@ pub(super) fn hold_cost(flows: u64) -> f64 {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
-    /// The mechanism gains more than it costs, by the bounds of this file.
+    /// The mechanism gains more than it costs, by the bounds on its gain that this file defines.
     Pays,
-    /// There is a gain, but it is small by the bounds of this file.
+    /// The mechanism gains something, but less than the bound from which on it pays.
     Little,
     /// The mechanism gains nothing, or less than it costs.
     #[default]
@@ -81,8 +84,8 @@ impl Verdict {
         }
     }
 
-    /// Returns the verdict for a share by two bounds. From the first bound on a mechanism pays, from the
-    /// second bound on it pays little.
+    /// Returns the verdict for a share by two bounds. A mechanism pays if the share is at least the first
+    /// bound, pays little if it is at least the second bound, and otherwise does not pay.
     fn of(share: f64, (pays, little): (f64, f64)) -> Verdict {
         match share {
             share if share >= pays => Verdict::Pays,
@@ -102,7 +105,7 @@ impl Verdict {
 pub(super) struct Assumptions {
     /// The cost of a flow switch in the downstream chain, in nanoseconds.
     pub(super) flow_cost_ns: f64,
-    /// The cost of holding a packet, in nanoseconds.
+    /// The cost of holding a packet in a Reframer, in nanoseconds.
     pub(super) hold_cost_ns: f64,
     /// The longest delay that is advised, in microseconds.
     pub(super) max_delay_us: u32,
@@ -118,7 +121,8 @@ pub(super) struct Row {
     pub(super) elephants: u32,
     pub(super) slo_us: f64,
     pub(super) slf: f64,
-    /// The share of flow switches that are saved, and the number of saved switches per packet.
+    /// The share of flow switches that the Reframer saves (`saved_switches`), and the number of saved flow
+    /// switches per packet (`saved_per_packet`).
     pub(super) saved_switches: f64,
     pub(super) saved_per_packet: f64,
     pub(super) mean_burst: f64,
@@ -127,13 +131,15 @@ pub(super) struct Row {
     pub(super) waited_in_vain_us: f64,
     /// The share of all packets that waited in the Reframer.
     pub(super) held: f64,
-    /// The number of packets for which the Reframer had no room.
+    /// The number of packets that found no room in the Reframer's flow table or exceeded MAX_HELD, so that
+    /// they left at once.
     pub(super) overflows: u64,
-    /// The number of ACKs that were dropped, and of segments that arrived after a segment that was sent
-    /// later, and left ahead of it.
+    /// The number of ACKs that COMPRESS dropped (`coalesced`), and the number of segments that REORDER put in
+    /// order (`mended`): they arrived after a segment that was sent later, and left ahead of it.
     pub(super) coalesced: u64,
     pub(super) mended: u64,
-    /// The gain in nanoseconds per packet, less the cost of holding.
+    /// The gain in nanoseconds per packet: the time that the saved flow switches would have taken, less the
+    /// cost of holding.
     pub(super) gain_ns: f64,
 }
 
@@ -145,7 +151,8 @@ pub(super) struct Reframing {
     /// The shortest allowed delay, in microseconds, that saves nearly as many flow switches as the best
     /// allowed delay. `None` if no allowed delay saves flow switches, or if the verdict is unknown.
     pub(super) delay_us: Option<u32>,
-    /// The cost of a flow switch in nanoseconds from which on the chosen delay gains something.
+    /// The cost of a flow switch, in nanoseconds, above which the chosen delay gains more than holding
+    /// packets costs.
     pub(super) break_even_ns: Option<f64>,
     /// The share of a core's time that the chosen delay gains at the trace's rate.
     pub(super) core: f64,
@@ -177,8 +184,8 @@ pub(super) struct Acks {
     pub(super) judged: Judged,
     /// The share of all packets that COMPRESS would drop.
     pub(super) removed: f64,
-    /// The share of packets that are pure ACKs (without payload), and the share of pure ACKs whose checksums
-    /// are wrong or were not captured.
+    /// The share of packets that are pure ACKs, without payload (`pure`), and the share of pure ACKs whose
+    /// checksums are wrong or were not captured (`damaged`).
     pub(super) pure: f64,
     pub(super) damaged: f64,
 }
@@ -201,7 +208,8 @@ pub(super) struct Sorting {
 pub(super) struct Slicing {
     #[serde(flatten)]
     pub(super) judged: Judged,
-    /// The share of packets whose payloads can be parked, and the share of bytes in these payloads.
+    /// The share of packets whose payloads can be parked (`packets`), and the share of all bytes that are in
+    /// these payloads (`bytes`).
     pub(super) packets: f64,
     pub(super) bytes: f64,
 }
@@ -211,7 +219,8 @@ pub(super) struct Slicing {
 pub(super) struct Spraying {
     #[serde(flatten)]
     pub(super) judged: Judged,
-    /// The number of TCP flows with packets in the same 150 us: median and 99th percentile.
+    /// The number of TCP flows with packets in the same 150 us: median (`flows_p50`) and 99th percentile
+    /// (`flows_p99`).
     pub(super) flows_p50: u64,
     pub(super) flows_p99: u64,
     /// The share of cores that are busy if each flow goes to one core.
@@ -282,7 +291,8 @@ fn unknown(why: String) -> Judged {
     Judged { verdict: Verdict::Unknown, why }
 }
 
-/// Returns notes about the trace that a reader needs to judge the advice.
+/// Returns notes about defects of the trace, such as damaged checksums, that a person needs to judge the
+/// advice.
 pub(super) fn notes(report: &TraceReport) -> Vec<String> {
     let mut notes = report.notes.clone();
     let counted = |part: u64, all: u64| {
@@ -319,12 +329,12 @@ fn flow_packets(report: &TraceReport) -> u64 {
     report.kinds.tcp.packets + report.kinds.udp.packets
 }
 
-/// Makes the row for the results of a Reframer, without the arguments of the Reframer.
+/// Makes the [`Row`] with the results of a tried Reframer. The caller fills in the arguments of the Reframer.
 pub(super) fn row(report: &TraceReport, assumed: &Assumptions, outcome: &Outcome) -> Row {
     let flows = flow_packets(report) as f64;
     let all = report.packets as f64;
-    // The number of flow switches is the number of runs: packets of flows divided by the SLF. Dropped ACKs
-    // are in no run after the Reframer.
+    // The number of flow switches is the number of runs: packets of flows divided by the SLF. ACKs that the
+    // Reframer drops are in no run downstream of it.
     let before = share(flows, outcome.slf_before);
     let saved = before - share(flows - outcome.coalesced as f64, outcome.slf);
     let saved_per_packet = share(saved, all);
@@ -346,7 +356,8 @@ pub(super) fn row(report: &TraceReport, assumed: &Assumptions, outcome: &Outcome
     }
 }
 
-/// Judges holding packets of all flows, from an outcome for each delay in [`DELAYS`].
+/// Judges if it pays to hold the packets of all flows, from the outcome of one tried Reframer for each delay
+/// in [`DELAYS`].
 pub(super) fn reframing(report: &TraceReport, assumed: &Assumptions, outcomes: &[Outcome]) -> Reframing {
     let allowed = |row: &&Row| row.delay_us <= f64::from(assumed.max_delay_us);
     let delays: Vec<Row> = DELAYS
@@ -384,8 +395,8 @@ pub(super) fn longest(assumed: &Assumptions) -> u32 {
     DELAYS.into_iter().rfind(|&delay| delay <= assumed.max_delay_us).unwrap_or(DELAYS[0])
 }
 
-/// Judges the chosen delay, and returns the verdict with its reason. `core` is the gain as a share of a
-/// core.
+/// Judges holding packets with the chosen delay, and returns the verdict with its reason. `core` is the gain
+/// as a share of one core's time.
 fn of_delay(row: &Row, assumed: &Assumptions, core: f64, break_even_ns: f64) -> (Verdict, String) {
     let (delay, saved) = (row.delay_us, percent(row.saved_switches));
     let (switch, hold) = (assumed.flow_cost_ns, assumed.hold_cost_ns);
@@ -417,8 +428,8 @@ fn cores(core: f64) -> String {
     }
 }
 
-/// Judges holding only heavy flows, from an outcome for each bound in [`ELEPHANTS`] with the chosen delay.
-/// `outcomes` is empty if holding packets is not worth a try.
+/// Judges holding only heavy flows, from the outcome of one tried Reframer for each value in [`ELEPHANTS`],
+/// with the chosen delay. `outcomes` is empty if holding packets of all flows is not worth a try.
 pub(super) fn elephants(
     report: &TraceReport,
     assumed: &Assumptions,
@@ -437,7 +448,8 @@ pub(super) fn elephants(
         Some(reference) if all.verdict.is_worth_a_try() => reference,
         _ => return all.nothing_to_choose_from(rows),
     };
-    // Of all tried values of ELEPHANTS that keep most of the gain, the highest holds the fewest packets.
+    // Of all tried values of ELEPHANTS that save nearly as many flow switches as holding all flows, the
+    // highest value holds the fewest packets.
     let good = |row: &&Row| row.saved_switches >= reference.saved_switches * GOOD_ENOUGH;
     let chosen = rows.iter().rfind(good).filter(|row| row.held <= reference.held * GOOD_ENOUGH);
     match chosen {
@@ -458,20 +470,20 @@ pub(super) fn elephants(
     }
 }
 
-/// Returns the SLO in microseconds with which a flow waits as long as with this delay, if more of its
-/// packets are expected. It is the inverse of [`longest_under`].
+/// Returns the SLO (the longest time for a packet in the Reframer), in microseconds, with which packets wait
+/// as long as with this DELAY, if more packets of their flow are expected. The inverse of [`longest_under`].
 pub(super) fn slo_for(delay_us: u32) -> u32 {
     (delay_us * 8).div_ceil(7)
 }
 
-/// Returns the longest time in microseconds that packets wait with an SLO. The last eighth of the SLO is left
-/// for the packets to leave in.
+/// Returns the longest time in microseconds that packets wait in a Reframer with this SLO: seven eighths. The
+/// last eighth of the SLO is left for releasing the packets.
 pub(super) fn longest_under(slo_us: u32) -> f64 {
     f64::from(slo_us) * 7.0 / 8.0
 }
 
-/// Judges holding only flows of which more packets are expected, from the outcome with an SLO. There is no
-/// outcome if holding packets is not worth a try.
+/// Judges holding only flows of which more packets are expected, from the outcome of a Reframer with an SLO.
+/// `outcome` is `None` if holding packets of all flows is not worth a try.
 pub(super) fn slo(
     report: &TraceReport,
     assumed: &Assumptions,
@@ -597,7 +609,8 @@ pub(super) fn slicing(report: &TraceReport) -> Slicing {
 /// Judges spraying: spreading the packets of each flow over `cores` cores.
 pub(super) fn spraying(report: &TraceReport, cores: u32) -> Spraying {
     let flows = &report.concurrent_flows_150us;
-    // A flow, which goes to one of k cores, misses a certain core with probability 1 - 1/k.
+    // A flow goes to one of k cores at random, and so misses a given core with probability 1 - 1/k. `missed`
+    // is the probability that all concurrent flows miss a core.
     let missed = (1.0 - 1.0 / f64::from(cores)).powf(flows.p50 as f64);
     let busy = 1.0 - missed;
     let (verdict, why) = if let Some(why) = untold(report) {
@@ -645,7 +658,8 @@ mod tests {
         Outcome { slf_before: 1.0, slf, held, mean_delay_us, ..Outcome::default() }
     }
 
-    /// Outcomes whose SLF rises with the delay up to 64 us, and hardly beyond.
+    /// Returns outcomes, one per delay in `DELAYS`, whose SLF rises with the delay up to 64 us, and hardly
+    /// beyond.
     fn rising() -> Vec<Outcome> {
         [1.1, 1.3, 2.0, 2.05, 2.1, 2.2].map(|slf| outcome(slf, 1000, 50.0)).to_vec()
     }
@@ -656,8 +670,8 @@ mod tests {
         // The 50 % of switches that 64 us saves are more than nine tenths of the 54.5 % that 512 us saves.
         assert_eq!((found.verdict, found.delay_us), (Verdict::Pays, Some(64)));
         let row = found.chosen().unwrap();
-        // The gain is half a switch of 300 ns per packet, less 70 ns for holding: 80 ns. At a million
-        // packets per second, that is 8 % of a core.
+        // Half a flow switch per packet is saved, which is 150 ns at 300 ns per switch. Less 70 ns for
+        // holding, the gain is 80 ns per packet. At a million packets per second, that is 8 % of a core.
         assert!((row.gain_ns - 80.0).abs() < 1e-9 && (found.core - 0.08).abs() < 1e-9, "{found:?}");
         assert!((found.break_even_ns.unwrap() - 140.0).abs() < 1e-9, "{found:?}");
         // Delays above the maximum are not advised.
@@ -687,7 +701,7 @@ mod tests {
             [0, 1000, 10_000, 100_000, 1_000_000, u64::MAX].map(hold_cost),
             [35.0, 35.0, 35.0, 45.0, 60.0, 60.0]
         );
-        // At the geometric mean of the two numbers of flows, the cost is half way between 35 and 45 ns.
+        // At the geometric mean of 10,000 and 100,000 flows, the cost is half way between 35 and 45 ns.
         assert_eq!(hold_cost(31_623), 40.0);
     }
 
@@ -763,7 +777,8 @@ mod tests {
         assert_eq!(judge(0, 0), Verdict::DoesNotPay);
         assert_eq!(judge(200, 10), Verdict::Pays);
         assert_eq!(judge(200, 9), Verdict::Little);
-        // A segment that arrives after the delay cannot be put in order.
+        // The 200 reordered segments arrive too late for the Reframer's delay, so that REORDER puts none of
+        // them in order.
         assert_eq!(judge(200, 0), Verdict::DoesNotPay);
     }
 

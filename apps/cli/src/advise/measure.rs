@@ -14,20 +14,22 @@ use crate::load;
 /// The results of one tried Reframer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Outcome {
-    /// The SLF (packets per run of one flow) downstream of the Reframer, and upstream of it.
+    /// The SLF (packets per run of one flow) downstream of the Reframer (`slf`), and upstream of it
+    /// (`slf_before`).
     pub(super) slf: f64,
     pub(super) slf_before: f64,
     /// The mean number of packets in a burst that the Reframer releases.
     pub(super) mean_burst: f64,
-    /// The mean time in microseconds that packets waited, over all packets.
+    /// The mean time in microseconds that packets waited in the Reframer, over all packets, also those that
+    /// did not wait.
     pub(super) mean_delay_us: f64,
     /// The 99th percentile of the waiting time in microseconds. It is as exact as the Reframer's histogram,
     /// whose bounds are powers of two.
     pub(super) p99_delay_us: f64,
-    /// The mean time in microseconds that a burst waited after its last packet, in which no further packet
-    /// joined it.
+    /// The mean time in microseconds that a burst waited after its last packet, because no further packet
+    /// joined the burst in this time.
     pub(super) in_vain_us: f64,
-    /// The number of packets that waited at all.
+    /// The number of packets that the Reframer delayed; the other packets passed immediately.
     pub(super) held: u64,
     /// The number of packets for which the Reframer had no room.
     pub(super) overflows: u64,
@@ -48,10 +50,12 @@ pub(super) struct Trial {
     pub(super) longest_us: f64,
 }
 
-/// Runs a capture through several Reframers at once, so that the capture is read only once. Returns an
-/// outcome for each trial. `progress` counts each packet that has entered the graph once per trial.
+/// Runs a capture through one Reframer per trial at the same time, so that the capture is read only once.
+/// Returns an outcome for each trial. `progress` counts copies of packets: each packet of the capture gives
+/// one copy per trial.
 ///
 /// # Errors
+///
 /// If the configuration or the run fails: the message for the user.
 pub(super) fn run(
     capture: &Path,
@@ -114,7 +118,7 @@ fn outcome(worker: &mut Worker, number: usize, longest_us: f64) -> Result<Outcom
     };
     let packets = value("before", "count")?;
     // The mean time by which packets are late before they reach the Reframer: the trace clock does not go
-    // back, so a packet with an earlier time stamp than the preceding packet is late already.
+    // back, so a packet with an earlier time stamp than its predecessor is already late by the difference.
     let late = value("before", "average_time")?;
     let classes = classes(&hold_times);
     let p99_ns = percentile(&classes, packets as u64, 99);
@@ -132,9 +136,9 @@ fn outcome(worker: &mut Worker, number: usize, longest_us: f64) -> Result<Outcom
     })
 }
 
-/// Parses the histogram of a handler. Returns the upper bound of each class in nanoseconds, and the number of
-/// packets in the class. These packets waited less than the bound, but not less than the bound of the class
-/// before.
+/// Parses a handler's histogram of waiting times. Returns, for each class, its upper bound in nanoseconds and
+/// the number of packets in it. These packets waited less than this bound, but at least the bound of the
+/// preceding class.
 fn classes(text: &str) -> Vec<(u64, u64)> {
     let class = |line: &str| {
         let (bound, count) = line.strip_prefix('<')?.split_once("ns ")?;
@@ -146,7 +150,7 @@ fn classes(text: &str) -> Vec<(u64, u64)> {
 /// Returns the upper bound, in nanoseconds, of the waiting times of `percent` % of all packets, from the
 /// classes of a histogram ([`classes`]). Packets that are in no class did not wait.
 fn percentile(classes: &[(u64, u64)], packets: u64, percent: u64) -> u64 {
-    // The number of packets that may wait longer than the result.
+    // The number of packets that may wait longer than the returned bound.
     let mut above = packets * (100 - percent) / 100;
     for &(bound, count) in classes.iter().rev() {
         if count > above {
@@ -171,7 +175,8 @@ mod tests {
             [99, 85, 84, 56, 55, 54, 1].map(|p| percentile(&classes, 100, p)),
             [65536, 2048, 2048, 2048, 0, 0, 0]
         );
-        // Of 100 packets, one may wait longer than the 99th percentile; of a single packet, none may.
+        // Of 100 packets, one may wait longer than the 99th percentile. Of one packet alone, none may wait
+        // longer.
         assert_eq!(percentile(&[(2048, 99), (65536, 1)], 100, 99), 2048);
         assert_eq!(percentile(&[(2048, 98), (65536, 2)], 100, 99), 65536);
         assert_eq!(percentile(&[(65536, 1)], 1, 99), 65536);

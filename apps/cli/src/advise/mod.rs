@@ -98,7 +98,8 @@ fn is_same(a: &Path, b: &Path) -> bool {
     a == b || (!is_stream(a) && !is_stream(b) && whole(a) == whole(b))
 }
 
-/// Returns the value of CAPACITY for tried Reframers, for a trace with this number of flows.
+/// Returns the CAPACITY (the largest number of flows in the Reframer's table) with which Reframers are tried,
+/// for a trace with this number of flows.
 fn capacity(flows: u64) -> u64 {
     flows.next_power_of_two().clamp(1 << 16, 1 << 18)
 }
@@ -122,7 +123,7 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     };
     let through = |message: &'static str, trials: Vec<Trial>| {
         let count = Arc::new(AtomicU64::new(0));
-        // Each trial gets a copy of each packet, and the progress counts copies, too.
+        // Each trial gets a copy of each packet. The progress bar counts all copies.
         let bar = crate::run::progress_of(&count, report.packets * trials.len() as u64, message);
         let outcomes = measure::run(trace, &trials, &count);
         bar.finish_and_clear();
@@ -174,7 +175,8 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     let arguments = advice.arguments(delay);
     if let Some((arguments, row)) = &arguments {
         let longest_us = if row.slo_us > 0.0 { judge::longest_under(row.slo_us as u32) } else { waits };
-        // The advised arguments have been tried one by one, but not together.
+        // The advised arguments were tried in separate Reframers before. Only this trial measures them
+        // together.
         let outcomes = through("the configuration", vec![trial(longest_us, arguments.clone())])?;
         let found = outcomes.first().map(|outcome: &Outcome| judge::row(&report, &assumed, outcome));
         let Row { delay_us, elephants, slo_us, .. } = *row;

@@ -238,7 +238,8 @@ impl Advice {
             if capacity > 65_536 {
                 let _ = write!(arguments, ", CAPACITY {capacity}");
             }
-            // With REORDER or COMPRESS, it never pauses.
+            // A Reframer with REORDER or COMPRESS never pauses anyway. Any other Reframer gets the argument
+            // that forbids pauses.
             if !["REORDER", "COMPRESS"].iter().any(|never| arguments.contains(never)) {
                 let _ = write!(arguments, ", {NO_PAUSE}");
             }

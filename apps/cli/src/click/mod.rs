@@ -113,8 +113,8 @@ impl Configuration {
     }
 }
 
-/// The reason why the program ends before it runs a configuration: wrong usage, or a text that was asked
-/// for, such as the help.
+/// The reason why the program ends before it runs a configuration: wrong usage, or an option that only prints
+/// a text, such as the help.
 enum Early {
     Usage(Vec<String>),
     Text(&'static str),
@@ -343,7 +343,8 @@ fn control_sockets(asked: &Asked) -> Vec<String> {
 fn tell_ports(workers: &mut Workers, ports: &[String]) {
     let plan = workers.plan();
     let own = plan.graph.elements.iter().enumerate().filter(|(_, element)| element.name.starts_with(SOCKET));
-    // The control sockets for `--port` were added first.
+    // The control sockets for `--port` were added ahead of those for Unix sockets and open connections, so
+    // the first sockets belong to the entries of `ports`, in order.
     let own: Vec<_> = own.map(|(id, _)| id).zip(ports).collect();
     for (id, asked) in own {
         if let Ok(port) = workers.read(Some(id), "port", "")
@@ -364,8 +365,8 @@ fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
 }
 
 /// Returns the function that makes the graph for the handlers `hotconfig` and `reload`. `own` is the file of
-/// the configuration that the run was started with; `None` if it was given as a text. `warnings` are those of
-/// this configuration.
+/// the configuration that the run was started with; `None` if it was given as a text. `warnings` are the
+/// warnings about the running configuration; they are not shown again for the new graph.
 fn rebuild(asked: &Asked, successors: Successors, own: Option<PathBuf>, warnings: Warnings) -> Rebuild {
     let warnings = Arc::new(warnings);
     let (defines, sockets, folders) = (asked.defines.clone(), control_sockets(asked), asked.folders.clone());
@@ -433,7 +434,8 @@ fn clicks_words(problems: &[Problem], sources: &Sources) -> String {
         }
         let span = problem.context_span.unwrap_or(diagnostic.span);
         let location = sources.locate(span);
-        // Elements that the driver adds have no line in a file.
+        // Elements that the driver adds, such as control sockets, are in no file, so their messages name no
+        // line.
         let place = match sources.text(span.source) {
             "" if location.file == DRIVER => DRIVER.to_string(),
             _ => format!("{}:{}", location.file, location.line),

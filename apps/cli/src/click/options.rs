@@ -204,7 +204,7 @@ fn find_long(name: &str, negated: bool) -> Vec<&'static Spec> {
         !name.is_empty() && (spec.long.starts_with(name) || plain(spec.long).starts_with(name))
     };
     let mut found: Vec<&Spec> = OPTIONS.iter().filter(|spec| allowed(&spec) && starts(&spec)).collect();
-    // Two names of the same option are not ambiguous.
+    // An option with two names that both start with this text is found twice, but is not ambiguous.
     found.dedup_by_key(|spec| spec.same_as.unwrap_or(spec.long));
     found
 }

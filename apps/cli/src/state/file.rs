@@ -1,4 +1,5 @@
-//! The form of a state file, and its reading and writing.
+//! The form of a state file, in which a run saves the state of its elements, and the reading and writing of
+//! such files.
 //!
 //! ```text
 //! header   "\x89tidegate-state\n", version 4 | time 8 | secret 8 | checksum 4
@@ -7,10 +8,10 @@
 //! end      0, number of sections 8 | length of the file before the end 8 | checksum 4
 //! ```
 //!
-//! Numbers are little-endian; the numbers above are lengths in bytes. Each checksum is the CRC-32C of
-//! everything from the start of its header, section or end. The time is in nanoseconds since 1970, and the
-//! secret is that of the hash which gives flows to workers. A section is a piece of the state of one element
-//! at one worker; an element can have any number of sections.
+//! Numbers are little-endian; the numbers above are lengths in bytes. Each checksum is the CRC-32C of the
+//! bytes ahead of it in its header, section or end. The time is in nanoseconds since 1970, and the secret is
+//! the key of the hash that assigns flows to workers. A section is a piece of the state of one element at one
+//! worker; an element can have any number of sections.
 //!
 //! A file is written under another name in the same folder, and renamed when the disk has it. So there is
 //! always the old file or the new file, as a whole.
@@ -31,15 +32,16 @@ const MAGIC: &[u8; 16] = b"\x89tidegate-state\n";
 /// The version of the form of files.
 const VERSION: u32 = 1;
 
-/// The tag with which a section begins, and the tag with which the end of a state file begins.
+/// The tag byte with which a section begins, and the tag byte (`END`) with which the end of a state file
+/// begins.
 const SECTION: u8 = 1;
 const END: u8 = 0;
 
 /// The largest number of bytes in a section of a state file.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The largest length of a file. It bounds the memory for reading a file, and has room for some twenty
-/// million entries.
+/// The largest length of a state file, in bytes. It bounds the memory for reading the file, and leaves room
+/// for some twenty million entries of tables.
 const MOST_LENGTH: u64 = 1 << 30;
 
 /// The contents of a state file.
@@ -107,7 +109,7 @@ fn parse(file: impl Read) -> Result<Contents, Unread> {
     let mut magic = [0; MAGIC.len()];
     match parser.fill(&mut magic) {
         Err(Unread::Damaged(..)) if parser.offset == 0 => return Err(Unread::Damaged(0, "it is empty")),
-        // A file of another kind may be shorter than the magic bytes.
+        // A file that is no state file may end before as many bytes as the magic bytes have been read.
         Err(Unread::Damaged(..)) if !MAGIC.starts_with(&magic[..parser.offset as usize]) => {
             return Err(Unread::Foreign);
         }
@@ -145,8 +147,8 @@ fn parse(file: impl Read) -> Result<Contents, Unread> {
     }
 }
 
-/// The reader of the parts of a state file (header, sections and end), with the offset that it has reached,
-/// and the checksum of the current part.
+/// The reader of a state file. It reads the header, the sections and the end one after the other, and keeps
+/// the offset in the file and the checksum of the header, section or end that is being read.
 struct Parser<R> {
     file: io::Take<R>,
     offset: u64,
@@ -210,7 +212,7 @@ impl<R: Read> Parser<R> {
     }
 
     /// Reads and verifies the checksum of the header, section or end that begins at the offset `start`. The
-    /// next bytes begin another part of the file.
+    /// bytes after the checksum begin the next section, or the end.
     fn check(&mut self, start: u64) -> Result<(), Unread> {
         let expected = self.crc;
         let found = u32::from_le_bytes(self.array()?);
@@ -222,7 +224,7 @@ impl<R: Read> Parser<R> {
 /// A state file that is being written. It is removed if it is not finished.
 pub(crate) struct NewFile {
     file: Option<BufWriter<File>>,
-    /// The path of the file until it is finished, and its path afterwards.
+    /// The temporary path of the file while it is written, and its path when it is finished.
     paths: [PathBuf; 2],
     sections: u64,
     length: u64,
@@ -249,8 +251,9 @@ impl NewFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        // The file has addresses of users and a secret, so only its owner may read it. If a file or symbolic
-        // link gets this name after the removal above, it is not opened, and that is an error.
+        // The file has addresses of users and a secret, so only its owner may read it. If another program
+        // creates a file or symbolic link of this name after an unfinished file was removed, it is not
+        // opened, and the save fails.
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         let file = Some(BufWriter::with_capacity(1 << 18, file));
         let (paths, part) = ([new, path.to_path_buf()], Vec::new());
@@ -321,8 +324,9 @@ impl NewFile {
         }
         renamed?;
         // The new name of the file is on the disk only after the folder has been written to the disk, too.
-        // The new file is in its place already. So an error here, such as a folder that may not be read, is
-        // not reported as a failure to save. If the machine then fails, the old file may be there again.
+        // The new file already has its final name, so an error of this write, such as a folder that may not
+        // be read, is not reported. If the machine fails in this case, the old file may be back after the
+        // restart.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let _ = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
         Ok(())
@@ -360,8 +364,8 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written() {
         let folder = tempfile::tempdir().unwrap();
-        // No unfinished file is left over, neither of an earlier run nor a file that is dropped before it is
-        // finished.
+        // After a file is written, no unfinished file is left in the folder: neither one of an earlier run
+        // (`state.new`), nor one that is dropped before it is finished.
         fs::write(folder.path().join("state.new"), "half").unwrap();
         written(folder.path());
         let path = folder.path().join("state");
@@ -374,7 +378,7 @@ mod tests {
         assert!(matches!(read(folder.path()), Err(Unread::Foreign)));
     }
 
-    /// In a folder that a user may write but not read, a file is written all the same. (Root may read each
+    /// In a folder that a user may write but not read, a state file can be written. (Root may read each
     /// folder.)
     #[test]
     fn a_file_is_written_in_a_folder_that_may_not_be_read() {
@@ -417,7 +421,8 @@ mod tests {
         bytes[length..length + 4].copy_from_slice(&u32::MAX.to_le_bytes());
         let error = parse(&bytes[..]).unwrap_err().to_string();
         assert_eq!(error, "it is damaged at byte 40: a section is too long");
-        // Writing a file takes long, because it waits until the file is on the disk.
+        // The inputs are made from the header of one written file, because writing a file takes long: it
+        // waits until the file is on the disk.
         let header = &bytes[..MAGIC.len() + 24];
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..2000 {

@@ -51,7 +51,7 @@ pub(crate) struct StateFile {
     thread: Option<Ticking>,
 }
 
-/// The writer of the state file: its path, its lock, and its last failure.
+/// The writer of the state file: its path, its lock, and the message about its last failure.
 struct Writer {
     path: PathBuf,
     secret: u64,
@@ -59,7 +59,7 @@ struct Writer {
     lock: Option<File>,
     /// True if there is a file at the path that is no state file, and that must not be overwritten.
     is_foreign: bool,
-    /// The last failure, which is not reported again.
+    /// The message about the last failed save. The same failure is not reported twice in a row.
     failure: Option<String>,
 }
 
@@ -92,7 +92,7 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
 
 impl StateOptions {
     /// Claims and reads the state file, if there is one. Problems with the file are reported, and the run
-    /// starts without its state.
+    /// starts without the state in it.
     ///
     /// # Errors
     /// If another run uses the file.
@@ -104,7 +104,8 @@ impl StateOptions {
                 let text = "another run uses this state file; give each run a file of its own";
                 return Err(format!("{}: {text}", path.display()).into());
             }
-            // If the lock file cannot be opened or locked, the error is reported when the state is written.
+            // If the lock file cannot be opened or locked, the run starts. The error is reported when the
+            // state is first saved.
             Err(_) => None,
         };
         let (mut is_foreign, mut contents) = (false, None);
@@ -134,8 +135,9 @@ impl StateOptions {
 }
 
 impl StateFile {
-    /// Sets the options by which workers read and write state. If the run follows the machine's clock, the
-    /// thread that writes at intervals is started by [`begin`](Self::begin) with the result.
+    /// Sets the options by which workers read and save state. Returns the collector of state if a thread is
+    /// to save state at intervals, which needs the machine's clock; [`begin`](Self::begin) starts this
+    /// thread.
     pub(crate) fn connect(&self, options: &mut Options, workers: usize, is_real: bool) -> Option<Saver> {
         options.saved.clone_from(&self.saved);
         options.steering_secret = Some(self.secret);
@@ -147,7 +149,8 @@ impl StateFile {
         })
     }
 
-    /// Reports what the run continues with, and begins to write at intervals.
+    /// Reports with how many entries of the saved state the run continues, and starts the thread that saves
+    /// state at intervals.
     pub(crate) fn begin(&mut self, plan: &Plan, saver: Option<Saver>, is_quiet: bool) {
         if let Some(saved) = self.saved.take() {
             for line in report(&saved.continued(plan), is_quiet) {
@@ -170,8 +173,8 @@ impl StateFile {
         }
     }
 
-    /// Ends the thread that writes at intervals, and writes the state of workers that have ended. `time` is
-    /// the time of the run if that is not the time of the machine's clock.
+    /// Ends the thread that writes at intervals, and writes the final state of the workers, which have ended.
+    /// `time` is the run's time under the trace clock, and `None` under the machine's clock.
     ///
     /// # Errors
     /// If the state cannot be written: the message for the user.
@@ -179,11 +182,12 @@ impl StateFile {
         if let Some(Ticking { ends, thread }) = self.thread.take() {
             *locked(&ends.0) = true;
             ends.1.notify_all();
-            // A panic of the thread has been printed.
+            // If the thread has panicked, its message has been printed, so the error is ignored.
             let _ = thread.join();
         }
         let mut writer = locked(&self.writer);
-        // A run on the trace clock that has seen no packet has no time with which its state could be stored.
+        // A run on the trace clock that has seen no packet (time 0) does not know a time with which its state
+        // could be stored.
         if writer.is_foreign || time.is_some_and(|time| time.0 == 0) {
             return Ok(());
         }
@@ -195,21 +199,22 @@ impl StateFile {
     }
 }
 
-/// Writes the state at intervals until the flag is set.
+/// Saves the state of the workers at each interval, until the flag in `ends` is set.
 fn tick(writer: &Mutex<Writer>, mut saver: Saver, interval: Duration, ends: &(Mutex<bool>, Condvar)) {
     loop {
         let waited = ends.1.wait_timeout_while(locked(&ends.0), interval, |ends| !*ends);
         if *waited.unwrap_or_else(PoisonError::into_inner).0 {
             return;
         }
-        // If a reload came in between, the pieces of state of the old graph are of no use, and pieces of the
-        // new graph are collected.
+        // If the graph was replaced while the state was collected, the pieces of the old graph are useless
+        // (`Again`), and the state of the new graph is collected.
         while locked(writer).save(&mut saver, &|| !*locked(&ends.0)) == Collected::Again {}
     }
 }
 
 impl Writer {
-    /// Writes the state of workers that run. Reports a failure, unless it is the same as before.
+    /// Collects the state of the running workers and writes it to the file. Reports a failure, unless the
+    /// save before failed in the same way.
     fn save(&mut self, saver: &mut Saver, goes_on: &dyn Fn() -> bool) -> Collected {
         let result = self.write(wall_clock(), |add| saver.collect(goes_on, add));
         let failure = result.as_ref().err().map(|error| self.message(error));
@@ -225,8 +230,9 @@ impl Writer {
         format!("{path}: the state cannot be saved: {}; an earlier state file is kept", reason(error))
     }
 
-    /// Writes a file with pieces of state. `collect` passes each piece to the function that it gets, which
-    /// returns false after an error. The old file stays unless all pieces have been collected.
+    /// Writes a file with pieces of state. `collect` passes each piece to the function that is its argument.
+    /// That function adds the piece to the file, and returns false after an error. The new file replaces the
+    /// old file only if all pieces have been collected.
     fn write(
         &mut self,
         time: Timestamp,
@@ -255,7 +261,8 @@ impl Writer {
     }
 }
 
-/// Returns the lines that say what a run continues with. With `is_quiet`, only problems.
+/// Returns the lines that say what a run continues with. With `is_quiet`, returns only the lines about
+/// problems.
 fn report(continued: &[(SavedElement, Continued)], is_quiet: bool) -> Vec<String> {
     let (mut lines, mut sum, mut elements) = (Vec::new(), Loaded::default(), 0);
     for (SavedElement { name, class, form }, continued) in continued {

@@ -9,22 +9,25 @@ use wire::checksum::Delta;
 use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN, URG};
 use wire::{FromBytes, MacAddr, ip_protocol, ipv4};
 
-/// The addresses of the client, of the server, and of a translator's outer side; names with a 6 are for IPv6.
+/// The addresses of the client, of the server, and of a translator's outer side; constants with a 6 in their
+/// names are IPv6 addresses.
 pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
 pub(crate) const OUTER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 254);
 pub(crate) const CLIENT6: Ipv6Addr = Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 1);
 pub(crate) const SERVER6: Ipv6Addr = Ipv6Addr::new(0xfd02, 0, 0, 0, 0, 0, 0, 1);
 
-/// The number of frames in a group: frames between two marks, which may be in transit at the same time.
+/// The number of frames in a group. The frames of a group may be in transit at the same time; a mark (a
+/// datagram whose arrival is awaited) ends the group.
 const GROUP: usize = 15;
-/// The UDP port of marks. A mark is the datagram after each group of frames.
+/// The UDP port of marks. A mark is the datagram that ends each group of frames; its arrival is awaited
+/// before the next group is sent.
 const MARK: u16 = 9;
 /// The length of an Ethernet header.
 const ETHERNET: usize = 14;
 
-/// Returns the link address of a machine: 1 client, 2 the function on the client's side, 3 the function on
-/// the server's side, 4 server.
+/// Returns the link address of a machine: 1 client, 2 the network function on the client's side, 3 the
+/// network function on the server's side, 4 server.
 pub(crate) fn mac(number: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, number])
 }
@@ -37,7 +40,7 @@ pub(crate) struct List {
 
 impl List {
     /// Returns frames of many types: UDP, TCP, pings, fragments, a VLAN tag, another protocol, and IPv6. A
-    /// mark follows each group.
+    /// mark follows each group of [`GROUP`] frames.
     pub(crate) fn of_all_kinds(to: MacAddr) -> Vec<Vec<u8>> {
         let mut list = List { frames: Vec::new(), to };
         list.datagrams();
@@ -48,7 +51,8 @@ impl List {
         with_marks(&list.frames, &mark(to))
     }
 
-    /// Returns `count` datagrams of one flow with different lengths, and a mark after each group.
+    /// Returns `count` datagrams of one flow with different lengths, and a mark (a datagram whose arrival is
+    /// awaited) after each group of frames.
     pub(crate) fn of_datagrams(to: MacAddr, count: usize) -> Vec<Vec<u8>> {
         let mut list = List { frames: Vec::new(), to };
         (0..count).for_each(|number| list.datagram(2000, 64 + number * 401 % 1400));
@@ -67,8 +71,8 @@ impl List {
         self.add(Builder::udp((CLIENT, port).into(), (SERVER, port).into()), length);
     }
 
-    /// Adds datagrams: lengths around the threshold and the MTU; right, wrong and no checksums; several
-    /// DSCPs and congestion marks.
+    /// Adds datagrams: with lengths around the threshold for slicing and around the MTU; with right, wrong
+    /// and no checksums; with several DSCPs and congestion marks (ECN).
     fn datagrams(&mut self) {
         for length in [0, 1, 16, 17, 100, 441, 457, 458, 459, 600, 1000, 1471, 1472] {
             self.datagram(2000, length);
@@ -80,7 +84,7 @@ impl List {
         }
         let builder = Builder::udp((CLIENT, 2005).into(), (SERVER, 2005).into());
         self.add(builder, 1000)[ETHERNET + 27] ^= 0x55;
-        // DSCP 63 (the last two values) is the mark of sliced packets.
+        // The last two values have DSCP 63, by which the Slicer marks sliced packets.
         for tos in [0xb8, 0x03, 0xfc, 0xff] {
             for length in [5, 700] {
                 self.add(Builder::udp((CLIENT, 2002).into(), (SERVER, 2002).into()).tos(tos), length);
@@ -103,7 +107,7 @@ impl List {
             self.add(segment(2100, flags, sequence), length);
             sequence = sequence.wrapping_add(length as u32 + u32::from(flags & SYN != 0));
         }
-        // These segments have time stamps, and their sequence numbers wrap around.
+        // The segments of this connection have TCP time stamps, and their sequence numbers wrap around.
         sequence = u32::MAX - 2000;
         for length in [1448, 1448, 100, 458, 1448] {
             let options = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
@@ -168,7 +172,7 @@ pub(crate) fn mark(to: MacAddr) -> Vec<u8> {
     builder.ethernet(mac(1), to).build(&[0; 18]).unwrap()
 }
 
-/// Returns the frames with a mark after each group.
+/// Returns the frames, with `mark` after each group of [`GROUP`] frames.
 fn with_marks(frames: &[Vec<u8>], mark: &[u8]) -> Vec<Vec<u8>> {
     frames.chunks(GROUP).flat_map(|group| group.iter().cloned().chain([mark.to_vec()])).collect()
 }
@@ -203,13 +207,14 @@ pub(crate) fn is_mark(frame: &[u8]) -> bool {
     Ends::find(frame).is_some_and(|ends| !ends.is_tcp && [ends.from.port(), ends.to.port()].contains(&MARK))
 }
 
-/// Returns the server's replies to the IPv4 flows with ports whose frames have arrived: three lengths for
-/// each flow, and marks. A mark must have arrived.
+/// Returns the frames with which the server replies to the IPv4 flows with ports whose frames have arrived:
+/// for each flow, frames with three payload lengths. A mark follows each group of frames; for its addresses,
+/// a mark must have arrived.
 pub(crate) fn replies(arrived: &[Vec<u8>], to: MacAddr) -> Vec<Vec<u8>> {
     let mut flows = BTreeMap::new();
     for ends in arrived.iter().filter_map(|frame| Ends::find(frame)) {
-        // Only the first ports of a flow count: a translator may leave later packets untranslated that
-        // belong to no connection.
+        // The ports of a flow are taken from its first packet: a translator may leave a later packet
+        // untranslated if the packet belongs to no connection.
         flows.entry((ends.is_tcp, ends.to.port())).or_insert(ends);
     }
     let mut frames = Vec::new();
@@ -250,8 +255,9 @@ pub(crate) fn by_flow(frames: &[Vec<u8>]) -> BTreeMap<String, Vec<Vec<u8>>> {
     flows
 }
 
-/// The port that a translator has chosen for each of the server's ports, and the inverse map, so that the
-/// renaming is one to one.
+/// The names of flows that a translator has renamed: for each of the server's ports, the port that the
+/// translator has chosen, and for each chosen port, the server's port. Both maps together show that the
+/// choice is one to one.
 #[derive(Default)]
 struct Names {
     chosen: BTreeMap<(bool, u16), u16>,
@@ -269,7 +275,7 @@ impl Names {
             );
             assert_eq!(both, (chosen, name), "a translator has not chosen one to one");
             let checksum = ends.at + if ends.is_tcp { 16 } else { 6 };
-            // Only for UDP, a checksum of zero means that there is none.
+            // A UDP checksum of zero means that there is no checksum, so it is not updated.
             if ends.is_tcp || frame[checksum..checksum + 2] != [0; 2] {
                 rewrite(frame, ends.at, name, checksum);
             } else {
@@ -282,7 +288,8 @@ impl Names {
     }
 }
 
-/// Replaces a 16-bit word of a frame and updates a checksum.
+/// Replaces the 16-bit word of a frame at the offset `at` by `new`, and updates the checksum at the offset
+/// `checksum`.
 fn rewrite(frame: &mut [u8], at: usize, new: u16, checksum: usize) {
     let word = |frame: &[u8], at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
     let (old, sum) = (word(frame, at), word(frame, checksum));

@@ -21,15 +21,15 @@ use crate::line::{Control, run};
 pub(crate) enum Way {
     /// Packets stay whole.
     Whole,
-    /// Packets are sliced, with these further arguments of Slicer and of PayloadTable. Each text is empty or
-    /// begins with a comma.
+    /// Packets are sliced: `slicing` is further arguments of Slicer, `table` is further arguments of
+    /// PayloadTable. Each text is empty or begins with a comma.
     Sliced { slicing: &'static str, table: &'static str },
 }
 
 /// Slicing with the default arguments.
 pub(crate) const SLICED: Way = Way::Sliced { slicing: "", table: "" };
 
-/// The handlers that the host prints when it stops.
+/// The handlers of PayloadTable whose values the host prints when it stops.
 pub(crate) const COUNTS: [&str; 10] = [
     "sliced", "spliced", "expired", "late", "repeated", "no_token", "changed", "unmarked", "occupied",
     "quoted",
@@ -67,7 +67,8 @@ impl Detour {
         Some(Detour { client, host, function, server, net })
     }
 
-    /// Starts the host. `loss` is a chain of elements through which packets from and to the client pass.
+    /// Starts the host, which sends all packets through the network function, in the form `way`. `loss` is
+    /// elements, such as a dropper, through which packets from and to the client pass.
     pub(crate) fn run(&self, way: Way, loss: &str, options: &[&str]) -> RunningProgram {
         let (definitions, middle) = match way {
             Way::Whole => (String::new(), ["", "", "", ""]),
@@ -139,16 +140,16 @@ pub(crate) fn set(space: &Namespace, name: &str, value: &str) {
     });
 }
 
-/// The frames that have arrived, in order, and the time from the first frame that was sent to the last
-/// arrival.
+/// The frames that have arrived, in order, and the time from the sending of the first frame to the arrival of
+/// the last one.
 pub(crate) struct Arrived {
     pub(crate) frames: Vec<Vec<u8>>,
     pub(crate) time: Duration,
 }
 
 /// Sends frames by one machine's interface `eth0`, a group at a time, and returns the frames that another
-/// machine receives. After each frame for which `is_last` is true, waits until one more frame has arrived
-/// that matches one of `answers` (patterns of Classifier, separated by commas).
+/// machine receives. A frame for which `is_last` is true ends a group: before the next group is sent, one
+/// more frame must arrive that matches one of `answers` (Classifier patterns, separated by commas).
 pub(crate) fn carry(
     [from, to]: [&Namespace; 2],
     frames: &[Vec<u8>],

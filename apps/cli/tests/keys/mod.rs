@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Collects the keys of a JSON value. Keys that are numbers become `*`. In an object of a known shape, the
-/// name of the shape replaces the path, except for the keys `removable` and `pure_...`.
+/// Collects the paths of all keys in a JSON value. Keys that are numbers become `*`. If an object has a known
+/// form, such as a distribution, the name of the form (`DISTRIBUTION`) replaces the path of the object in its
+/// keys, except for the keys `removable` and `pure_...`.
 fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     let below = |key: &str| match path {
         "" => key.to_string(),
@@ -40,12 +41,12 @@ fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the keys of a value, and the keys in the tables between a heading of a document and the next
-/// heading of level 2.
+/// Returns two sets to be compared: the keys of a JSON value, and the keys in the tables of a document
+/// between this heading and the next heading of level 2.
 pub(crate) fn compare(value: &Value, document: &str, heading: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let mut found = BTreeSet::new();
     keys(value, "", &mut found);
-    // A distribution without values has no bins.
+    // A distribution without values has an empty array of bins, which gives this key and no keys of bins.
     found.remove("DISTRIBUTION.bins[]");
     let figures = document.split(heading).nth(1).and_then(|text| text.split("\n## ").next()).unwrap();
     let cell = |line: &str| Some(line.strip_prefix("| `")?.split('`').next()?.to_string());

@@ -59,7 +59,8 @@ impl Line {
         Some(line)
     }
 
-    /// Gives both ends fixed link addresses of each other, so that they send without ARP.
+    /// Gives the machines at both ends fixed entries with each other's link address, so that they send
+    /// without ARP.
     pub(crate) fn know_each_other(&self) {
         for (space, own, other, address) in [(&self.left, 1, 2, RIGHT), (&self.right, 2, 1, LEFT)] {
             space.ip(&format!("link set eth0 address 2:0:0:0:0:{own}")).unwrap();
@@ -67,7 +68,8 @@ impl Line {
         }
     }
 
-    /// Forwards both directions by AF_XDP, with further arguments of FromXDP.
+    /// Runs a configuration that forwards both directions by AF_XDP, with `arguments` as further arguments of
+    /// FromXDP.
     pub(crate) fn forward_by_xdp(&self, arguments: &str, options: &[&str]) -> RunningProgram {
         let config = format!(
             "left :: FromXDP(left, PROMISC true{arguments}) -> to_right :: ToXDP(right);
@@ -87,8 +89,8 @@ impl Line {
         run(&self.between, &both.concat(), options)
     }
 
-    /// Pulls out a cable at one machine while a file is in transit, and plugs it in again; `meanwhile` runs
-    /// in between.
+    /// Takes an interface of one machine down while a file is in transit from left to right, as if its cable
+    /// were pulled out, and up again. `meanwhile` runs in between.
     pub(crate) fn pull_while_sending(
         &self,
         space: &Namespace,
@@ -120,7 +122,7 @@ impl Line {
     }
 }
 
-/// Starts a configuration, and returns when its elements run.
+/// Starts a configuration on a machine, and returns when its elements run.
 pub(crate) fn run(space: &Namespace, config: &str, options: &[&str]) -> RunningProgram {
     let config = format!("{config}; Script(print \"ready\")");
     let mut running = space.spawn(TIDEGATE, &[&["run", "-e", &config], options].concat()).unwrap();
@@ -129,7 +131,8 @@ pub(crate) fn run(space: &Namespace, config: &str, options: &[&str]) -> RunningP
     running
 }
 
-/// Starts a configuration that prints `enough` as soon as a handler's value is at least `least`.
+/// Starts a configuration that prints `enough` as soon as the value of the handler `handler` is at least
+/// `least`.
 pub(crate) fn run_until(
     space: &Namespace,
     config: &str,
@@ -141,7 +144,8 @@ pub(crate) fn run_until(
     run(space, &config, options)
 }
 
-/// Sends `count` packets of a source element by an interface, and returns when all are sent.
+/// Sends `count` packets of the source element `source` by an interface, and returns when all of them are
+/// sent.
 pub(crate) fn send(space: &Namespace, interface: &str, source: &str, count: u64) {
     let config = format!(
         "{source} -> Queue(100000) -> d :: ToDevice({interface}); {}",

@@ -95,8 +95,8 @@ impl Run {
         (files, maps.lines().filter(|line| line.contains("socket:")).count())
     }
 
-    /// Waits until the process has no more file descriptors and memory mappings of rings than before: a
-    /// generation of the graph is freed in the background.
+    /// Waits until the process has no more file descriptors and memory mappings of rings than before: an old
+    /// graph is freed in the background after a reload.
     pub(crate) fn wait_until_closed(&self, before: (usize, usize)) {
         let is_so = (0..2000).any(|_| {
             sleep(Duration::from_millis(5));
@@ -159,13 +159,13 @@ pub(crate) fn network(kind: Kind, number: usize) -> String {
     )
 }
 
-/// The ends of the networks of [`network`]: the last part of the link address, the address, and the addresses
-/// of the router.
+/// The hosts at both ends of [`network`]: the last byte of the link address, the IP address with its prefix
+/// length, and the addresses of the router in the host's network.
 const ENDS: [(u8, &str, &[&str]); 2] =
     [(1, "10.1.0.2/24", &["10.1.0.1"]), (2, "10.2.0.2/24", &["10.2.0.1", "10.2.0.9"])];
 
-/// Creates the machines, with this number of queues at each end of the cables, and the networks of
-/// [`network`] at both ends.
+/// Creates the machines, with `queues` queues at each end of the cables, and gives the machines at both ends
+/// their addresses and routes for [`network`].
 pub(crate) fn networks(queues: usize) -> Option<Line> {
     let line = Line::with_queues(queues, queues)?;
     for (space, end) in [(&line.left, ENDS[0]), (&line.right, ENDS[1])] {
@@ -176,14 +176,15 @@ pub(crate) fn networks(queues: usize) -> Option<Line> {
     Some(line)
 }
 
-/// Limits the windows of TCP. TCP increases its rate until packets are lost, which would be packets of other
-/// flows as well. So the window is less than the rings hold.
+/// Limits the TCP windows of a machine to 64 KiB. TCP increases its rate until packets are lost, which would
+/// be packets of other flows as well. So the window is less than the interfaces' rings can hold.
 pub(crate) fn limit(space: &Namespace) {
     let set = "for name in rmem wmem; do echo 4096 65536 65536 > /proc/sys/net/ipv4/tcp_$name; done";
     assert!(space.command("sh").args(["-c", set]).status().unwrap().success());
 }
 
-/// Joins an interface to the network of an end.
+/// Sets up an interface as that of an end host in [`ENDS`]: link address, IP address, and routes through the
+/// router.
 fn join(space: &Namespace, interface: &str, (own, address, routers): (u8, &str, &[&str])) {
     space.ip(&format!("link set {interface} address 2:0:0:0:0:{own}")).unwrap();
     space.ip(&format!("addr add {address} dev {interface}")).unwrap();
@@ -191,7 +192,8 @@ fn join(space: &Namespace, interface: &str, (own, address, routers): (u8, &str, 
     settle(space, interface, routers);
 }
 
-/// Moves the other ends of DPDK's ports to the machines on both sides, and joins them to their networks.
+/// Moves the TAPs at the other ends of DPDK's ports to the machines on both sides, and gives them addresses
+/// and routes.
 pub(crate) fn take_taps(line: &Line) {
     for (tap, space, end) in [("tgl", &line.left, ENDS[0]), ("tgr", &line.right, ENDS[1])] {
         line.between.ip(&format!("link set {tap} netns {}", space.name())).unwrap();
@@ -199,7 +201,8 @@ pub(crate) fn take_taps(line: &Line) {
     }
 }
 
-/// Makes the router the gateway to 10.0.0.0/8, and sets its link address, so that no ARP is needed.
+/// Makes the router the gateway to 10.0.0.0/8, and enters the link address of each router address as a fixed
+/// neighbour, so that no ARP is needed.
 fn settle(space: &Namespace, interface: &str, routers: &[&str]) {
     for router in routers {
         space.ip(&format!("neigh replace {router} lladdr 2:0:0:0:0:99 dev {interface}")).unwrap();
@@ -238,7 +241,8 @@ fn silences(output: &Output, workers: usize) -> Vec<f64> {
 }
 
 /// Reloads `times` configurations while TCP, UDP and pings go through the network functions, and checks that
-/// everything arrives and nothing is left open. Prints how long the workers stood still.
+/// everything arrives and no file descriptors or rings of old graphs stay open. Prints how long the workers
+/// stood still.
 pub(crate) fn flows_pass(line: &Line, kind: Kind, workers: usize, times: usize) {
     let threads = workers.to_string();
     let run = Run::start(line, kind, &network(kind, 0), &["--threads", &threads]);
@@ -249,7 +253,8 @@ pub(crate) fn flows_pass(line: &Line, kind: Kind, workers: usize, times: usize) 
         Kind::Packet | Kind::Xdp | Kind::DpdkSockets => {}
     }
     assert_eq!(ping(client, FAR, 1), 1);
-    // The first reloads allocate what later ones use again.
+    // The first reloads allocate resources that later reloads use again, so the numbers to compare are read
+    // after them.
     run.must_reload(&network(kind, 1));
     run.must_reload(&network(kind, 2));
     sleep(Duration::from_millis(100));

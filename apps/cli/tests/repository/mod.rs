@@ -68,7 +68,7 @@ pub(crate) struct Manifest {
     pub(crate) folder: String,
     /// The package's full name.
     pub(crate) package: String,
-    /// The last part of the folder, which other crates use as the name.
+    /// The last part of the crate's folder, by which other crates import it.
     pub(crate) short: String,
     /// True if the crate inherits the workspace's lints, or denies unsafe code itself, as an example that
     /// can be copied does.
@@ -128,8 +128,8 @@ fn is_example(folder: &str) -> bool {
     folder.starts_with("examples/")
 }
 
-/// True if a dependency of an example is the same as in the workspace: the same version, or the same
-/// package at the same path.
+/// True if a dependency of an example is the same as in the workspace: the same version requirement, or the
+/// same package at the same path.
 fn is_the_same(own: &Value, shared: &Value) -> bool {
     let path = |value: &Value| value.get("path").and_then(Value::as_str).map(String::from);
     let is_there = path(own) == path(shared).map(|path| format!("../../{path}"));

@@ -18,8 +18,8 @@ use crate::serde_params::Param;
 use crate::synthesis::synthesized;
 use crate::{Settings, median, workers};
 
-/// A switch for each mechanism that works on one worker, true if the mechanism is on. Sprayer needs several
-/// workers.
+/// The mechanisms of a variant, among those that work on one worker; each field is true if the mechanism is
+/// on. Sprayer is missing, because it needs several workers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct On {
     juggler: bool,
@@ -40,7 +40,7 @@ const VARIANTS: [(&str, &str, On); 6] = [
     ("without synthesizer", "synthesizer", On { synthesizer: false, ..ALL }),
 ];
 
-/// Returns the chain of configs/all.click with these mechanisms, without its source.
+/// Returns the chain of configs/all.click without its source and with those mechanisms only that are on.
 fn chain(on: On) -> String {
     let part = |is_on: bool, text: &'static str| if is_on { text } else { "" };
     format!(
@@ -58,16 +58,16 @@ fn chain(on: On) -> String {
     )
 }
 
-/// Returns the configuration of a variant. `front` adds a source upstream of the chain. The result is
-/// synthesized if the synthesizer is on.
+/// Returns the configuration of a variant. `front` returns the chain that it gets, with a source upstream of
+/// it. The result is synthesized if the synthesizer is on.
 fn text(on: On, front: impl Fn(&str) -> String) -> Result<String, String> {
     let text = front(&chain(on));
     if on.synthesizer { synthesized(text, MachineCode::default()) } else { Ok(text) }
 }
 
 pub(super) fn all(run: &FigureRun<'_>) -> Result<FigureResults, String> {
-    /// The number of windows of the trace that are played at the same time: a load that every variant
-    /// sustains.
+    /// The number of windows of the trace that are played at the same time: with four windows, the load is
+    /// one that every variant sustains.
     const WINDOWS: usize = 4;
     let workload = Workload::new(run)?;
     run.step("traffic")?;
@@ -171,8 +171,9 @@ fn bytes_to_the_chain(open_loop: &mut OpenLoop, on: On, mean: f64) -> Result<f64
     Ok(mean * read("bytes_crossed")? / read("bytes_in")?.max(1.0))
 }
 
-/// Returns the speedup of two workers over one, with all mechanisms: the median ratio of the costs. With
-/// two workers, packets of one connection are spread over both if that is worthwhile.
+/// Returns the speedup of two workers over one, with all mechanisms: the median of the ratios of the costs
+/// per packet. With two workers, the packets of a large connection are spread over both workers if one of
+/// them is busier (`--steering auto`).
 fn on_two_workers(run: &FigureRun<'_>, capture: &Path, packets: usize) -> Result<f64, String> {
     let loops = 3 * run.settings.per_run.div_ceil(packets);
     let front = |chain: &str| {

@@ -26,14 +26,14 @@ fn functions() -> [(&'static str, String); 5] {
     ]
 }
 
-/// A load to be measured, with the series and the x of its point in plots.
+/// An experiment: a load to be measured, and the series and the x of its point in plots.
 struct Experiment<'c> {
     series: String,
     x: f64,
     load: Load<'c>,
 }
 
-/// Measures all experiments in turns, in several rounds. An experiment that fails is tried once more.
+/// Measures all experiments, once in each of several rounds. An experiment that fails is tried once more.
 /// Returns the results of all rounds for each experiment.
 fn measure(run: &FigureRun<'_>, cells: &[Experiment<'_>]) -> Result<Vec<Vec<Probed>>, String> {
     let probing = Probing::new().map_err(|error| error.to_string())?;
@@ -51,12 +51,13 @@ fn measure(run: &FigureRun<'_>, cells: &[Experiment<'_>]) -> Result<Vec<Vec<Prob
     Ok(all)
 }
 
-/// Returns the median of a value over all rounds.
+/// Returns the median of a value (chosen by `what`) over the results of all rounds.
 fn of(probed: &[Probed], what: fn(&Probed) -> f64) -> f64 {
     median(probed.iter().map(what).collect())
 }
 
-/// Returns a value of all experiments as series of medians with quartiles.
+/// Returns a value (chosen by `what`) of all experiments as series of points: medians over the rounds, with
+/// quartiles.
 fn series(cells: &[Experiment<'_>], all: &[Vec<Probed>], what: fn(&Probed) -> f64) -> Vec<Series> {
     let mut found: Vec<Series> = Vec::new();
     for (cell, probed) in cells.iter().zip(all) {
@@ -185,8 +186,8 @@ pub(super) fn latency(run: &FigureRun<'_>) -> Result<FigureResults, String> {
 }
 
 /// Returns the latency of each function with sliced packets, divided by the latency with whole packets. The
-/// paper's values for an L2 forwarder and for firewall and NAT are added: `of_paper` has the fractions
-/// saved with the smallest and with the largest packets.
+/// paper's values for an L2 forwarder and for firewall and NAT are added: for each of them, `of_paper` has
+/// the fractions of the latency that slicing saves with the smallest and with the largest packets.
 fn sliced_of_whole(all: &[Series], of_paper: [[f64; 2]; 2]) -> Vec<Series> {
     let mut shares = Vec::new();
     for series in all {
@@ -284,7 +285,8 @@ pub(super) fn bytes(run: &FigureRun<'_>) -> Result<FigureResults, String> {
         series: series(&cells, &all, |p| p.bytes),
     };
     let last = all.len() - 1;
-    // Packets that have no more than their headers and the smallest payload that is parked cross unchanged.
+    // A packet crosses whole if its payload is shorter than the smallest payload that is parked. Pairs of
+    // whole and sliced experiments follow each other by rising frame size.
     let as_they_are = cells.chunks(2).zip(all.chunks(2)).take_while(|(_, both)| {
         let [whole, sliced] = [0, 1].map(|way| of(&both[way], |p| p.bytes));
         sliced >= whole

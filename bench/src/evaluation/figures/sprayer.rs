@@ -7,7 +7,7 @@ use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::spraying::Part;
 use crate::{Row, devices, spraying};
 
-/// The cycles of work per packet at which numbers of connections are compared.
+/// The amount of work per packet, in processor cycles, at which numbers of connections are compared.
 const MOST: f64 = 10_000.0;
 
 fn steering(row: &Row) -> String {
@@ -132,8 +132,8 @@ pub(super) fn spreading(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     Ok(FigureResults { table: Table::of_costs(&rows), panels, finding })
 }
 
-/// Simulates section 7: one connection spread over k of N workers, and one spread burst by burst
-/// (flowlets).
+/// Simulates section 7: one connection whose packets are spread over k of N workers, and one connection that
+/// is spread burst by burst (flowlets).
 pub(super) fn parts(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     run.step("costs, and one connection over parts of the workers")?;
     let parts = spraying::parts(&run.settings)?;

@@ -19,8 +19,9 @@ pub struct Axis {
 /// The scale of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
-    /// A linear scale. It starts at 0, unless there are negative values, or the axis is horizontal and has
-    /// few values, which are whole numbers whose labels do not overlap.
+    /// A linear scale. It begins at 0, with two exceptions: it begins lower if there are negative values, and
+    /// a horizontal axis begins near the smallest value if its values are few, are whole numbers, and have
+    /// labels that do not overlap.
     Linear,
     /// A logarithmic scale. Values that are not positive are left out.
     Log,
@@ -49,7 +50,7 @@ impl Better {
 
 /// The largest number of distinct values for which each value gets a tick.
 const FEW: usize = 9;
-/// The smallest number of ticks of a logarithmic axis whose values differ.
+/// The fewest ticks that a logarithmic axis has if its values differ.
 const LEAST_TICKS: usize = 3;
 
 impl Axis {
@@ -144,8 +145,8 @@ fn linear(distinct: &[f64], (least, most): (f64, f64), is_bottom: bool) -> Coord
     let low = if least < 0.0 { least - 0.04 * (most - least) } else { 0.0 };
     let few = is_bottom && are_whole && (1..=FEW).contains(&distinct.len());
     if few && are_apart(distinct, |value| value / (high - low)) {
-        // Few whole numbers, such as numbers of workers, get a tick each, as there is nothing between them.
-        // A single value is placed in the middle.
+        // Few whole numbers, such as numbers of workers, get a tick each, as no values lie between them. A
+        // single value is placed in the middle of the axis.
         let edge = if most > least { 0.08 * (most - least) } else { 0.5 };
         return Coordinates { range: least - edge..most + edge, is_log: false, ticks: distinct.to_vec() };
     }
@@ -201,11 +202,12 @@ fn step(about: f64) -> f64 {
     times.unwrap_or(10.0) * power
 }
 
-/// Returns the ticks of a logarithmic axis from `low` to `high`: the coarsest set with at least three
-/// ticks. If the range is too short for these sets, ticks have equal distances.
+/// Returns the ticks of a logarithmic axis from `low` to `high`: of some sets of multiples of powers of ten,
+/// the coarsest set with at least three ticks in the range. If the range is too short for all sets, ticks
+/// have equal distances.
 fn ticks_between(low: f64, high: f64) -> Vec<f64> {
     const TIMES: [&[f64]; 3] = [&[1.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]];
-    /// The number of powers of ten in the range above which ticks at powers of ten are enough.
+    /// The number of powers of ten in the range, above which ticks only at powers of ten are enough.
     const MANY: f64 = 3.0;
     let coarsest = if (high / low).log10() > MANY { 0 } else { 1 };
     let powers = || low.log10().floor() as i32..=high.log10().ceil() as i32;
@@ -254,7 +256,7 @@ mod tests {
         let axis = Axis::linear("ns");
         assert_eq!(axis.coordinates(&[10.0, 95.0], false).ticks, [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         assert_eq!(ticks_between(9.0, 110.0), [10.0, 20.0, 50.0, 100.0]);
-        // On a horizontal axis, few values get a tick each.
+        // On a horizontal axis with few distinct values, each value gets a tick.
         let coordinates = Axis::log("SLF").coordinates(&[1.0, 32.0, 4.0, 4.0], true);
         assert_eq!(coordinates.ticks, [1.0, 4.0, 32.0]);
         assert_eq!([1.0 / 1.2, 38.4].map(|end| coordinates.map(&end, (10, 410))), [10, 410]);

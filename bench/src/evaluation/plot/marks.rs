@@ -17,7 +17,7 @@ const COLOURS: [RGBColor; 7] = [
 const PAPER: RGBColor = RGBColor(120, 120, 120);
 const FLOOR: RGBColor = RGBColor(150, 150, 150);
 
-/// The shape of a mark; coordinates are in pixels from the point.
+/// The shape of a mark; coordinates are in pixels, relative to the point that is marked.
 enum Mark {
     Disc,
     Ring,
@@ -48,7 +48,8 @@ const MARKS: [Mark; 12] = [
     Mark::Open(DIAMOND),
 ];
 
-/// The colour of a series and the index of its mark; None if its points have no marks.
+/// The look of a series in plots: its colour, and the index of its mark in [`MARKS`]; None if its points have
+/// no marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Look {
     pub(super) colour: Hue,
@@ -126,7 +127,7 @@ mod tests {
         assert_eq!(of(50).iter().collect::<HashSet<_>>().len(), 50);
         let marks: HashSet<Option<usize>> = of(MARKS.len()).iter().map(|look| look.mark).collect();
         assert!(marks.len() >= 8 && marks.len() == MARKS.len());
-        // The paper's series have other marks than the measured series, and none of their colours.
+        // The paper's series have other marks than the measured series, and are grey, without their colours.
         let all = [
             Series::of_paper("a", []),
             Series::new("b", []),

@@ -25,7 +25,7 @@ fn values<'t>(text: &'t str, element: &str, attribute: &str) -> Vec<&'t str> {
         .collect()
 }
 
-/// Returns the x in pixels of the bars (vertical lines of width 2), in drawing order.
+/// Returns the x in pixels of the quartile bars (vertical lines of width 2), in drawing order.
 fn bars(text: &str) -> Vec<i32> {
     let parts = text.split("<polyline ").skip(1).filter(|part| {
         let element = part.split('>').next().unwrap_or_default();
@@ -109,10 +109,10 @@ fn bars_at_one_place_stand_side_by_side() {
             let [a, b, c] = [0, 2, 4].map(|series| bars[first + series]);
             assert!((3..=6).contains(&(b - a)) && c - b == b - a, "{axis:?}: {bars:?}");
         }
-        // The mark of the first series, a disc, is shifted with its bar.
+        // The mark of the first series, a disc, is shifted horizontally together with its quartile bar.
         let discs = values(&text, "circle", "cx");
         assert!(discs.contains(&bars[0].to_string().as_str()), "{discs:?} {bars:?}");
-        // Bars of a single series are not shifted.
+        // If a panel has a single series, its quartile bars are not shifted.
         let alone = drawing(&[panel(axis, vec![series("a", 20.0)])]);
         assert_eq!(self::bars(&alone), [bars[2], bars[3]]);
     }

@@ -4,9 +4,9 @@ use wire::checksum::{self, PseudoHeader};
 
 use super::{FlowDefaults, PacketInfo, SummaryField};
 
-/// A packet made from a line or record of a summary: headers with the values of its fields. Other places have
-/// default values, mostly zeros; lengths and, if requested, checksums are computed. `bytes` may be shorter
-/// than the IP header says; `info.extra_length` is the number of missing bytes.
+/// A packet made from a line or record of a summary: headers with the values of the summary's fields. Other
+/// parts of the headers have default values, mostly zeros; lengths and, if requested, checksums are computed.
+/// `bytes` may be shorter than the IP header says; `info.extra_length` is the number of missing bytes.
 #[derive(Clone, Debug, Default)]
 pub struct BuiltPacket {
     /// The bytes of the packet, from its Ethernet header or else its IP header on.
@@ -39,8 +39,8 @@ pub(super) enum Input<'v> {
 }
 
 impl BuiltPacket {
-    /// Clears everything for the next packet, which gets this IP protocol and flow unless its fields say
-    /// otherwise. The memory of the bytes is kept.
+    /// Resets the packet, so that the next packet of the summary can be built in it. That packet gets this IP
+    /// protocol and flow, unless its fields give others. The allocated memory of `bytes` is used again.
     pub(super) fn start(&mut self, protocol: u8, flow: Option<FlowDefaults>) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
@@ -74,7 +74,8 @@ impl BuiltPacket {
         self.bytes.get(at..at + 2).map_or(0, |b| usize::from(b[0]) << 8 | usize::from(b[1]))
     }
 
-    /// Inserts `count` zero bytes at offset `at`. In options, a zero byte ends the list.
+    /// Inserts `count` zero bytes at offset `at`. Such bytes are valid IP and TCP options: a zero byte ends
+    /// the list of options.
     fn insert(&mut self, at: usize, count: usize) {
         let at = at.min(self.bytes.len());
         self.bytes.splice(at..at, std::iter::repeat_n(0, count));
@@ -101,9 +102,10 @@ impl BuiltPacket {
         self.get16(ip + 6) & 0x1fff == 0
     }
 
-    /// Adds a transport header if there is none yet, cut if the packet is meant to be shorter; fragments
-    /// other than the first get none. Returns its offset. `None` if the packet is not IP, or if its protocol
-    /// is neither 0 nor one of `protocols`. An empty list allows any protocol.
+    /// Adds a transport header if there is none yet, cut short if the summary gives the packet a smaller
+    /// length; fragments other than the first get no transport header. Returns its offset. `None` if the
+    /// packet is not IP, or if its protocol is neither 0 nor one of `protocols`. An empty list allows any
+    /// protocol.
     fn make_transport(&mut self, protocols: &[u8]) -> Option<usize> {
         let ip = self.make_ip()?;
         let at = self.transport()?;
@@ -124,8 +126,8 @@ impl BuiltPacket {
             length = self.meant.saturating_sub(at);
         }
         if self.bytes.len() < at + length {
-            // Ports are written even if only a part of them fits into the packet; the bytes beyond its length
-            // are cut off afterwards.
+            // Ports are written even if only a part of them fits into the packet; the bytes beyond the
+            // packet's length are cut off after the ports have been written.
             self.bytes.resize(at + length.max(4), 0);
             if protocol == 6 && length >= 13 {
                 self.bytes[at + 12] = 0x50;
@@ -139,8 +141,8 @@ impl BuiltPacket {
         Some(at)
     }
 
-    /// Writes the value of a field into the packet, and adds the headers that it needs. Values that do not
-    /// suit the packet's protocol are ignored.
+    /// Writes the value of a field into the packet, and adds the headers that contain this field. Values of
+    /// fields that packets of this protocol do not have are ignored.
     pub(super) fn set(&mut self, field: SummaryField, input: Input<'_>) {
         match input {
             Input::Number(number) => self.set_number(field, number),
@@ -314,7 +316,7 @@ impl BuiltPacket {
             SummaryField::Payload if !bytes.is_empty() => {
                 let before = self.payload();
                 self.account(before, bytes.len());
-                // Options that `account` has inserted move the payload.
+                // `account` may have inserted options ahead of the payload, so its offset is computed again.
                 let at = self.payload();
                 self.put(at, bytes);
             }
@@ -336,8 +338,9 @@ impl BuiltPacket {
         Some(length as u8)
     }
 
-    /// Adds the headers that the packet still lacks, and returns the offset of the payload. A packet that is
-    /// not IP is all payload, from its Ethernet header on, as it is when a packet is described in a summary.
+    /// Adds the headers that the packet still lacks, and returns the offset of the payload. If the packet is
+    /// not IP, the offset is 0: all its bytes are payload, the Ethernet header included, as when a summary of
+    /// a packet is written.
     fn payload(&mut self) -> usize {
         let Some(ip) = self.make_ip() else { return 0 };
         self.make_transport(&[]);
@@ -353,8 +356,9 @@ impl BuiltPacket {
     }
 
     /// Sets the length of the packet so that `payload` bytes follow at offset `at`, unless the summary gave a
-    /// length. If the length in the summary is larger than `at + payload`, the difference must be options:
-    /// zeros are inserted into the TCP and IP headers, unless these have options.
+    /// length. If the length in the summary is larger than `at + payload`, the missing bytes must be options:
+    /// zeros (empty options) are inserted into the TCP and IP headers, unless these headers already have
+    /// options.
     fn account(&mut self, at: usize, payload: usize) {
         let Some(ip) = self.network.filter(|_| !self.not_ip && self.meant > 0) else {
             self.meant = at + payload;
@@ -377,8 +381,9 @@ impl BuiltPacket {
     }
 
     /// Fills in the IP length field, and the UDP length field if it is zero. If `checksums` is true, also
-    /// extends the packet to its whole length and writes its checksums; in fragments, only the checksum of
-    /// the IP header. Sets `extra_length` to the number of bytes that are missing.
+    /// extends the packet to its whole length and writes its checksums; in fragments, it writes only the
+    /// checksum of the IP header. Sets `extra_length` to the number of bytes by which `bytes` is shorter than
+    /// the packet.
     pub(super) fn finish(&mut self, checksums: bool) {
         if self.flow.is_some() {
             self.make_ip();
@@ -410,8 +415,8 @@ impl BuiltPacket {
         }
     }
 
-    /// Sets the IP and UDP length fields so that the whole packet, link header included, has `length`
-    /// bytes. Used if a record represents several packets of different lengths.
+    /// Sets the IP and UDP length fields so that the whole packet, link header included, has `length` bytes.
+    /// A caller uses this if a line or record represents several packets of different lengths.
     pub fn set_length(&mut self, length: u32) {
         let Some(ip) = self.network.filter(|&at| !self.not_ip && self.bytes.len() >= at + 20) else { return };
         let length = (length as usize).saturating_sub(ip).min(0xffff);

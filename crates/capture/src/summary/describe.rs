@@ -35,23 +35,23 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Facts about a packet that several fields need, found before any field is written.
+/// Properties of a packet that several fields of a summary need. They are found before any field is written.
 #[derive(Clone, Copy, Debug)]
 struct Facts<'p> {
     view: View<'p>,
     /// The packet from its IP header to the end of its IP length, as far as it is in `data`. Empty if there
     /// is no valid IP header.
     ip: &'p [u8],
-    /// The bytes after the IP header. Empty if there are none. In fragments other than the first they are
-    /// payload, so that fields of the transport header do not use them.
+    /// The bytes after the IP header. Empty if there are none. In fragments other than the first, these bytes
+    /// are payload, so that fields of the transport header do not use them.
     transport: &'p [u8],
     first: bool,
     /// The offset from the first byte of `data` at which the IP header ends.
     behind: usize,
     tailpad: usize,
     extra: u32,
-    /// The first error found in the packet, which the caller gets. The line of the summary is written even if
-    /// there is an error.
+    /// The first error found in the packet, which is returned to the caller. The line of the summary is
+    /// written even if there is an error.
     fault: Option<Fault>,
 }
 
@@ -167,8 +167,8 @@ impl<'p> View<'p> {
             facts.fault = Some(Fault("truncated IP missing ", Some(total - there - facts.extra)));
         }
         facts.ip = &ip[..ip.len() - facts.tailpad];
-        // `extra` becomes 0 unless the IP length field has its largest value (0xffff), so that the packet may
-        // be longer than the field can say. Otherwise the field gives the whole length.
+        // `extra` is the number of missing bytes beyond the IP length. It is 0 unless the IP length field has
+        // its largest value (0xffff), with which the packet may be longer than the field can say.
         let full = (facts.ip.len() as u32).saturating_add(facts.extra);
         facts.extra = if facts.extra > 0 && total == 0xffff { full.saturating_sub(0xffff) } else { 0 };
         facts.first = number(ip, 6, 2).is_none_or(|f| f & 0x1fff == 0);
@@ -193,8 +193,8 @@ impl<'p> Facts<'p> {
         self.fault.get_or_insert(Fault(text, None));
     }
 
-    /// Returns the `length` bytes at offset `at` of the IP header as a number; `None`, with an error noted,
-    /// if they are missing.
+    /// Returns the `length` bytes at offset `at` of the IP header as a number; `None`, with an error noted in
+    /// `fault`, if these bytes are missing.
     fn ip(&mut self, at: usize, length: usize) -> Option<u32> {
         let found = number(self.ip, at, length);
         if found.is_none() {
@@ -205,13 +205,13 @@ impl<'p> Facts<'p> {
 
     /// Returns the `length` bytes at offset `at` of the transport header as a number; `None` if the packet
     /// has a protocol that is not in `protocols`. Missing bytes, a later fragment and a wrong TCP data offset
-    /// also give `None`, with an error noted.
+    /// also give `None`, with an error noted in `fault`.
     fn transport(&mut self, protocols: &[u8], at: usize, length: usize) -> Option<u32> {
         if self.ip.is_empty() {
             self.missing("no IP header");
             return None;
         }
-        // The packet has another protocol, which is not an error: it just has no such field.
+        // A packet of another protocol does not have this field. That is not an error.
         if self.protocol().is_some_and(|protocol| !protocols.contains(&protocol)) {
             return None;
         }

@@ -109,8 +109,8 @@ impl SummaryField {
         }
     }
 
-    /// True if a dump that is read may have the field; false only for the thread's number, which is not part
-    /// of a packet.
+    /// True if the field may be in a dump that is read. False only for the number of the thread, which is not
+    /// a part of a packet.
     pub fn can_be_read(self) -> bool {
         self != SummaryField::Thread
     }

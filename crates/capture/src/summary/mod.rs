@@ -45,8 +45,8 @@ pub struct PacketInfo {
     pub extra_packets: u32,
     /// The number of bytes that were on the wire but are not in the packet's bytes.
     pub extra_length: u32,
-    /// The paint annotation, which the fields `link` (the number of a link) and `direction` also show and
-    /// set.
+    /// The paint annotation, whose value the fields `link` (the number of a link) and `direction` also show
+    /// and set.
     pub paint: u8,
     /// The number of the aggregate (flow or other group) to which the packet belongs.
     pub aggregate: u32,
@@ -77,8 +77,8 @@ impl Dump {
         Ok(Dump { lines: BufReader::new(input), compression })
     }
 
-    /// Returns a warning for file `name` if other bytes follow the compressed data and have been ignored;
-    /// every line has been read all the same. `None` for other files, and before the end has been read.
+    /// Returns a warning for file `name` if other bytes follow the compressed data and have been ignored; all
+    /// lines in the compressed data have been read. `None` for other files, and before the end has been read.
     pub fn warning(&self, name: &str) -> Option<String> {
         let compression = self.compression.filter(|_| self.lines.get_ref().ignores_rest())?;
         Some(input::warning(name, compression))

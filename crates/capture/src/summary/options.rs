@@ -48,9 +48,9 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u32::from(byte))
 }
 
-/// Writes options to `out`, separated by semicolons. `one` writes an option, or nothing if the field does
-/// not show it, and returns false if the option is malformed. If any is malformed, the result is only `?`;
-/// if none is shown, `.`.
+/// Writes options to `out`, separated by semicolons. `one` writes an option, or nothing if the field does not
+/// show it, and returns false if the option is malformed. If any option is malformed, only `?` is written; if
+/// no option is shown, `.` is written.
 fn join(out: &mut String, options: &[u8], mut one: impl FnMut(&mut String, u8, &[u8]) -> bool) {
     let start = out.len();
     for option in each(options) {
@@ -257,7 +257,7 @@ pub(super) fn parse_tcp(out: &mut Vec<u8>, text: &str, chosen: Chosen) -> bool {
             let start = out.len();
             out.extend([5, 0]);
             out.extend(first.iter().flat_map(|n| n.to_be_bytes()));
-            // Consecutive `sack` words are blocks of one SACK option.
+            // Consecutive words `sackBEGIN-END` become the blocks of one SACK option.
             while let Some(block) = words.peek().and_then(|word| sack(word)) {
                 words.next();
                 out.extend(block.iter().flat_map(|n| n.to_be_bytes()));

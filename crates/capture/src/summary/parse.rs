@@ -9,7 +9,7 @@ use super::build::Input;
 use super::options::{Chosen, parse_ip, parse_tcp};
 use super::{BuiltPacket, SummaryField, VERSION, field_names, fields};
 
-/// Addresses and ports that packets get unless fields of their line have others (directive `!flowid`).
+/// Addresses and ports that packets get unless the fields of their line give others (directive `!flowid`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowDefaults {
     /// The IPv4 source address as a number; 0 if it is not given.
@@ -23,7 +23,8 @@ pub struct FlowDefaults {
 /// The content of a line or record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// No packet: a directive, a comment, an empty line, or a line or record without any valid value.
+    /// The line or record gives no packet: it is a directive, a comment, an empty line, or a line or record
+    /// without any valid value.
     Nothing,
     /// The directive `!binary`: the file continues with binary records.
     Binary,
@@ -52,8 +53,8 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Makes a parser. Packets have IP protocol `protocol` unless the dump has another. If `checksums`,
-    /// packets are extended to their whole length and get correct checksums.
+    /// Makes a parser. Packets have IP protocol `protocol` unless the dump gives another protocol. If
+    /// `checksums`, packets are extended to their whole length and get correct checksums.
     pub fn new(protocol: u8, checksums: bool) -> Parser {
         Parser {
             fields: Vec::new(),
@@ -75,7 +76,7 @@ impl Parser {
     }
 
     /// Sets the list of fields, given as after `!data`. Messages about fields that are unknown or cannot be
-    /// read are added to `issues`; their values are skipped.
+    /// read are added to `issues`; the values of such fields are skipped.
     pub fn set_fields(&mut self, text: &str, issues: &mut Vec<String>) {
         self.fields.clear();
         for field in fields(text) {
@@ -179,7 +180,7 @@ impl Parser {
                 Some(Ok(None)) => bytes.get(at).map_or(left + 1, |&length| 1 + usize::from(length)),
                 Some(Err(())) => left + 1,
             };
-            // A value that the end of the record cuts is left out, and so are all values after it.
+            // If the record ends within a value, this value and all values after it are left out.
             let end = if length <= left { at + length } else { bytes.len() };
             self.values.push(if length <= left { at..end } else { end..end });
             at = end;
@@ -545,7 +546,8 @@ mod tests {
             let mut again = String::new();
             assert_eq!(view(&records[0]).describe(&listed, true, &mut again), None);
             assert_eq!(again, line);
-            // Binary records of the same fields can be written, and start with their own length.
+            // Only fields that binary records can contain are written. A binary record starts with its own
+            // length.
             let binary: Vec<SummaryField> = listed.iter().copied().filter(|f| f.width().is_ok()).collect();
             let mut bytes = Vec::new();
             view(&records[0]).describe_binary(&binary, true, &mut bytes);
@@ -553,7 +555,7 @@ mod tests {
         }
     }
 
-    /// Without an IP header, all bytes of the packet are payload, the Ethernet header included, as in Click.
+    /// In a packet without an IP header, all bytes are payload, the Ethernet header included, as in Click.
     #[test]
     fn packets_of_other_protocols_read_back() {
         let arp = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 6][..], &[7; 28]].concat();

@@ -76,7 +76,8 @@ fn link_types_and_their_flags() {
         (113, LinkType::LinuxCooked),
         (276, LinkType::LinuxCookedV2),
         (147, LinkType::Other(147)),
-        // Ethernet, with the flag and length of a frame check sequence of 4 bytes in the upper 16 bits.
+        // Link type 1 (Ethernet) in the lower 16 bits. The upper 16 bits say that data end with a frame check
+        // sequence of 4 bytes.
         (0x2400_0001, LinkType::Ethernet),
     ] {
         let reader =

@@ -66,8 +66,8 @@ fn what_comes_before_the_damage_is_delivered() {
             let text = fault.to_string();
             assert!(text.contains(format) && text.contains("of the decompressed data"), "{text}");
             assert!(read[..] == packets[..read.len()]);
-            // zstd returns nothing of a block that is cut. A block has up to 128 KiB, and a packet 116
-            // bytes in the file. Another 400 packets are a margin.
+            // The zstd decoder returns no bytes of a block that is cut. A block has up to 128 KiB, and a
+            // packet 116 bytes in the file. 400 more packets are subtracted as a margin.
             let expected = (10_000 * eighth / 8).saturating_sub(128 * 1024 / 116 + 400);
             assert!(read.len() >= expected.max(last), "{format} {eighth}/8: {} packets", read.len());
             last = read.len();
@@ -161,8 +161,8 @@ fn summary_dumps_end_as_captures_do() {
     }
 }
 
-/// Each prefix of a compressed file must give an error. Its members or frames meet inside of packets, so
-/// that a cut between two of them is not the end of a packet either.
+/// Each prefix of a compressed file must give an error. A member or frame ends in the middle of a packet, so
+/// that a file that is cut between two members or frames has an incomplete packet, too.
 #[test]
 fn a_file_that_is_cut_anywhere_is_not_taken_for_whole() {
     let packets = packets(50);

@@ -54,8 +54,8 @@ fn every_prefix_gives_its_packets_and_an_end() {
                 }
             }
         }
-        // A cut exactly between two records or blocks cannot be detected, so that it gives no error; there
-        // are this many such places.
+        // A cut exactly between two records or blocks cannot be detected, so that it gives no error; the file
+        // has this many boundaries.
         assert_eq!(boundaries, if file[0] == 0x0a { 13 } else { 5 });
     }
 }
@@ -104,7 +104,7 @@ fn a_record_beyond_the_limit_ends_the_file() {
     assert_eq!(read, packets());
     assert_eq!((fault.packet(), fault.offset()), (Some(6), end));
     assert!(matches!(fault.kind(), ErrorKind::TooLong { captured: 262_145 }), "{fault}");
-    // One captured byte less, and the record has the largest length allowed.
+    // With one captured byte less, the record has the largest length that is allowed.
     file.truncate(end as usize);
     for word in [0, 0, 262_144u32, 262_144] {
         file.extend(word.to_le_bytes());

@@ -34,8 +34,8 @@ impl From<Record<'_>> for Packet {
     }
 }
 
-/// Reads all packets up to the end or an error, and returns the packets and the error. Checks that no packet
-/// follows after that.
+/// Reads all packets up to the end or an error, and returns the packets and the error. Checks that the reader
+/// returns no packet after the end or the error.
 fn drain(mut reader: Reader) -> (Vec<Packet>, Option<Error>) {
     let mut packets = Vec::new();
     let fault = loop {

@@ -155,7 +155,8 @@ fn units_and_offsets_of_time() {
 #[test]
 fn malformed_options_are_left_out() {
     let mut blocks = Blocks::new(false);
-    // An if_tsoffset of 2 in place of 8 bytes, then an option that is longer than the block.
+    // The interface has the option if_tsoffset with 2 bytes instead of 8, and then an option that is longer
+    // than the block.
     blocks.block(1, &[1, 0, 14 | 2 << 16, 0, 9 | 400 << 16], &[]);
     blocks.packet(0, 1, 0, b"");
     assert_eq!(read_good(&blocks.bytes)[0].time, 1_000);

@@ -17,7 +17,8 @@ pub(super) struct Block<const D: usize> {
     /// The rule of each box; [`NONE`] in unused lanes and in one more lane, which is read if no box
     /// contains the point.
     rules: [u32; LANES + 1],
-    /// A mask in which bit N is set if box N is exact (its rule holds for every point in it) or unused.
+    /// A mask in which bit N is set if box N is exact (its rule holds for every point in the box), or if lane
+    /// N is unused.
     exact: u16,
     is_last: bool,
 }

@@ -7,23 +7,25 @@ use super::{ALL, Area, Cuts, Node, Range, Tree};
 
 /// The numbers of bits of a field on which a branch may depend; a branch on N bits has 2^N children.
 const BITS: [u8; 8] = [1, 2, 3, 4, 6, 8, 10, 12];
-/// The largest distance, in bits, between the positions that are tried for the bits of a branch.
+/// The largest number of bits from one tried position of a branch's bits in the field to the next tried
+/// position.
 const STRIDE: u8 = 4;
-/// The largest number of children of a branch per box below it.
+/// The largest number of children of a branch, divided by the number of boxes at its node.
 const CHILDREN: usize = 8;
-/// The largest number of boxes in all leaves of a tree per box of the tree. A box that overlaps several
-/// children is in the leaves of each.
+/// The largest number of boxes in all leaves of a tree, divided by the number of boxes that the tree is made
+/// for. A box that overlaps several children is copied into the leaves of each of them.
 const COPIES: usize = 12;
 /// The largest number of branches from the root of a tree to a leaf.
 const DEEPEST: u32 = 8;
 /// A range with more values than this number counts as unrestricted, when boxes are assigned to trees.
 const WIDE: u32 = 1 << 27;
 
-// The value of a branch is its gain divided by its cost. The gain is the number of times that it halves the
-// boxes with which a point has to be compared. Up to `LEAST_GAIN`, a branch is rejected. The cost is 1 for
-// the step that a look-up takes at the branch. It rises by `COST_OF_BIT` for each bit, because more children
-// take more memory. It rises by `COST_OF_DOUBLING` for each doubling of the boxes by copies in several
-// children. (Measured on the ClassBench rule sets of 1,000 and 10,000 rules.)
+// The value of a branch is its gain divided by its cost. The gain is the binary logarithm of the factor by
+// which the branch reduces the number of boxes with which a point has to be compared. A branch with a gain of
+// at most `LEAST_GAIN` is rejected. The cost is 1 for the step that a look-up takes at the branch. It rises
+// by `COST_OF_BIT` for each bit, because more children take more memory. It rises by `COST_OF_DOUBLING` for
+// each doubling of the total number of boxes, which rises because boxes are copied into several children.
+// (Measured on the ClassBench rule sets of 1,000 and 10,000 rules.)
 const COST_OF_BIT: f64 = 0.05;
 const COST_OF_DOUBLING: f64 = 1.0;
 const LEAST_GAIN: f64 = 0.1;
@@ -61,8 +63,8 @@ impl Cut {
     }
 
     /// Returns the children that a range of the field overlaps: the index of the first, and the number of
-    /// consecutive children. They may continue at index 0 after the last, because bits above the cut are
-    /// ignored.
+    /// consecutive children. After the last child, the count continues at index 0, because the branch ignores
+    /// the bits of the field above its own bits.
     fn children_of(self, range: Range) -> (usize, usize) {
         let (low, high) = ((range.0 >> self.shift) as usize, (range.1 >> self.shift) as usize);
         match high - low + 1 {
@@ -103,7 +105,8 @@ impl<const D: usize> Builder<'_, D> {
     /// contains all points that come to this node. `spare` is the number of boxes that its leaves may have
     /// in total, and `depth` is the number of branches above the node.
     fn divide(&mut self, mut entries: Vec<u32>, region: [Range; D], spare: usize, depth: u32) -> Node {
-        // A box that contains the whole region hides all boxes after it if its rule holds everywhere in it.
+        // A box that contains the whole region hides all boxes after it, if its rule holds for every point in
+        // the box.
         let covers = |entry: &u32| {
             let area = self.area(*entry);
             area.exact && area.ranges.iter().zip(region).all(|(a, r)| a.0 <= r.0 && r.1 <= a.1)
@@ -131,17 +134,18 @@ impl<const D: usize> Builder<'_, D> {
         let mut last: Option<(Vec<u32>, Node)> = None;
         for (child, part) in parts.into_iter().enumerate() {
             let node = match last {
-                // `last` may have the boxes and the node of the child before this one. A child with the same
-                // boxes shares that node. A leaf compares a point with all ranges of its boxes, so sharing
-                // gives no wrong results.
+                // `last` is the list of boxes and the node of the preceding child, if its node may be shared.
+                // A child with the same boxes shares that node. A leaf compares a point with all ranges of
+                // its boxes, so sharing gives no wrong results.
                 Some((ref entries, node)) if *entries == part => node,
                 _ => {
                     let inner = cut_region(region, cut, child);
                     let share = spare as u128 * part.len() as u128 / total.max(1) as u128;
                     let node = self.divide(part.clone(), inner, share as usize, depth + 1);
                     // `divide` leaves out boxes that are hidden in the child's region. In the next child
-                    // other boxes may be hidden. So the next child shares the node only if all boxes contain
-                    // the whole region in this field. Then the same boxes are hidden in both.
+                    // other boxes may be hidden. So the next child may share the node only if the ranges of
+                    // all boxes in the field of the branch contain the region's range. Then the same boxes
+                    // are hidden in both children.
                     let is_wide = |entry: &u32| {
                         let range = self.area(*entry).ranges[cut.field];
                         range.0 <= low && high <= range.1
@@ -167,8 +171,8 @@ impl<const D: usize> Builder<'_, D> {
         Node::leaf(block)
     }
 
-    /// Returns the cut with the highest value, or `None` if no cut gains enough with at most `spare` boxes in
-    /// its children.
+    /// Returns the cut (the field and bits of a branch) with the highest value. `None` if no cut with at most
+    /// `spare` boxes in all its children has enough gain.
     fn best_cut(&self, entries: &[u32], region: &[Range; D], spare: usize) -> Option<Cut> {
         let mut best: Option<(f64, Cut)> = None;
         let mut changes = Vec::new();
@@ -197,11 +201,12 @@ impl<const D: usize> Builder<'_, D> {
         best.map(|(_, cut)| cut)
     }
 
-    /// Returns the value of a cut, gain divided by cost; `None` if its children would have more than
-    /// `spare` boxes in total, or if the gain is too small. `changes` is a buffer that is reused.
+    /// Returns the value of a cut (a possible branch), which is its gain divided by its cost; `None` if its
+    /// children would have more than `spare` boxes in total, or if the gain is too small. `changes` is a
+    /// buffer that is reused.
     fn value_of(&self, cut: Cut, entries: &[u32], spare: usize, changes: &mut Vec<isize>) -> Option<f64> {
         let children = cut.children();
-        // The number of boxes in each child minus the number in the child before it.
+        // For each child, the number of its boxes minus the number of boxes of the preceding child.
         changes.clear();
         changes.resize(children + 1, 0);
         for &entry in entries {
@@ -222,7 +227,8 @@ impl<const D: usize> Builder<'_, D> {
             squares += (here * here) as f64;
         }
         let (total, count) = (total as f64, entries.len() as f64);
-        // The mean, over all boxes in the children, of the number of boxes in the same child.
+        // The mean number of boxes in a child with which a box shares the child (itself included), over all
+        // boxes of all children.
         let company = (squares / total).max(1.0);
         let gain = (count / company).log2();
         let cost = 1.0 + f64::from(cut.bits) * COST_OF_BIT + (total / count).log2() * COST_OF_DOUBLING;
@@ -230,12 +236,13 @@ impl<const D: usize> Builder<'_, D> {
     }
 }
 
-/// Returns the part of a region that contains all points that come to a child. It is the whole region if
-/// the child's values are not consecutive.
+/// Returns the part of a region that contains all points that come to a child. The whole region if the values
+/// of the field that lead to the child are not consecutive.
 fn cut_region<const D: usize>(mut region: [Range; D], cut: Cut, child: usize) -> [Range; D] {
     let (low, high) = region[cut.field];
     let open = (low ^ high).checked_ilog2().map_or(0, |bit| bit + 1);
-    // The child's values are one range only if the cut takes the highest bits that vary in the region.
+    // The values that lead to the child are one range only if the bits of the cut are the highest bits of the
+    // field that vary in the region.
     if open == u32::from(cut.shift + cut.bits) {
         let start = low + ((child as u32) << cut.shift);
         region[cut.field] = (start, start + ((1 << cut.shift) - 1));

@@ -9,8 +9,8 @@
 //! searches the trees one after the other, and skips those without a lower rule than the result so far. (This
 //! is after EffiCuts, Vamanan et al., SIGCOMM 2010.)
 //!
-//! Points are looked up in groups: all points of a group take one step, then all take the next. So the
-//! memory accesses of different points overlap.
+//! Points are looked up in groups of up to 32: all points of a group go down one branch of the tree, then all
+//! go down the next branch. So the memory accesses of different points overlap.
 
 mod block;
 mod build;
@@ -118,8 +118,8 @@ impl Node {
     /// Returns the index in `nodes` of the child for a value of the branch's field.
     #[inline(always)]
     fn child(self, value: u32) -> u32 {
-        // The shift is always below 32. The mask avoids a check, and costs nothing because the instruction
-        // applies it anyway.
+        // The shift is always below 32. The mask 31 lets the compiler omit a check, and costs nothing because
+        // the instruction applies it anyway.
         self.next + (value >> (self.shift & 31) & u32::from(self.mask))
     }
 }
@@ -131,8 +131,8 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Makes the list of the indexes below `count` for which `is` is true. There is no branch, because the
-    /// processor could not predict it.
+    /// Makes the list of the indexes below `count` for which `is` is true. The loop has no branch on `is`,
+    /// because the processor could not predict it.
     #[inline(always)]
     fn of(count: usize, mut is: impl FnMut(usize) -> bool) -> Numbers {
         let mut all = Numbers { numbers: [0; GROUP], count: 0 };
@@ -162,9 +162,10 @@ impl Numbers {
 }
 
 impl<const D: usize> Cuts<D> {
-    /// Returns the first rule for each of the first `count` points, by the point's index, or [`NONE`]. If a
-    /// point is in a box that is not exact, `holds` decides if the rule holds. Its arguments are the index of
-    /// the point and the rule. Within a tree, it is called in the order of rules for each point.
+    /// Returns, indexed by point, the lowest rule that holds for each of the first `count` points, or
+    /// [`NONE`]. If a point is in a box that is not exact, `holds` decides if the rule holds. Its arguments
+    /// are the index of the point and the rule. Within a tree, `holds` is called for each point in the order
+    /// of the rules.
     #[inline]
     pub fn first(
         &self,
@@ -195,7 +196,7 @@ impl<const D: usize> Cuts<D> {
         self.first_by(points, count, holds, |block, point| block.inside_avx2(&points.fields, point))
     }
 
-    /// Looks up points like [`first`](Self::first), with instructions that every processor has.
+    /// Looks up points as [`first`](Self::first) does, with instructions that every processor has.
     fn first_plainly(
         &self,
         points: &Points<D>,
@@ -205,7 +206,7 @@ impl<const D: usize> Cuts<D> {
         self.first_by(points, count, holds, |block, point| block.inside(&points.fields, point))
     }
 
-    /// Looks up points like [`first`](Self::first). `inside` returns the mask of the boxes of a block that
+    /// Looks up points as [`first`](Self::first) does. `inside` returns the mask of the boxes of a block that
     /// contain the point with this index.
     #[inline(always)]
     fn first_by(
@@ -217,8 +218,8 @@ impl<const D: usize> Cuts<D> {
     ) -> [u32; GROUP] {
         let mut found = [NONE; GROUP];
         for tree in &self.trees {
-            // The rules of this tree and of later trees are not lower than `tree.first`. A point for which
-            // `tree.first` or a lower rule has been found is done.
+            // The rules of this tree and of later trees are not lower than `tree.first`. So a point for which
+            // `tree.first` or a lower rule has been found needs no further look-up.
             let open = Numbers::of(count, |point| found[point] > tree.first);
             let leaves = self.walk(tree.root, points, &open);
             if self.is_large() {
@@ -249,7 +250,8 @@ impl<const D: usize> Cuts<D> {
     fn walk(&self, root: Node, points: &Points<D>, open: &Numbers) -> [u32; GROUP] {
         let mut at = [root; GROUP];
         if !root.is_leaf() {
-            // In the first step all points use the same field, so the compiler can use vector instructions.
+            // In the first step, all points are tested in the same field, so that the compiler can use vector
+            // instructions.
             for (node, &value) in at.iter_mut().zip(&points.fields[usize::from(root.field)]) {
                 *node = self.nodes[root.child(value) as usize];
             }
@@ -267,8 +269,9 @@ impl<const D: usize> Cuts<D> {
         at.map(|node| node.next)
     }
 
-    /// Returns the lowest rule below `best` that has a box with the point in the blocks of a leaf, and that
-    /// holds there; otherwise `best`. `holds` and `inside` are for the point that is looked up.
+    /// Returns the lowest rule below `best` that has a box in the blocks of a leaf, that contains the point
+    /// there, and that holds for it; otherwise `best`. The functions `holds` and `inside` test the point that
+    /// is looked up.
     #[inline(always)]
     fn search(
         &self,
@@ -280,8 +283,8 @@ impl<const D: usize> Cuts<D> {
         for block in self.blocks.get(leaf as usize..).unwrap_or_default() {
             let mut inside = inside(block);
             if block.is_exact() {
-                // There is no branch, because the processor could not predict whether the point is in a
-                // box.
+                // The code does not branch on whether the point is in a box, because the processor could not
+                // predict the branch.
                 best = best.min(block.first(inside));
             } else {
                 while inside != 0 {

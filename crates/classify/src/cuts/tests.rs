@@ -3,8 +3,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Returns the first rule that has a box containing the point and that holds there, by a linear search: the
-/// reference for the trees.
+/// Returns the first rule that has a box containing the point and that holds there, by a linear search, with
+/// which results of the trees are compared.
 fn first_of<const D: usize>(areas: &[Area<D>], point: &[u32; D], holds: impl Fn(u32) -> bool) -> u32 {
     let inside = |area: &&Area<D>| {
         area.ranges.iter().zip(point).all(|(range, value)| range.0 <= *value && *value <= range.1)
@@ -20,7 +20,8 @@ fn all_agree<const D: usize>(areas: &[Area<D>], all: &[[u32; D]]) {
         for (i, point) in chunk.iter().enumerate() {
             points.set(i, point);
         }
-        // Whether a rule holds at a point is arbitrary, but the same in each call.
+        // A formula decides if a rule that is not exact holds at a point. The answer is arbitrary, but the
+        // same in each call.
         let holds = |point: usize, rule: u32| !(chunk[point][0] ^ rule).is_multiple_of(3);
         let found = cuts.first(&points, chunk.len(), holds);
         assert_eq!(found, cuts.first_plainly(&points, chunk.len(), holds));
@@ -91,8 +92,8 @@ fn without_boxes_nothing_is_found() {
     all_agree::<2>(&[], &[[0, 0], [u32::MAX, 7]]);
 }
 
-/// Makes 1000 equal boxes, which no cut separates: they must be stored once, and rules that need not hold
-/// everywhere in their box must still be tried in order.
+/// Makes 1000 equal boxes, which no branch can separate. They must be stored only once, and rules that do not
+/// hold everywhere in their box must still be tried in their order.
 #[test]
 fn equal_boxes_do_not_take_room() {
     let areas: Vec<Area<2>> =

@@ -1,8 +1,8 @@
 //! Decision graphs: conditions compiled into steps that each evaluate one test of a packet.
 //!
 //! A graph is a list of steps. Each step has a test and leads to a later step or to a result, so an
-//! evaluation ends after at most as many steps as there are. [`Graph::of`] compiles a list of conditions:
-//! branches skip tests whose outcome follows from tests on the way to them.
+//! evaluation ends after at most as many steps as there are. [`Graph::of`] compiles a list of conditions: a
+//! branch skips each test whose outcome follows from the tests that a packet has passed before it.
 //!
 //! Click's byte patterns ([`pattern`](crate::pattern)) and listings are graphs of [`word`]s; the matchers
 //! of filters are graphs of tests of header bytes.
@@ -20,7 +20,7 @@ pub(crate) struct Next(pub(crate) u32);
 impl Next {
     /// The result if no condition holds.
     pub(crate) const FAIL: Next = Next(u32::MAX);
-    /// The offset that is added to the number of a result; smaller values are indexes of steps.
+    /// The offset that is added to the number of a result; values below this offset are indexes of steps.
     const RESULTS: u32 = 1 << 31;
 
     pub(crate) fn step(number: usize) -> Next {
@@ -71,8 +71,8 @@ impl<T> Default for Graph<T> {
     }
 }
 
-/// The number of most recent test outcomes that are kept on the way to a step while implied tests are
-/// skipped. Without a limit, the compilation of long lists would take quadratic time.
+/// The largest number of test outcomes, the most recent ones, that are known at a step while implied tests
+/// are skipped. Without a limit, the compilation of long lists of conditions would take quadratic time.
 const MOST_FACTS: usize = 64;
 
 impl<T: Test> Graph<T> {
@@ -86,7 +86,8 @@ impl<T: Test> Graph<T> {
         for (condition, target) in rules.rev() {
             graph.start = graph.lay_out(condition, target, graph.start);
         }
-        // The steps were laid out from the last test to the first, so branches lead to lower indexes.
+        // The steps were appended in reverse, from the last test to the first, so that branches lead to lower
+        // indexes. Now the order is reversed.
         let count = graph.steps.len();
         graph.steps.reverse();
         let turn = |next: Next| next.as_step().map_or(next, |n| Next::step(count - 1 - n));
@@ -99,8 +100,8 @@ impl<T: Test> Graph<T> {
         graph
     }
 
-    /// Appends the tests of a condition, the last test of an evaluation first. Returns the target at which
-    /// the evaluation starts; it ends at `yes` or `no`.
+    /// Appends the tests of a condition in reverse order of evaluation. Returns the target at which its
+    /// evaluation starts. The evaluation ends at `yes` if the condition holds, and otherwise at `no`.
     fn lay_out(&mut self, condition: &Tree<T>, yes: Next, no: Next) -> Next {
         match condition {
             Tree::Constant(true) => yes,
@@ -122,7 +123,7 @@ impl<T: Test> Graph<T> {
     }
 
     /// Appends another graph. Returns the target at which an evaluation of that graph starts; the start of
-    /// this graph stays.
+    /// this graph does not change.
     pub(crate) fn append(&mut self, other: Graph<T>) -> Next {
         let before = self.steps.len();
         let moved = |next: Next| next.as_step().map_or(next, |n| Next::step(before + n));
@@ -138,8 +139,9 @@ impl<T: Test> Graph<T> {
     }
 
     /// Redirects each branch past tests whose outcome follows from the outcomes of tests before them.
-    /// Branches lead forward only. So one pass in the order of the steps knows, when it comes to a step, the
-    /// outcomes that hold on every way to it (of which it keeps at most `MOST_FACTS`).
+    /// Branches lead forward only, so one pass over the steps in their order is enough. When the pass comes
+    /// to a step, it knows the outcomes that are the same on all paths to this step, and keeps at most
+    /// [`MOST_FACTS`] of them.
     fn skip_implied(&mut self) {
         let mut known: Vec<Option<Vec<(T, bool)>>> = vec![None; self.steps.len()];
         if let Some(first) = self.start.as_step() {
@@ -182,7 +184,8 @@ impl<T: Test> Graph<T> {
     /// target.
     fn prune(&mut self) {
         for i in (0..self.steps.len()).rev() {
-            // Later steps have been processed already, so skipping one step is enough.
+            // Steps with higher indexes have already been processed. So a branch has to skip at most one step
+            // whose two branches have the same target.
             let settle = |steps: &[Step<T>], next: Next| match next.as_step() {
                 Some(n) if steps[n].yes == steps[n].no => steps[n].yes,
                 _ => next,

@@ -69,8 +69,8 @@ impl WordTest {
 
 impl Test for WordTest {
     fn implied_by(self, fact: WordTest, held: bool) -> Option<bool> {
-        // If one of the tests holds for missing bytes, the words alone imply nothing. Only an equal test
-        // certainly has the same outcome.
+        // If one of the two tests is `short` (it holds for packets that lack the bytes), masks and values
+        // alone imply nothing. Only an equal test certainly has the same outcome.
         if self.short || fact.short {
             return (self == fact).then_some(held);
         }
@@ -82,7 +82,8 @@ impl Test for WordTest {
         match held {
             true if !agree => Some(false),
             true if common == self.mask => Some(true),
-            // This test requires everything that `fact` requires, so it fails if `fact` failed.
+            // This test compares all bits that `fact` compares, with the same values. So it fails if `fact`
+            // failed.
             false if agree && common == fact.mask => Some(false),
             _ => None,
         }
@@ -90,7 +91,8 @@ impl Test for WordTest {
 }
 
 impl Graph<Word> {
-    /// Returns the length in bytes from which on a packet has the bytes of all tests; 0 without tests.
+    /// Returns the smallest length of a packet, in bytes, that has the bytes of all tests; 0 if there are no
+    /// tests.
     pub(crate) fn safe_length(&self) -> usize {
         self.steps.iter().map(|s| s.test.needs as usize).max().unwrap_or(0)
     }

@@ -6,7 +6,8 @@
 //! ignored, as in other tools.
 //!
 //! A rule becomes a [`Condition`]. Port ranges other than 0 to 65535 are compared with the first four bytes
-//! after the IP header, whatever the protocol. A rule with such a range never holds for later fragments.
+//! after the IP header, whatever the protocol. A rule with such a range never holds for fragments other than
+//! the first.
 
 use crate::Tree;
 use std::net::Ipv4Addr;

@@ -25,7 +25,7 @@ pub struct Test {
     pub offset: u16,
     /// The number of bytes, one to four.
     pub length: u8,
-    /// The mask of the bits that are compared.
+    /// The mask that is applied to the number before it is compared with the range.
     pub mask: u32,
     /// The lowest number of the range, after the mask.
     pub low: u32,
@@ -50,7 +50,8 @@ impl Test {
         Test { header, offset, length, mask, low: value, high: value, outside: false }
     }
 
-    /// Returns the ranges of the numbers under the mask that pass, lowest and highest included.
+    /// Returns the ranges of masked numbers for which the test holds; the lowest and the highest number are
+    /// included.
     fn numbers(self) -> impl Iterator<Item = (u32, u32)> {
         let (low, high) = (self.low, self.high);
         let ranges = match (self.outside, low <= high) {
@@ -84,8 +85,9 @@ impl decision::Test for Test {
         match held {
             true if is_within(fact, self) => Some(true),
             true if !fact.numbers().any(meets) => Some(false),
-            // The fact failed because the packet lacks the bytes, or because their number is outside of the
-            // fact's numbers. In both cases, this test fails, too.
+            // The test `fact` failed because the packet lacks the bytes, or because their number is not one
+            // of those for which `fact` holds. In both cases this test, which holds only for some of those
+            // numbers, fails, too.
             false if is_within(self, fact) => Some(false),
             _ => None,
         }
@@ -202,9 +204,9 @@ fn unless_empty(test: Test) -> Condition {
     if test.mask == 0 { Tree::Constant(!test.outside) } else { Tree::Leaf(test) }
 }
 
-/// Combines the tests of the source and the destination, as `ends` requires. The source or destination fits
-/// if all of its tests hold. `opposite` negates the combination: for example, `host != A` requires that both
-/// the source and the destination differ from A.
+/// Combines the tests of the source and of the destination (such as their addresses), as `ends` requires:
+/// either, both, or one of them. An end fits if all of its tests hold. `opposite` negates the combination:
+/// for example, `host != A` requires that both the source and the destination differ from A.
 fn at_ends(ends: Sides, opposite: bool, source: Vec<Test>, destination: Vec<Test>) -> Condition {
     let one = |tests: Vec<Test>| {
         let telling: Vec<Test> = tests.iter().filter(|t| t.mask != 0).copied().collect();
@@ -212,8 +214,9 @@ fn at_ends(ends: Sides, opposite: bool, source: Vec<Test>, destination: Vec<Test
         match (telling.is_empty(), opposite) {
             (true, opposite) => Tree::Constant(!opposite),
             (false, false) if last.mask != 0 => Tree::all(telling.into_iter().map(Tree::Leaf)),
-            // An address of several words fits or differs only if the packet has all of its words. A test of
-            // the last word with mask 0 compares no bits, but fails if the packet does not have the word.
+            // An address of several words can equal or differ from the value only if the packet has all of
+            // these words. So a test of the last word with mask 0 is added: it compares no bits, but fails if
+            // the packet does not have the word.
             (false, opposite) => {
                 let there = Tree::Leaf(Test { mask: 0, low: 0, high: 0, ..last });
                 let unequal = || telling.iter().map(|t| Tree::Leaf(t.opposite()));
@@ -257,8 +260,8 @@ fn of_protocol(protocol: Protocol, version: Version) -> Condition {
 }
 
 /// Restricts a condition on the transport header to packets that have this header. The protocol field must
-/// have the value for `protocol`, and the packet must not be a later fragment of IPv4. In fragments of IPv6,
-/// the field has the number of another header.
+/// have the value for `protocol`, and an IPv4 packet must not be a fragment other than the first. Fragments
+/// of IPv6 need no test, because their protocol field has the number of the fragment header.
 fn starting_with(protocol: Protocol, version: Version, inner: Condition) -> Condition {
     let first = match version {
         Version::V4 => Tree::Leaf(Test::equal(HeaderLayer::Network, 6, 2, 0x1fff, 0)),
@@ -268,7 +271,7 @@ fn starting_with(protocol: Protocol, version: Version, inner: Condition) -> Cond
 }
 
 /// Returns the condition that a field is in a relation. `largest` is the field's largest number. `shift` is
-/// the number of bits after the field in its last byte.
+/// the number of bits of the tested bytes to the right of the field.
 fn compare(field: Test, largest: u32, shift: u32, relation: Relation) -> Condition {
     match relation {
         Relation::Always(value) => Tree::Constant(value),
@@ -283,8 +286,8 @@ fn range(field: Test, largest: u32, shift: u32, mask: u32, sign: Sign, value: u3
     let (low, high, outside) = match sign {
         Sign::Equal => (value & mask, value & mask, false),
         Sign::NotEqual => (value & mask, value & mask, true),
-        // No addition overflows the field: comparisons that hold for each number or for no number have
-        // become [`Relation::Always`].
+        // The additions do not exceed the largest number of the field: comparisons that hold for all numbers
+        // or for none are [`Relation::Always`] by now.
         Sign::Greater => (value.saturating_add(1), mask, false),
         Sign::GreaterOrEqual => (value, mask, false),
         Sign::Less => (value, mask, true),

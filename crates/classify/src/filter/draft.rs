@@ -1,12 +1,12 @@
 //! A question of a filter (a test of one property, such as `src port 80`) while it is parsed: the qualifiers,
-//! sign and value that its words have set so far. Here are also the rules by which these become a
-//! [`Primitive`].
+//! sign and value that its words have set so far. This file also has the rules by which qualifiers, sign and
+//! value become a [`Primitive`].
 
 use std::fmt;
 
 use super::{FieldPlace, Primitive, Protocol, Relation, Sides, Sign, Version};
 
-/// The property of a packet about which a question asks.
+/// The property of a packet that a question of a filter tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Host,
@@ -49,8 +49,8 @@ impl Kind {
     }
 
     /// True if the word names a kind of question, a header, or the source or destination, or is `not`. Such a
-    /// word is no value, unless a kind of question precedes it and the configuration has given the word to a
-    /// port.
+    /// word is no value, unless a kind of question stands ahead of it and the configuration declares the word
+    /// as the name of a port.
     pub(super) fn is_word(word: &str) -> bool {
         let syntax = ["src", "dst", "dest", "ip", "ip6", "ether", "not"];
         Kind::named(word).is_some() || syntax.contains(&word)
@@ -75,7 +75,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The header whose addresses or protocols a question is about, as named by `ip`, `ip6` or `ether`.
+/// The header whose addresses or protocols a question of a filter is about, as named by `ip`, `ip6` or
+/// `ether`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressFamily {
     Ip,
@@ -92,7 +93,7 @@ pub(super) enum Mask {
     Ether([u8; 6]),
 }
 
-/// The value that a test compares with (`http` in `port http`). Names are looked up already.
+/// The value that a test compares with (`http` in `port http`). Names have already been looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Data {
     #[default]
@@ -120,8 +121,8 @@ impl Data {
     }
 }
 
-/// The qualifiers of the previous question. A question without a kind of its own takes missing qualifiers
-/// from it, such as `81` in `src port 80 or 81`.
+/// The qualifiers of the previous question. A question without a kind of its own takes its missing qualifiers
+/// from the previous question, such as `81` in `src port 80 or 81`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Previous {
     family: Option<AddressFamily>,
@@ -135,14 +136,14 @@ pub(super) struct Draft {
     pub(super) family: Option<AddressFamily>,
     pub(super) kind: Option<Kind>,
     /// True if the kind is a field written in brackets, such as `ip6[7]`. Of the fields of the IP header,
-    /// only these and the version can be asked for in an IPv6 header.
+    /// only fields in brackets and the version can be tested in an IPv6 header.
     pub(super) bracketed: bool,
     pub(super) ends: Option<Sides>,
     pub(super) protocol: Option<Protocol>,
     pub(super) mask: Option<Mask>,
     pub(super) sign: Sign,
     pub(super) data: Data,
-    /// True if errors are worded as in Click; false for Tidegate's own texts.
+    /// True if error messages have Click's words; false for Tidegate's own words.
     pub(super) as_click: bool,
 }
 
@@ -169,8 +170,8 @@ type Notes = Vec<(String, bool)>;
 type Fault = String;
 
 impl Draft {
-    /// Sets the kind, and the protocol that the kind implies. Returns the text of an error if a kind, or
-    /// another protocol, was set before.
+    /// Sets the kind of the question, and the transport protocol that the kind implies. Returns the text of
+    /// an error if a kind, or another protocol, was set before.
     pub(super) fn set_kind(&mut self, kind: Kind) -> Option<String> {
         let twice = self.kind.replace(kind).is_some();
         let of_protocol = match kind {
@@ -189,9 +190,9 @@ impl Draft {
         before.filter(|&b| b != protocol).map(|_| "transport protocol specified twice".into())
     }
 
-    /// Completes the question. Missing qualifiers are inferred from the value and taken from `previous`.
-    /// Returns the primitive with the qualifiers for the next question, or `None` after an error. Errors
-    /// and warnings are added to `notes`.
+    /// Completes the question. Missing qualifiers are inferred from the value, or taken from `previous`.
+    /// Returns the primitive with the qualifiers for the next question, or `None` after an error. Errors and
+    /// warnings are added to `notes`.
     pub(super) fn finish(mut self, previous: &Previous, notes: &mut Notes) -> Option<(Primitive, Previous)> {
         let had_ends = self.ends.is_some();
         let done = self.infer_kind(previous).and_then(|kind| {
@@ -216,7 +217,7 @@ impl Draft {
             Kind::Ect | Kind::Ce => Kind::Field(FieldPlace::TOS),
             kind => kind,
         };
-        // The next question can take over qualifiers that were inferred for this one.
+        // Qualifiers that were inferred for this question count for the next question like written ones.
         let ends = if has_ends { Some(self.ends()) } else { self.ends };
         let protocol = match kind {
             Kind::Port => self.protocol.or(Some(Protocol::TcpOrUdp)),
@@ -371,8 +372,9 @@ impl Draft {
                     _ => return self.fault("value missing"),
                 };
                 let relation = self.relation(place.largest(), number, notes)?;
-                // A field of the IP header keeps its header, whatever protocol the question names. A field
-                // of a transport header is looked up in the header of the protocol that the question names.
+                // A field of the IP header is looked up in the IP header, whatever protocol the question
+                // names. A field of a transport header is looked up in the header of the protocol that the
+                // question names.
                 let place = FieldPlace { protocol: place.protocol.and(self.protocol), ..place };
                 Ok(Primitive::Field { version, place, relation })
             }
@@ -403,7 +405,8 @@ impl Draft {
         Ok(Primitive::Ether { ends: self.ends(), address, mask, opposite })
     }
 
-    /// Returns true for `!=` and false for `==`. Addresses can be compared with no other sign.
+    /// Returns true for `!=` and false for `==`. With any other sign, addresses cannot be compared, which is
+    /// an error.
     fn opposite(&self) -> Result<bool, Fault> {
         match self.sign {
             Sign::Equal => Ok(false),

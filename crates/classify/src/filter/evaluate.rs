@@ -1,6 +1,6 @@
 //! The reference evaluator of primitives: it reads the fields of each primitive from the headers, as the
-//! manual describes. Tests compare all compiled forms with it, so it does not use the tests of header bytes
-//! from which these forms are made.
+//! manual describes. Tests compare all compiled forms with it, so the evaluator does not use the tests of
+//! header bytes from which the compiled forms are made.
 
 use super::{HeaderSlices, Primitive, Protocol, Relation, Sides, Version};
 
@@ -40,8 +40,8 @@ impl Primitive {
                     Relation::Always(_) => [Some(0); 2],
                     Relation::Compare { .. } => [read(0), read(2)],
                 };
-                // Where the question without negation holds if the source or the destination port fits, its
-                // negation (`!=`, `<`, `<=`) holds only if neither fits.
+                // A question about either port without negation holds if the source or the destination port
+                // fits. Its negation (`!=`, `<`, `<=`) holds only if neither port fits.
                 let plain = |port: u128| relation.holds(port as u32) != relation.is_opposite();
                 starts_with(protocol, version, headers)
                     && both_ends(ends, relation.is_opposite(), found, plain)
@@ -77,9 +77,9 @@ fn related(relation: Relation, number: Option<u32>) -> bool {
     }
 }
 
-/// Combines the values found at source and destination, `None` where the packet lacks them, as `ends`
-/// requires. `plain` tells if a value fits the question without negation; `opposite` negates the whole
-/// question.
+/// Combines the values of the source and of the destination (such as their ports) as `ends` requires: either,
+/// both, or one of them. A value is `None` if the packet lacks it. `plain` tells if a value fits the question
+/// without negation; `opposite` negates the whole question.
 fn both_ends(ends: Sides, opposite: bool, found: [Option<u128>; 2], plain: impl Fn(u128) -> bool) -> bool {
     let [source, destination] = found.map(|found| found.is_some_and(|found| plain(found) != opposite));
     match (ends, opposite) {
@@ -108,9 +108,9 @@ fn is(protocol: Protocol, version: Version, headers: &HeaderSlices<'_>) -> bool 
     }
 }
 
-/// True if the packet has the protocol and, over IPv4, is not a later fragment. In an IPv6 fragment, the
-/// protocol field has the number of the fragment header. So the protocol of such a fragment is not TCP, UDP
-/// or ICMP, but it is in the set `transp` of all protocols.
+/// True if the packet has the protocol and, over IPv4, is not a fragment other than the first. In an IPv6
+/// fragment, the protocol field has the number of the fragment header. So the protocol of such a fragment is
+/// not TCP, UDP or ICMP, but it is in the set `transp` of all protocols.
 fn starts_with(protocol: Protocol, version: Version, headers: &HeaderSlices<'_>) -> bool {
     let first = match version {
         Version::V4 => headers.network.get(6..8).is_some_and(|f| big_endian(f) & 0x1fff == 0),

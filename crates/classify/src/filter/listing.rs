@@ -79,8 +79,8 @@ fn in_order(condition: Tree<WordTest>) -> Tree<WordTest> {
 /// The offset, as in the listing, of the word that contains the protocol field of IPv4.
 const PROTOCOL: u32 = 256 + 8;
 
-/// Translates a test into an expression of tests of words for equality, which is all that the graph can
-/// test.
+/// Translates a test into an expression of tests of words for equality, because the graph's tests can only
+/// compare for equality.
 fn words(test: &Test) -> Tree<WordTest> {
     let place = u32::from(test.offset)
         + match test.header {
@@ -100,13 +100,13 @@ fn words(test: &Test) -> Tree<WordTest> {
         let equal = word(mask, high, test.outside);
         return if test.outside { equal.not() } else { equal };
     }
-    // All ranges that reach this line extend to the largest number under the mask. So the test is: greater
-    // than `low - 1`.
+    // Here, all ranges extend to the largest number that the mask allows. So the test asks if the masked
+    // number is greater than `low - 1`.
     let above = (test.low << shift).saturating_sub(1);
     greater(mask, largest_within(mask, above), test.outside, &word)
 }
 
-/// Returns the largest number without bits outside of the mask that is at most `limit`.
+/// Returns the largest number that has no bits outside of the mask and is at most `limit`.
 fn largest_within(mask: u32, limit: u32) -> u32 {
     match limit & !mask {
         0 => limit,
@@ -156,8 +156,8 @@ fn greater(
 #[cfg(test)]
 impl Listing {
     /// Returns the output to which the listing leads for a packet. A word counts as missing if the packet
-    /// lacks its last byte under the mask. The result is right only if the packet has all tested words
-    /// completely.
+    /// lacks the last byte of the word that the mask compares. The result is right only if the packet has all
+    /// bytes of the tested words.
     pub(super) fn walk(&self, headers: &super::HeaderSlices<'_>) -> Option<usize> {
         let mut next = self.graph.start;
         while let Some(step) = next.as_step().map(|n| &self.graph.steps[n]) {

@@ -6,8 +6,8 @@
 //!
 //! Longer lists are also translated to boxes over addresses, protocol and ports. [`Cuts`] find the first box
 //! that contains an IPv6 packet, if a condition tests for version 6. For all other packets, [`Products`] find
-//! it, or [`Cuts`] if the tables would be too large. If the condition of the box need not hold everywhere in
-//! it, the condition's graph is evaluated.
+//! the first box, or [`Cuts`] if the tables of [`Products`] would be too large. If the condition of the found
+//! box need not hold everywhere in the box, the condition's graph is evaluated.
 
 use super::recent::{Lookup, Recent, Seen};
 use super::space::{Space, V4, V6, areas, asks_for_version, is_six};
@@ -43,7 +43,7 @@ enum Method {
 
 #[derive(Clone, Debug)]
 struct Boxes {
-    /// For each condition, the target at which its graph starts.
+    /// For each condition, by its number, the target at which the evaluation of its graph starts.
     starts: Vec<Next>,
     four: Fours,
     /// The boxes for IPv6 packets, if a condition tests for version 6. If no condition does, all packets
@@ -58,7 +58,7 @@ struct Boxes {
 #[derive(Clone, Debug)]
 struct Fours {
     products: Option<Products>,
-    /// The trees; empty if the tables exist and never need a condition to be evaluated.
+    /// The trees; empty if the tables exist, and all conditions hold everywhere in their boxes.
     cuts: Cuts<6>,
 }
 
@@ -69,7 +69,7 @@ impl Fours {
         Fours { products, cuts: if asks { Cuts::new(areas) } else { Cuts::default() } }
     }
 
-    /// Returns the first rule for each of the first `count` points, as [`Cuts::first`] does.
+    /// Returns the lowest rule that holds for each of the first `count` points, as [`Cuts::first`] does.
     #[inline]
     fn first(&self, points: &Points<6>, count: usize, holds: impl FnMut(usize, u32) -> bool) -> [u32; GROUP] {
         let Some(products) = &self.products else { return self.cuts.first(points, count, holds) };
@@ -88,7 +88,8 @@ impl Fours {
     }
 }
 
-/// The points of the packets of one IP version in a group, and for each point the index of its packet.
+/// The points of those packets of a group that have one IP version, and for each point the index of its
+/// packet in the group.
 struct Gathered<const D: usize> {
     points: Points<D>,
     packets: [usize; GROUP],
@@ -109,7 +110,7 @@ impl<const D: usize> Gathered<D> {
         number
     }
 
-    /// Returns the index in the group of the packet that a point was made of.
+    /// Returns the index, in the group, of the packet whose header fields are the point with index `point`.
     #[inline]
     fn packet(&self, point: usize) -> usize {
         self.packets[point % GROUP]
@@ -133,15 +134,15 @@ impl Matcher {
         Matcher { graph, method: Method::Boxes(Box::new(Boxes { starts, four, six, by_flow })) }
     }
 
-    /// True if a test looks at `header`, so that packets need the header's position. The time is
+    /// True if a test looks at `header`, so that packets need the header's position. The call takes a time
     /// proportional to the number of tests.
     pub fn looks_at(&self, header: HeaderLayer) -> bool {
         self.graph.steps.iter().any(|step| step.test.header == header)
     }
 
     /// True if the list has more than 16 conditions, and each holds everywhere in its boxes. The result then
-    /// depends only on addresses, ports, protocol, and for IPv4 on whether the packet is a later fragment. So
-    /// remembering it per flow saves time.
+    /// depends only on addresses, ports and protocol, and for IPv4 also on whether the packet is a fragment
+    /// other than the first. So a caller saves time if it remembers the result per flow.
     pub fn is_by_flow(&self) -> bool {
         matches!(&self.method, Method::Boxes(boxes) if boxes.by_flow)
     }
@@ -167,9 +168,9 @@ impl Matcher {
     }
 
     /// Calls `tell` for each packet, in order, with the number of the first condition that holds, as
-    /// [`first`](Self::first) returns it. `recent` keeps the flow of the last packet that had one between
-    /// calls: if [`is_by_flow`](Self::is_by_flow), its result is used again for the next packet of that flow.
-    /// `recent` counts such packets in any case.
+    /// [`first`](Self::first) returns it. `recent` keeps, between calls, the flow of the last packet that had
+    /// a flow. If [`is_by_flow`](Self::is_by_flow), the result for that packet is used again for a next
+    /// packet of the same flow. `recent` counts such repeated flows in any case.
     #[inline]
     pub fn first_of_each<'p>(
         &self,
@@ -202,7 +203,8 @@ impl Matcher {
         }
     }
 
-    /// Returns the first rule for each packet of a group of up to [`GROUP`] packets, or [`NONE`].
+    /// Returns, for each packet of a group of up to [`GROUP`] packets, the number of the first condition that
+    /// holds, or [`NONE`].
     fn first_in_boxes(
         &self,
         boxes: &Boxes,
@@ -254,7 +256,7 @@ impl Matcher {
         places.map(rule)
     }
 
-    /// Returns the first rules like `first_in_boxes`, and is quicker. There must be no IPv6 boxes and no
+    /// Returns the same as `first_in_boxes`, but faster. There must be no boxes for IPv6 packets, and no
     /// `recent`.
     #[inline]
     fn first_of_one_kind(&self, boxes: &Boxes, group: &[HeaderSlices<'_>]) -> [u32; GROUP] {
@@ -278,8 +280,8 @@ impl Matcher {
         found
     }
 
-    /// Returns the first rule for a packet that is no point because its IP header is incomplete. It
-    /// evaluates all conditions in order.
+    /// Returns the number of the first condition that holds for a packet with an incomplete IP header, which
+    /// cannot be looked up as a point. The conditions are evaluated one after the other.
     #[cold]
     fn first_of_all(&self, boxes: &Boxes, headers: &HeaderSlices<'_>) -> u32 {
         let mut rules = 0..boxes.starts.len() as u32;
@@ -290,7 +292,8 @@ impl Matcher {
         self.end(boxes.starts[rule as usize], headers) == Next::result(HOLDS)
     }
 
-    /// Returns the result to which the tests lead from the target `next` on.
+    /// Evaluates the graph for a packet from the target `next` on, and returns the result at which the
+    /// evaluation ends.
     #[inline]
     fn end(&self, mut next: Next, headers: &HeaderSlices<'_>) -> Next {
         // A target that is not the index of a step is a result. The bounds check of `get` thus also ends the
@@ -302,7 +305,8 @@ impl Matcher {
     }
 }
 
-/// Returns the boxes of all conditions in the space `S`; the rule of a box is the index of its condition.
+/// Returns the boxes of all conditions over the header fields of the space `S`; the rule of a box is the
+/// index of its condition.
 fn boxes<S: Space<D>, const D: usize>(conditions: &[Condition]) -> Vec<Area<D>> {
     let numbered = conditions.iter().zip(0..);
     numbered.flat_map(|(condition, rule)| areas::<S, D>(condition, rule)).collect()

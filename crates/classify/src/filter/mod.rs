@@ -1,15 +1,16 @@
 //! Click's language of conditions on IP packets: `src net 10.0.0.0/8 && (tcp port 80 or icmp type echo)`.
 //!
 //! [`parse`] turns a text into an [`Expression`] whose leaves are [`Primitive`]s. [`condition()`] turns the
-//! expression into a [`Condition`] whose leaves are tests of header bytes. A [`Matcher`] is made of a list
-//! of conditions, and finds the first that holds for a packet. [`Primitive::holds`] evaluates a primitive
-//! without any of these steps; tests compare all other forms with it.
+//! expression into a [`Condition`] whose leaves are tests of header bytes. A [`Matcher`] is made of a list of
+//! conditions, and finds the first that holds for a packet. [`Primitive::holds`] evaluates a primitive
+//! without any of these steps; tests compare all compiled forms with its results.
 //!
 //! For packets that lack a header or bytes:
 //! - A comparison with bytes that the packet does not have is false, also with `!=` and `<`. An unset header
 //!   annotation counts as a header without bytes.
-//! - A question about a transport header (ports, flags, `icmp type`, `tcp[...]`) is false for another
-//!   protocol and for later fragments of IPv4. IPv6 fragments count as packets of another protocol.
+//! - A question about a transport header (ports, flags, `icmp type`, `tcp[...]`) is false for packets of
+//!   another protocol and for IPv4 fragments other than the first. IPv6 fragments count as packets of another
+//!   protocol.
 //! - `not` inverts any result: `not port 80` holds for ICMP, `port != 80` does not.
 
 mod classbench;

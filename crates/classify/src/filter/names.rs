@@ -19,8 +19,8 @@ pub trait NameLookup {
     fn ipv6_prefix(&self, word: &str) -> Option<(u128, u128)>;
     /// Parses an Ethernet address, or a name of one.
     fn ether(&self, word: &str) -> Option<[u8; 6]>;
-    /// Returns the number of a port that the configuration has named, for TCP or UDP. It has priority over
-    /// the well-known ports.
+    /// Returns the number of a port that the configuration has named, for TCP or UDP. A name that the
+    /// configuration defines has priority over the names of well-known ports.
     fn port(&self, _word: &str, _protocol: Protocol) -> Option<u16> {
         None
     }
@@ -31,7 +31,7 @@ pub trait NameLookup {
     }
 }
 
-/// All meanings that a word has as a name. A word may have several, such as `echo`, a port and an ICMP
+/// All meanings that a word has as a name. A word may have several meanings: `echo` is a port and an ICMP
 /// type.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meanings {

@@ -24,8 +24,9 @@ pub struct Issue {
     pub span: Range<usize>,
     /// The message for the user.
     pub text: String,
-    /// Click's messages, one per line, if they differ from the messages of all errors. The first error has
-    /// all of them; it is empty for the other errors, and for an error for which Click has no message.
+    /// Click's messages about the text, one per line, if they differ from the messages of all errors
+    /// together. The first error has all of Click's messages. The text is empty for the other errors, and if
+    /// Click has no message.
     pub clicks_words: Option<String>,
     /// True for a warning, false for an error.
     pub is_warning: bool,
@@ -34,8 +35,9 @@ pub struct Issue {
 /// The largest nesting depth of expressions in parentheses and after `?`; deeper expressions are errors.
 pub const DEEPEST: usize = 64;
 
-/// The largest nesting depth of `?:` in conditions of `?:`; deeper conditions are errors. To write `a ? b :
-/// c` with `and` and `or` alone takes `a` twice, so the size doubles with each level.
+/// The largest nesting depth of `?:` in conditions of `?:`; deeper conditions are errors. An expression `a ?
+/// b : c` contains `a` twice when it is written with `and` and `or` alone, so its size doubles with each
+/// level.
 pub const DEEPEST_CONDITION: usize = 4;
 
 /// The expression of a filter: a Boolean expression of questions.
@@ -52,8 +54,8 @@ pub fn parse(text: &str, names: &(impl NameLookup + ?Sized)) -> (Expression, Vec
     (expression, issues)
 }
 
-/// Stores Click's messages with the first error, and an empty text with the other errors, if the messages
-/// of both parsers differ.
+/// Stores Click's messages in the first error, and an empty text in the other errors, if the messages of the
+/// two parsers (with Tidegate's and with Click's words) differ.
 fn add_clicks_words(issues: &mut [Issue], clicks: &[Issue]) {
     let words = |issues: &[Issue]| {
         let errors = issues.iter().filter(|issue| !issue.is_warning);
@@ -107,22 +109,22 @@ const STRUCTURE: &[&str] = &[
     "true", "false",
 ];
 
-/// True if a word without meaning is likely a mistyped value or keyword. False for operators, and for
-/// keywords where they are not allowed.
+/// True if a word that the parser does not know is probably a mistyped value or keyword. False for operators,
+/// and for keywords where they are not allowed.
 fn is_meant(word: &str) -> bool {
     let is_plain = word.starts_with(|c: char| c.is_alphanumeric() || c == ':');
     is_plain && !STRUCTURE.contains(&word) && !Kind::is_word(word)
 }
 
-/// The keywords from which the parser suggests one for a mistyped word.
+/// The keywords among which the parser looks for a suggestion for a mistyped word.
 const MEANT: &[&str] = &[
     "src", "dst", "and", "or", "not", "true", "false", "ip", "ip6", "ether", "tcp", "udp", "icmp", "tcpudp",
     "transp", "host", "net", "proto", "port", "opt", "frag", "unfrag", "ect", "ce", "vers", "hl", "tos",
     "dscp", "len", "id", "ttl", "win", "type", "syn", "ack", "fin", "rst", "psh", "urg",
 ];
 
-/// Returns the error about a word where a value is required, for a question of this kind; `None` if
-/// questions of this kind need no value.
+/// Returns the error about a word where a value is required, in a question of this kind; `None` if questions
+/// of this kind need no value.
 fn not_a_value(kind: Kind, family: Option<AddressFamily>, word: &str) -> Option<String> {
     let bits = if family == Some(AddressFamily::Ip6) { 128 } else { 32 };
     let length = word.split_once('/').and_then(|(_, length)| length.parse::<u32>().ok());
@@ -322,8 +324,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
         }
     }
 
-    /// True if another word follows the current word. Words such as `[`, `&` or `==` at the end of the text
-    /// are not taken as the beginning of a place, mask or value.
+    /// True if another word follows the current word. The parser asks because words such as `[`, `&` or `==`
+    /// at the end of the text are not taken as the beginning of a place, mask or value.
     fn more(&self) -> bool {
         self.at + 1 < self.words.len()
     }
@@ -554,8 +556,8 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
         .flatten()
         .collect();
         if let [one] = meant[..] {
-            // A flag is returned as [`Data::TcpFlag`] instead of a number, so that the kind of the question
-            // follows from it.
+            // If the only meaning is a TCP flag, the result is [`Data::TcpFlag`] instead of a number, so that
+            // the parser can infer the kind of the question from it.
             let is_flag = matches!(one, Data::Number(_));
             return Ok(Some(if is_flag { Data::TcpFlag(all.tcp_flag.unwrap_or(0)) } else { one }));
         }
@@ -619,7 +621,7 @@ impl<N: NameLookup + ?Sized> Parser<'_, N> {
     }
 }
 
-/// Returns the largest number of choices (`?:`) of which each is in the condition of the next.
+/// Returns the largest depth to which choices (`?:`) are nested in the conditions of other choices.
 fn choices(expression: &Expression) -> usize {
     let most = |parts: &[Expression]| parts.iter().map(choices).max().unwrap_or(0);
     match expression {

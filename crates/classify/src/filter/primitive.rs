@@ -48,8 +48,8 @@ pub enum Version {
     V6,
 }
 
-/// The address or port of a packet that a question is about: of the source, of the destination, or of both
-/// in combination.
+/// The end of a packet whose address or port a question tests: the source, the destination, or both in
+/// combination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sides {
     /// The source: `src`.
@@ -80,9 +80,9 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// True for `!=`, `<` and `<=`, which count as negations of `==`, `>=` and `>`. A question with such a
-    /// sign about source or destination negates the whole question: `port != 80` holds if neither port is
-    /// 80.
+    /// True for `!=`, `<` and `<=`, which count as negations of `==`, `>=` and `>`. If a question about
+    /// source or destination has such a sign, the question as a whole is negated: `port != 80` holds if
+    /// neither port is 80.
     pub fn is_opposite(self) -> bool {
         matches!(self, Sign::NotEqual | Sign::Less | Sign::LessOrEqual)
     }
@@ -202,7 +202,7 @@ pub enum Primitive {
     Host {
         /// The IP version of the addresses.
         version: Version,
-        /// The address that must fit: source, destination, or a combination.
+        /// The end whose address must fit: the source, the destination, or a combination of both.
         ends: Sides,
         /// The address to compare with. An IPv4 address is in the lowest 32 bits.
         address: u128,
@@ -213,7 +213,7 @@ pub enum Primitive {
     },
     /// A question about Ethernet addresses.
     Ether {
-        /// The address that must fit: source, destination, or a combination.
+        /// The end whose Ethernet address must fit: the source, the destination, or a combination of both.
         ends: Sides,
         /// The address to compare with.
         address: [u8; 6],
@@ -226,7 +226,7 @@ pub enum Primitive {
     ProtocolNumber {
         /// The IP version of the packet.
         version: Version,
-        /// The relation in which the number must be.
+        /// The relation that the number must satisfy.
         relation: Relation,
     },
     /// A question whether the protocol is in a set: `tcpudp` or `transp`.
@@ -249,9 +249,9 @@ pub enum Primitive {
         version: Version,
         /// The protocol that the packet must have.
         protocol: Protocol,
-        /// The port that must fit: source, destination, or a combination.
+        /// The end whose port must fit: the source, the destination, or a combination of both.
         ends: Sides,
-        /// The relation in which the port must be.
+        /// The relation that the port must satisfy.
         relation: Relation,
     },
     /// A question about TCP flags, which holds if all flags of a mask are set.
@@ -267,7 +267,7 @@ pub enum Primitive {
         version: Version,
         /// The header that has the field, and the position of the field in it.
         place: FieldPlace,
-        /// The relation in which the field must be.
+        /// The relation that the value of the field must satisfy.
         relation: Relation,
     },
 }

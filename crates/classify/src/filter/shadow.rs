@@ -1,5 +1,5 @@
-//! Finds conditions of a list that can never be the first to hold, because earlier conditions hold for all
-//! of their packets. Elements warn the user about such rules.
+//! Finds conditions of a list that can never be the first to hold, because for each packet for which they
+//! hold, an earlier condition holds, too. Elements warn the user about such rules.
 
 use crate::cuts::{Area, Range};
 
@@ -13,8 +13,9 @@ const COMPARISONS: u64 = 1 << 27;
 /// The result of [`shadows`]: the conditions that are hidden by earlier conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shadows {
-    /// The index of each condition that was found to be hidden, in ascending order. With it, the indexes of
-    /// the earlier conditions that together hold for all of its packets, also in ascending order.
+    /// The index of each condition that was found to be hidden, in ascending order. Each index comes with the
+    /// indexes of the earlier conditions, also in ascending order, that together hold for all packets for
+    /// which the hidden condition holds.
     pub hidden: Vec<(usize, Vec<usize>)>,
     /// The number of conditions from the start of the list that were compared with all earlier conditions.
     /// Conditions after them may be hidden without being in the list `hidden`.
@@ -24,7 +25,8 @@ pub struct Shadows {
 /// Finds hidden conditions. A condition is divided into boxes over addresses, ports and protocol. It counts
 /// as hidden if each of its boxes is inside one box of an earlier condition that holds everywhere in its box.
 /// So some hidden conditions are not found, for example if only several earlier boxes cover a box together,
-/// or if conditions hide others by tests of other fields. Packets are assumed to have complete IP headers.
+/// or if a condition hides another one by tests of other fields. Packets are assumed to have complete IP
+/// headers.
 pub fn shadows(conditions: &[Condition]) -> Shadows {
     let mut left = COMPARISONS;
     let four = hidden::<V4, 6>(conditions, &mut left);
@@ -32,9 +34,9 @@ pub fn shadows(conditions: &[Condition]) -> Shadows {
         true => hidden::<V6, 11>(conditions, &mut left),
         false => vec![Some(Vec::new()); four.len()],
     };
-    // A condition is hidden if earlier conditions hide it for IPv4 and for IPv6. Each of the two lists ends
-    // with the last condition that was compared, so the conditions in the shorter list were compared for both
-    // versions.
+    // A condition is hidden only if earlier conditions hide it both for IPv4 and for IPv6. The list of each
+    // version ends with the last condition that was compared for this version, so the conditions in the
+    // shorter list were compared for both versions.
     let compared = four.len().min(six.len());
     let both = four.into_iter().zip(six).enumerate();
     let hidden = both.filter_map(|(number, (four, six))| {
@@ -51,9 +53,9 @@ fn contains<const D: usize>(outer: &[Range; D], inner: &[Range; D]) -> bool {
     outer.iter().zip(inner).all(|(outer, inner)| outer.0 <= inner.0 && inner.1 <= outer.1)
 }
 
-/// Returns, for each condition that was compared, the indexes of earlier conditions that together contain
-/// its boxes. The element is `None` if the condition is not hidden, and an empty list if it holds for no
-/// packet of the space `S`. `left` is the number of comparisons that may still be made.
+/// Returns, for each condition that was compared, the indexes of earlier conditions that together contain its
+/// boxes. The element of a condition is `None` if it is not hidden, and an empty list if the condition holds
+/// for no packet of the space `S`. `left` is the number of comparisons that may still be made.
 fn hidden<S: Space<D>, const D: usize>(conditions: &[Condition], left: &mut u64) -> Vec<Option<Vec<usize>>> {
     let mut earlier: Vec<Area<D>> = Vec::new();
     let mut by = Vec::new();
@@ -66,8 +68,8 @@ fn hidden<S: Space<D>, const D: usize>(conditions: &[Condition], left: &mut u64)
         *left -= comparisons;
         let hider = |area: &Area<D>| earlier.iter().find(|earlier| contains(&earlier.ranges, &area.ranges));
         by.push(own.iter().map(|area| hider(area).map(|hider| hider.rule as usize)).collect());
-        // A hidden condition need not be compared with later conditions: whatever it hides, the conditions
-        // that hide it hide, too.
+        // A hidden condition need not be compared with later conditions: each condition that it hides is also
+        // hidden by the conditions that hide it.
         if by.last() == Some(&None) {
             earlier.extend(own.into_iter().filter(|area| area.exact));
         }
@@ -98,11 +100,11 @@ mod tests {
         assert_eq!(found(&["tcp dst port 80", "udp dst port 80", "dst port 80"]), [(2, vec![0, 1])]);
         assert_eq!(found(&["tcp dst port < 100", "tcp", "dst tcp port 7 or dst tcp port 8"]), [(2, vec![0])]);
         assert_eq!(found(&["tcp", "udp", "src port 5 and (tcp or udp)"]), [(2, vec![0, 1])]);
-        // A condition that tests other fields need not hold everywhere in its box, so it hides no other
-        // condition.
+        // A condition that tests other fields, such as the TTL, need not hold everywhere in its box. So it
+        // hides no other condition.
         assert_eq!(found(&["ip ttl > 5", "ip ttl > 6"]), []);
         assert_eq!(found(&["tcp", "ip ttl > 6 and tcp", "-", "icmp"]), [(1, vec![0]), (3, vec![2])]);
-        // A condition must be hidden for both IP versions.
+        // A condition counts as hidden only if it is hidden for both IP versions.
         assert_eq!(found(&["ip6 tcp", "tcp", "ip6 tcp dst port 7"]), [(2, vec![0])]);
     }
 

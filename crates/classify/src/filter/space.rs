@@ -12,35 +12,37 @@ use super::{Condition, HeaderLayer, HeaderSlices, Test};
 const MISSING: u32 = 1 << 16;
 
 /// The largest number of boxes of one condition. If there would be more, a single box that contains them all
-/// replaces them; the condition then need not hold everywhere in it.
+/// replaces them; the condition then need not hold everywhere in that box.
 const MOST_BOXES: usize = 16;
 
-/// The fields by which conditions on packets of one IP version become boxes; `D` is their number.
+/// A space: the header fields of the packets of one IP version, over which conditions are translated into
+/// boxes. `D` is the number of fields.
 pub(super) trait Space<const D: usize> {
     /// Returns the values of the fields in a packet; `None` if its IP header is too short.
     fn point(headers: &HeaderSlices<'_>) -> Option<[u32; D]>;
 
-    /// Returns the part of a packet that a test compares, as [`Subject`] describes it.
+    /// Returns the part of a packet that a test compares, as a field of this space if it is one.
     fn subject(test: &Test) -> Subject;
 }
 
-/// The part of a packet that a test compares, in terms of a space.
+/// The part of a packet that a test compares, as seen from a space of header fields.
 pub(super) enum Subject {
-    /// The field with this number, under the test's mask. `top` is the largest value of the field in a packet
-    /// that has the field.
+    /// The field of the space with this number, which is compared under the test's mask. `top` is the largest
+    /// value of the field in a packet that has the field.
     Field { number: usize, top: u32 },
     /// Nothing: the test has this result for all packets of the space.
     Constant(bool),
-    /// Bytes that are not a field of the space, so boxes say nothing about the result.
+    /// Bytes that are no field of the space, so that the test cannot be translated into boxes.
     Other,
 }
 
-/// The space of all packets except IPv6 packets; of all packets if no condition tests for version 6. Its
-/// fields are source, destination, both ports, protocol, and a field that is 1 for later fragments.
+/// The space of header fields for all packets except IPv6 packets, or for all packets if no condition tests
+/// for version 6. Its fields are source address, destination address, both ports, protocol, and a field that
+/// is 1 for fragments other than the first.
 pub(super) struct V4;
 
-/// The space of IPv6 packets. Its fields are the four words of the source, the four words of the
-/// destination, both ports, and the next header.
+/// The space of header fields for IPv6 packets. Its fields are the four words of the source address, the four
+/// words of the destination address, both ports, and the next header.
 pub(super) struct V6;
 
 /// True if the test is for IP version 6. The condition of each question about IPv6 contains this test.
@@ -55,7 +57,8 @@ pub(super) fn is_six(headers: &HeaderSlices<'_>) -> bool {
     headers.network.first().is_some_and(|first| first >> 4 == 6)
 }
 
-/// Returns source and destination port, [`MISSING`] where the packet is too short.
+/// Returns source and destination port, with [`MISSING`] in place of a port if the packet is too short to
+/// have it.
 #[inline]
 fn ports(headers: &HeaderSlices<'_>) -> [u32; 2] {
     match headers.transport.first_chunk() {
@@ -88,8 +91,8 @@ impl Space<6> for V4 {
             (HeaderLayer::Transport, 0, 2) => field(2, 0xffff),
             (HeaderLayer::Transport, 2, 2) => field(3, 0xffff),
             (HeaderLayer::Network, 9, 1) => field(4, 0xff),
-            // The field tells only if the fragment offset is above 0, so other tests of the offset have no
-            // box.
+            // The field of the space says only if the fragment offset is above 0. So other tests of the
+            // offset cannot be translated into a box.
             (HeaderLayer::Network, 6, 2) if (test.mask, test.low, test.high) == (0x1fff, 0, 0) => field(5, 1),
             _ => Subject::Other,
         }
@@ -114,8 +117,8 @@ impl Space<11> for V6 {
         let field = |number, top| Subject::Field { number, top };
         match (test.header, test.offset, test.length) {
             _ if is_version(test) => Subject::Constant(true),
-            // The offsets 12 and 16, at which IPv4 has its addresses, are words of IPv6 addresses here. A
-            // test that was written for IPv4 reads the same bytes.
+            // The offsets 12 and 16, at which IPv4 has its addresses, are words of addresses in an IPv6
+            // header. A test for IPv4 addresses compares the same bytes in an IPv6 packet.
             (HeaderLayer::Network, offset @ 8..40, 4) if offset % 4 == 0 => {
                 field(usize::from(offset) / 4 - 2, u32::MAX)
             }
@@ -138,8 +141,8 @@ pub(super) fn asks_for_version(condition: &Condition) -> bool {
     }
 }
 
-/// A box of a space, for a condition. `exact` is true if the condition holds everywhere in the box;
-/// otherwise it may hold in it.
+/// A box in which a condition holds (`exact` is true), or in which it may hold at some points (`exact` is
+/// false).
 #[derive(Clone, Copy)]
 struct Part<const D: usize> {
     ranges: [Range; D],
@@ -152,7 +155,8 @@ impl<const D: usize> Part<D> {
     const SOMEWHERE: Part<D> = Part { ranges: [ALL; D], exact: false };
 }
 
-/// Returns the boxes in which a condition holds or may hold. It holds nowhere else.
+/// Returns the boxes in which a condition holds or may hold. Outside of these boxes, the condition does not
+/// hold.
 pub(super) fn areas<S: Space<D>, const D: usize>(condition: &Condition, rule: u32) -> Vec<Area<D>> {
     let area = |part: Part<D>| Area { rule, exact: part.exact, ranges: part.ranges };
     parts::<S, D>(condition, false).into_iter().map(area).collect()
@@ -189,8 +193,8 @@ fn parts_of_test<S: Space<D>, const D: usize>(test: &Test, negated: bool) -> Vec
         Subject::Other => return vec![Part::SOMEWHERE],
     };
     let Some((low, high)) = range_of(test, top) else { return vec![Part::SOMEWHERE] };
-    // If the packet lacks the field, the test fails, even if it is for numbers outside of a range. So its
-    // negation includes the values above `top`.
+    // Values above `top` mean that the packet lacks the field. Then the test fails, even if it is for numbers
+    // outside of a range. So the negation of a test always includes the values above `top`.
     let below = low.checked_sub(1).map(|end| (0, end));
     let above = |top| (high < top).then(|| (high + 1, top));
     let ranges = match (test.outside, negated) {
@@ -207,8 +211,8 @@ fn parts_of_test<S: Space<D>, const D: usize>(test: &Test, negated: bool) -> Vec
     ranges.into_iter().flatten().map(part).collect()
 }
 
-/// Returns the range of a field's values that are in the test's range after the mask; `None` if these values
-/// are not consecutive, or may not be. `top` is the largest value of the field.
+/// Returns the range of a field's values that are in the test's range after the test's mask has been applied;
+/// `None` if these values are not consecutive, or may not be. `top` is the largest value of the field.
 fn range_of(test: &Test, top: u32) -> Option<Range> {
     if top == 1 {
         return Some((0, 0));

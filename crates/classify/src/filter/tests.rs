@@ -80,8 +80,8 @@ fn good(text: &str) -> Expression {
     expression
 }
 
-/// Evaluates an expression directly, as tests of header bytes, and compiled. All results must be equal;
-/// returns the result.
+/// Evaluates an expression in all ways: directly, as tests of header bytes, and compiled. Checks that all
+/// results are equal, and returns the result.
 fn all_ways(expression: &Expression, headers: &HeaderSlices<'_>) -> bool {
     let expected = expression.holds(&|question| question.holds(headers));
     let condition = condition(expression);
@@ -207,7 +207,8 @@ fn what_does_not_hold() {
     ] {
         assert!(!holds(text), "{text}");
     }
-    // `not icmp type 8` holds for TCP, although `icmp type != 8` does not: the latter asks for ICMP.
+    // `not icmp type 8` holds for TCP, although `icmp type != 8` does not: `icmp type != 8` holds only for
+    // ICMP packets.
     assert!(holds("not icmp type 8") && holds("tcp or false") && holds("port >= 1000"));
 }
 
@@ -376,8 +377,8 @@ fn complaints_have_clicks_words() {
 }
 
 proptest! {
-    /// Checks texts of random words. Both parsers, with Tidegate's and with Click's messages, must agree
-    /// which texts have errors, and on the expression of other texts.
+    /// Checks texts of random words. The parser with Tidegate's messages and the parser with Click's messages
+    /// must find errors in the same texts, and must give the same expression for all other texts.
     #[test]
     fn clicks_words_are_there_for_each_mistake(
         words in proptest::collection::vec(proptest::sample::select(vec![
@@ -568,8 +569,8 @@ proptest! {
             }
             let expected = expressions.iter().position(|e| e.holds(&|question| question.holds(&headers)));
             prop_assert_eq!(matcher.first(&headers), expected);
-            // A listing tests whole words, so it is compared only for packets that have all words
-            // completely.
+            // A listing tests whole words, so its result is compared only for packets that have all bytes of
+            // these words.
             if *length == 64 {
                 prop_assert_eq!(listing.walk(&headers), expected, "{}", listing);
             }
@@ -581,7 +582,7 @@ proptest! {
 /// with a cache of the last flow.
 fn all_are_found(conditions: &[Condition], packets: &[(Vec<u8>, [u8; 14], usize)]) {
     let matcher = Matcher::new(conditions);
-    // Each third packet comes three times in a row, so that the cache is used.
+    // Each third packet comes three times in a row, so that the cached flow is found again.
     let times = |i: usize| if i.is_multiple_of(3) { 3 } else { 1 };
     let packets = packets.iter().enumerate().flat_map(|(i, packet)| std::iter::repeat_n(packet, times(i)));
     let all: Vec<HeaderSlices<'_>> =

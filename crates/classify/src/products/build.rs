@@ -6,19 +6,21 @@ use std::rc::Rc;
 use super::{ASK_FOR_RULE, Addresses, FIELDS, INNER, NO_RULE, PORTS, Pairs, Ports, Products};
 use crate::cuts::{ALL, Area, Range};
 
-/// The largest number of classes into which the values of a field, or of several fields together, are
-/// divided. Class numbers have 15 bits, because the highest bit marks an inner table ([`INNER`]).
+/// The largest number of classes (sets of values that are in the same boxes) into which the values of a
+/// field, or of several fields together, are divided. Class numbers have 15 bits, because the highest bit
+/// marks an inner table ([`INNER`]).
 const MOST_CLASSES: usize = INNER as usize;
 /// The largest number of entries of a table of pairs of classes, of two bytes each.
 const MOST_PAIRS: usize = 1 << 23;
-/// The largest amount of work to make the tables, in 64-bit words of sets of boxes that are read: a
-/// fraction of a second. ClassBench's rule sets, which are to have tables, take up to 36 million.
+/// The largest amount of work to make the tables, counted as the number of 64-bit words of sets of boxes that
+/// are read. It takes a fraction of a second. ClassBench's rule sets, for which tables are to be made, need
+/// up to 36 million words.
 const MOST_WORK: usize = 1 << 26;
-/// The largest number of 64-bit words in sets of boxes that are kept while the tables are made; each takes
-/// 16 bytes with its index. ClassBench's rule sets take up to 200,000.
+/// The largest number of 64-bit words in sets of boxes that are kept while the tables are made; each word
+/// takes 16 bytes with its index. ClassBench's rule sets take up to 200,000.
 const MOST_WORDS: usize = 1 << 20;
-/// The lowest rule number that the tables cannot store, because this number and the next one mean
-/// [`ASK_FOR_RULE`] and [`NO_RULE`].
+/// The lowest rule number that the tables cannot store: in an entry of a table, this number means
+/// [`ASK_FOR_RULE`], and the next number means [`NO_RULE`].
 const MOST_RULES: u32 = ASK_FOR_RULE as u32;
 
 impl Products {
@@ -32,8 +34,9 @@ impl Products {
             return None;
         }
         let ranges = |field: usize| areas.iter().map(|area| area.ranges[field]).collect::<Vec<_>>();
-        // Boxes divide each address field into pieces. The product of both numbers of pieces is cheap to
-        // compute, and rejects most sets of boxes that are too large.
+        // The ends of the boxes' ranges divide the values of each address field into intervals. The product
+        // of the two numbers of intervals is cheap to compute. With it, most sets of boxes whose tables would
+        // be too large are rejected early.
         let pieces = [0, 1].map(|field| starts(&ranges(field)).len());
         if pieces.iter().product::<usize>() > 4 * MOST_PAIRS {
             return None;
@@ -55,7 +58,7 @@ impl Products {
         let (protocols, of_protocols) = protocols(&areas, budget)?;
         let [sources, destinations, source_ports, destination_ports]: [Sets; 4] = sets.try_into().ok()?;
         // In the table of addresses, a box for all ports and protocols hides all boxes after it if its rule
-        // holds everywhere in it: for addresses in the box, they can never be first.
+        // holds everywhere in the box: for addresses in this box, the later boxes can never be the first.
         let is_last = |number: u32| {
             let area = &areas[number as usize];
             area.exact && area.ranges[2..].iter().all(|&range| range == ALL)
@@ -100,7 +103,7 @@ impl Budget {
 }
 
 /// A set of boxes as a sparse bit set: its words that are not zero, each with its index. Bit N is the box
-/// with number N; numbers follow the order of rules.
+/// with number N; boxes are numbered in the order of their rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Set(Vec<(u32, u64)>);
 
@@ -127,14 +130,14 @@ impl Set {
         words
     }
 
-    /// Writes the intersection of two sets to `met`, but only up to the first box that is in `last`. That box
-    /// hides all boxes after it.
+    /// Writes the intersection of two sets to `met`, but only up to and including the first box that is also
+    /// in `last`, because that box hides all boxes after it.
     fn intersect(&self, other: &[u64], last: &[u64], met: &mut Set) {
         met.0.clear();
         for &(word, bits) in &self.0 {
             let both = bits & other[word as usize];
             let ends = both & last[word as usize];
-            // The bits up to and including the lowest bit that is in `last`; all bits if there is none.
+            // The bits up to and including the lowest bit that is also in `last`; all bits if no bit is.
             let counts = both & (ends ^ ends.wrapping_sub(1));
             if counts != 0 {
                 met.0.push((word, counts));
@@ -154,11 +157,11 @@ impl Set {
     }
 }
 
-/// For each class, by its number, the set of boxes that its values are in.
+/// For each class of values, by the number of the class, the set of boxes whose ranges contain these values.
 type Sets = Vec<Rc<Set>>;
 
-/// The different sets of boxes that have been found, numbered in the order in which they were found. The
-/// number of a set is the number of its class.
+/// The different sets of boxes that have been found, numbered in the order in which they were found. All
+/// values that are in the same set of boxes form a class, whose number is the number of the set.
 #[derive(Default)]
 struct Classes {
     numbers: HashMap<Rc<Set>, u16>,
@@ -220,9 +223,9 @@ fn classes(ranges: &[Range], budget: &mut Budget) -> Option<(Vec<Start>, Sets)> 
     Some((of, classes.sets))
 }
 
-/// Returns the class of each of the 256 protocols in packets that are not later fragments, and then in later
-/// fragments. Also returns the set of boxes of each class. `None` if the budget is exceeded or there are too
-/// many classes.
+/// Returns the class of each of the 256 protocols first in packets that are no fragments other than the
+/// first, and then in fragments other than the first. Also returns the set of boxes of each class. `None` if
+/// the budget is exceeded or there are too many classes.
 fn protocols(areas: &[Area<FIELDS>], budget: &mut Budget) -> Option<(Box<[u16; 512]>, Sets)> {
     let mut classes = Classes::default();
     let mut of = Box::new([0; 512]);
@@ -245,8 +248,8 @@ fn filled<const N: usize>() -> Box<[u16; N]> {
 }
 
 impl Addresses {
-    /// Makes the table that maps an address to its class, from the starts of the intervals of addresses with
-    /// one class; `None` if it needs too many inner tables.
+    /// Makes the table that maps an address to its class, from the starts of the intervals of addresses that
+    /// have the same class; `None` if the table needs too many inner tables.
     fn new(of: &[Start]) -> Option<Addresses> {
         let mut addresses = Addresses { outer: filled(), inner: Vec::new() };
         let mut of = of;
@@ -298,9 +301,9 @@ impl Ports {
 }
 
 impl Pairs {
-    /// Makes a table without entries for pairs of a left class and a right class. Returns it with the sets of
-    /// the right classes as dense bit sets for `count` boxes; `None` if the table or the work to fill it
-    /// would be too large.
+    /// Makes a table for pairs of a left class and a right class, without entries so far. Also returns the
+    /// sets of boxes of the right classes, as dense bit sets for `count` boxes. `None` if the table, or the
+    /// work to fill it, would be too large.
     fn new(
         left: &[Rc<Set>],
         right: &[Rc<Set>],
@@ -328,8 +331,8 @@ impl Pairs {
         budget: &mut Budget,
     ) -> Option<(Pairs, Sets)> {
         let (mut pairs, right) = Pairs::new(left, right, count, budget)?;
-        // The look-up of each intersection among the intersections found so far takes as much work as its
-        // computation.
+        // Each intersection is looked up among the intersections found so far. This look-up takes as much
+        // work as computing the intersection, so the budget is charged for it, too.
         budget.look(left.iter().map(|set| set.0.len()).sum::<usize>() * right.len())?;
         let last = Set::of((0..count as u32).filter(|&number| is_last(number))).words(count);
         let mut classes = Classes::default();
@@ -337,7 +340,8 @@ impl Pairs {
         for left in left {
             for right in &right {
                 left.intersect(right, &last, &mut met);
-                // Neighbouring right classes often have equal intersections, which need no look-up.
+                // Neighbouring right classes often have equal intersections with a left class. If an
+                // intersection equals the preceding one, its class is known without a look-up.
                 let class = match before {
                     Some((ref set, class)) if *set == met => class,
                     _ => {
@@ -353,7 +357,7 @@ impl Pairs {
     }
 
     /// Makes the table of the last step of a look-up ([`Products::rules`]), which maps a left class and a
-    /// right class to the first rule in the intersection of their sets. It stores [`ASK_FOR_RULE`] if that
+    /// right class to the first rule in the intersection of their sets. The entry is [`ASK_FOR_RULE`] if that
     /// rule need not hold everywhere in its box. Returns `None` if the table would be too large or the budget
     /// is exceeded.
     fn of_rules(

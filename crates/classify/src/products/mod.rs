@@ -2,14 +2,14 @@
 //! number of boxes.
 //!
 //! A point has the fields of a packet's header; a box has a range for each field and the number of a rule.
-//! For one field, a value matters only through the set of boxes whose ranges contain it. All values with
-//! the same set form a *class*, and a table maps each value to its class. Further tables map a pair of
-//! classes to the class of their intersection: source and destination; both ports; ports and protocol. The
-//! last table maps a class of addresses and a class of services (ports and protocol) to the first rule.
-//! This is recursive flow classification (Gupta and McKeown, "Packet Classification on Multiple Fields",
-//! SIGCOMM 1999).
+//! For a look-up, it matters only which boxes have a range that contains the value of a field. All values
+//! with the same set form a *class*, and a table maps each value to its class. Further tables map a pair of
+//! classes to the class of their intersection: the classes of source and destination address, of both ports,
+//! and of ports and protocol. The last table maps a class of addresses and a class of services (ports and
+//! protocol) to the first rule. This is recursive flow classification (Gupta and McKeown, "Packet
+//! Classification on Multiple Fields", SIGCOMM 1999).
 //!
-//! Look-ups of several packets do not wait for each other. But the tables grow with the product of the
+//! The memory accesses of several packets' look-ups overlap. But the tables grow with the product of the
 //! numbers of classes, so they are made only if they are small; otherwise [`crate::cuts`] is used.
 
 mod build;
@@ -19,7 +19,8 @@ mod tests;
 use crate::cuts::{GROUP, NONE, Points};
 
 /// The number of fields of a point. The fields are source address, destination address, source port,
-/// destination port, protocol, and a field that is 1 for later fragments and 0 for other packets.
+/// destination port, protocol, and a field that is 1 for fragments other than the first, and 0 for all other
+/// packets.
 pub const FIELDS: usize = 6;
 
 /// The result of [`Products::first`] for a point if the rule of the first box that contains it need not hold
@@ -31,11 +32,11 @@ pub const ASK: u32 = u32::MAX - 1;
 pub struct Products {
     addresses: [Addresses; 2],
     ports: [Ports; 2],
-    /// The class of each protocol in packets that are not later fragments, followed by the class of each
-    /// protocol in later fragments.
+    /// The class of each protocol in packets that are no fragments other than the first (entries 0 to 255),
+    /// and then in fragments other than the first (entries 256 to 511).
     protocols: Box<[u16; 512]>,
-    /// The classes of pairs: of both addresses (`pairs`), of both ports, and of ports with protocol
-    /// (`services`).
+    /// The classes of pairs: of source and destination address (`pairs`), of source and destination port
+    /// (`both_ports`), and of ports and protocol (`services`).
     pairs: Pairs,
     both_ports: Pairs,
     services: Pairs,
@@ -65,14 +66,14 @@ impl Pairs {
     }
 }
 
-/// The classes of addresses. The upper 16 bits of an address select an entry of `outer`. Where the class
-/// also depends on the third or fourth byte, the entry leads to an inner table.
+/// The table that maps each IPv4 address to its class. The upper 16 bits of an address select an entry of
+/// `outer`. Where the class also depends on the third or fourth byte, the entry leads to an inner table.
 #[derive(Clone, Debug)]
 struct Addresses {
     /// For each upper half of an address, the class, or [`INNER`] plus the number of a table in `inner`.
     outer: Box<[u16; 1 << 16]>,
-    /// The inner tables of 256 entries each, one for each value of the next byte. An entry is a class, or
-    /// [`INNER`] plus the number of another table.
+    /// The inner tables of 256 entries each, one for each value of the third or the fourth byte of an
+    /// address. An entry is a class, or [`INNER`] plus the number of another table.
     inner: Vec<u16>,
 }
 
@@ -86,8 +87,8 @@ impl Addresses {
     }
 
     /// Returns the entry for `byte` in the inner table to which `entry` leads, or `entry` itself if it is a
-    /// class. There is no branch, because the processor could not predict it: for a class, the first inner
-    /// table is read and the result ignored.
+    /// class. The code has no branch, because the processor could not predict it. So if `entry` is a class,
+    /// the first inner table is read, but the read value is not used.
     #[inline(always)]
     fn within(&self, entry: u16, byte: u8) -> u16 {
         // The mask has all bits set if the entry leads to an inner table, otherwise none.
@@ -113,9 +114,9 @@ impl Ports {
 }
 
 impl Products {
-    /// Returns the first rule for each of the first `count` points, by the point's index. The result is
-    /// [`NONE`] for points in no box, and [`ASK`] if the rule of the first box that contains the point need
-    /// not hold everywhere in the box. `count` is at most [`GROUP`].
+    /// Returns, indexed by point, the rule of the first box that contains each of the first `count` points.
+    /// The result is [`NONE`] for points in no box, and [`ASK`] if the rule of the first box that contains
+    /// the point need not hold everywhere in the box. `count` is at most [`GROUP`].
     #[inline]
     pub fn first(&self, points: &Points<FIELDS>, count: usize) -> [u32; GROUP] {
         let [sources, destinations, source_ports, destination_ports, protocols, fragments] = points.fields();

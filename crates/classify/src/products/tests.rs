@@ -97,8 +97,8 @@ fn sets_whose_tables_would_take_long_to_make_have_none() {
     };
     assert!(Products::new(&areas(5000, 2800)).is_none(), "each pair meets all the others' words");
     assert!(Products::new(&areas(100, 2000)).is_some());
-    // The ranges of destination ports are nested, with a different start for each 16 boxes. Each start makes
-    // another set of boxes, and most sets are large.
+    // The ranges of destination ports are nested, with a different start for each 16 boxes. Each start gives
+    // another set of boxes, and most of these sets have many boxes.
     let ports = |rule: u32| all(rule / 16, true, [ALL, ALL, host(rule % 16), (rule / 16, 0xffff), ALL, ALL]);
     assert!(Products::new(&(0..16 * 4000).map(ports).collect::<Vec<_>>()).is_none());
     assert!(Products::new(&(0..16 * 200).map(ports).collect::<Vec<_>>()).is_some());

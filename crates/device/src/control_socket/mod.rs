@@ -192,10 +192,11 @@ pub static CLASS: Class = Class {
 const MORE_PORTS: u16 = 11;
 /// The largest length in bytes of a Unix socket's path (unix(7)).
 const LONGEST_PATH: usize = 107;
-/// The token of the listening socket among the watched files. Connections have higher tokens.
+/// The number by which the engine names the listening socket when it reports events of watched files (its
+/// token). Connections have higher tokens.
 const LISTENER: u32 = 0;
-/// The tokens of the timers: one for another attempt to bind the address, and one to watch the listening
-/// socket again.
+/// The numbers of the element's timers: one for another attempt to bind the address (`OPEN_AGAIN`), and one
+/// to watch the listening socket again (`LISTEN_AGAIN`).
 const OPEN_AGAIN: u32 = 0;
 const LISTEN_AGAIN: u32 = 1;
 /// The largest number of connections. If there are as many, a new connection makes the element close the
@@ -228,7 +229,8 @@ struct Clients {
 }
 
 impl Clients {
-    /// Closes the sockets and removes the file of a Unix socket, because the new element has another address.
+    /// Closes the sockets and removes the file of a Unix socket, because the element that replaces this one
+    /// has another address.
     fn end(self) {
         if let (Some(_), Address::Unix(path)) = (&self.listener, &self.address) {
             let _ = std::fs::remove_file(path);
@@ -334,7 +336,7 @@ struct Connection {
     token: u32,
     stream: Stream,
     session: Session,
-    /// The events of the connection for which the engine calls the element.
+    /// The events of the connection (readable, writable) for which the engine calls the element.
     interest: Interest,
     /// The value of the element's `heard` when this connection was last served. The connection with the
     /// smallest value has been silent for longest.
@@ -394,7 +396,8 @@ fn given(file: RawFd) -> io::Result<Stream> {
     Ok(Stream::Given(file.into()))
 }
 
-/// The handlers of the graph, as the clients of this element reach them.
+/// The access of this element's clients to the handlers of the graph, for the execution of one client's
+/// commands.
 struct Reach<'a, 'b> {
     socket: &'a Address,
     port: Option<u16>,
@@ -444,7 +447,7 @@ fn passes(error: &io::Error) -> bool {
 
 /// Returns the value of a handler of this element itself: `port` of a TCP socket, or `filename` of a Unix
 /// socket. Returns `None` for all other handlers. The two handlers are answered here because the engine
-/// cannot call an element that is in the middle of a turn.
+/// cannot call an element while this element is running.
 fn own_value(address: &Address, port: Option<u16>, call: &Call, own: ElementId) -> Option<String> {
     match (address, call.handler.as_str()) {
         _ if call.element != Some(own) => None,
@@ -544,8 +547,10 @@ impl ControlSocket {
 
     fn accept(&mut self, cx: &mut Cx<'_>) {
         while let Some(listener) = &self.listener {
-            // A client needs two file descriptors, one of them for the engine to watch. If the second cannot
-            // be opened, the client is not accepted and stays in the kernel's queue of connections.
+            // Each client takes two file descriptors: the connection, and a copy of it that the engine
+            // watches. A copy of the listening socket's descriptor is made and closed to see if a second
+            // descriptor is available. If it is not, the client is not accepted, and waits in the kernel's
+            // queue of connections.
             let second = listener.file().try_clone_to_owned();
             match second.and_then(|second| listener.accept().map(|accepted| (accepted, second))) {
                 Ok(((stream, from), second)) => {
@@ -557,8 +562,8 @@ impl ControlSocket {
                 Err(error) => {
                     let why = reason(&error);
                     cx.warn(format_args!("accept: {why}"));
-                    // The client stays in the kernel's queue of connections, and would be reported again at
-                    // once. The listening socket is watched again after a second.
+                    // The client that could not be accepted stays in the kernel's queue, and the kernel would
+                    // report it again at once. The listening socket is watched again after a second.
                     cx.files().unwatch(LISTENER);
                     cx.set_timer(LISTEN_AGAIN, cx.now() + Timestamp::from_secs(1));
                     return;
@@ -593,8 +598,8 @@ impl ControlSocket {
         let connection = self.connections.swap_remove(index);
         cx.files().unwatch(connection.token);
         if let Stream::Given(file) = &connection.stream {
-            // The program's own descriptor of the connection stays open, so the connection is shut down for
-            // the client to see its end.
+            // Another descriptor of this connection, with which the program was started, stays open. So the
+            // connection is shut down, because otherwise the client would not see its end.
             let _ = socket2::SockRef::from(file).shutdown(Shutdown::Both);
         }
         if self.verbose {
@@ -610,8 +615,8 @@ impl ControlSocket {
         // If the client has not taken earlier replies, no more of its commands are read.
         let mut open = !connection.session.output.is_empty() || connection.receive();
         open &= connection.send();
-        // Commands that have arrived are executed, each time until about 1 MiB of replies is waiting, as long
-        // as the client takes the replies.
+        // Commands that have arrived are executed, until about 1 MiB of replies is waiting to be sent. This
+        // is repeated as long as the client takes all replies.
         let mut more = true;
         while open && more && connection.session.output.is_empty() {
             more = connection.session.execute(&mut Reach {
@@ -626,9 +631,9 @@ impl ControlSocket {
         }
         let waits = !connection.session.output.is_empty();
         if open && !waits && connection.session.is_awaiting() {
-            // Until the result of its command is known, nothing is read from the client. `Both` differs from
-            // every interest that is computed below, so that the connection is watched again as soon as no
-            // result is awaited.
+            // Until the result of its command is known, nothing is read from the client. The value `Both`
+            // differs from each interest that is computed below. So the connection is watched again the next
+            // time that it is served and no result is awaited.
             cx.files().unwatch(connection.token);
             connection.interest = Interest::Both;
             return;
@@ -719,14 +724,15 @@ impl Element for ControlSocket {
         let state: Clients = *state.downcast().map_err(|_| "not the state of a control socket")?;
         if state.address != self.address {
             state.end();
-            // The socket that has just been closed may have kept this element from binding its address, so
-            // it tries again.
+            // The replaced element's socket, which has just been closed, may have kept this element from
+            // binding its address. So the element tries again now.
             if self.listener.is_none() {
                 cx.set_timer(OPEN_AGAIN, cx.now());
             }
             return Err("another address: clients are not taken over".into());
         }
-        // Connections that this element accepted before belong to a socket that is replaced now.
+        // Connections that this element has accepted came by its own listening socket, which is now replaced
+        // by the socket of the old element.
         for connection in self.connections.drain(..) {
             cx.files().unwatch(connection.token);
         }

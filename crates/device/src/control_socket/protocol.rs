@@ -13,8 +13,8 @@ pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 /// the program.
 const MOST_LINE: usize = 1 << 20;
 const MOST_DATA: usize = 16 << 20;
-/// The number of unsent bytes at which no further command is executed until the client has taken its
-/// replies.
+/// The number of unsent bytes of output from which on no further command is executed, until the client has
+/// taken the replies.
 const MUCH_OUTPUT: usize = 1 << 20;
 
 /// Access to the handlers that clients can call.
@@ -44,7 +44,7 @@ enum Verb {
     Llrpc,
 }
 
-/// The way in which the data of a command end: after a number of bytes, or before a given line.
+/// The way in which the end of a command's data is found: after a number of bytes, or before a given line.
 enum Rest {
     Bytes(usize),
     /// The data are the lines before a line with this text.
@@ -60,7 +60,7 @@ pub(super) struct Session {
     /// The number of bytes after `start` that have been searched without success: for the end of a line, or
     /// for the line that ends the data.
     searched: usize,
-    /// True if the last line ended with a CR. If an LF follows, it belongs to that line.
+    /// True if the last line ended with a CR, so that an LF that follows belongs to the end of that line.
     after_return: bool,
     /// The bytes that have not been sent to the client.
     pub(super) output: Vec<u8>,
@@ -70,7 +70,7 @@ pub(super) struct Session {
     /// The name of the handler that has been written and whose result comes later. No further command is
     /// executed until the result has come.
     awaited: Option<String>,
-    /// True if the client has closed its side of the connection, so that no more input arrives.
+    /// True if the client has closed its side of the connection, so that no more input will arrive.
     ended: bool,
     /// True if the client has sent a line that is not empty. Only the first such line is checked for HTTP.
     begun: bool,
@@ -86,8 +86,8 @@ impl Session {
         Session { output: GREETING.to_vec(), read_only, ..Session::default() }
     }
 
-    /// Appends bytes that have arrived to the input. An empty slice means that the client has closed its
-    /// side.
+    /// Appends bytes that have arrived to the input. An empty slice means that the client has closed its side
+    /// of the connection.
     pub(super) fn take_in(&mut self, bytes: &[u8]) {
         self.ended |= bytes.is_empty();
         // If there is no memory for the input, the client is disconnected.
@@ -98,8 +98,8 @@ impl Session {
     }
 
     /// Executes the commands whose data have arrived, until `MUCH_OUTPUT` bytes of output are waiting, a
-    /// result is awaited, or the connection is to be closed. Returns true if it stopped because of the
-    /// output, so that it has to be called again.
+    /// result is awaited, or the connection is to be closed. Returns true if it stopped because of the amount
+    /// of output. Then the caller has to call it again after the output has been sent.
     pub(super) fn execute(&mut self, handlers: &mut dyn Handlers) -> bool {
         while !self.quits && self.output.len() < MUCH_OUTPUT && self.awaited.is_none() {
             let done = match self.waiting.take() {
@@ -118,8 +118,8 @@ impl Session {
                 break;
             }
         }
-        // Used input is removed once per call; removing it after each line would move the remaining bytes
-        // each time.
+        // Input that has been used is removed only once per call of this function. Its removal after each
+        // line would move all remaining bytes each time.
         self.input.drain(..std::mem::take(&mut self.start));
         !self.quits && self.output.len() >= MUCH_OUTPUT
     }
@@ -194,10 +194,12 @@ impl Session {
 
     fn take_lines(&mut self, handlers: &mut dyn Handlers, verb: Verb, handler: String, end: String) -> bool {
         self.skip_line_feed();
-        // The lines before `searched` have been compared with the line that ends the data already.
+        // The lines ahead of the offset `searched` have already been compared with the line that ends the
+        // data.
         while let Some(n) = self.rest()[self.searched..].iter().position(|&b| b == b'\n' || b == b'\r') {
             let at = self.searched;
-            // If a CR is the last byte so far, it is not known yet if an LF belongs to the line.
+            // If the last byte that has arrived is a CR, an LF that belongs to the same line end may still
+            // follow.
             let length = match &self.rest()[at + n..] {
                 [b'\r', b'\n', ..] => n + 2,
                 [b'\r'] if !self.ended => break,
@@ -231,8 +233,8 @@ impl Session {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let Some(first) = words.first() else { return };
         if !std::mem::replace(&mut self.begun, true) && is_http(&words) {
-            // A web page can make a browser send data that contain commands, after the headers of a
-            // request. The connection is closed before these arrive.
+            // A web page can make a browser send data that contain commands, after the headers of a request.
+            // The connection is closed before the session reads such data.
             return self.give_up("This is no HTTP server");
         }
         let name = first.to_ascii_uppercase();
@@ -244,7 +246,8 @@ impl Session {
         match (name.as_str(), words.as_slice()) {
             ("READ" | "GET" | "WRITE" | "SET", [_, handler, ..]) => {
                 // The text and the bytes of the line differ in length if bytes that are not UTF-8 were
-                // replaced. Then the value is the original bytes, which `call` refuses.
+                // replaced. In this case, the original bytes of the line are passed as the value, because
+                // `call` refuses a value that is not UTF-8.
                 let value =
                     if line.len() == bytes.len() { value_behind(line, handler).as_bytes() } else { bytes };
                 self.call(handlers, verb, handler, value);
@@ -280,7 +283,8 @@ impl Session {
     /// reply with the reason and returns `None`.
     fn find(&mut self, handlers: &dyn Handlers, verb: Verb, name: &str, value: String) -> Option<Call> {
         let (element, handler) = match (handlers.proxy(), name.split_once('.')) {
-            // The handler `E.H` of the proxy answers for the handler `H` of the element `E`.
+            // In place of a handler `H` of an element `E`, the handler named `E.H` of the proxy element is
+            // called.
             (Some(proxy), Some(("" | "0", handler))) => (Some(proxy), handler),
             (Some(proxy), _) => (Some(proxy), name),
             (None, None) => (None, name),
@@ -316,7 +320,8 @@ impl Session {
         }
     }
 
-    /// Appends the error that an LLRPC gets: its name or element is wrong, or the call is not possible.
+    /// Appends the error reply to the command LLRPC (a call of an element's function by number): its name or
+    /// element is wrong, or elements have no such functions.
     fn llrpc(&mut self, handlers: &dyn Handlers, name: &str) {
         match name.split_once('#') {
             Some((element, number)) if u32::from_str_radix(number, 16).is_ok() => {
@@ -562,7 +567,8 @@ mod tests {
         assert_eq!(written, ["\"a b\"  c", "\n\r\"x", ""]);
     }
 
-    /// Only one LF belongs to the CR of the command's line, even if the data come in a later piece.
+    /// After the CR that ends a command's line, one LF belongs to the line end. A further LF is data, even if
+    /// the data arrive later than the command.
     #[test]
     fn data_may_start_with_a_line_feed() {
         let input = b"WRITEDATA e.w 2\r\n\nxWRITEDATA e.w 2\r\n\n\nWRITEUNTIL e.w END\r\n\ny\r\nEND\r\n\

@@ -1,9 +1,10 @@
 //! Ports whose devices were removed, and their reopening when a device of the same name is there again.
 //!
-//! Each copy of an element leaves the removed port; the last copy removes the port from DPDK. From then on,
-//! each copy looks for the port at intervals. The first one makes DPDK probe for the device, and all copies
-//! open their queues as at the start. A copy that has left the port keeps its [`Memory`] until the port is
-//! removed from DPDK: until then, the port's driver may have slots of it.
+//! Each copy of an element (one per worker) stops using the removed port; the last copy removes the port from
+//! DPDK. From then on, each copy looks for the port at intervals. The first copy that looks makes DPDK probe
+//! for the device, and all copies open their queues as at the start. A copy that has left the port keeps its
+//! [`Memory`] until the port is removed from DPDK: until then, the port's driver may have packet slots of
+//! this memory.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,7 +33,8 @@ pub(super) enum Look<T> {
 }
 
 impl Away {
-    /// Registers that a copy has left a removed port. The last copy removes the port from DPDK.
+    /// Registers that a copy has left a removed port. When the last copy has left, the port is removed from
+    /// DPDK.
     pub(super) fn new(cx: &mut Cx<'_>, ports: Arc<Ports>, port: Arc<Port>, memory: Arc<Memory>) -> Away {
         ports.leave(cx.pool(), &memory, &port);
         Away { ports, port, memory }
@@ -60,7 +62,8 @@ impl Away {
         wanted: &Wanted,
         open: impl Fn(&Arc<Ports>, &mut Cx<'_>, &Wanted) -> Result<Result<T, String>, Refused>,
     ) -> Look<T> {
-        // Only one copy at a time looks and opens: drivers set up queues for one thread at a time.
+        // Only one copy of an element at a time looks for the port and opens its queues, because drivers can
+        // set up queues for only one thread at a time.
         let ports = Arc::clone(&self.ports);
         let _alone = ports.search();
         if !ports.is_removed(&self.port) {
@@ -91,18 +94,19 @@ impl Away {
         Look::Away(self, Some(text))
     }
 
-    /// Registers that this copy has left a port that other copies have opened meanwhile.
+    /// Registers that this copy has left a port that other copies have reopened, and that has to be left
+    /// again.
     fn leave(&mut self, cx: &mut Cx<'_>, port: Arc<Port>) {
         self.ports.leave(cx.pool(), &self.memory, &port);
         self.port = port;
     }
 
-    /// Releases this copy's memory at the end of a run.
+    /// Gives up this copy's claim on its worker's packet memory for DPDK, at the end of a run.
     pub(super) fn close(self, cx: &mut Cx<'_>) {
         let Away { ports, port, memory } = self;
         if !ports.is_removed(&port) {
-            // A copy of an element has not left the port, so the port's driver may still have slots of this
-            // memory: the port is stopped first.
+            // Another copy of an element has not left the port yet, so the port's driver may still have
+            // packet slots of this memory. Therefore the port is stopped first.
             port.stop(cx.pool(), &memory);
         }
         Memory::close(memory, cx.pool());

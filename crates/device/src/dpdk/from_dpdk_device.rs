@@ -256,8 +256,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(element))
 }
 
-/// The number of successive turns without a packet after which the element sleeps between turns, and the
-/// first and the longest time that it sleeps. Each further empty turn doubles the time.
+/// The number of successive turns without a packet after which the element sleeps between turns (`LOOKS`),
+/// and the shortest and the longest time of such a sleep in nanoseconds (`LEAST_PAUSE`, `LONGEST_PAUSE`).
+/// Each further turn without a packet doubles the time.
 const LOOKS: u32 = 64;
 const LEAST_PAUSE: Timestamp = Timestamp(2_000);
 const LONGEST_PAUSE: Timestamp = Timestamp(50_000);
@@ -281,7 +282,8 @@ struct FromDpdkDevice {
     told: Option<String>,
     /// The time at which the element last checked whether the port was removed.
     looked: Timestamp,
-    /// The time to sleep after the next empty turn, and the number of successive turns without a packet.
+    /// The time to sleep after the next turn without a packet (`pause`), and the number of successive turns
+    /// without a packet (`idle`).
     pause: Timestamp,
     idle: u32,
     count: u64,
@@ -289,8 +291,8 @@ struct FromDpdkDevice {
 }
 
 impl FromDpdkDevice {
-    /// Checks whether the port's device was removed. If so, reports it, and then stops the run (GONE stop)
-    /// or leaves the port and sets a timer to look for it (GONE wait).
+    /// Checks whether the port's device was removed. If so, reports it, and then stops the run (with `GONE
+    /// stop`), or leaves the port and sets a timer to look for it again (with `GONE wait`).
     #[cold]
     fn look(&mut self, cx: &mut Cx<'_>) {
         self.looked = cx.now();

@@ -44,12 +44,13 @@ impl Refused {
     }
 }
 
-/// All ports of a graph and the requirements of its elements, shared by all its workers.
+/// All ports that a graph uses, and the requirements of its elements on them. The workers of the graph share
+/// this value.
 #[derive(Default)]
 pub(super) struct Ports {
     wanted: Mutex<Vec<Wanted>>,
     open: Mutex<Vec<Arc<Use>>>,
-    /// The lock of the copy that looks for a removed port and opens it.
+    /// The lock that the copy of an element holds that is looking for a removed port and opening it.
     search: Mutex<()>,
     /// The value of DPDKInfo's NB_MBUF; 0 if it is not given.
     buffers: AtomicU32,
@@ -78,16 +79,16 @@ pub(super) struct Port {
     pub(super) tx: u16,
     /// The copies of elements that use the port, of all graphs.
     users: Mutex<Vec<Arc<User>>>,
-    /// The memories of the workers that have opened queues. Drivers may have slots of them until the port is
-    /// stopped.
+    /// The packet memories of the workers that have opened queues of the port. The driver may have slots of
+    /// these memories until the port is stopped.
     memories: Mutex<Vec<Arc<Memory>>>,
     /// For each queue in use, its number and the memory of the worker that receives from it.
     readers: Mutex<Vec<(u16, Weak<Memory>)>>,
-    /// For each send queue, the lock that a sender holds, with true while the port runs: DPDK allows one
-    /// sender at a time.
+    /// For each send queue, a lock that a worker holds while it sends, because DPDK allows only one sender at
+    /// a time. The locked value is true while the port runs.
     locks: Vec<Arc<Mutex<bool>>>,
-    /// True if the port's device was removed, so that all copies have to leave the port; true if the port was
-    /// removed from DPDK then.
+    /// `is_lost` is true if the port's device was removed, so that all copies of elements have to leave the
+    /// port. `is_removed` is true when the port has then been removed from DPDK.
     pub(super) is_lost: AtomicBool,
     is_removed: AtomicBool,
     /// Two flags: the user has been notified that the port is there again; the user has been notified that
@@ -101,8 +102,8 @@ pub(super) struct Port {
     runs: AtomicBool,
     /// True if a secret key has been set, by which the port spreads packets over its queues.
     pub(super) has_secret_key: AtomicBool,
-    /// DPDK's own pool for packets that have to be copied, created when a queue needs it; and the number of
-    /// buffers that it gets.
+    /// DPDK's own pool for packets that have to be copied, created when a queue needs it (`own`), and the
+    /// number of buffers that this pool gets (`buffers`).
     own: Mutex<Option<Arc<OwnPool>>>,
     buffers: u32,
     pub(super) rx_descriptors: u16,
@@ -116,7 +117,7 @@ struct User {
     is_drained: AtomicBool,
 }
 
-/// The use of a port by a copy of an element. It ends when this value is dropped.
+/// A guard for the use of a port by a copy of an element. The use ends when the guard is dropped.
 struct Handle {
     port: Arc<Port>,
     user: Arc<User>,
@@ -183,8 +184,8 @@ impl Ports {
         }
     }
 
-    /// Opens the queues, like [`receive`](Self::receive), but also returns them if this was the last copy
-    /// and the port could not be started; the second result is then the error.
+    /// Opens the queues as [`receive`](Self::receive) does, but also returns them if this copy was the last
+    /// one and the port could not be started; the second result is then the error.
     pub(super) fn open_receiver(
         self: &Arc<Self>,
         cx: &mut Cx<'_>,
@@ -222,8 +223,8 @@ impl Ports {
         }
     }
 
-    /// Opens the queue, like [`send`](Self::send), but also returns it if this was the last copy and the
-    /// port could not be started; the second result is then the error.
+    /// Opens the queue as [`send`](Self::send) does, but also returns it if this copy was the last one and
+    /// the port could not be started; the second result is then the error.
     pub(super) fn open_transmitter(
         self: &Arc<Self>,
         cx: &mut Cx<'_>,
@@ -347,7 +348,8 @@ impl Ports {
     }
 }
 
-/// Returns the index of this worker's copy of an element: the worker's number, or 0 for a single copy.
+/// Returns the index of the copy of an element that this worker has: the number of the worker, or 0 if the
+/// element has a single copy.
 fn copy_of(cx: &Cx<'_>, copies: usize) -> usize {
     if copies > 1 { cx.worker().0 } else { 0 }
 }
@@ -463,10 +465,10 @@ impl Port {
         format!("{}: cannot {what}: {}{hint}", self.info.name, start::reason(error))
     }
 
-    /// Returns DPDK's own pool if packets of one direction have to be copied, and `None` if the port can
-    /// use the packet pool. Packets are copied if the device cannot reach the packet pool. The driver for
-    /// AF_XDP also needs copies on receive, because it assumes that buffers directly follow their headers;
-    /// the packets that it sends it copies itself.
+    /// Returns DPDK's own pool if packets of one direction have to be copied, and `None` if the port can use
+    /// the packet pool. Packets are copied if the device cannot reach the packet pool. The driver for AF_XDP
+    /// also needs copies on receive, because it assumes that buffers directly follow their headers; the
+    /// driver itself copies packets that it sends.
     ///
     /// # Errors
     /// If DPDK has no memory for its pool.
@@ -563,13 +565,14 @@ impl Port {
         }
     }
 
-    /// Returns true at the first call only, for the copy that reports that the port is gone.
+    /// Returns true at the first call for this port only, so that only one copy of an element reports that
+    /// the port is gone.
     pub(super) fn says_gone(&self) -> bool {
         !self.told[1].swap(true, Ordering::Relaxed)
     }
 
-    /// Returns true once, for the copy that reports that the port is there again: the copy that has opened
-    /// the port last, so that it runs.
+    /// Returns true once, when the reopened port runs, so that only one copy of an element reports that the
+    /// port is there again: the copy that has set up its queues last.
     pub(super) fn says_back(&self) -> bool {
         self.runs.load(Ordering::Acquire) && !self.told[0].swap(true, Ordering::Relaxed)
     }
@@ -586,8 +589,8 @@ impl Port {
         lock(&self.bells).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Registers that the worker with this memory receives from a queue. Elements of several graphs at one
-    /// worker may do so, one after the other.
+    /// Registers that the worker with this memory receives from a queue. Elements of several graphs at the
+    /// same worker may receive from the queue, one graph after the other.
     ///
     /// # Errors
     /// If another worker receives from the queue.
@@ -610,8 +613,8 @@ impl Port {
 
     /// Stops the port if all copies of elements that use it neither receive nor send any more: at the end of
     /// a run, or with the last graph that has the port. First takes up to 64 bursts of packets out of each
-    /// receive queue, because ports that connect workers (`net_ring`) may hold packets. Only the first call
-    /// that stops the port does something.
+    /// receive queue, because ports that connect workers (`net_ring`) may hold packets. After the port has
+    /// been stopped, further calls do nothing.
     pub(super) fn stop(&self, pool: &mut Pool, memory: &Arc<Memory>) {
         let are_drained = lock(&self.users).iter().all(|user| user.is_drained.load(Ordering::Acquire));
         if !are_drained || !self.runs.swap(false, Ordering::AcqRel) {
@@ -647,8 +650,8 @@ impl Port {
         self.runs.store(runs, Ordering::Release);
     }
 
-    /// Releases the memories of the workers that have opened queues of the port; the port has no packets in
-    /// them any more.
+    /// Releases the memories of the workers that have opened queues of the port; the port no longer has
+    /// packets in these memories.
     fn part(&self, pool: &mut Pool) {
         for memory in std::mem::take(&mut *lock(&self.memories)) {
             Memory::close(memory, pool);

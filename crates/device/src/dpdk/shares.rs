@@ -11,7 +11,7 @@ const DESCRIPTORS: u16 = 1024;
 #[derive(Clone, Debug)]
 pub(super) struct Share {
     pub(super) wanted: Wanted,
-    /// The number of the element's copies: one per worker, or 1.
+    /// The number of the element's copies: one for each worker, or 1 if the element runs at one worker only.
     pub(super) copies: usize,
     pub(super) first: u16,
     pub(super) queues: u16,
@@ -34,7 +34,8 @@ impl Share {
 #[derive(Clone, Debug)]
 pub(super) struct Shares {
     pub(super) all: Vec<Share>,
-    /// The number of receive queues and of send queues that the elements use.
+    /// The numbers of receive queues and of send queues that the port needs for the elements: one more than
+    /// the highest number of a queue that an element uses.
     pub(super) used: [u16; 2],
 }
 
@@ -132,8 +133,8 @@ impl Shares {
     /// for the elements in `opened`, with `senders` send queues.
     ///
     /// # Errors
-    /// If they receive in another way, or send to more queues or with other descriptors: the arguments that
-    /// cannot change.
+    /// If the new elements receive with other settings than those in `opened`, or send to more queues or with
+    /// other numbers of descriptors. The text lists the arguments that cannot change.
     pub(super) fn can_continue(&self, opened: &Shares, senders: u16) -> Result<(), &'static str> {
         if self.of_side(false).next().is_some() && self.fixed() != opened.fixed() {
             return Err(

@@ -344,7 +344,8 @@ impl ToDpdkDevice {
         let is_left = self.waiting() > 0;
         match self.timeout {
             _ if !is_left => {}
-            // The port did not take all packets. The others are tried again soon, whatever TIMEOUT is.
+            // The port did not take all packets. The element tries to send the waiting packets again after
+            // `PAUSE`, whatever TIMEOUT is.
             _ if self.waiting() >= self.burst => cx.set_coarse_timer(0, cx.now() + PAUSE),
             0 => cx.set_timer(0, cx.now()),
             1.. => cx.set_timer(0, cx.now() + Timestamp(self.timeout.saturating_mul(1_000_000))),
@@ -432,7 +433,8 @@ impl Element for ToDpdkDevice {
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
-        // The port takes what it has room for. A port that takes nothing at all must not delay the worker.
+        // Waiting packets are sent for as long as the port takes some. After `TRIES_AT_END` attempts in a row
+        // at which the port took none, the rest is dropped, so that a stuck port does not delay the worker.
         let mut refused = 0;
         while self.waiting() > 0 && refused < TRIES_AT_END {
             let before = self.waiting();

@@ -149,7 +149,7 @@ impl Step {
             Step::OrX => filter(BPF_ALU | BPF_OR | BPF_X, 0),
             Step::AddX => filter(BPF_ALU | BPF_ADD | BPF_X, 0),
             Step::ReturnThis(value) => filter(BPF_RET | BPF_K, value),
-            // Only `Return` comes here: `assemble` assembles the jumps itself.
+            // The only step that is left for this arm is `Return`: `assemble` assembles the jumps itself.
             _ => filter(BPF_RET | BPF_A, 0),
         }
     }

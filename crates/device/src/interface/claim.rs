@@ -65,8 +65,8 @@ impl Claim {
         let socket =
             SocketAddr::from_abstract_name(&own).and_then(|address| UnixListener::bind_addr(&address));
         let claim = Arc::new(Claim { index, _socket: socket.map_err(|_| Refused::System)? });
-        // This process's claim exists before it looks for other claims. If two processes start at once, at
-        // least one of them sees the other's claim.
+        // This process makes its own claim before it looks for claims of other processes. If two processes
+        // start at once, at least one of them sees the other's claim.
         if let Some(other) = others(index).into_iter().filter(|other| other.name != own).find(Other::counts) {
             return Err(Refused::Other(other.process()));
         }

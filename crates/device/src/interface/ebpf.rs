@@ -46,7 +46,7 @@ const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 const RX_QUEUE_INDEX: i16 = 16;
 
-/// The lengths in bytes of an Ethernet header without tags, and of a VLAN tag.
+/// The lengths in bytes of an Ethernet header without tags (`LINK`), and of a VLAN tag (`TAG`).
 const LINK: i32 = 14;
 const TAG: i32 = 4;
 /// The largest number of VLAN tags that the program skips. Frames with more go to the first worker.
@@ -270,7 +270,8 @@ impl Code {
     }
 }
 
-/// The end of a program for tests: it returns the worker.
+/// The instructions at the end of a program for tests, which return the chosen worker as the program's
+/// result.
 #[cfg(test)]
 pub(super) const RETURN: [u64; 2] =
     [step((ALU64 | MOV | BPF_X) as u8, RESULT, A, 0, 0), step(EXIT, 0, 0, 0, 0)];

@@ -26,7 +26,7 @@ const MOST_SEGMENTS: usize = 2048;
 /// The number of bytes that are kept of a frame that is dropped, for elements and people that look at
 /// drops.
 const SHOWN: usize = 64;
-/// The offset in bytes of a VLAN tag in an Ethernet frame: it follows the two addresses.
+/// The offset in bytes of a VLAN tag in an Ethernet frame: it follows the two Ethernet addresses.
 const TAG: usize = 12;
 const TAG_LENGTH: usize = 4;
 
@@ -40,7 +40,7 @@ pub(super) struct Received<'a> {
     pub(super) time: Timestamp,
     pub(super) kind: PacketKind,
     /// A VLAN tag that the device has taken out of the frame: its protocol and its control information. The
-    /// tag belongs after the two addresses.
+    /// tag belongs after the two Ethernet addresses.
     pub(super) vlan: Option<(u16, u16)>,
     pub(super) virtio: VirtioNet,
 }
@@ -77,9 +77,11 @@ impl Incoming {
         Incoming { snap_length, marks_ip, link, count: 0, scratch, losses: Losses::default() }
     }
 
-    /// Returns the declaration of a source with this number of outputs that makes packets this way.
+    /// Returns the effects that a source with `outputs` outputs declares if it makes its packets by this
+    /// value.
     pub(super) fn effects(&self, outputs: usize) -> Effects {
-        // The packets are new, but other elements have to know which of their fields are set.
+        // The case matches no input packet, because the packets are new. It tells other elements which fields
+        // of the new packets are set.
         let pure = |name| Value::Pure { name, reads: Vec::new() };
         let mut case = Case::new(Filter::FALSE, Target::Output(0))
             .with(Action::Set(EXTRA_LENGTH, pure("length on the wire")))
@@ -206,8 +208,8 @@ impl Incoming {
             && received.bytes.len() >= received.length
             && complete_sctp(&mut packet, self.link, virtio.checksum_start.into());
         if is_sctp {
-            // The checksum has been completed. An SCTP checksum cannot be left to an interface, because a
-            // virtio-net header does not show that the checksum is SCTP's.
+            // The SCTP checksum has been completed. An SCTP checksum cannot be left to an interface, because
+            // a virtio-net header does not show that the checksum is SCTP's.
         } else if leaves {
             packet.annotations_mut().virtio = virtio;
         } else if is_left && received.bytes.len() >= received.length {
@@ -522,7 +524,7 @@ mod tests {
                 assert_eq!(all, (vec![], vec![("segments not understood", 1)]), "{name}");
             }
         }
-        // In contrast, a UDP datagram that is declared as segments of UDP is cut.
+        // A UDP datagram that is declared as segments of UDP is cut, because its headers are as declared.
         assert_eq!(run(false, (datagram, None, at(VirtioNet::UDP, 1000), 65535)).len(), 3);
     }
 

@@ -14,7 +14,8 @@ use super::{Gone, LOOK_AGAIN, cannot};
 use crate::losses::{LastFailure, Losses};
 use crate::reason;
 
-/// The first and the longest time to wait before the next attempt, while the interface takes nothing.
+/// The first (`LEAST_PAUSE`) and the longest time (`LONGEST_PAUSE`) to wait before the next attempt to send,
+/// while the interface takes no packets.
 const LEAST_PAUSE: Timestamp = Timestamp(20_000);
 const LONGEST_PAUSE: Timestamp = Timestamp(1_000_000);
 /// The time for which an interface may take nothing before its carrier is checked; also the time between two
@@ -48,8 +49,8 @@ pub(crate) struct OutLink {
     /// sending fails.
     news: Option<News>,
     losses: Losses,
-    /// The length in bytes of the longest frame that the interface carries, and the limit of the element,
-    /// which applies if the interface allows more.
+    /// `longest` is the length in bytes of the longest frame that can be sent: the longest that the interface
+    /// carries, but at most `most`, the limit of the element.
     longest: usize,
     most: usize,
     /// The time when the MTU was last read.
@@ -62,7 +63,8 @@ pub(crate) struct OutLink {
     stuck: Option<Timestamp>,
     /// The error number of the last failure. It is forgotten when an interface that was down sends again.
     failure: LastFailure<Option<i32>>,
-    /// True if the interface had a carrier at the last check, and the time of that check.
+    /// `is_connected` is true if the interface had a carrier at the last check; `asked` is the time of that
+    /// check.
     is_connected: bool,
     asked: Timestamp,
 }
@@ -222,7 +224,8 @@ impl OutLink {
                 let text = format_args!("there is no free slot for a copy of a packet; --memory gives more");
                 self.losses.count(cx, device, loss, Some(text));
             }
-            // Another message has reported the state of the interface or the system's error.
+            // Without a text, because another message has reported the cause: the state of the interface or
+            // the system's error.
             _ => self.losses.count(cx, device, loss, None),
         }
     }
@@ -284,8 +287,8 @@ impl OutLink {
         if cx.now() - self.asked > STUCK {
             self.asked = cx.now();
             self.rename(cx);
-            // If the interface is down, sending fails, and that failure is reported. Here it counts as
-            // connected.
+            // An interface that is down counts as connected: sending to it fails, and that failure is
+            // reported.
             self.is_connected = self.has_carrier() || !link::is_up(&self.device).unwrap_or(false);
             if !self.is_connected && !self.is_down {
                 self.cut(cx);

@@ -15,7 +15,8 @@ use super::steering::Steering;
 use super::sys::ring::Ring;
 use crate::handover::Registry;
 
-/// The seats of all copies of FromDevice elements in this process.
+/// The seats of all copies of FromDevice elements in this process. By a seat, a copy passes its ring to the
+/// element that replaces it.
 pub(super) static SEATS: Registry<Seat> = Registry::new();
 
 /// The settings of a socket that cannot be changed later.

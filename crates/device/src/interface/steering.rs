@@ -161,7 +161,8 @@ impl Steering {
                 // Any number will do: the kernel, or for XDP the end of the program, takes the result modulo
                 // the number of workers.
                 0 => program.add([Step::Random, Step::Return]),
-                // The chosen worker is at a random distance, less than `cores`, after the flow's worker.
+                // The chosen worker is at a random distance after the flow's worker, less than `cores`, the
+                // number of workers that get the segments of a connection.
                 cores => program.add([Step::Random, Step::Modulo(cores as u32), Step::Store(FURTHER)]),
             }
         }
@@ -195,7 +196,8 @@ impl Steering {
 /// A program that is being written, and the values from which its steps are made.
 struct Writer<'a> {
     program: Program,
-    /// The workers in the order of the kernel's sockets.
+    /// The workers in the order in which their sockets joined the kernel's group: the position of a worker is
+    /// the index of its socket.
     joined: &'a [usize],
     workers: usize,
     key: &'a ToeplitzKey,

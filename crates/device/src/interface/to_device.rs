@@ -140,7 +140,8 @@ static LINES: Registry<Line> = Registry::new();
 /// A socket that sends to an interface. A running element and the element that will replace it have the same
 /// socket: to close a packet socket takes the kernel milliseconds, in which a worker would stand still.
 struct Line {
-    /// The interface's index in the kernel, and the settings of the socket.
+    /// The interface's index in the kernel, and the settings of the socket: true if packets have virtio-net
+    /// headers (`offloads`), and true if packets bypass the queueing discipline (`bypass`).
     opened: (c_int, bool, bool),
     sender: Mutex<Sender>,
 }
@@ -280,7 +281,8 @@ impl ToDevice {
                     // The kernel refuses the length, so the MTU has become smaller since it was read.
                     self.link.look(cx.now());
                 }
-                // The state was reported when the interface went down.
+                // The user gets no message, because the state of the interface was reported when it went
+                // down.
                 DropReason::InterfaceDown if self.link.is_down => {}
                 DropReason::InterfaceDown if matches!(number, libc::ENXIO | libc::ENODEV) => {
                     self.link.is_down = true
@@ -315,7 +317,7 @@ impl ToDevice {
         self.count += sent as u64;
         let mut done = cx.batch();
         for packet in self.waiting.drain(..sent.min(self.waiting.len())) {
-            // There is room: a batch holds at least as many packets as one call sends.
+            // The push does not fail, because a batch holds at least as many packets as one call sends.
             drop(done.push(packet));
         }
         if self.outputs > 0 { cx.emit(0, done) } else { cx.sent(done) }
@@ -436,8 +438,8 @@ impl Element for ToDevice {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         cx.files().unwatch(NEWS);
-        // Takes the socket's pending error out of it. The error of an interface that went down has been
-        // reported already.
+        // The socket is closed here. Its pending error is taken out of it unreported, because the failure of
+        // an interface that went down has been reported already.
         let last = self.line.take().and_then(Arc::into_inner);
         last.map(|line| take_error(line.sender().socket()));
         self.link.end(cx)

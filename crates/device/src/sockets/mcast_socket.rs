@@ -96,7 +96,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The tokens of the watched files: the socket that receives, and the socket that sends.
+/// The tokens of the watched files: `RECEIVER` of the socket that receives, and `SENDER` of the socket that
+/// sends.
 const RECEIVER: u32 = 0;
 const SENDER: u32 = 1;
 
@@ -123,7 +124,8 @@ struct McastSocket {
 
 /// The state that an element passes to the element of the same name that replaces it.
 struct Legacy {
-    /// The settings with which the sockets were opened, and the address from which packets are sent.
+    /// `opened` has the settings with which the sockets were opened: group, SOURCEIP and SOURCEPORT, LOOP,
+    /// and the arguments in common with Socket. `source` is the address from which packets are sent.
     opened: (SocketAddrV4, SocketAddrV4, bool, Common),
     source: SocketAddrV4,
     sockets: Sockets,
@@ -160,7 +162,7 @@ impl McastSocket {
         let sender = new().map_err(failed("socket"))?;
         self.common.set_send_buffer(&sender)?;
         self.common.set_receive_buffer(&receiver)?;
-        // Other programs on this machine may listen to the same group and port.
+        // SO_REUSEADDR is set, because other programs on this machine may listen to the same group and port.
         receiver.set_reuse_address(true).map_err(failed("setsockopt(SO_REUSEADDR)"))?;
         receiver.bind(&self.group.into()).map_err(failed("bind"))?;
         let source = *self.source.ip();
@@ -300,8 +302,8 @@ impl Element for McastSocket {
         let Legacy { opened, source, sockets, outgoing } = *legacy;
         self.outgoing = outgoing;
         if opened == self.settings() {
-            // This element continues with the sockets of the element that it replaces. The sockets that it
-            // has opened itself are closed; they have received the same datagrams.
+            // This element continues with the sockets of the element that it replaces. The sockets that this
+            // element has opened itself are closed; they have received the same datagrams.
             if self.receives {
                 let receiver = sockets.receiver.as_fd();
                 cx.files().watch(RECEIVER, receiver, Interest::Read).map_err(failed("poll"))?;

@@ -66,11 +66,11 @@ impl Common {
     }
 }
 
-/// Returns the declaration of both elements: packets that come in are sent to the socket, and packets that
-/// go out are new. `observes` lists fields that the element reads besides the bytes.
+/// Returns the effects that Socket and McastSocket declare: packets that come in are sent to the socket, and
+/// packets that go out are new. `observes` lists fields that the element reads besides the bytes.
 fn effects(observes: &[Field]) -> Effects {
-    // Received packets come from outside, but other elements have to know that the extra length annotation
-    // is set.
+    // The case matches no input packet, because received packets are new. It tells other elements that the
+    // extra length annotation is set.
     let length = Value::Pure { name: "length of the datagram", reads: Vec::new() };
     let received = Case::new(Filter::FALSE, Target::Output(0)).with(Action::Set(EXTRA_LENGTH, length));
     let sent = Case::new(Filter::TRUE, Target::Send);

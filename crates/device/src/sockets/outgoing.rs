@@ -202,7 +202,8 @@ impl Outgoing {
     /// `Stop`.
     pub(super) fn clear(&mut self, cx: &mut Cx<'_>, reason: DropReason) {
         if reason == DropReason::Stop {
-            // A packet of which a part has been sent is dropped like the others.
+            // At the end of a run, a packet of which a part has been sent is dropped like the others, and
+            // `cut` does not report it to the user.
             self.gone = 0;
         }
         self.cut(cx);

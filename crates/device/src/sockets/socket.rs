@@ -158,13 +158,14 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The tokens of the watched files: the listening socket, and the connection or datagram socket.
+/// The tokens of the watched files: `LISTENER` of the listening socket, and `CONNECTION` of the connection or
+/// datagram socket.
 const LISTENER: u32 = 0;
 const CONNECTION: u32 = 1;
 /// The number of connections that may wait for `accept` while another connection is served, as in Click.
 const BACKLOG: i32 = 2;
-/// The longest time for connecting to a server over TCP; and the time in seconds until the next attempt after
-/// `accept` has failed.
+/// `CONNECT` is the longest time for connecting to a server over TCP. `PAUSE` is the time in seconds until
+/// the next attempt after `accept` has failed.
 const CONNECT: Duration = Duration::from_secs(10);
 const PAUSE: i64 = 1;
 /// The largest length in bytes of a Unix socket's path, and of an abstract name after its zero byte

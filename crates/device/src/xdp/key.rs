@@ -5,8 +5,8 @@ use std::io;
 
 use crate::interface::sys::rss::{self, Hash};
 
-/// The two functions that read and set the hash of an interface: the kernel's requests, or replacements in
-/// tests.
+/// The two functions that read and set the receive hash (RSS) of an interface, which includes its key: the
+/// kernel's requests, or replacements in tests.
 #[derive(Clone, Copy)]
 struct Ways {
     get: fn(&str) -> io::Result<Hash>,
@@ -53,8 +53,8 @@ impl SecretKey {
 
 impl Drop for SecretKey {
     fn drop(&mut self) {
-        // A key that another program has set since then stays. The interface may also have been removed, so
-        // errors are ignored.
+        // A key that another program has set since the secret key was set stays. The interface may also have
+        // been removed, so errors are ignored.
         if (self.ways.get)(&self.device).is_ok_and(|hash| hash.key == self.ours.key) {
             let _ = (self.ways.set)(&self.device, &self.own);
         }

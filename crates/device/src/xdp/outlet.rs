@@ -17,7 +17,7 @@ pub(super) static OUTLETS: Registry<Outlet> = Registry::new();
 
 /// The sending half of a queue. All elements that have it are at the same worker.
 pub(super) struct Outlet {
-    /// The interface's index in the kernel, and the number of the queue.
+    /// The interface's index in the kernel (`index`), and the number of the queue (`queue`).
     pub(super) index: c_int,
     pub(super) queue: u32,
     /// The MODE and RING with which a ToXDP has opened the queue; `None` if a FromXDP has opened it.

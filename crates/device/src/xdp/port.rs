@@ -164,7 +164,7 @@ impl Transmitter {
                 None => return Err(packet),
             },
         };
-        // Cannot fail: the room was checked above.
+        // The call cannot fail, because the ring has room for the packet, as checked above.
         self.transmit.put(socket::descriptor(span.slot, span.start, span.length));
         Ok(())
     }

@@ -32,12 +32,14 @@ enum Role {
 struct Owner {
     port: Arc<Port>,
     fill: Producer<u64>,
-    /// The largest number of slots that the kernel may have for this queue, and the number that it has. The
-    /// limit leaves slots of the pool for other queues and for packets that are being processed.
+    /// `share` is the largest number of slots that the kernel may have for this queue, and `given` is the
+    /// number that it has. The limit leaves slots of the pool for other queues and for packets that are being
+    /// processed.
     share: u32,
     given: u32,
-    /// The state that the owner shares with guests (other workers that receive from the queue), `None` if
-    /// there can be none; and the number of slots that guests had taken when the owner last looked.
+    /// `shared` is the state that the owner shares with guests (other workers that receive from the queue),
+    /// `None` if there can be none. `seen` is the number of slots that guests had taken when the owner last
+    /// looked.
     shared: Option<Arc<Shared>>,
     seen: u32,
 }

@@ -23,7 +23,8 @@ use crate::interface::awaited::Awaited;
 use crate::interface::claim::Claim;
 use crate::interface::steering::Steering;
 
-/// The seats of all copies of FromXDP elements in this process.
+/// The seats of all copies of FromXDP elements in this process. By a seat, a copy passes everything that it
+/// has open to the element that replaces it.
 pub(super) static SEATS: Registry<Seat> = Registry::new();
 
 /// The settings of a FromXDP that cannot change while its queues are open.
@@ -50,7 +51,7 @@ impl Layout {
 /// that replaces it. Both elements have the same seat, and are at one worker.
 pub(super) struct Seat {
     pub(super) interface: Arc<Interface>,
-    /// The index by which the interface knows the element.
+    /// The index of the element in the interface's list of elements that receive from it.
     pub(super) number: usize,
     pub(super) layout: Layout,
     left: Mutex<Option<Open>>,

@@ -15,7 +15,8 @@ pub(super) struct Shared {
     /// The handle by which guests (workers other than the queue's owner) take packets out of slots of the
     /// owner's pool.
     pub(super) recipient: Recipient,
-    /// The number of entries of the receive ring of each guest socket, a power of two.
+    /// The number of entries of the receive ring of each guest socket, by which another worker receives from
+    /// the queue; a power of two.
     pub(super) ring: u32,
     pub(super) taken: Taken,
 }

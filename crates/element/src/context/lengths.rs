@@ -1,19 +1,20 @@
-//! The lengths of packets, parked payloads included.
+//! The lengths of packets, payloads included that the Slicer has taken out of packets and parked in a table.
 
 use packet::Packet;
 
 use super::Cx;
 
 impl Cx<'_> {
-    /// Returns a reader of packet lengths. It adds the length of payload that is parked.
+    /// Returns a reader of packet lengths. It adds the length of payload that the Slicer has parked in a
+    /// table.
     #[inline]
     pub fn lengths(&self) -> WholeLengths {
         WholeLengths { tells: self.core.facts.tells_lengths }
     }
 }
 
-/// A reader of packet lengths that adds the length of parked payload. Elements that use it declare
-/// [`Support::whole_length`](crate::effects::Support::whole_length).
+/// A reader of packet lengths that adds the length of payload that the Slicer has parked in a table. Elements
+/// that use it declare [`Support::whole_length`](crate::effects::Support::whole_length).
 #[derive(Clone, Copy, Debug)]
 pub struct WholeLengths {
     /// True if packets carry the length of their parked payload in their metadata.

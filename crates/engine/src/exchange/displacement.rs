@@ -81,14 +81,15 @@ pub(crate) struct Displacement {
     given: u64,
     /// The number of the last spread packet that this worker has kept for itself.
     stayed: u64,
-    /// For each worker, the packets that this worker has given to it and that it has not processed yet, as
-    /// far as this worker knows.
+    /// For each worker, the packets that this worker has given to that worker and that, as far as this worker
+    /// knows, are not processed yet.
     under_way: Vec<VecDeque<Region>>,
     /// True if, at the last look, any worker had not processed all packets that this worker has given to it,
     /// or if packets were given since.
     has_some: bool,
-    /// The number of packets that this worker has spread since its oldest unprocessed packet, including it;
-    /// the limit of this number, from which on sources have to wait; and true if the limit is reached.
+    /// `span` is the number of packets that this worker has spread since its oldest unprocessed packet,
+    /// including that packet. `limit` is the value of `span` from which on sources have to wait, and
+    /// `is_stuck` is true if it is reached.
     span: u64,
     limit: u64,
     is_stuck: bool,
@@ -124,7 +125,7 @@ impl Displacement {
         (0..workers).map(|me| Displacement::new(me, &board, limit)).collect()
     }
 
-    /// Returns the number of the last packet that was spread.
+    /// Returns the number of the last packet that this worker has spread.
     #[inline]
     pub(crate) fn given(&self) -> u64 {
         self.given
@@ -179,7 +180,8 @@ impl Displacement {
     /// Reads up to which number each other worker has processed the packets that this worker has spread,
     /// updates `span`, and publishes the largest number of a processed packet.
     pub(crate) fn look(&mut self) {
-        // Packets that stay at this worker are processed before the next call of this function.
+        // Packets that stay at this worker are processed before the next call of this function, so they count
+        // as processed.
         let (mut reached, mut oldest) = (self.stayed, self.given + 1);
         for (worker, regions) in self.under_way.iter_mut().enumerate() {
             let done = self.board.done(self.me, worker).map_or(0, |done| done.load(Ordering::Acquire));

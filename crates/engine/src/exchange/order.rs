@@ -123,8 +123,8 @@ impl Tickets {
 pub(crate) struct Order {
     me: usize,
     tickets: Arc<Tickets>,
-    /// The number of the last packet that this worker has spread, and for each worker, the number of the last
-    /// packet spread to it.
+    /// `given` is the number of the last packet that this worker has spread. `given_to` has, for each worker,
+    /// the number of the last packet spread to that worker.
     given: u64,
     given_to: Vec<u64>,
     /// For each other worker, the number of the last packet spread to it that was not lost for lack of room
@@ -147,12 +147,13 @@ pub(crate) struct Order {
     passed: Vec<u64>,
 }
 
-/// Counts that may be published once other workers have processed the packets that were handed over to
-/// them.
+/// Counts of packets that this worker has processed. The counts may be published once other workers have
+/// processed the packets that this worker had sent home to them (`handed`).
 struct Account {
     /// For each worker that packets come from, the present count of its packets (see [`Order::accounts`]).
     now: Vec<u64>,
-    /// The counts that will be published next to the other workers; equal to `told` if none will.
+    /// The counts that will be published to the other workers at the next publication; equal to `told` if
+    /// none will.
     next: Vec<u64>,
     /// The counts that were published last.
     told: Vec<u64>,
@@ -502,13 +503,15 @@ impl Lane {
                 break;
             } else if let Some(place) = self.waiting.pop_front() {
                 self.next += 1;
-                // If the first packet has waited too long, no packet after it waits either.
+                // If `up_to` is the largest number, the first packet has waited too long or the run ends, and
+                // no packet after it waits either. Otherwise the wait of the next packet counts from now.
                 if up_to != u64::MAX {
                     self.since = now;
                 }
                 place
             } else {
-                // No packet with a number up to `up_to` will come any more.
+                // No packet with a number up to `up_to` will come any more, so the lane continues with the
+                // number after it.
                 if up_to != u64::MAX {
                     self.next = up_to + 1;
                 }

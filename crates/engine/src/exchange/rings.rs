@@ -42,7 +42,8 @@ pub(super) struct Rings {
     /// For each worker, a counter that shows if packets that the worker hands over are still outside of the
     /// rings.
     pub(super) unfinished: Arc<[Unfinished]>,
-    /// The number of packets handed over to other workers so far, and the number taken from other workers.
+    /// `handed` is the number of packets handed over to other workers so far; `taken` is the number of
+    /// packets taken from other workers.
     pub(super) handed: u64,
     pub(super) taken: u64,
 }
@@ -177,7 +178,8 @@ impl Rings {
                 true => lane.ring.slots().min(lane.staged.len()),
                 false => 0,
             };
-            // If no memory can be allocated for waiting packets, they are dropped.
+            // If no memory can be allocated for the packets that find no room in the ring, these packets are
+            // dropped.
             let may_wait = self.waits && lane.waiting.try_reserve(lane.staged.len()).is_ok();
             let kept = if may_wait { lane.staged.len() } else { room };
             self.handed += kept as u64;
@@ -273,7 +275,7 @@ impl Rings {
         self.taken += same as u64;
         for handed in chunk.into_iter().take(same) {
             handed.packet.prefetch();
-            // `most` is at most the capacity of a batch.
+            // The push does not fail, because `most` is at most the capacity of a batch.
             if let Err(packet) = batch.push(handed.packet) {
                 debug_assert!(false, "a batch has room for what is asked for");
                 drop(packet);

@@ -35,7 +35,7 @@ pub(crate) struct Departure {
     pub(crate) now: Timestamp,
 }
 
-/// The part of one worker in spreading: its policy, its displacement and its load.
+/// The state with which one worker spreads packets over workers: its policy, its displacement and its load.
 pub(super) struct Spreader {
     me: usize,
     policy: Box<dyn Spread>,
@@ -46,7 +46,7 @@ pub(super) struct Spreader {
     waiting: Vec<Outstanding>,
     /// The displacement of packets. `None` if their order is kept.
     pub(super) displacement: Option<Displacement>,
-    /// The load of each worker, as all workers publish it.
+    /// The load of each worker, as the worker itself publishes it.
     loads: Arc<[WorkerLoad]>,
     /// The work that this worker has done so far. Its field `packets` counts the packets that any worker has
     /// spread to this worker.
@@ -167,13 +167,14 @@ impl Spreader {
         }
     }
 
-    /// Sets the number of packets that wait in the rings to this worker, as a part of its load.
+    /// Sets the number of packets that wait in the rings to this worker, as a part of this worker's load.
     #[inline]
     pub(super) fn set_waiting(&mut self, packets: u64) {
         self.work.waiting = packets;
     }
 
-    /// Subtracts packets that were taken out of the rings from the number that waits.
+    /// Subtracts packets that were taken out of the rings from the number of packets that wait for this
+    /// worker.
     #[inline]
     pub(super) fn subtract_waiting(&mut self, packets: u64) {
         self.work.waiting = self.work.waiting.saturating_sub(packets);

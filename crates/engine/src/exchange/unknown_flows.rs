@@ -19,37 +19,41 @@ const WINDOW: u64 = 4096;
 /// The number of windows in a cycle: one window that is spread without look-ups, and the windows with
 /// look-ups after it.
 const CYCLE: u32 = 64;
-/// The divisor of the limit: packets are looked up if more than this part (1/8) of the spread packets is sent
-/// home.
+/// The divisor of the limit above which look-ups begin. The packets of the next windows are looked up if more
+/// than 1/8 of the packets that were spread in a window without look-ups were sent home.
 const PART: u64 = 8;
 
-/// The counts of one worker while packets are spread. Other workers only read them.
+/// The packet counters of one worker, from which all workers decide about look-ups of flows. Other workers
+/// only read them.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Count {
     /// The number of packets that this worker has spread without look-ups.
     spread: AtomicU64,
-    /// The number of packets that were spread to this worker and that it has sent home.
+    /// The number of packets that were spread to this worker and that it has sent home, to the workers that
+    /// own their flows.
     home: AtomicU64,
 }
 
-/// The state by which one worker decides whether to look packets up.
+/// The state by which one worker decides whether it looks up the flows of the packets that it is about to
+/// spread over the workers.
 pub(crate) struct Unknown {
     me: usize,
     known: Arc<KnownFlows>,
     counts: Arc<[Count]>,
-    /// The number of packets until the current window ends, in which all packets are looked up, or none.
+    /// The number of packets until the current window ends. Within a window, this worker looks up the flows
+    /// of all packets that it spreads, or of none.
     left: u64,
     /// The number of windows ([`WINDOW`]) with look-ups until the next window without look-ups. 0 in a window
     /// without look-ups.
     looks: u32,
-    /// The sums of the counts of all workers (spread, sent home) when the last window without look-ups
-    /// began.
+    /// The sums over all workers of the packets that were spread without look-ups, and of the packets that
+    /// were sent home, when the last window without look-ups began.
     began: [u64; 2],
 }
 
 impl Unknown {
-    /// Makes the state of each of `workers` workers, which share their counts.
+    /// Makes one state per worker, for `workers` workers, which all read each other's counts.
     pub(crate) fn of_all(known: &Arc<KnownFlows>, workers: usize) -> impl Iterator<Item = Unknown> + use<> {
         let counts: Arc<[Count]> = (0..workers).map(|_| Count::default()).collect();
         let known = Arc::clone(known);
@@ -86,7 +90,8 @@ impl Unknown {
         flow_number(packet, self.known.seed()).is_some_and(|number| self.known.has(number))
     }
 
-    /// Counts packets that this worker sends home after they were spread to it.
+    /// Counts packets that were spread to this worker, and that it sends home, to the workers that own their
+    /// flows.
     pub(crate) fn send_home(&self, packets: u64) {
         add(&self.counts[self.me].home, packets);
     }
@@ -117,7 +122,7 @@ impl Unknown {
     }
 }
 
-/// Adds to a number that only this thread writes.
+/// Adds `more` to a counter. Only this thread writes the counter, so a load and a store are enough.
 #[inline]
 fn add(number: &AtomicU64, more: u64) {
     number.store(number.load(Ordering::Relaxed) + more, Ordering::Relaxed);
@@ -127,9 +132,9 @@ fn add(number: &AtomicU64, more: u64) {
 mod tests {
     use super::*;
 
-    /// Lets the first of two workers spread `batches` batches of 32 packets. Of each batch without
-    /// look-ups, the other worker sends `home(batch)` packets home. Returns the number of packets that were
-    /// looked up.
+    /// Lets the first of two workers spread `batches` batches of 32 packets. Of each batch without look-ups,
+    /// the other worker sends `home(batch)` packets to the workers that own their flows. Returns the number
+    /// of packets that were looked up.
     fn looked_at(workers: &mut [Unknown], batches: u64, home: impl Fn(u64) -> u64) -> u64 {
         let mut looked_at = 0;
         for batch in 0..batches {
@@ -150,7 +155,7 @@ mod tests {
         let share = |workers: &mut _, home| looked_at(workers, 100_000, home) as f64 / 3_200_000.0;
         let in_flood = share(&mut workers, |_| 32);
         assert!((0.97..0.99).contains(&in_flood), "{in_flood}");
-        // When the flood has ended, look-ups go on until the cycle ends.
+        // Once no packets are sent home any more, look-ups go on until the current cycle ends.
         let behind = looked_at(&mut workers, 100_000, |_| 0);
         assert!(behind <= WINDOW * u64::from(CYCLE), "{behind}");
         assert_eq!(looked_at(&mut workers, 10_000, |_| 0), 0);

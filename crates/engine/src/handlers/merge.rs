@@ -192,7 +192,7 @@ impl Number {
         }
     }
 
-    /// Adds a count to a count. The number -1 stands for no count.
+    /// Adds two workers' counts, where -1 stands for no count: if either is -1, returns the other.
     fn plus_count(self, other: Number) -> Number {
         match (self, other) {
             (count, Number::Whole(-1)) | (Number::Whole(-1), count) => count,

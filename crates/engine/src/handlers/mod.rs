@@ -20,8 +20,8 @@ use crate::reload::Reloads;
 use crate::team::Team;
 use crate::wakeups::MOST_TICKETS;
 
-/// The handlers that every element has: Click's, in the order in which Click registers them, and two more. A
-/// list of handlers shows them in the opposite order.
+/// The handlers that every element has: Click's, in the order in which Click registers them, then `counts`
+/// and `drops_by_reason`. A list of handlers shows them in the opposite order.
 const STANDARD: &[(&str, Access)] = &[
     ("name", Access::CALM),
     ("class", Access::CALM),
@@ -40,8 +40,9 @@ const OF_TASK: &[(&str, Access)] =
 /// ELEMENT.HANDLER`. It exists only with several workers.
 pub(crate) const WORKER: &str = "worker";
 
-/// The graph's handlers that replace the whole graph: by another configuration, and by the file of the
-/// running configuration, read again. They exist only if the run has a function that makes graphs.
+/// The name of the graph's handler that replaces the whole graph by another configuration. `reload` is the
+/// handler that does so by the file of the running configuration, read again. Both exist only if the run has
+/// a function that makes graphs.
 const HOTCONFIG: &str = "hotconfig";
 const RELOAD: &str = "reload";
 
@@ -49,8 +50,9 @@ const RELOAD: &str = "reload";
 /// exists if the graph can be replaced.
 const SILENCE: &str = "silence";
 
-/// The graph's handlers for displacement: the largest number of packets by which a packet was overtaken, and
-/// the limit of this number. They exist if packets of flows are spread without keeping order.
+/// The name of the graph's handler for the largest number of packets by which a packet was overtaken.
+/// `displaced_most` is the handler for the limit of this number. Both exist if packets of flows are spread
+/// without keeping order.
 const DISPLACED: &str = "displaced";
 const DISPLACED_MOST: &str = "displaced_most";
 
@@ -257,8 +259,8 @@ impl WorkerHost<'_> {
         name: &str,
         value: &str,
     ) -> Result<(), String> {
-        // A program that was composed again is put in at each worker by its handler `config`, which users
-        // cannot write.
+        // A synthesized program that was composed again is put in at each worker by the handler `config` of
+        // its element, although users cannot write this handler.
         let is_program = name == "config" && element.is_some_and(|id| self.composed(id, value).is_some());
         if !is_program && !self.find_handler(element, name).is_some_and(|access| access.write) {
             return Err(format!("no '{}' write handler", self.graph.handler_name(element, name)));
@@ -273,7 +275,8 @@ impl WorkerHost<'_> {
                 let class = self.graph.plan.classes[id];
                 let write = |host: &mut WorkerHost<'_>| {
                     let result = host.call(core, id, |element, cx| class.write(element, cx, name, value));
-                    // A busy element was not called, so nothing has changed.
+                    // If `result` is `None`, the element was being called already and was not called again,
+                    // so nothing has changed.
                     if result.is_some() {
                         host.look_for_changes(id);
                     }
@@ -380,7 +383,7 @@ impl WorkerHost<'_> {
                 };
                 self.team.as_ref().map_or_else(|| self.reloads.silence.line(0), of_team)
             }
-            // The factor by which time runs faster, which Click can change.
+            // In Click, this is the factor by which time runs faster. It is always 1 here.
             "timewarp" => "1".to_string(),
             _ => String::new(),
         }

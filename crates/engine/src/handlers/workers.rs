@@ -227,7 +227,8 @@ impl WorkerHost<'_> {
             self.take_part_in_reload(core);
         }
         while let Some(mut request) = team.next_request(self.graph.worker(), self.graph.generation) {
-            // Another worker that has not changed over yet knows the number of an element in the old graph.
+            // A worker that has not changed over to the new graph yet sends the number that the element has
+            // in the old graph. The call then goes to the heir of this element.
             if request.generation < self.graph.generation {
                 let heir = request.element.map(|old| self.reloads.heir(old));
                 if heir == Some(None) {

@@ -53,7 +53,7 @@ pub(crate) struct Initialising {
 
 /// The caller that gets the result of a reload later.
 pub(crate) enum Caller {
-    /// An element, and the token of its call.
+    /// An element, and the token that it gave with its call, by which it recognises the result.
     Element(ElementId, u32),
     /// An element at another worker, which waits for the result.
     Worker(Request),
@@ -64,7 +64,8 @@ pub(crate) enum Caller {
 /// The error for a reload that is asked for during another one.
 const UNDER_WAY: &str = "another configuration is being installed already";
 
-/// The time to sleep before a caller who waits looks for the result of a reload again.
+/// The time to sleep before a caller that waits for the result of a reload checks again if the result is
+/// there.
 const LOOK: Duration = Duration::from_micros(200);
 
 /// Drops the generations that workers send through the channel `ended`, until no worker takes part in the
@@ -82,13 +83,14 @@ fn drop_all(ended: &Receiver<Box<Generation>>) {
 }
 
 impl Lead {
-    /// True if the first worker can take a step at once, without an answer of another worker or of the thread
-    /// that builds the graph.
+    /// True if the first worker can go on with the reload at once: it waits for no answer of another worker,
+    /// and not for the thread that builds the new graph.
     pub(super) fn can_go_on(&self) -> bool {
         matches!(self, Lead::Initialising(all) if all.asked.is_none())
     }
 
-    /// True while a reload needs steps of the first worker.
+    /// True while a reload is under way in which the first worker has something to do, such as to look for
+    /// the answer of another worker.
     pub(super) fn is_at_work(&self) -> bool {
         !matches!(self, Lead::Idle | Lead::Busy)
     }
@@ -121,8 +123,8 @@ impl WorkerHost<'_> {
         caller: Caller,
         request: RebuildRequest,
     ) -> Option<(Caller, String)> {
-        // If an element at another worker waits for the result, its worker does not change over meanwhile, so
-        // the reload before must have ended.
+        // An element at another worker waits for the result of this reload, and its worker cannot end the
+        // previous reload meanwhile. So the previous reload must have ended at all workers.
         let may_begin = match caller {
             Caller::Worker(_) => self.check_end(),
             Caller::Element(..) | Caller::Signal => Ok(()),
@@ -136,10 +138,11 @@ impl WorkerHost<'_> {
         }
     }
 
-    /// Checks that no worker has packets of an earlier generation left, or has to change over.
+    /// Checks that the previous reload has ended: every worker has changed over, and none has packets of an
+    /// earlier generation left.
     ///
     /// # Errors
-    /// If a worker has: a message for the user.
+    /// If the previous reload has not ended at a worker: a message for the user.
     fn check_end(&mut self) -> Result<(), String> {
         if let Some(reload) = &self.reloads.ending {
             if !reload.quiet.is_quiet() {
@@ -161,7 +164,7 @@ impl WorkerHost<'_> {
         let build = move || {
             let (ended, to_drop) = mpsc::channel();
             let built = rebuild(&request).map(|rebuilt| Built::new(rebuilt, team.as_deref(), seed, ended));
-            // An error means that the run has ended.
+            // Sending fails only if the receiver is gone, because the run has ended.
             let _ = give.send(built);
             if let Some(team) = team {
                 team.bells[0].ring();
@@ -299,7 +302,7 @@ impl WorkerHost<'_> {
         }
         *locked(&reload.seats[worker].copy) = Some(copy);
         team.tell_of_reload(worker);
-        // Without turns, the worker hears of the reload at its own thread.
+        // If workers do not take turns, no other worker waits here. It hears of the reload on its own thread.
         let mut other = waiting?;
         other.take_part_in_reload();
         team.let_wait(worker, other);

@@ -66,18 +66,20 @@ pub(crate) struct Reloads {
     reload: Option<Arc<Reload>>,
     /// This worker's copy of the next generation, once it is initialised.
     next: Option<Box<Generation>>,
-    /// The heirs of the elements of the generation before the current one, by the number of the old element.
+    /// For each element of the generation before the current one, by its number, its heir: the element of the
+    /// current generation that continues with its state.
     heirs: Vec<Option<ElementId>>,
     /// The state of old elements that is being handed on while this worker changes over.
     saved: Vec<SavedState>,
-    /// The silence of this worker, if it is the only one. Several workers have theirs in the team.
+    /// The time for which this worker stood still in its last reload, if it is the only worker. With several
+    /// workers, the team has this time for each.
     pub(crate) silence: Silence,
 }
 
 /// The time that a worker took to change over in its last reload. Other workers read it.
 #[derive(Default)]
 pub(crate) struct Silence {
-    /// The number of the reload; 0 if there was none.
+    /// The number of the worker's last reload; 0 if there was none.
     reload: AtomicU64,
     nanoseconds: AtomicU64,
 }
@@ -97,7 +99,7 @@ impl Silence {
     }
 }
 
-/// A reload that is under way: what the workers tell each other about it.
+/// The state of a reload that is under way, by which the workers tell each other how far they are.
 pub(crate) struct Reload {
     /// The number of the new generation.
     number: u64,
@@ -109,9 +111,10 @@ pub(crate) struct Reload {
     gathers: bool,
     /// The first worker's [`Decision`] about this reload, as a number.
     decision: AtomicU8,
-    /// The notes of the workers that have no packet to process any more, before the states of elements move.
+    /// Records which workers have no packet left to process and wait for the others, before the state of
+    /// elements moves to other workers.
     gathered: Quiet,
-    /// The notes of the workers that have no packet of the old generation left.
+    /// Records which workers have no packet of the old generation left.
     quiet: Quiet,
     /// The channel to the thread that has built the new graph. This thread also drops generations that have
     /// ended. They may have large tables, so packets would have to wait if a worker dropped them.
@@ -130,7 +133,8 @@ struct Seat {
     /// True once the worker has changed over, and all packets that it had handed over before are in the
     /// rings.
     has_left: AtomicBool,
-    /// The state that other workers have sent, of elements that this worker has now.
+    /// The state of elements that this worker has from now on, sent by the workers that had the elements
+    /// before.
     sent: Mutex<Vec<SavedState>>,
 }
 
@@ -165,7 +169,7 @@ impl Reload {
 
     /// Has the thread that has built the new graph drop a generation that has ended or never ran.
     fn dispose(&self, generation: Box<Generation>) {
-        // If the thread has failed, the generation is dropped here.
+        // If the thread has panicked, sending fails, and the generation is dropped by this worker.
         let _ = self.ended.send(generation);
     }
 
@@ -202,8 +206,8 @@ impl Reloads {
         }
     }
 
-    /// Makes the part for a generation that is being initialised or closed. Its elements find the handlers
-    /// that begin a reload if `of` has them, but writing them is an error.
+    /// Makes the `Reloads` for a generation of the graph that is being initialised or closed. Its elements
+    /// find the handlers that begin a reload if `of` can reload, but writing these handlers is an error.
     pub(crate) fn busy(of: &Reloads) -> Reloads {
         Reloads { lead: Lead::Busy, ..Reloads::new(of.rebuild.clone()) }
     }
@@ -213,7 +217,7 @@ impl Reloads {
         self.rebuild.is_some()
     }
 
-    /// True if this worker changes over before its next round.
+    /// True if this worker changes over to the new graph before the next round of its loop.
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         self.next.is_some() && self.reload.as_ref().is_some_and(|reload| reload.decision() == Decision::Go)

@@ -115,10 +115,12 @@ impl Worker {
         self.traces() != before
     }
 
-    /// Passes packets that have come to an element with an heir to the heir.
+    /// Passes packets of the old graph on to the new graph: packets that have come to an element with an
+    /// heir, which has its state now, go to the heir.
     fn enter_crossed(&mut self) {
         for (to, mut batch) in std::mem::take(&mut self.crossed) {
-            // A run and a flow mark, or the number by which order is kept, have no meaning in another graph.
+            // A packet's run, its flow mark, and the number by which the order of packets is kept have a
+            // meaning only in the graph that set them, so they are cleared.
             for packet in batch.iter_mut() {
                 packet.set_flow_mark(None);
                 packet.set_run(0);

@@ -39,7 +39,8 @@ fn heirs(old: &Plan, new: &Plan) -> Vec<Option<ElementId>> {
 
 impl WorkerHost<'_> {
     /// Takes part in a reload that another worker leads: initialises the copy of this worker if it has come,
-    /// and closes it if the reload is given up. Changing over is left to the worker's next round.
+    /// and closes it if the reload is given up. The worker changes over later, before the next round of its
+    /// loop.
     pub(crate) fn take_part_in_reload(&mut self, core: &mut Core) {
         let Some(team) = self.team else { return };
         let me = self.graph.worker();
@@ -106,8 +107,8 @@ impl WorkerHost<'_> {
     }
 }
 
-/// Initialises the elements of a graph that are at its worker, in the order of the phases of their classes.
-/// Stops at the first failure.
+/// Initialises the elements of a graph whose work this worker does, in the order of the phases of their
+/// classes. Stops at the first failure.
 fn initialise(core: &mut Core, host: &mut WorkerHost<'_>) -> Result<(), Box<Problem>> {
     let plan = Arc::clone(&host.graph.plan);
     let mut order = host.graph.placed.to_vec();
@@ -162,7 +163,8 @@ impl Worker {
         let unfit = self.drain_unacceptable(&next.graph, &heirs);
         self.take_states(&heirs, &mut next, false);
         self.tell_ended(&heirs, &next.graph);
-        // Packets go over to the new graph at the elements for which this returns an heir.
+        // Returns the heir at which packets of the old graph that come to the element `id` go on in the new
+        // graph. The heirs of elements in `unfit` cannot handle packets with work left for a device.
         let crossing = |id: ElementId| heirs[id].filter(|_| !unfit.contains(&id));
         self.graph.lead_to_heirs((0..heirs.len()).map(crossing), &next.graph.plan);
         self.drain_all();
@@ -285,8 +287,8 @@ impl Worker {
         if partial.is_empty() && large.is_empty() {
             return BTreeSet::new();
         }
-        // Without any use of offloads in the new graph, its elements that send packets do not look for work
-        // left in them.
+        // If no element of the new graph uses offloads, its elements that send packets do not check for
+        // checksums or segmentation that were left to a device. Then the new graph can take no such packets.
         let are_known = graph_facts::gather(&new.effects, &new.plan.forward).uses_offloads();
         let (effects, forward) = (&new.effects, &new.plan.forward);
         let minds = |heir: ElementId| {
@@ -297,8 +299,8 @@ impl Worker {
             };
             !partial.iter().all(takes_partial) || !large.iter().all(takes_large)
         };
-        // Upstream elements are drained first, because their packets may come to other elements of the
-        // list.
+        // Upstream elements are drained first, because their packets may come to other elements that are
+        // drained here.
         let minded = |id: &ElementId| heirs[*id].is_some_and(minds);
         let minded: Vec<ElementId> = old.plan.order().iter().copied().filter(minded).collect();
         for &id in &minded {
@@ -339,7 +341,8 @@ enum Fate {
     Stays,
     /// The heir at another worker gets it.
     Moves,
-    /// The state ends: the states of several copies do not become the state of one, or the other way round.
+    /// The state is dropped, because one worker has the old element and several have the heir, or the other
+    /// way round. State is neither split nor merged.
     Ends,
 }
 

@@ -39,8 +39,8 @@ impl WatchedFiles {
         self.entries.iter().any(|watch| watch.interest != Interest::Aside)
     }
 
-    /// Waits until a file is ready or the bell rings, for at most `longest`. Returns the elements and
-    /// tokens whose files are ready.
+    /// Waits until a file is ready or the worker's bell (an eventfd) rings, for at most `longest`. Returns,
+    /// for each ready file, the element that waits for it and the token by which the element knows it.
     pub(crate) fn wait(&self, longest: Duration, bell: Option<&EventFd>) -> Vec<(ElementId, u32)> {
         let flags = |interest: Interest| match interest {
             Interest::Read | Interest::Aside => PollFlags::POLLIN,

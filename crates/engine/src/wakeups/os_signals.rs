@@ -91,7 +91,8 @@ impl OsSignals {
             interrupt.store(false, Ordering::SeqCst);
             return true;
         }
-        // The worker of the element may have cleared the flags meanwhile.
+        // The worker of the waiting element may have seen the signal during the sleep, and have cleared both
+        // flags. Then the run goes on, too.
         !interrupt.load(Ordering::SeqCst)
     }
 
@@ -133,7 +134,8 @@ fn change(number: i32, by: isize) {
     let mut awaited = locked();
     let Awaited { elements, has_default_effect, has_come } = awaited.entry(number).or_insert_with(|| {
         let awaited = Awaited::default();
-        // Without these, the signal has no effect where it should have one; errors say that there is none.
+        // Errors are ignored here: the caller then registers the handler that tells the element of the
+        // signal, and reports an error of that.
         if OsSignals::INTERRUPTS.contains(&number) {
             let _ = signal_hook::flag::register(number, Arc::clone(&awaited.has_come));
         } else if !is_handled(number) {
@@ -190,7 +192,8 @@ mod tests {
         one.set(1, SIGUSR1, false)?;
         raise(SIGUSR1)?;
         assert_eq!((one.take(), other.take()), (vec![], vec![(2, SIGUSR1)]));
-        // Signals without an effect, and signals that the driver handles, end nothing.
+        // Neither of these signals ends the process when no element waits for it any more: SIGWINCH has no
+        // effect by default, and the driver handles interrupts.
         for number in [SIGWINCH, OsSignals::INTERRUPTS[0]] {
             one.set(1, number, true)?;
             one.set(1, number, false)?;

@@ -20,14 +20,16 @@ enum Hears {
 }
 
 pub(crate) struct Signals {
-    /// For each element, the state of its signal for packets, and of its signal for room.
+    /// For each element, true if its signal for packets is on. The field `room` has the same for its signal
+    /// for room.
     packets: Vec<bool>,
     room: Vec<bool>,
-    /// By element: the signals for packets that each input hears, and the signals for room that each output
-    /// hears.
+    /// For each element and input, the signals for packets that the input hears. The field `outputs` has the
+    /// signals for room that each output hears.
     inputs: Vec<Vec<Hears>>,
     outputs: Vec<Vec<Hears>>,
-    /// For each element, the elements whose tasks are scheduled when its signal is turned on.
+    /// For each element, the elements whose tasks are scheduled when its signal for packets is turned on. The
+    /// field `room_listeners` has the same for its signal for room.
     packet_listeners: Vec<Vec<ElementId>>,
     room_listeners: Vec<Vec<ElementId>>,
     /// For each element, the elements in the middle of pull paths that hear its signal for packets and give a
@@ -104,8 +106,9 @@ impl Signals {
         }
     }
 
-    /// Turns on the signals of the relays of an element, and of their relays in turn. Returns the elements
-    /// whose tasks are to be scheduled.
+    /// Turns on the signals for packets of the relays of an element (elements in the middle of pull paths
+    /// that pass its signal on), and of the relays of these. Returns the elements whose tasks are to be
+    /// scheduled.
     fn spread(&mut self, id: ElementId) -> &[ElementId] {
         self.woken.clear();
         self.woken.push(id);
@@ -271,8 +274,8 @@ mod tests {
         Plan::new(graph, &Registry::new().with(&classes)).ok()
     }
 
-    /// Makes the text of a random graph: push paths that fork and join and end in stores, and pull paths
-    /// out of the stores.
+    /// Makes the text of a random configuration: push paths that fork and join and end in elements with a
+    /// pull output (`Store`, `Silent`), and pull paths that begin at these elements.
     fn random(r: &mut Rng) -> String {
         let (mut text, mut declared) = (String::new(), "c :: Choose;\n".to_string());
         let [pushes, stores] = [r.usize(1..8), r.usize(1..6)];

@@ -133,7 +133,8 @@ impl Element for Giver {
 const OF_GIVER: &[Handler<Giver>] =
     &[Handler::get("released", |e| (e.value.is_none() && e.given.strong_count() == 0).to_string())];
 
-/// No reload comes, so an idle worker releases the memory itself.
+/// Only a reload would otherwise make a worker release what elements give away. No reload comes here, so an
+/// idle worker releases the memory.
 #[test]
 fn what_elements_give_away_is_released_by_an_idle_worker() {
     let text = "InfiniteSource(LIMIT 1) -> g :: TestGiver -> Discard;

@@ -42,7 +42,7 @@ fn run(first: &str, second: &str, handlers: &[&str]) -> (Vec<String>, String) {
         clock: ClockKind::Simulated { start, tick: Timestamp(1_000) },
         burst: 1,
         memory: 64 << 20,
-        // The script passes the text on with its quotes.
+        // The script passes the text of the second graph on with its quotes, so they are removed here.
         rebuild: Some(Arc::new(|request: &RebuildRequest| {
             assert_eq!(request.origin, CallOrigin::Configuration);
             let text = lang::args::unquote(request.value.as_deref().unwrap());
@@ -70,8 +70,8 @@ fn run(first: &str, second: &str, handlers: &[&str]) -> (Vec<String>, String) {
 
 #[test]
 fn state_and_packets_go_to_the_heirs() {
-    // The queue of the second graph is smaller, so 30 of 40 packets pass it. The counter downstream of it
-    // is new.
+    // The queue of the second graph has room for 30 of the 40 packets that the first queue holds. The counter
+    // `d` has no predecessor in the first graph, so it counts only these 30 packets.
     let (values, text) = run(
         "s :: InfiniteSource(LIMIT 40) -> c :: Counter -> q :: Queue(100) -> Idle;
          Script(wait 1s, write hotconfig SECOND)",
@@ -85,8 +85,8 @@ fn state_and_packets_go_to_the_heirs() {
 
 #[test]
 fn heirs_know_what_another_element_has_done() {
-    // All packets of the counter have bypassed it. They have to be in its state, although no handler has
-    // been read before.
+    // The stand-in handles all packets in place of the counter. The engine adds their number to the counter's
+    // state before the heir gets this state, although no handler has been read that would have caused this.
     let (values, _) = run(
         "InfiniteSource(LIMIT 40) -> UDPIPEncap(1.1.1.1, 1, 2.2.2.2, 2) -> s :: TestStandIn(c, f) -> Discard;
          s [1] -> Discard; Idle -> c :: Counter -> f :: IPFilter(allow udp, deny all) -> Discard;
@@ -130,7 +130,8 @@ fn what_waits_for_a_shared_table_goes_on_waiting() {
     let (table, querier) = ("t :: ARPTable;", "q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE t)");
     let rest = "-> c :: Counter -> Discard; Idle -> [1] q [1] -> Discard;";
     let script = "Script(wait 1s, print t.length, write t.insert 10.0.0.2 2:0:0:0:0:2, wait 1ms, print t.length, stop)";
-    // The table may get its state before or after the querier, in the order of the graph.
+    // In a reload, elements get the state of their predecessors in the order of the graph. The ARPTable may
+    // come before or after the ARPQuerier that uses it.
     for order in [format!("{table} Idle -> {querier} {rest}"), format!("Idle -> {querier} {rest} {table}")] {
         let first = format!(
             "{table} InfiniteSource(LIMIT 3) -> StoreIPAddress(10.0.0.2, 30) -> Strip(14) -> GetIPAddress(16)
@@ -165,8 +166,8 @@ fn a_switch_forgets_hosts_of_lans_that_it_has_no_more() {
         let second = graph(2, 0, "020000000001020000000002", "Script(wait 1s, print s.table, stop)");
         let (values, text) = run(&first, &second, &["c1.count"]);
         assert_eq!(text, "02-00-00-00-00-01 2\n02-00-00-00-00-02 0\n", "{class}");
-        // One packet is from the first graph; the other is flooded, because the entry of a host at a
-        // removed port is gone.
+        // Counter `c1` has counted one packet in the first graph. In the second graph it gets the packet for
+        // the host that was at LAN 2, because this LAN is gone with its entry, and the packet is flooded.
         assert_eq!(values, ["2"], "{class}");
     }
 }

@@ -184,8 +184,8 @@ fn a_program_that_does_not_fit_at_one_worker_is_reported() {
     assert_eq!((values.concat(), messages), ("00".to_string(), String::new()));
 }
 
-/// The second change is of an element for which the program does not act any more, so the program would stay
-/// right without a new one.
+/// The second change, of `f`, makes a new composition, but the program that acts only for `g` is not
+/// outdated. At worker 1, where the new program fails, this earlier program goes on.
 #[test]
 fn a_worker_that_keeps_an_earlier_program_is_reported() {
     let text = format!(
@@ -207,7 +207,8 @@ fn a_call_that_is_refused_changes_nothing() {
     assert_eq!((values.concat().as_str(), compositions), ("10", 0));
 }
 
-/// The element is being called when it may have changed, and no further handler is written.
+/// The element is being called when it may have changed, so it has to be asked for its effects later,
+/// although no further handler is written that would cause this.
 #[test]
 fn an_element_that_was_being_called_is_asked_later() {
     let text = SOURCE.replace(", f)", ", p)") + " -> p :: TestPoker(h.reset, h) -> h :: Counter -> Discard";

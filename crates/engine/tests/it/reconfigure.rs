@@ -76,7 +76,8 @@ fn a_queue_keeps_its_packets_and_those_who_watch_it() {
     write(&mut worker, "u.active", "true").unwrap();
     while worker.step(100) {}
     assert_eq!((read(&mut worker, "d.count"), read(&mut worker, "q.length")), ("10".into(), "0".into()));
-    // RED watches the queue. It finds the new queue empty, and lets packets pass.
+    // The queue was replaced when its arguments changed, and RED watches its successor. RED finds this queue
+    // empty, and lets 10 packets pass.
     write(&mut worker, "u.active", "false").unwrap();
     write(&mut worker, "s.config", "LIMIT 60").unwrap();
     while worker.step(100) {}
@@ -176,7 +177,8 @@ fn every_class_that_reconfigures_does() {
     assert!(tried > 50, "{tried}");
 }
 
-/// Rules that read what has been parked are refused as at the start.
+/// Filter rules that read the payload or length of packets whose payload is parked are refused, with the same
+/// error as at the start of a run.
 #[test]
 fn payloads_that_are_parked_are_not_read() {
     let mut worker = start(

@@ -19,7 +19,8 @@ use super::hotconfig::Lines;
 /// The state that the elements of one test share, in all generations of the graph.
 #[derive(Default)]
 struct Shared {
-    /// The number of graphs that have been built, and the number after which the sources end.
+    /// The number of graphs that have been built so far. `enough` is the number of built graphs at which the
+    /// sources end.
     built: AtomicUsize,
     enough: AtomicUsize,
     sent: AtomicU64,
@@ -38,7 +39,7 @@ fn shared(args: &mut Args<'_>) -> Result<Arc<Shared>, Invalid> {
 const FLOWS: usize = 50;
 
 /// A source of packets of [`FLOWS`] flows. The payload has the number of the flow and of the packet in it.
-/// It ends when enough graphs have been built.
+/// The source ends when as many graphs have been built as the test asks for.
 static NUMBERED: Class = Class {
     name: "TestNumbered",
     ports: "0/1",

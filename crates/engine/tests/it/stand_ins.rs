@@ -132,11 +132,12 @@ fn handlers_that_change_nothing_of_packets_leave_the_stand_in_alone() {
 fn who_stands_for_an_element_hears_that_it_has_changed() {
     for workers in [1, 2] {
         let own = compare(workers, "Script(wait 300ms, write f.config allow tcp)");
-        // The copy on each worker lists the element.
+        // The stand-in's copy at each worker lists the changed element `f`.
         assert!(own[2].lines().all(|name| name == "f") && !own[2].is_empty(), "{own:?}");
         let taken = own[0].parse::<usize>().unwrap();
         assert!((PACKETS / 8..PACKETS / 3).contains(&taken), "half of the time: {taken}");
-        // A counter that calls a handler at a count needs the packets themselves.
+        // A stand-in may not act for a counter that calls a handler at a certain count, because the counter
+        // itself must see each packet.
         let own = compare(workers, "Script(wait 300ms, write c.count_call 100000 stop)");
         assert!(own[2].starts_with("c\n"), "{own:?}");
     }

@@ -185,7 +185,7 @@ struct AggregateCounter {
     on_count: Option<Trigger>,
     counts: Counts,
     total: u64,
-    /// The number of packets that were not counted because the table was full.
+    /// The number of packets that were not counted because the table of aggregates was full.
     overflows: u64,
 }
 

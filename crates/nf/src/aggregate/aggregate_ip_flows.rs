@@ -172,7 +172,7 @@ struct Flow {
     id: FlowId,
     aggregate: u32,
     is_tcp: bool,
-    /// True if the flow's first packet went in the direction opposite to the table's key.
+    /// True if the first packet went in the direction opposite to that of the flow's key in the table.
     reverse: bool,
     /// Bit 0 if the direction of the first packet has sent a FIN, bit 1 if the other direction has;
     /// [`OVER`] after a reset.
@@ -183,7 +183,8 @@ struct Flow {
     position: Option<u64>,
 }
 
-/// The state of an element for the element that replaces it.
+/// The state that an AggregateIPFlows hands on to the element that replaces it when the configuration
+/// changes.
 struct Kept {
     settings: Settings,
     table: FlowTable<FiveTupleKey>,
@@ -214,7 +215,7 @@ struct AggregateIpFlows {
     /// The flows, at the index of their ids in `table`; `None` for flows that have ended.
     flows: Vec<Option<Flow>>,
     waiting: Fragments,
-    /// The maximum number of packets in `waiting`.
+    /// The maximum number of packets that wait for fragments, in the queues `waiting` (FRAGMENT_CAPACITY).
     fragment_capacity: usize,
     next: u32,
     /// The time stamp, in seconds, of the last packet that was forwarded or began to wait. Timeouts are
@@ -320,7 +321,7 @@ impl Seen {
 struct Arrival<'a> {
     seen: &'a Seen,
     key: FiveTupleKey,
-    /// True if the packet's direction is opposite to the key's.
+    /// True if the packet's direction is opposite to that of the flow's key in the table.
     reverse: bool,
     time: Timestamp,
 }
@@ -337,8 +338,8 @@ impl AggregateIpFlows {
         Ok(())
     }
 
-    /// Writes the buffered text to the file, if there is one. Must be called when the file comes from the
-    /// replaced element, because the timer of that element does not come with it.
+    /// Writes the buffered text to the file TRACEINFO, if there is one. Must be called when the file comes
+    /// from the replaced element, because the timer of that element does not come with it.
     fn write_out(&mut self) {
         if let Some(info) = &mut self.info {
             info.write_out();
@@ -740,7 +741,7 @@ impl Element for AggregateIpFlows {
             self.write_out();
         }
         let closed = kept.info.map_or(Ok(()), TraceInfo::close);
-        // The file is opened even if the old file has an error.
+        // The new TRACEINFO file is opened even if the old file could not be closed without an error.
         let opened = if self.info.is_none() { self.open_file(cx) } else { Ok(()) };
         closed.and(opened)?;
         Err("it tells flows apart in another way now, so all flows have ended".into())

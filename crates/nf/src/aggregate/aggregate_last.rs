@@ -73,7 +73,7 @@ struct AggregateLast {
     stop: bool,
     ended: Option<Arc<Ended>>,
     packets: HashMap<u32, Packet>,
-    /// The maximum number of packets in `packets`.
+    /// The maximum number of packets that the element keeps in `packets`, one per aggregate (CAPACITY).
     capacity: usize,
     /// The aggregates whose packets the task has still to send after a `clear`, in descending order: the
     /// task takes them from the end.

@@ -91,12 +91,13 @@ struct AggregatePacketCounter {
     anno: Option<usize>,
     ports: usize,
     packets: u64,
-    /// The index of each entry, by aggregate and packet number; with ANNO `NONE`, by aggregate and 0.
+    /// The index of the entry in `counts` for each aggregate and packet number; with ANNO `NONE`, for each
+    /// aggregate and 0.
     places: HashMap<(u32, u32), u32>,
     /// The numbers of packets: for each entry, one count per port. The counts of the entry with index N start
     /// at N times the number of ports.
     counts: Vec<u32>,
-    /// The maximum number of entries in `places`.
+    /// The maximum number of entries in `places` (CAPACITY).
     capacity: usize,
     /// The number of packets that were not counted because there was no room for another entry.
     overflows: u64,

@@ -209,7 +209,8 @@ impl IpField {
             let mask = number(word(&mut rest)).filter(|&mask| mask != 0).ok_or(MASK)?;
             let (above, below) = (mask.leading_zeros(), mask.trailing_zeros());
             let used = 32 - above;
-            // The set bits must be contiguous, and none may lie above the field.
+            // The set bits of the mask must be contiguous, and none may lie above the most significant bit of
+            // the field.
             if mask.count_ones() != used - below || used > self.length {
                 return Err(MASK);
             }

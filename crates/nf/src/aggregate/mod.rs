@@ -36,8 +36,8 @@ struct Source {
 }
 
 impl Source {
-    /// Returns the case of packets for which `when` holds: they get an aggregate number and go to output 0.
-    /// With `incremental`, the number depends on the old aggregate, too.
+    /// Returns the case of an element's declared effects for packets for which `when` holds: they get an
+    /// aggregate number and go to output 0. With `incremental`, the number depends on the old aggregate, too.
     fn case(self, when: Filter, incremental: bool) -> Case {
         let Source { name, mut reads } = self;
         if incremental {

@@ -9,13 +9,13 @@ use crate::report_file::ReportFile;
 /// The data of a flow that has ended.
 pub(super) struct Record {
     pub(super) aggregate: u32,
-    /// The source and the destination of the first packet, with ports.
+    /// The source and the destination of the flow's first packet, with ports.
     pub(super) ends: (SocketAddr, SocketAddr),
     pub(super) begin: Timestamp,
     pub(super) end: Timestamp,
-    /// The position of the first packet in its capture; `None` if it is unknown.
+    /// The position of the flow's first packet in its capture; `None` if it is unknown.
     pub(super) position: Option<u64>,
-    /// The number of packets in the direction of the first packet, and in the other direction.
+    /// The number of the flow's packets in the direction of the first packet, and in the other direction.
     pub(super) packets: [u64; 2],
 }
 

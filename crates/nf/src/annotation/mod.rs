@@ -21,7 +21,7 @@ pub mod time_range;
 use element::{Packet, Timestamp};
 use packet::Annotations;
 
-/// Stores an IPv4 address in the annotation at an offset.
+/// Stores an IPv4 address at offset `place` of a packet's annotation area.
 #[inline]
 pub(crate) fn set_address(packet: &mut Packet, place: usize, address: [u8; 4]) {
     match place {

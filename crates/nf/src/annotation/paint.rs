@@ -44,7 +44,8 @@ pub static CLASS: Class = Class {
 struct Paint {
     colour: u8,
     place: usize,
-    /// True if some element reads the annotation. If none does, it is not set, which saves time.
+    /// True if some element reads the paint annotation (or the annotation ANNO). If none does, the annotation
+    /// is not set, which saves time.
     wanted: bool,
 }
 

@@ -50,7 +50,8 @@ pub static CLASS: Class = Class {
 struct SetIpAddress {
     address: Ipv4Addr,
     place: usize,
-    /// True if some element reads the annotation. If none does, it is not set, which saves time.
+    /// True if some element reads the annotation that this element sets. If none does, the annotation is not
+    /// set, which saves time.
     wanted: bool,
 }
 

@@ -254,7 +254,8 @@ impl TimeFilter {
                 Verdict::Passes => cx.emit_one(0, packet, DropReason::NoOutput),
                 _ => cx.emit_one(1, packet, DropReason::OutOfTime),
             }
-            // The next packet may cause a call, too, if a handler has set the end again.
+            // The next waiting packet may cause a handler call even if the end has not moved since the last
+            // call, because a handler may have armed the filter again.
             self.end_before = Timestamp(i64::MIN);
         }
     }
@@ -276,7 +277,7 @@ fn expand(value: &str, time: &str) -> String {
     let mut parts = value.split("$t");
     let mut text = parts.next().unwrap_or_default().to_string();
     for part in parts {
-        // In `$time`, the variable has another name, so it stays.
+        // Only the variable `$t` is replaced. `$time` is another variable, so it stays.
         let longer = part.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
         text += if longer { "$t" } else { time };
         text += part;

@@ -223,7 +223,8 @@ const ARGS: [ArgInfo; 13] = {
     ]
 };
 
-/// Returns the table that TABLE names; `None` without TABLE. Reports an error if the element is no ARPTable.
+/// Returns the table of the ARPTable that the argument TABLE names; `None` without TABLE. Reports an error if
+/// the named element is no ARPTable.
 fn shared_table(args: &mut Args<'_>) -> Option<Arc<Shared>> {
     let ElementRef(element) = args.get("TABLE")?;
     let shared = args.setup.service(element);
@@ -240,7 +241,7 @@ fn broadcast_of(prefix: Ipv4Prefix) -> Ipv4Addr {
     if last == prefix.address { Ipv4Addr::BROADCAST } else { last }
 }
 
-/// The table of an ARPQuerier: its own, or shared with other elements or with copies at other workers.
+/// The ARP table of an ARPQuerier: its own, or shared with other elements or with copies at other workers.
 enum Home {
     Own(Box<Table>),
     Shared(Arc<Shared>),
@@ -272,7 +273,8 @@ impl Opened<'_> {
 
 struct ArpQuerier {
     home: Home,
-    /// The limits of the table, unless another element (TABLE) has it.
+    /// The limits of the element's ARP table; without effect if the table belongs to an ARPTable (argument
+    /// TABLE).
     limits: Limits,
     /// True if the table is shared with the element's copies at other workers, and with no other element.
     shares_with_copies: bool,
@@ -280,7 +282,7 @@ struct ArpQuerier {
     query_output: usize,
 }
 
-/// The state that an ARPQuerier hands to the element that replaces it when the configuration changes.
+/// The state that an ARPQuerier hands on to the ARPQuerier that replaces it when the configuration changes.
 struct Kept {
     desk: Desk,
     /// The element's own table; `None` if its table is shared.
@@ -319,8 +321,8 @@ impl ArpQuerier {
         result
     }
 
-    /// Returns the case of a packet that matches `when` and leaves to `to` with an Ethernet header.
-    /// `destination` has the actions that write the destination address of this header.
+    /// Returns the case of the declared effects for packets that match `when` and leave to `to` with an
+    /// Ethernet header. `destination` has the actions that write the destination address of this header.
     fn encapsulated(&self, when: Filter, to: Target, destination: Vec<Action>) -> Case {
         encapsulated(when, to, self.desk.mac, ether_type::IPV4, destination)
     }
@@ -421,7 +423,8 @@ impl Element for ArpQuerier {
             shared.join(cx.id());
             let mut table = shared.open();
             if self.shares_with_copies {
-                // If the element is replaced because of other arguments, the table is still the same.
+                // If this element replaces one with other arguments, it uses the same table as before, which
+                // still has the old limits.
                 table.set_limits(self.limits);
             }
             if table.len() == 0 {
@@ -455,7 +458,8 @@ impl Element for ArpQuerier {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        // Timer 1 is cleared and its time is forgotten; `with` sets it again if packets still wait.
+        // Timer 1 is cleared, although another timer may have called this function, and its time is
+        // forgotten. `with` sets the timer again if packets still wait.
         self.desk.alarm = None;
         cx.clear_timer(1);
         self.with(cx, |_, _, _| {});
@@ -520,7 +524,8 @@ impl Element for ArpQuerier {
         Ok(())
     }
 
-    // A table that the element shares with other elements is saved by the ARPTable.
+    // Only an ARP table that belongs to the ARPQuerier and its copies is saved here. A table that other
+    // elements use, too, is saved by its ARPTable.
 
     fn save_state(&mut self, cx: &mut Cx<'_>, from: u64, out: &mut StateWriter) -> Option<u64> {
         match &self.home {

@@ -39,9 +39,10 @@ pub(super) struct Desk {
     pub(super) responses: u64,
     pub(super) drops: u64,
     pub(super) has_warned: bool,
-    /// The table's count of changes up to which this element has checked its waiting packets.
+    /// The number of changes of the ARP table, as it counts them, after which this element has last checked
+    /// its waiting packets.
     pub(super) seen: u64,
-    /// True if the waiting packets were taken from a replaced element, and must still be counted in the
+    /// True if the waiting packets were taken from a replaced element, and must still be counted in the ARP
     /// table.
     pub(super) is_new: bool,
 }

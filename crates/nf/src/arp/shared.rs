@@ -11,14 +11,16 @@ use super::table::{Limits, Table};
 /// ARPTable publishes it as a service.
 pub(crate) struct Shared {
     table: Mutex<Table>,
-    /// True once another table continues with the entries. Several workers hand the table over, each for its
-    /// own copies of the elements, but there is only one table.
+    /// True once another table continues with the entries of this table after a reload. Several workers hand
+    /// the table on, each for its own copies of the elements, but its entries must be moved only once.
     is_continued: AtomicBool,
-    /// A call of handler [`RELEASE`] for each element, made after changes that can concern waiting packets.
+    /// A call of the handler [`RELEASE`] for each element that uses the table. The calls are made after
+    /// changes of the table that can concern packets waiting in these elements.
     calls: Mutex<Vec<Arc<Call>>>,
 }
 
-/// The name of the handler with which an element checks its waiting packets after a change of its table.
+/// The name of the handler with which an element checks its waiting packets after another element has changed
+/// the table of neighbours that they share.
 pub(crate) const RELEASE: &str = "release";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -31,7 +33,7 @@ impl Shared {
         Shared { table, is_continued: AtomicBool::new(false), calls: Mutex::default() }
     }
 
-    /// Locks the table; elements do this once per batch.
+    /// Locks the table of neighbours; elements do this once per batch.
     pub(crate) fn open(&self) -> MutexGuard<'_, Table> {
         lock(&self.table)
     }

@@ -23,7 +23,7 @@ use crate::hashing::{ByNumber, reseed};
 
 pub(crate) use save::FORM;
 
-/// The arguments that set the limits of a table.
+/// The arguments of elements that set the limits of their table of neighbours.
 pub(crate) const ARGS: [ArgInfo; 5] = [
     ArgInfo::keyword("CAPACITY", "unsigned", "2048"),
     ArgInfo::keyword("ENTRY_CAPACITY", "unsigned", "65536"),
@@ -90,13 +90,15 @@ pub(crate) const QUESTIONS: u8 = 2;
 /// The rate limit of Click's ARPQuerier: ten queries a second, then one in two seconds.
 pub(super) const ARP_PACE: Pace = Pace { pause: 100, patience: 10, long_pause: 2_000 };
 
-/// The bounds of a table and the rate limit of queries. Zero is no bound; `timeout` is in milliseconds.
+/// The bounds of a table of neighbours and the rate limit of its queries. Zero is no bound; `timeout` is in
+/// milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) packets: usize,
     pub(crate) entries: usize,
     pub(crate) packets_per_entry: usize,
-    /// A divisor: packets above the bound are dropped until `packets - packets / slim_factor` wait.
+    /// A divisor: when more packets wait than the bound `packets` allows, packets are dropped until `packets
+    /// - packets / slim_factor` wait.
     pub(crate) slim_factor: usize,
     pub(crate) timeout: i64,
     pub(crate) pace: Pace,
@@ -135,22 +137,24 @@ pub(crate) fn milliseconds(time: Timestamp) -> i64 {
     if (0..i64::from(u32::MAX)).contains(&milliseconds) { milliseconds } else { 0 }
 }
 
-/// Returns the current time in milliseconds, as the table's functions expect it.
+/// Returns the current time in milliseconds, as the functions of [`Table`] expect it.
 pub(crate) fn now(cx: &Cx<'_>) -> i64 {
     cx.now().0.div_euclid(1_000_000)
 }
 
-/// The identity of a table's entry, which packets that wait for it keep.
+/// The identity of an entry of a table of neighbours. Elements keep it with the packets that wait for the
+/// entry's Ethernet address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     /// The number of the entry, different from the numbers of all other entries of all tables in the process.
     pub(crate) id: u64,
-    /// The entry's rank by age: older entries have lower ranks. Increases when the entry becomes the
-    /// newest.
+    /// The entry's rank by age within its table: older entries have lower ranks. The rank increases when the
+    /// entry becomes the newest.
     pub(crate) rank: u64,
 }
 
-/// The order of a table's entries by age, for an element that looks for the oldest of its packets.
+/// The order of the entries of a table of neighbours by age, for an element that looks for the oldest entry
+/// among those for which it holds packets.
 pub(crate) trait Ranks<A = u32> {
     /// Returns the rank of an address's entry (lower is older); `None` if it has no entry.
     fn rank(&self, address: A) -> Option<u64>;
@@ -220,14 +224,15 @@ impl<A> Entry<A> {
     }
 }
 
-/// The number of items by which a queue that refers to entries may exceed twice the number of entries, before
-/// outdated items are removed.
+/// The number of items by which a queue that refers to entries of a table of neighbours may exceed twice the
+/// number of entries, before outdated items are removed.
 pub(crate) const UNTIDY: usize = 64;
 
-/// The number of changes that a table remembers for elements that share it.
+/// The number of changes that a table of neighbours remembers, for elements that share it.
 const LOG: usize = 64;
 
-/// The number of tables made so far, by which entries of all tables get different numbers.
+/// The number of tables of neighbours made so far. It is part of the numbers of entries, so that entries of
+/// different tables have different numbers.
 static TABLES: AtomicU64 = AtomicU64::new(0);
 
 /// The decision of a table about a packet whose next hop has no known Ethernet address.
@@ -247,16 +252,16 @@ pub(crate) struct Table<A = u32> {
     free: Vec<u32>,
     oldest: Option<u32>,
     newest: Option<u32>,
-    /// The entries that have or had no answer, as address and number, oldest first; used if
-    /// [`Limits::keeps_known`] is set. Some may have been answered or removed since.
+    /// The entries that had no answer when they were recorded, as IP address and number of the entry, oldest
+    /// first; used if [`Limits::keeps_known`] is set. Some may have been answered or removed since.
     unanswered: VecDeque<(A, u64)>,
     /// The number of packets that wait for addresses, in all elements that use the table.
     waiting: usize,
     drops: u64,
-    /// The last number that was used for an entry or a rank.
+    /// The number that was last given to an entry as its identity or as its rank.
     next: u64,
-    /// A count that increases with each change that can concern packets in other elements: learnt addresses,
-    /// removed entries.
+    /// A count that increases with each change of the table that can concern packets waiting in elements: an
+    /// Ethernet address that was learnt, or an entry that was removed.
     changes: u64,
     /// The last [`LOG`] changes, at the index of their count modulo [`LOG`]: the address, and the reason
     /// with which packets for it are dropped if its entry was removed.
@@ -298,7 +303,7 @@ impl<A: Address> Table<A> {
         self.limits = limits;
     }
 
-    /// Returns the number of entries, with and without known Ethernet address.
+    /// Returns the number of the table's entries, including entries without a known Ethernet address.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
@@ -313,20 +318,23 @@ impl<A: Address> Table<A> {
         self.drops
     }
 
-    /// Returns the count of changes. An element with a lower count of its own must check its packets.
+    /// Returns the table's count of changes. An element that remembers a lower count must check its waiting
+    /// packets.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Returns the changes after the first `seen`: each address, and the reason with which its packets are
-    /// dropped if its entry was removed. Returns `None` if there were more than [`LOG`].
+    /// Returns the changes of the table after the first `seen` changes: each IP address, and the reason with
+    /// which its packets are dropped if its entry was removed. Returns `None` if there were more than
+    /// [`LOG`].
     pub(crate) fn changed_since(&self, seen: u64) -> Option<impl Iterator<Item = (A, DropReason)> + use<A>> {
         let log = self.log;
         let is_remembered = self.changes.checked_sub(seen).is_some_and(|n| n <= LOG as u64);
         is_remembered.then(|| (seen..self.changes).map(move |n| log[n as usize % LOG]))
     }
 
-    /// Returns the drop reason of the last change, for elements that check all their packets.
+    /// Returns the drop reason of the last change of the table. Elements use it if they check all their
+    /// waiting packets, because they have missed too many changes to know the reason for each.
     pub(crate) fn last_reason(&self) -> DropReason {
         self.changes.checked_sub(1).map_or(DropReason::Reset, |n| self.log[n as usize % LOG].1)
     }
@@ -354,7 +362,7 @@ impl<A: Address> Table<A> {
         self.drops += packets as u64;
     }
 
-    /// Counts packets as drops that were not counted as waiting.
+    /// Counts packets as drops of the table that it did not count as waiting before.
     pub(crate) fn dropped(&mut self, packets: usize) {
         self.drops += packets as u64;
     }
@@ -369,7 +377,7 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Returns the identity of an address's entry; `None` if it has no entry.
+    /// Returns the identity of the table's entry for an IP address; `None` if there is no entry.
     pub(crate) fn ticket(&self, address: A) -> Option<Ticket> {
         Some(self.entries.get(*self.places.get(&address)? as usize)?.ticket)
     }
@@ -500,8 +508,8 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Links an entry into the order of age, ahead of the entry at index `newer`, or at the end as the
-    /// newest.
+    /// Links an entry into the table's list of entries by age, ahead of the entry at index `newer`, or, with
+    /// `None`, at the end as the newest.
     fn link(&mut self, place: u32, newer: Option<u32>) {
         let older = match newer.and_then(|place| self.entry(place)) {
             Some(entry) => entry.older.replace(place),
@@ -572,7 +580,8 @@ impl<A: Address> Table<A> {
         None
     }
 
-    /// Records an entry without an answer, if [`Limits::keeps_known`] is set, so that it is evicted first.
+    /// Records an entry without an answer in `unanswered`, if [`Limits::keeps_known`] is set, so that it is
+    /// evicted ahead of known neighbours.
     fn note_unanswered(&mut self, address: A, number: u64) {
         if !self.limits.keeps_known {
             return;

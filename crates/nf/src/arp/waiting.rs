@@ -8,12 +8,13 @@ use element::{Cx, DropReason, Packet, Timestamp};
 use super::table::{Address, Ranks, Ticket, Waiters};
 use crate::hashing::{ByNumber, reseed};
 
-/// The waiting packets of one element. The queues are linked lists in one array, so that no memory is
-/// allocated once the array is large enough.
+/// The packets that wait in one element for Ethernet addresses. The queues are linked lists in one array, so
+/// that no memory is allocated once the array is large enough.
 pub(crate) struct Waiting<A = u32> {
     queues: HashMap<A, Queue, ByNumber>,
-    /// A heap of the addresses by the rank of their entries, oldest on top. An item is outdated if the
-    /// address has no queue, or a queue of another rank.
+    /// A heap of the IP addresses for which packets wait, by the rank (age) of their entries in the table of
+    /// neighbours, oldest on top. An item is outdated if its address has no queue, or a queue of another
+    /// rank.
     ages: BinaryHeap<Reverse<(u64, A)>>,
     /// A heap of the addresses by the time when their first packet will have waited too long, earliest on
     /// top. Items can be outdated. Empty if `patience`, the longest time that packets wait, is `None`.
@@ -25,13 +26,14 @@ pub(crate) struct Waiting<A = u32> {
     packets: usize,
 }
 
-/// The queue of one address: the indexes of its first and last node, and its number of packets.
+/// The packets that wait for one IP address: the indexes in `nodes` of the first and last node, and the
+/// number of packets.
 #[derive(Clone, Copy)]
 struct Queue {
     first: usize,
     last: usize,
     length: usize,
-    /// The identity of the table's entry for which the packets wait.
+    /// The identity of the entry, in the table of neighbours, for whose Ethernet address the packets wait.
     ticket: Ticket,
 }
 
@@ -75,8 +77,8 @@ impl<A: Address> Waiting<A> {
         self.queues.get(&address).map_or(0, |queue| queue.length)
     }
 
-    /// Returns the identity of the entry for which the packets of an address wait; `None` if no packets
-    /// wait for it.
+    /// Returns the identity of the entry, in the table of neighbours, for which the packets of an IP address
+    /// wait; `None` if no packets wait for the address.
     pub(crate) fn ticket(&self, address: A) -> Option<Ticket> {
         Some(self.queues.get(&address)?.ticket)
     }

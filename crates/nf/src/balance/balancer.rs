@@ -220,7 +220,8 @@ impl Phase {
         } else if seen & flags::FIN != 0 {
             self.closed_by(Phase::ClientClosed)
         } else if matches!(self, Phase::ClientClosed | Phase::Over) && has_payload(packet) {
-            // A client that sends data continues the connection: its peer has not accepted FIN or RST.
+            // A client that sends data after FIN or RST continues the connection: the server cannot have
+            // accepted the FIN or RST.
             Phase::Open
         } else {
             self
@@ -291,11 +292,12 @@ pub(super) struct Balancer<P> {
     /// An empty table in place of `flows` once another balancer continues with the connections. It is made in
     /// advance, because no packet should wait until memory is mapped.
     spare: Option<Flows>,
-    /// The connections, at the index of their flow's id.
+    /// The state of each connection, at the index of its flow's id in the table of connections.
     connections: Vec<Connection>,
     /// The number of packets that would have opened a connection for which the table had no room.
     overflows: u64,
-    /// The last time when a connection found no room in the table; `None` if this has not happened.
+    /// The last time when the table of connections had no room for a new connection; `None` if this has not
+    /// happened.
     full: Option<Timestamp>,
     /// For each packet of the current batch: true if it is an ICMP error. The flow that was looked up is
     /// then that of the packet quoted in it.
@@ -474,9 +476,9 @@ impl<P: Place> Balancer<P> {
         Some((id, *self.connections.get(id.index() as usize)?))
     }
 
-    /// Returns the server of a packet's connection, updates its phase, and restarts its time-out. Removes
-    /// the connection and returns `None` if it has expired, if its server is not in the list any more, or if
-    /// the packet is a SYN that opens a new connection after a close.
+    /// Returns the server of a packet's connection, updates its phase, and restarts its time-out. Removes the
+    /// connection and returns `None` if it has expired, if its server is not in the balancer's list any more,
+    /// or if the packet is a SYN that opens a new connection after a close.
     #[inline]
     fn find(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
         let (id, connection) = self.current(known)?;
@@ -498,9 +500,9 @@ impl<P: Place> Balancer<P> {
         server
     }
 
-    /// Updates the phase of a connection that a server has closed at the time `at`. `seen` are TCP flags
-    /// with FIN or RST. Does nothing if the flow's connection has another server, has expired, or does not
-    /// exist.
+    /// Updates the phase of the connection of the flow `key`, which a server has closed at the time `at`.
+    /// `seen` are TCP flags with FIN or RST. Does nothing if the flow's connection has another server, has
+    /// expired, or does not exist.
     #[cold]
     pub(super) fn close(&mut self, key: &FiveTupleKey, server: &P, seen: u8, at: Timestamp) {
         let hash = self.flows.hash(key);
@@ -540,9 +542,9 @@ impl<P: Place> Balancer<P> {
         connection.phase == Phase::Open && seen.is_some_and(|seen| now - seen < self.settings.timeout)
     }
 
-    /// Returns the time to record as that of the last packet, for a packet at `now`. For a connection that
-    /// is closing it is earlier than `now`, so that the common time-out ends after FIN_TIMEOUT or
-    /// DONE_TIMEOUT.
+    /// Returns the time to record as the time of a connection's last packet, for a packet at `now`. For a
+    /// connection that is being closed this time is earlier than `now`, so that TIMEOUT, counted from it,
+    /// ends FIN_TIMEOUT or DONE_TIMEOUT after `now`.
     #[inline]
     fn seen(&self, phase: Phase, now: Timestamp) -> Timestamp {
         let Settings { timeout, half_closed, done, .. } = self.settings;

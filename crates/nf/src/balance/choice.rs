@@ -111,7 +111,7 @@ impl Load {
 pub(super) struct Rule {
     pub(super) mode: Mode,
     metric: Metric,
-    /// The number of entries of the consistent hashing table.
+    /// The number of entries of the consistent hashing table (CST_BUCKETS).
     pub(super) places: usize,
     /// The time between two computations of weights (AWRR_TIME).
     interval: Timestamp,
@@ -188,7 +188,8 @@ impl Choice {
         Choice { rule, active, turns, weighed: None, table: Maglev::default() }
     }
 
-    /// Returns the state of the rules that take servers in turn, for the balancer that replaces this one.
+    /// Returns the state of the rules that take servers in turn. The balancer that replaces this one in a
+    /// reload continues with it.
     pub(super) fn turns(&self) -> Turns {
         self.turns.clone()
     }
@@ -211,7 +212,7 @@ impl Choice {
         self.active.len()
     }
 
-    /// Sets the active servers: their numbers, in ascending order, and the names that consistent hashing
+    /// Sets the active servers: their numbers, in ascending order, and their names, which consistent hashing
     /// uses.
     pub(super) fn set_active(&mut self, active: &[(u16, String)]) {
         self.active = active.iter().map(|&(number, _)| number).collect();
@@ -370,8 +371,9 @@ mod tests {
     fn weights_follow_the_load() {
         let mut choice = choice(Mode::Weighted, Metric::Bytes, 3);
         assert_eq!(shares(&mut choice, [0; 3], 90, 0), [30; 3]);
-        // Weights are ten times the average load divided by the server's load, rounded down: 20, 10 and 6 for
-        // loads of 75, 150 and 225. They must not change before AWRR_TIME has passed.
+        // A server's weight is ten times the average load divided by the server's load, rounded down. Loads
+        // of 75, 150 and 225 give weights of 20, 10 and 6, but only when AWRR_TIME (100 ms) has passed since
+        // weights were last computed.
         assert_eq!(shares(&mut choice, [50, 100, 200], 90, 99_999_999), [30; 3]);
         assert_eq!(shares(&mut choice, [75, 150, 225], 72, 100_000_000), [40, 20, 12]);
     }
@@ -402,7 +404,7 @@ mod tests {
             let server = second.pick(&key(1), || 0, |_| Load::default(), true, Timestamp(0));
             assert_eq!(server, Some(next), "{chosen}");
         }
-        // Servers have the same shares by weight if a reload comes after each flow.
+        // If a reload comes after each flow, servers get the same shares by weight as without reloads.
         let mut now = choice(Mode::Weighted, Metric::Bytes, 3);
         let mut all = [0; 3];
         for _ in 0..72 {

@@ -11,10 +11,10 @@
 //! servers close connections: connections that both sides have closed are remembered for DONE_TIMEOUT.
 //! Without it, the balancer does not know what servers send.
 //!
-//! An ICMP error goes to the server of the flow that it is about: the source of the packet that it quotes
-//! is the destination of the error. The server's address is written into the quoted packet, too. For an
-//! error about a flow that is not remembered, a hash of the flow chooses the server; errors neither open
-//! flows nor extend their time-outs.
+//! An ICMP error goes to the server of the flow that it is about: the source of the packet that it quotes is
+//! the destination of the error. The server's address is written into the quoted packet, too. For an error
+//! about a flow that is not remembered, a hash of the flow chooses the server; errors neither open flows nor
+//! extend their time-outs.
 //!
 //! New flows go to active servers. A server that is removed keeps its flows; a server that has failed loses
 //! them, and the flows choose another server with their next packets. Other flows keep their servers in any
@@ -38,19 +38,19 @@
 //! - `VIP`: the address that clients use.
 //! - `LB_MODE`: the rule by which a server is chosen: `rr` or `wrr` (in turn), `awrr` (in turn, more often
 //!   with less load), `least` (the least load), `pow2` (less load, of two that a hash selects), `hash` or
-//!   `hash_crc` (a hash of the flow), `hash_ip` (of the addresses), `hash_agg` (of the aggregate
-//!   annotation), `maglev` and `cst_hash_agg` (consistent hashing of the flow and of the annotation: few
-//!   flows change their server when a server is added or removed, and several balancers agree).
+//!   `hash_crc` (a hash of the flow), `hash_ip` (of the addresses), `hash_agg` (of the aggregate annotation),
+//!   `maglev` and `cst_hash_agg` (consistent hashing of the flow and of the annotation: few flows change
+//!   their server when a server is added or removed, and several balancers agree).
 //! - `LST_MODE`: the unit of load: `conn` (flows), `packets` or `bytes` (all that a server got so far), or
 //!   `cpu` (the load that was written to the handler `load`).
-//! - `AWRR_TIME`: milliseconds between two computations of the weights for `awrr`. Weights are from 2 to
-//!   30; 10 is the weight of the average load.
-//! - `AWRR_ALPHA`: 0 if weights depend on the load fully, 1 if they do not depend on it, or a number
-//!   between. A server without load has weight 30 in any case.
+//! - `AWRR_TIME`: milliseconds between two computations of the weights for `awrr`. Weights are from 2 to 30;
+//!   10 is the weight of the average load.
+//! - `AWRR_ALPHA`: 0 if weights depend on the load fully, 1 if they do not depend on it, or a number between.
+//!   A server without load has weight 30 in any case.
 //! - `FORCE_TRACK_LOAD`: has no effect, because loads are always counted.
 //! - `NSERVER`: the number of servers that are active at first; 0 for all.
-//! - `CST_BUCKETS`: the number of entries of the consistent hashing table, rounded up to a prime number;
-//!   use at least 100 times the number of servers.
+//! - `CST_BUCKETS`: the number of entries of the consistent hashing table, rounded up to a prime number; use
+//!   at least 100 times the number of servers.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
 //! - `FIN_TIMEOUT`: seconds after which an idle flow is forgotten when one side has sent FIN and the other
 //!   may still send.
@@ -206,8 +206,8 @@ pub(super) fn requote(packet: &mut Packet, change: impl Fn(&Quotation) -> (u32, 
     }
 }
 
-/// Returns the declared case of packets that may be ICMP errors: it has these actions, and changes the
-/// quoted packet. `reads` are the fields on which the change depends.
+/// Returns the case of declared effects for packets that may be ICMP errors: it has these actions, and
+/// changes the packet that the error quotes. `reads` are the fields on which the change depends.
 pub(super) fn requoted(about: &'static str, reads: &[Field], actions: &[Action]) -> Case {
     let message = [Field::Payload, Field::Length, Field::HeaderOffset(Base::Transport)];
     let icmp = Predicate::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into());

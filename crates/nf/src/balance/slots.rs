@@ -5,7 +5,8 @@
 /// the balancer's list, and the other way round.
 #[derive(Clone, Debug)]
 pub(super) struct Slots {
-    /// The number of each slot's server; `None` if the server is not in the list any more.
+    /// The number in the balancer's list of the server of each slot; `None` if the server is not in the list
+    /// any more.
     servers: Vec<Option<u16>>,
     /// The slot of each server, at the index of the server's number.
     slots: Vec<u16>,
@@ -17,8 +18,8 @@ impl Slots {
         Slots { servers: (0..servers).map(Some).collect(), slots: (0..servers).collect() }
     }
 
-    /// Returns the number of the server in a slot; `None` if there is no such slot, or if its server is not
-    /// in the list any more.
+    /// Returns the number of the server with this slot in the balancer's list; `None` if there is no such
+    /// slot, or if its server is not in the list any more.
     #[inline]
     pub(super) fn server(&self, slot: u16) -> Option<u16> {
         self.servers.get(usize::from(slot)).copied().flatten()

@@ -171,7 +171,8 @@ impl Element for AverageCounter {
     fn tally(&mut self, tally: &Tally) {
         self.counts.packets += tally.packets;
         self.counts.bytes += tally.bytes;
-        // There may be several tallies for the same time, because each covers one case and input.
+        // A tally reports packets of one case and one input that bypassed the element. Several tallies may
+        // cover the same period, so the first packet of a later tally may be the earliest.
         let first = self.counts.first.map_or(tally.first, |first| first.min(tally.first));
         self.counts.first = Some(first);
         self.counts.last = self.counts.last.max(tally.last);

@@ -61,7 +61,8 @@ pub static CLASS: Class = Class {
 struct StoreData {
     offset: usize,
     data: Vec<u8>,
-    /// The bits of `data` that are stored; as long as `data`.
+    /// For each byte of `data`, a mask of the bits that are stored in the packet; other bits of the packet
+    /// stay as they are.
     mask: Vec<u8>,
     grow: bool,
 }

@@ -89,7 +89,8 @@ impl Outer {
         Outer { source, destination, protocol, tos: 0, ttl, fragment: 0 }
     }
 
-    /// Returns the template for the packets of a batch.
+    /// Returns the template for the packets of one batch: the IPv4 header with all fields that do not differ
+    /// between the packets.
     pub(super) fn template(&self, cx: &Cx<'_>) -> Template {
         let mut header = ipv4::Header {
             version_ihl: 0x45,

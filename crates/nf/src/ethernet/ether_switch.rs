@@ -294,8 +294,8 @@ impl EtherSwitch {
     }
 
     fn flood(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) {
-        // As in Click, copies go to the outputs from the last to the first. The first gets the frame
-        // itself.
+        // As in Click, copies go to the permitted outputs from the last to the first. The permitted output
+        // with the lowest number gets the frame itself.
         let Some(first) = (0..self.open.len()).find(|&output| self.is_open(port, output)) else {
             return cx.drop(packet, DropReason::Denied);
         };

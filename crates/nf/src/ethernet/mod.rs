@@ -36,8 +36,8 @@ pub(crate) fn encapsulate(packet: &mut Packet, header: &ethernet::Header) -> boo
     fits
 }
 
-/// Returns the declared case of packets on input 0 that match `when` and leave to `to` with a header by
-/// [`encapsulate`]. `destination` are the actions that set the destination address.
+/// Returns the case of declared effects for packets on input 0 that match `when` and leave to `to` with a
+/// header by [`encapsulate`]. `destination` are the actions that set the destination address.
 pub(crate) fn encapsulated(
     when: Filter,
     to: Target,

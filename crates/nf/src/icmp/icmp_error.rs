@@ -95,8 +95,9 @@ pub static CLASS: Class = Class {
             args.error("argument 2 takes ICMP code (integer between 0 and 255)");
         }
         args.finish()?;
-        // All ICMPErrors of a graph share one counter of IP identifications. It is published under an id
-        // that no element has.
+        // All ICMPErrors of a graph share one counter of IP identifications. Services are published under
+        // element ids; the counter is published under an id that no element has, because it belongs to no
+        // single element.
         let ids = args.setup.service::<Ids>(element::ElementId::MAX).unwrap_or_default();
         args.setup.publish(element::ElementId::MAX, Arc::clone(&ids));
         let code = code.unwrap_or(0);
@@ -222,8 +223,8 @@ impl IcmpError {
     }
 
     /// Appends an option with the reverse of the packet's source route to the IPv4 header in the buffer.
-    /// Appends nothing if the packet has none, or if the message reports an error in this option (`problem`
-    /// is the offset in the header).
+    /// Appends nothing if the packet has no source route option, or if the message reports an error in this
+    /// option (`problem` is the offset of the wrong byte in the packet's IPv4 header).
     fn write_route_back(&mut self, route: Option<(usize, &[u8])>, problem: u8) {
         let Some((at, option)) = route else { return };
         let pointer = usize::from(option[2]);

@@ -145,8 +145,8 @@ struct IcmpPingSource {
 
 /// The counts and round-trip times (in microseconds) of replies.
 struct Receiver {
-    /// At the index of each sequence number: the time of its last request, and true if a reply has arrived
-    /// since.
+    /// At the index of each sequence number, the time at which the last request with this number was sent,
+    /// and true if a reply to it has arrived.
     sent: Vec<(Timestamp, bool)>,
     received: u64,
     duplicates: u64,
@@ -228,7 +228,8 @@ fn seconds(time: u64) -> String {
 }
 
 impl IcmpPingSource {
-    /// Returns a text about the replies; an empty text if the element has no input for them.
+    /// Returns the text that `text` makes from the counts and round-trip times of the replies; an empty text
+    /// if the element has no input for replies.
     fn of_replies(&self, text: impl FnOnce(&Receiver) -> String) -> String {
         self.receiver.as_ref().map(text).unwrap_or_default()
     }
@@ -280,7 +281,8 @@ impl IcmpPingSource {
         Some(packet)
     }
 
-    /// Sets the timer for a request after `time`, unless it is set or the output is pull.
+    /// Sets the timer so that the next request is sent after `time`. Does nothing if the timer is already
+    /// set, or if the output is pull, because requests are then made without intervals.
     fn wait(&mut self, cx: &mut Cx<'_>, time: Timestamp) {
         if !self.waits && cx.graph().output_is_push(0) {
             self.waits = true;

@@ -65,12 +65,12 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Returns all addresses and prefixes that a text denotes: as an address in itself, or as a name that is
-/// declared already.
+/// Returns all addresses and prefixes that a text denotes: the text is an address or prefix itself, or a name
+/// that was declared before.
 fn meaning(text: &str, place: &Scope<'_>) -> Addresses {
     let mut found = Addresses { mac: MacAddr::parse(text, place).ok(), ..Addresses::default() };
-    // A text with a mask is a prefix. It also is an address if it has bits outside of the mask, or if the
-    // mask covers all bits.
+    // A text with a mask (`10.0.0.1/24`) is a prefix. The text is also an address if the address has bits
+    // outside of the mask, or if the mask covers all bits.
     match (Ipv4Addr::parse(text, place), Ipv4Prefix::parse(text, place)) {
         (Ok(ip), _) => found.ip = Some(ip),
         (Err(_), Ok(net)) => {
@@ -91,9 +91,10 @@ fn meaning(text: &str, place: &Scope<'_>) -> Addresses {
     found
 }
 
-/// Adds the addresses `found` of one text to a name's `entry`; `seen` has the addresses that earlier texts
-/// of the same argument have added. If the text denotes one kind of address, it replaces the entry's
-/// address of this kind. If it denotes several kinds, it sets only kinds that are not in `seen`.
+/// Adds the addresses `found`, which one text of an argument denotes, to a name's `entry`; `seen` has the
+/// addresses that earlier texts of the same argument have added. If the text denotes one kind of address
+/// (such as IPv4), this address replaces the entry's address of the same kind. If the text denotes several
+/// kinds, only the kinds that are not in `seen` are set.
 fn define(entry: &mut Addresses, seen: &mut Addresses, found: Addresses) {
     let Addresses { ip, net, ip6, net6, mac } = found;
     let things = [ip.is_some(), net.is_some(), ip6.is_some(), net6.is_some(), mac.is_some()];
@@ -147,7 +148,8 @@ mod tests {
         assert_eq!((names.ipv4("", "b"), names.mac("", "b"), names.ipv4_prefix("", "b")), (a, None, None));
         assert_eq!(names.ipv4("", "c"), a, "the prefix has host bits");
         assert!(names.ipv4_prefix("", "c").is_some() && names.mac("", "c").is_none());
-        // The text `a` denotes the addresses of the name `a`, but not its prefixes, so `d` gets no prefix.
+        // In the argument `d a`, the text `a` denotes the addresses of the name `a`, but not its prefixes. So
+        // the name `d` gets no prefix.
         assert!(
             names.ipv4("", "d") == a && names.mac("", "d").is_some() && names.ipv4_prefix("", "d").is_none()
         );

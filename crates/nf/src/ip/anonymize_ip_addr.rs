@@ -115,8 +115,9 @@ impl Map {
             return address;
         }
         let mut mapped = self.step(address);
-        // No other address may be replaced by 0.0.0.0 or 255.255.255.255. Applying the permutation again
-        // from there keeps the map a permutation.
+        // No other address may be replaced by 0.0.0.0 or 255.255.255.255, which are not replaced themselves.
+        // If the permutation gives one of the two, it is applied again to the result, so that the map stays a
+        // permutation.
         while stays(mapped) {
             mapped = self.step(mapped);
         }

@@ -126,7 +126,7 @@ impl Fragmenting for IpFragmenter {
         let mtu = self.mtu as usize;
         let header_length = ip.header_len();
         let total = usize::from(ip.total_length.get()).min(available);
-        // Bytes after the IP packet are padding.
+        // Bytes after the IP packet's total length are link padding, and do not count.
         if available <= mtu || total <= mtu {
             return Ok(Choice::Pass);
         }
@@ -219,8 +219,8 @@ impl Element for IpFragmenter {
         if self.honors {
             refusals.push(within(wire_field::IP_FRAGMENT, 0x4000, 0x4000, 0x4000));
         }
-        // The handler `drops` counts refused packets, and messages report them, so they must come to this
-        // element.
+        // This element has to count refused packets (handler `drops`) and to report them. So other elements
+        // must not drop the refused packets in its place.
         let refused = aside(Filter::Any(refusals), DropReason::TooLong).shown();
         let payload = header_length().plus(1, Field::HeaderOffset(Base::Network), u128::MAX);
         let stripped = Predicate::at_most(Number::constant(0), payload).not();

@@ -266,8 +266,9 @@ impl IpReassembler {
         None
     }
 
-    /// Adds a fragment to its set. Returns the index of the set. Returns `None` if no set could be made for
-    /// it, or, without OVERLAP, if the fragment contradicts its set, which is then closed.
+    /// Adds a fragment to its set, the fragments of the same datagram, and returns the index of the set.
+    /// Returns `None` if no set could be made for the fragment, or, without OVERLAP, if the fragment overlaps
+    /// another or contradicts the datagram's end; the set is then closed, and its fragments are dropped.
     fn hold(&mut self, cx: &mut Cx<'_>, packet: Packet, part: &Part, time: Timestamp) -> Option<u32> {
         let set = match self.store.find(&part.key) {
             Some(set) => set,
@@ -305,8 +306,8 @@ impl IpReassembler {
         }
     }
 
-    /// Closes a complete set, and returns the reassembled packet. Returns `None` if the packet would be too
-    /// long or if there is no memory for it; the fragments are then dropped.
+    /// Closes a set of fragments that is complete, and returns the reassembled packet. Returns `None` if the
+    /// packet would be too long or if there is no memory for it; the fragments are then dropped.
     fn join(&mut self, cx: &mut Cx<'_>, set: u32, time: Timestamp) -> Option<Packet> {
         let length = self.store.length(set) as usize;
         let Piece { mut packet, to, at, .. } = self.store.pop(set)?;
@@ -360,7 +361,8 @@ impl IpReassembler {
         self.store.close(set, false);
     }
 
-    /// Evicts a set. Its fragments leave by output 1; without output 1 they are dropped for `reason`.
+    /// Evicts a set, the fragments of an incomplete datagram. The fragments leave by output 1; without an
+    /// output 1 they are dropped for `reason`.
     fn give_up(&mut self, cx: &mut Cx<'_>, set: u32, reason: DropReason) {
         self.end(set, |packet| cx.emit_one(1, packet, reason));
     }
@@ -376,8 +378,9 @@ impl IpReassembler {
         }
     }
 
-    /// Evicts sets until the store is within its limit again, and at least one set, because the packet pool
-    /// may have few free slots.
+    /// Evicts sets (the fragments of incomplete datagrams) until the store is within its limit of memory. At
+    /// least one set is evicted even if the store is within its limit, because the packet pool may have few
+    /// free slots.
     fn make_room(&mut self, cx: &mut Cx<'_>) {
         while let Some(set) = self.store.victim() {
             self.give_up(cx, set, DropReason::MemoryLimit);
@@ -399,7 +402,8 @@ fn total_length(packet: &Packet) -> u16 {
     ipv4_with_options(packet).map_or(0, |(ip, _)| ip.total_length.get())
 }
 
-/// Removes the fragments that belong to other workers from a batch, and sends them to their home workers.
+/// Takes fragments whose flow another worker owns out of a batch, and sends them to their owners. Packets
+/// that are no fragments stay in the batch.
 fn send_fragments_home(cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
     let (me, _) = cx.worker();
     let is_fragment = |packet: &Packet| {
@@ -445,7 +449,8 @@ impl Element for IpReassembler {
         }];
         effects.state =
             vec![State { table: "fragments", key, both_directions: false, access: StateAccess::EveryPacket }];
-        // Only fragments have a home worker; whole packets are handled by any worker.
+        // Only fragments go to the worker that owns their flow, and this element sends them there itself;
+        // whole packets are handled by any worker.
         effects.finds_state = true;
         effects.opaque = Some("joins packets");
         effects.depending_on(Depends::Time)
@@ -460,7 +465,8 @@ impl Element for IpReassembler {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        // Packets that are no fragments also advance the time, so that sets expire.
+        // A packet that is no fragment also advances the time: incomplete datagrams that are too old at its
+        // time expire.
         if let Some(last) = batch.iter().last().filter(|_| self.store.held() > 0) {
             let now = time_of(cx, last);
             self.end_old(cx, now);

@@ -26,9 +26,9 @@ pub(super) fn set(ip: &mut ipv4::Header, tos: u8) {
     ip.tos = tos;
 }
 
-/// Unsets the run ([`Packet::run`]) of a packet whose IP version is not 4. Fields of IPv4 headers lie in the
-/// addresses of IPv6 headers, so packets of one run may get different addresses when these fields are
-/// written.
+/// Unsets the run number ([`Packet::run`]) of a packet whose IP version is not 4. A run is consecutive
+/// packets of one flow. If an element writes fields of an IPv4 header into IPv6 packets, it writes into their
+/// addresses, so that packets of one run may get different addresses.
 #[inline]
 pub(super) fn unset_run_unless_ipv4(packet: &mut Packet) {
     if packet.network_bytes(0).is_none_or(|&[first]| first >> 4 != 4) {

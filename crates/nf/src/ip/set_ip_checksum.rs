@@ -55,8 +55,9 @@ fn set(packet: &mut Packet) -> Option<()> {
         checksum::fill_ipv4_plain(ip);
         return Some(());
     }
-    // In an IPv6 header the bytes of the checksum belong to the source address, so packets of one run may get
-    // different addresses. IPv4 packets with options have no runs of several packets.
+    // The packet leaves its run (consecutive packets of one flow). In an IPv6 packet, the bytes that are
+    // written belong to the source address, so packets of one run may get different addresses. For IPv4
+    // packets with options nothing is lost, because each is a run by itself.
     packet.set_run(0);
     let header = packet.header_mut(base)?;
     let length = ipv4::Header::ref_from_prefix(header).ok()?.0.header_len();

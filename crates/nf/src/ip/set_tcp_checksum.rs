@@ -74,7 +74,8 @@ fn set(packet: &mut Packet, fix_offset: bool) -> Option<()> {
         };
         header.data_offset = (words as u8) << 4 | header.data_offset & 0x0f;
     }
-    // The sum includes the old checksum. Adding the complement of the old checksum cancels it.
+    // The sum over the segment includes the checksum field with the old checksum. Adding the complement of
+    // the old checksum cancels it.
     let old = header.checksum.get();
     let (ip, options) = ipv4_with_options(packet)?;
     let sum = PseudoHeader::routed(ip, options).sum(ip_protocol::TCP, length).word(!old);

@@ -51,7 +51,8 @@ fn set(packet: &mut Packet) -> Option<()> {
     if ip.is_fragment() || length > available || length < udp::Header::LEN {
         return None;
     }
-    // The sum includes the old checksum. Adding the complement of the old checksum cancels it.
+    // The sum over the datagram includes the checksum field with the old checksum. Adding the complement of
+    // the old checksum cancels it.
     let sum = PseudoHeader::routed(ip, options).sum(ip_protocol::UDP, length).word(!udp.checksum.get());
     let checksum = sum_from(packet, Base::Transport, length, sum)?.udp_checksum();
     let header = packet.header_chunk_mut::<{ udp::Header::LEN }>(Base::Transport)?;

@@ -112,7 +112,8 @@ impl Times {
         true
     }
 
-    /// Stores the times of another element, as far as there is room for their numbers.
+    /// Stores the times that the element which is replaced in a reload has recorded, as far as there is room
+    /// for their numbers.
     fn copy(&self, others: &Times) {
         for (block, number) in others.blocks.iter().zip((0..).step_by(BLOCK)) {
             let known = block.get().into_iter().flat_map(|times| times.iter()).zip(number..);

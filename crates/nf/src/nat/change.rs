@@ -156,12 +156,14 @@ impl Packed {
     }
 }
 
-/// Replaces the session's index in a packed [`Change`], and keeps the direction.
+/// Replaces the index of the session (the mapping's data in the store) in a packed [`Change`]. Keeps the bit
+/// for the direction, flow or reply, which is in the same word.
 pub(super) fn set_session(value: &mut [u32; 6], session: u32) {
     value[4] = session << 1 | value[4] & 1;
 }
 
-/// Replaces the state in a packed [`Change`], and keeps the output.
+/// Replaces the state of the mapping's direction in a packed [`Change`]. Keeps the output number, which is in
+/// the same word.
 pub(super) fn set_state(value: &mut [u32; 6], state: State) {
     value[5] = value[5] & 0xffff | u32::from(state.0) << 16;
 }

@@ -96,8 +96,8 @@ fn shapes(flavour: Flavour) -> Vec<Shape> {
     if flavour != Flavour::Tcp {
         shapes.push(shape(whole(ip_protocol::UDP, flavour.least()), has_ports, &[HeaderKind::Udp]));
     }
-    // All other packets, such as packets of other protocols, and TCP segments that end before their checksum:
-    // no transport checksum is updated.
+    // No transport checksum is updated in all other packets, such as packets of other protocols, and TCP
+    // segments that end before their checksum.
     shapes.push(shape(Filter::TRUE, flavour == Flavour::Udp, &[]));
     shapes
 }
@@ -250,8 +250,9 @@ pub(super) fn effects(desk: &Translation) -> Effects {
             Spec::Mapper(_) => false,
         });
     effects.leaves = if chooses_home { Leaves::AtHome } else { Leaves::Here };
-    // With a helper, packets must not be spread, because the helper makes mappings at one worker. ICMP
-    // queries need no such exception: they always come to the worker of their flow.
+    // An FTPPortMapper (helper) makes mappings at one worker, so the packets of a flow must not be spread
+    // over workers if the translator has a helper. ICMPPingRewriter needs no such exception, although it does
+    // not find mappings of other workers: ICMP queries always come to the worker of their flow.
     effects.finds_state = flavour.has_ports() && !desk.is_helped;
     effects.support.leases = leases(desk);
     effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
@@ -283,7 +284,8 @@ fn leases(desk: &Translation) -> Option<Filter> {
     Some(tcp.and([Filter::All(vec![reaches(TCP_SUMMED), flags]).not()]))
 }
 
-/// Returns the target of packets that get no mapping: the output of `pass`, or else a drop for this reason.
+/// Returns the target of packets that get no mapping: the output of the specification `pass`, or a drop for
+/// `reason` with any other specification.
 fn unmapped(spec: &Spec, reason: DropReason) -> Target {
     match spec {
         Spec::Pass(output) => Target::Output(*output),
@@ -291,8 +293,8 @@ fn unmapped(spec: &Spec, reason: DropReason) -> Target {
     }
 }
 
-/// Returns the dependencies of the choice of addresses and ports, besides the packet: a counter for ascending
-/// values and for patterns in turn, random numbers for other choices from a range.
+/// Returns the dependencies of the choice of addresses and ports on anything but the packet: on a counter for
+/// ascending values and for patterns in turn, on random numbers for other choices from a range.
 fn chances(desk: &Translation) -> Vec<Depends> {
     let mut all = Vec::new();
     let mut add = |what| {

@@ -40,7 +40,8 @@ pub(super) struct Sharing {
     /// inputs with `drop` or `pass`, packets from hosts to which the endpoint has not sent are translated,
     /// but make no mappings.
     pub(super) filters_independently: bool,
-    /// The largest number of mappings per source address of flows; zero for no limit.
+    /// The largest number of mappings per inside address, that is, per source address of the flows; zero for
+    /// no limit (SUBSCRIBER_CAPACITY).
     pub(super) most_of_one: u32,
 }
 
@@ -126,9 +127,10 @@ impl Translation {
         }
     }
 
-    /// Looks up the mapping of a single packet, after the runs of its window (up to 32 runs of a batch) were
-    /// looked up together. Notes `now` as the time of the mapping's last packet. Returns `None` if there
-    /// is no mapping, or if the mapping has expired.
+    /// Looks up the mapping of a single packet that was not found when the runs of its window (up to 32 runs
+    /// of a batch) were looked up together, because an earlier packet may have made the mapping since. Notes
+    /// `now` as the time of the mapping's last packet. Returns `None` if there is no mapping, or if the
+    /// mapping has expired.
     #[cold]
     pub(super) fn find_again(
         &self,
@@ -144,8 +146,9 @@ impl Translation {
         id.and_then(|id| Some((id, store.see(id, now)?.unpacked())))
     }
 
-    /// Looks up the runs of a window (up to 32 runs of a batch) by destination address. Sets the ids in
-    /// `found` of runs that were not found by source address. Only IPAddrRewriter needs this function.
+    /// Looks up the packets of a window (up to 32 runs of a batch), one per run, by destination address. For
+    /// each run that was not found by source address, sets its entry in `found` to the id of the mapping's
+    /// key. Only IPAddrRewriter needs this function.
     pub(super) fn find_others<'p>(
         &self,
         store: &mut Store,
@@ -196,8 +199,9 @@ impl Translation {
         Fate::Output(change.output().into())
     }
 
-    /// Rewrites the packets of a plain run one by one where a packet may change the state of their mapping,
-    /// and updates the state.
+    /// Rewrites the packets of a plain run (whole TCP or UDP packets without IPv4 options). Each packet that
+    /// may change the state of the mapping is rewritten by itself, and updates the state; the packets between
+    /// are rewritten together.
     #[inline(never)]
     fn change_each(&self, store: &mut Store, mut rest: &mut [Packet], id: FlowId, packed: Packed) {
         let (rewriting, mut change) = (Rewriting::of(&packed), packed.unpacked());
@@ -230,7 +234,8 @@ impl Translation {
         Fate::Output(change.output.into())
     }
 
-    /// Sets the reply annotation of packets in the direction of replies.
+    /// Sets the reply annotation (REPLY_ANNO) of packets in the direction of replies to the value that the
+    /// flow's first packet had.
     #[cold]
     fn mark_replies(&self, store: &Store, run: &mut [Packet], change: &Change, offset: usize) {
         let (_, value) = store.details(change.session);
@@ -238,8 +243,9 @@ impl Translation {
     }
 }
 
-/// Updates the state of a mapping by the information that a packet gives, also in `change`, and shifts the
-/// packet's sequence numbers if the mapping has edits.
+/// Updates the state of a mapping, in the store and in `change`, by the information that a packet gives (such
+/// as TCP flags and payload). If an element has changed the length of the connection's data, also shifts the
+/// packet's sequence numbers.
 #[inline]
 fn note(store: &mut Store, packet: &mut Packet, id: FlowId, change: &mut Change, told: Told) {
     store.note(id, change, told);
@@ -261,7 +267,8 @@ fn shift(store: &mut Store, packet: &mut Packet, change: &mut Change) {
 /// The result of applying an input's specification to a packet without a mapping.
 enum Opened {
     Mapping(FlowId, Change),
-    /// The new tuple of the packet, and the number of its output; no mapping was made.
+    /// The packet is translated without a mapping: its new tuple (addresses and ports), and the number of its
+    /// output.
     Alone(Tuple, usize),
 }
 
@@ -276,9 +283,9 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    /// Makes the mapping that a specification requests. Returns the id of the key by which the flow's
-    /// packets are found, and their rewriting. The error is the drop reason, or `None` if the specification
-    /// requests no mapping.
+    /// Makes the mapping that the specification `spec` of the input requests for a new flow. Returns the id
+    /// of the key by which the flow's packets are found in the store, and the rewriting of these packets. The
+    /// error is the drop reason, or `None` if the specification requests no mapping.
     pub(super) fn open(
         &self,
         cx: &mut Cx<'_>,
@@ -289,8 +296,8 @@ impl Opening {
         self.add(cx, store, chosen)
     }
 
-    /// Chooses the new tuple of the flow, and the outputs of its packets. If no port or address is free,
-    /// expired mappings are removed and the choice is made again. The error is the drop reason, or `None` if
+    /// Chooses the flow's new tuple (addresses and ports), and the outputs of its packets. If no port or
+    /// address is free, removes expired mappings and tries again. The error is the drop reason, or `None` if
     /// the specification requests no mapping.
     fn choose(
         &self,
@@ -331,8 +338,9 @@ impl Opening {
             && store.outside_of(space(self.owner, self.looked.which), self.looked.tuple).is_some()
     }
 
-    /// Adds the mapping with the chosen tuple to the store. Returns the id of the flow's key, and the
-    /// rewriting of its packets. The error is the drop reason.
+    /// Adds the mapping with the tuple (addresses and ports) in `chosen` to the store. Returns the id of the
+    /// key by which the flow's packets are found, and the rewriting of these packets. The error is the drop
+    /// reason.
     fn add(
         &self,
         cx: &Cx<'_>,

@@ -21,8 +21,9 @@ use crate::boards::WINDOW;
 /// Buffers for packets of a batch whose flows belong to other workers.
 #[derive(Default)]
 pub(super) struct ForeignFlows {
-    /// The packets. At the same index, `owners` has the worker that owns the packet's flow, and `outputs` has
-    /// the packet's output, or `None` if the packet must go to that worker.
+    /// Packets of a batch whose flows belong to other workers. At the same index, `owners` has the worker
+    /// that owns the packet's flow, and `outputs` has the packet's output, or `None` if the packet must go to
+    /// the owner.
     packets: Vec<Packet>,
     owners: Vec<usize>,
     outputs: Vec<Option<u16>>,
@@ -36,8 +37,8 @@ pub(super) struct Translator<'a> {
     pub(super) owner: u16,
     /// True if an element reads the destination annotation, so that it must be set.
     pub(super) is_read: bool,
-    /// The exponent of the time slice by which fresh mappings are recognised: see
-    /// [`super::store::Store::slice`].
+    /// The binary logarithm of the length of a time slice in nanoseconds. A mapping that had a packet in the
+    /// current slice is fresh, that is, certainly not expired: see [`super::store::Store::slice`].
     pub(super) slice: u32,
 }
 
@@ -64,8 +65,9 @@ impl ForeignFlows {
                 owner => Err(owner),
             },
             |mut packet, owner| {
-                // The run of the packet may be wrong here. The packet is not looked up by its run, and
-                // packets of one run may get different mappings if the owner changes them meanwhile.
+                // The packet leaves its run (consecutive packets of one flow). The packets are looked up one
+                // by one, and the owner may change mappings meanwhile, so packets of one run may get
+                // different mappings.
                 packet.set_run(0);
                 packets.push(packet);
                 owners.push(owner);
@@ -80,7 +82,8 @@ impl ForeignFlows {
             board.look(owners, &keys[..packets.len()], &mut seen);
             for (packet, seen) in packets.iter_mut().zip(seen) {
                 if cx.graph().uses_flow_marks() {
-                    // The flow mark is removed: it names a flow of another worker's table.
+                    // The packet's flow mark names a flow in another worker's table, so elements downstream
+                    // at this worker must not use it.
                     packet.set_flow_mark(None);
                 }
                 outputs.push(seen.and_then(|(id, value)| {
@@ -101,7 +104,7 @@ impl ForeignFlows {
         for (packet, output) in packets.drain(..).zip(outputs.drain(..)) {
             match output {
                 Some(output) => cx.emit_one(output.into(), packet, DropReason::NoOutput),
-                // This cannot fail: the packets come from one batch, so they fit into one.
+                // Pushing cannot fail: the packets come from one batch, so they fit into one batch.
                 None => _ = home.push(packet).map_err(|packet| cx.drop(packet, DropReason::NoBuffer)),
             }
         }

@@ -263,16 +263,16 @@ impl Flavour {
         }
     }
 
-    /// Returns the number of the space for flows of a protocol within this translator: IPRewriter has
-    /// separate spaces for TCP and UDP, whose flows may have equal tuples. Not for ICMPPingRewriter, whose
-    /// space is [`IDENTIFIERS`].
+    /// Returns the number, within this translator, of the space to which flows of a protocol belong. Flows in
+    /// different spaces may have equal tuples: IPRewriter has one space for TCP and one for UDP. Not for
+    /// ICMPPingRewriter, whose space is [`IDENTIFIERS`].
     pub(super) fn which(self, protocol: u8) -> u32 {
         let is_beside = self == Flavour::Both && protocol == ip_protocol::UDP;
         if is_beside { UDP_BESIDE } else { ONLY }
     }
 
-    /// Returns the kind of mapping for a protocol, and the index of its time-outs among the translator's
-    /// two policies.
+    /// Returns the kind of mapping that this translator makes for packets of a protocol, and the index (0 or
+    /// 1) of the mapping's time-outs in the translator's two policies.
     pub(super) fn kind(self, protocol: u8) -> (Kind, u8) {
         match self {
             Flavour::Tcp => (Kind::Connection, 0),
@@ -286,8 +286,8 @@ impl Flavour {
     /// Writes the new addresses, ports or identifier, and checksums into any translated packet. Later
     /// fragments get only addresses and the IP checksum, and so do packets without a transport header
     /// annotation and packets whose IP header length is below 20 bytes. A TCP segment that ends before its
-    /// checksum keeps its ports, except in UDPRewriter. Returns the information that the packet gives about
-    /// its mapping.
+    /// checksum keeps its ports, except in UDPRewriter. Returns the information that the packet gives for the
+    /// state of its mapping, such as TCP flags and payload.
     pub(super) fn apply(self, packet: &mut Packet, change: &Change) -> Told {
         let Ok(ip) = ipv4(packet) else { return Told::Nothing };
         if self != Flavour::Address || !change.is_reply {

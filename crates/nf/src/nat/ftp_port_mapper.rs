@@ -107,8 +107,8 @@ pub(super) struct Helps {
 struct FtpPortMapper {
     translators: [ElementId; 2],
     input: i32,
-    /// The translator of control connections, then the translator of data connections; `None` until the
-    /// element is initialized.
+    /// The services of the two translators, first of control connections, then of data connections; `None`
+    /// until the element is initialized.
     found: Option<[Arc<Published>; 2]>,
     commands: u64,
 }
@@ -236,8 +236,9 @@ fn replace(packet: &mut Packet, payload: &Range<usize>, at: &Range<usize>, new: 
     packet.data_mut()[at.start..at.start + new.len()].copy_from_slice(new);
     packet.truncate(end);
     let new_sum = wire::checksum::Sum::new().bytes(&packet.data()[transport..end]).folded();
-    // The segment's length is part of the pseudo header. Both sums include the old checksum, which cancels
-    // out.
+    // The length of the TCP segment is part of the pseudo header, so its change is added. The sums over the
+    // segment before and after the replacement both include the old checksum, which cancels out in their
+    // difference.
     let change = Delta::u16(old, new_sum) + Delta::u16(old_length as u16, new_length as u16);
     if let Some(bytes) = packet.header_chunk_mut::<{ tcp::Header::LEN }>(Base::Transport) {
         let sum = u16::from_be_bytes([bytes[16], bytes[17]]);
@@ -253,16 +254,17 @@ fn replace(packet: &mut Packet, payload: &Range<usize>, at: &Range<usize>, new: 
 }
 
 impl FtpPortMapper {
-    /// Finds or makes the mapping in translator `data` for a data connection with this tuple. Returns the
-    /// tuple after translation; `None` if there can be no mapping. `annotation` is for the packets of its
-    /// replies.
+    /// Finds or makes the mapping in the translator `data` for a data connection that has the addresses and
+    /// ports `tuple` before translation. Returns the tuple after translation; `None` if there can be no
+    /// mapping. Packets of the connection's replies get `annotation` as their reply annotation.
     fn open(&self, cx: &mut Cx<'_>, data: &Published, tuple: Tuple, annotation: u8) -> Option<Tuple> {
         let looked = data.flavour.look_at_tcp(tuple)?;
         let input = u16::try_from(self.input).ok()?;
         let home = data.home();
         let mut store = locked(&home.store);
         store.catch_up(cx.now());
-        // The data connection begins later, so the time-out of an existing mapping is restarted now.
+        // The data connection opens only after this command. So the time-out of an existing mapping starts
+        // again now.
         let known = store.begin_again(&Store::key(looked.tuple, space(home.owner, looked.which)), cx.now());
         let change = match known {
             Some(change) => change,
@@ -290,7 +292,8 @@ impl FtpPortMapper {
         let (change, annotation) = {
             let store = locked(&home.store);
             let Some(change) = find(&store) else { return Ok(false) };
-            // A retransmission: bytes that were replaced before are replaced again by the same bytes.
+            // A retransmitted command: the bytes that were replaced in the first transmission are replaced
+            // again by the same bytes.
             if let Some(shifts) = store.shifts(change.session) {
                 // The current offsets of the payload: earlier replacements in this packet have moved it.
                 let (mut start, mut end) = (payload.start, payload.end);

@@ -168,7 +168,8 @@ impl IcmpRewriter {
             return self.aside(DropReason::NoMapping);
         };
         let or = |new: u32, old: u32| if new == 0 { old } else { new };
-        // A translator that does not change an address leaves it zero in the mapping.
+        // The mapping has zero for an address that the translator does not change. The address of the quoted
+        // packet is then kept.
         let old_source = or(quoted.to.destination, quotation.source);
         let old_destination = or(quoted.to.source, quotation.destination);
         let ports = match quoted.has_ports {

@@ -37,8 +37,10 @@ pub(super) enum Choice {
 }
 
 impl Mapper {
-    /// Chooses the new tuple of a flow, and the outputs of its packets. Returns `None` if no pattern that the
-    /// rule allows, or that the sender's outside port requires, has a free port or address.
+    /// Chooses a pattern, and by it the new tuple (addresses and ports) of a flow and the outputs of its
+    /// packets. Returns `None` if none of the patterns that may be tried has a free port or address. These
+    /// are the patterns that the mapper's rule chooses and, if the sender already has an outside port, then
+    /// all other patterns, too.
     pub(super) fn map(
         &self,
         cx: &mut Cx<'_>,

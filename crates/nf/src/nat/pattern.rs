@@ -31,23 +31,24 @@ pub(super) struct Pattern {
     /// chosen last.
     next: AtomicU32,
     has_ports: bool,
-    /// True to choose values in ascending order, false to start the search at a random value.
+    /// True to try the values of the range in ascending order, from the value after the last chosen value on;
+    /// false to start at a random value.
     pub(super) sequential: bool,
-    /// True to try the packet's own source port first, if the range has it.
+    /// True to try the flow's own source port first, if it is in the range.
     same_first: bool,
 }
 
-/// The number of ports of a range, less one, from which on every worker is assumed to find a port in the
-/// range whose replies RSS sends to this worker.
+/// A range of 256 ports, less one. In a range of at least this size, every worker is assumed to find a free
+/// port with which RSS sends the replies of the flow to this worker.
 const LEAST_CHOICE: u32 = 255;
 
-/// The range, and the rule by which a value of it is chosen, while a pattern is parsed. `more` is the number
-/// of values less one.
+/// The size of a range of ports or addresses, and the rule by which a value of the range is chosen, while a
+/// pattern is parsed. `more` is the number of values less one.
 #[derive(Default)]
 struct Range {
     more: u32,
     sequential: bool,
-    /// True to choose without trying the packet's own source port first.
+    /// True to choose without trying the packet's own source port first (suffix `#` or `?`).
     any_first: bool,
 }
 
@@ -178,10 +179,10 @@ impl Pattern {
         }
     }
 
-    /// Chooses the new tuple of a flow, and the port or address that its mapping will claim. With
-    /// `is_independent`, a sender that already has a port outside keeps it. Returns `None` if no value of the
-    /// range is free whose replies arrive at this worker, or if the sender's port would receive the replies
-    /// of another sender.
+    /// Chooses the flow's new tuple (addresses and ports), and the port or address of the range that its
+    /// mapping will occupy. With `is_independent`, a sender that already has an outside port keeps this port.
+    /// Returns `None` if the range has no free value with which replies arrive at this worker, or if replies
+    /// to the sender's outside port would belong to another flow.
     pub(super) fn rewrite(
         &self,
         cx: &mut Cx<'_>,
@@ -209,11 +210,12 @@ impl Pattern {
             && let Some(Bound { outside: (source, source_port), .. }) = store.outside_of(space, flow)
         {
             let to = Tuple { source, source_port, ..to };
-            // The sender must keep its port. If another sender's mapping already has the reply's tuple, the
-            // flow therefore cannot be mapped.
+            // With endpoint-independent mapping, the sender must keep its outside port, so no other port is
+            // tried. If another mapping already has the tuple that the replies would have, the flow cannot be
+            // mapped.
             return store.may_become(space, flow, to).then_some(Chosen { to, claim });
         }
-        // A tuple is suitable only if its replies arrive at this worker, because this worker stores the
+        // A new tuple can be used only if replies to it arrive at this worker, because this worker stores the
         // mapping.
         let is_home = |cx: &Cx<'_>, to: Tuple| {
             let (source, destination) = (Ipv4Addr::from_bits(to.source), Ipv4Addr::from_bits(to.destination));
@@ -234,8 +236,9 @@ impl Pattern {
         if chosen.is_none() {
             let start = match self.sequential {
                 true => Some(self.next.load(Ordering::Relaxed)).filter(|&n| n <= self.more).unwrap_or(0),
-                // Random numbers alone would not do: their seed is often known, but ports must not be
-                // predictable (RFC 6056, section 3.3.3). A secret hash of the flow is added.
+                // Random numbers alone do not suffice as the start of the search: their seed is often known,
+                // but ports must not be predictable (RFC 6056, section 3.3.3). So a secret hash of the flow
+                // is added.
                 false => {
                     let secret = u64::from(store.secret_of(flow, space));
                     ((u64::from(cx.random().u32(..)) + secret) % (u64::from(self.more) + 1)) as u32
@@ -266,8 +269,8 @@ impl Pattern {
         [0, address].contains(&self.source) && ports.contains(&port.into())
     }
 
-    /// True if the pattern could have made a mapping of flows `from` to flows `to`; `space` says if these
-    /// have ports or ICMP identifiers.
+    /// True if the pattern could have made a mapping that translates the tuple `from` to the tuple `to`.
+    /// `space` tells whether the tuples have ports or ICMP identifiers.
     pub(super) fn could_make(&self, space: u32, from: Tuple, to: Tuple) -> bool {
         let [source, source_port, destination, destination_port] = self.values();
         let could = |range: Option<(u32, u32)>, old: u32, new: u32| match range {
@@ -377,7 +380,8 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    /// True if these are the outputs of a mapping's flow and reply.
+    /// True if `forward` and `reply` are the outputs that these numbers name: of a mapping's flow and of its
+    /// replies.
     pub(super) fn are(&self, [forward, reply]: [u16; 2]) -> bool {
         (self.forward, self.reply) == (forward.into(), reply.into())
     }
@@ -418,9 +422,9 @@ impl Target {
         Ok(Target { pattern: Pattern::find(pattern, named)?, outputs: outputs(ports)? })
     }
 
-    /// Chooses the new tuple of a flow, and the outputs of its packets. Returns `None` if the pattern finds
-    /// no tuple: see [`Pattern::rewrite`]. If the sender keeps an outside port from another pattern, the
-    /// flow gets the outputs of the sender's first mapping.
+    /// Chooses a flow's new tuple (addresses and ports), and the outputs of its packets. Returns `None` if
+    /// the pattern finds no tuple: see [`Pattern::rewrite`]. If the sender keeps an outside port that another
+    /// pattern has given, the flow gets the outputs of the sender's first mapping.
     pub(super) fn rewrite(
         &self,
         cx: &mut Cx<'_>,
@@ -440,7 +444,8 @@ impl Target {
 }
 
 impl Target {
-    /// True if the pattern could have made a mapping of flows `from` to flows `to`, with these outputs.
+    /// True if the pattern could have made a mapping that translates the tuple `from` to the tuple `to`, with
+    /// these outputs for the flow and its replies.
     pub(super) fn could_make(&self, space: u32, (from, to): (Tuple, Tuple), outputs: [u16; 2]) -> bool {
         self.outputs.are(outputs) && self.pattern.could_make(space, from, to)
     }

@@ -12,11 +12,12 @@ use super::change::Packed;
 use super::flavour::{Flavour, PLAIN, PLAIN_TCP};
 use super::state::{Kind, State, Told};
 
-/// The flags of TCP segments that can change a state which is final.
+/// The TCP flags with which a segment can change the state of its direction of a mapping even if this state
+/// is final, so that other segments do not change it.
 const WATCHED: u8 = tcp::flags::SYN | tcp::flags::FIN | tcp::flags::RST;
 
-/// The bytes that are written into the plain packets of one direction of a mapping, and the changes of their
-/// checksums.
+/// The addresses and ports that are written into the plain packets (whole TCP or UDP packets without IPv4
+/// options) of one direction of a mapping, and the changes of the IP checksum and of the transport checksum.
 pub(super) struct Rewriting {
     /// The new source and destination address.
     addresses: [[u8; 4]; 2],

@@ -18,8 +18,8 @@ use super::spec::Spec;
 use super::store::{Store, mark, space};
 use super::tuple::Tuple;
 
-/// The location of a translator's mappings: the store, which may be that of another translator, and the
-/// translator's number among those that share the store.
+/// The location of a translator's mappings: the store, and the number `owner` of the translator among the
+/// translators that share the store. The store may have been made by another translator.
 #[derive(Clone)]
 pub(super) struct Home {
     pub(super) store: Arc<Mutex<Store>>,
@@ -35,7 +35,7 @@ pub(super) struct Published {
     /// The location of the mappings if the translator shares the capacity of another. It is set when the
     /// element is initialized.
     pub(super) shared: OnceLock<Home>,
-    /// The translator whose capacity this translator shares, if it does.
+    /// The translator whose capacity this translator shares; `None` if it has its own capacity.
     pub(super) shares: Option<ElementId>,
     pub(super) outputs: usize,
     /// True if all flows of an inside endpoint have one outside port.
@@ -71,10 +71,10 @@ impl Published {
         self.shared.get().unwrap_or(&self.own)
     }
 
-    /// Returns the mapping's data for a packet with this protocol and tuple, which answers a packet quoted in
-    /// an ICMP error. Without a mapping, returns the data of [`find_alone`](Self::find_alone). Returns `None`
-    /// if there are neither, if the mapping was made by another protocol, or if the error quotes too few
-    /// bytes.
+    /// Returns the data to translate an ICMP error, from the mapping of the packet that the error quotes.
+    /// `protocol` and `tuple` are those of a packet that answers the quoted packet. Without a mapping,
+    /// returns the data of [`find_alone`](Self::find_alone). Returns `None` if that has no data either, if
+    /// the mapping was made by a packet of another protocol, or if the error quotes too few bytes.
     pub(super) fn find(
         &self,
         (protocol, behind): (u8, Behind),

@@ -43,7 +43,8 @@ pub(super) struct Rewriter {
     desk: Translation,
     published: Arc<Published>,
     home: Home,
-    /// The data of this translator for the store of mappings, which may be that of another translator.
+    /// The data about this translator (such as its class and its time-outs) that it gives to the store of its
+    /// mappings. The store may be that of another translator.
     owner: Owner,
     capacity: i32,
     /// True if a reload ends mappings that the new specification could not have made.
@@ -306,8 +307,8 @@ impl Window<'_> {
                 None => *key = flavour.key(packet, owner),
             }
         }
-        // Looking up a packet or making a mapping can move all keys to another table. Ids from before are
-        // then invalid.
+        // Looking up a packet or making a mapping can move all keys of the store to another table, which
+        // changes the epoch. Ids that were found before are then invalid.
         let (epoch, additions) = (store.epoch(), store.additions());
         store.find_all(&keys[..count], &mut found);
         if flavour == Flavour::Address {
@@ -343,7 +344,8 @@ impl Window<'_> {
                 if *marks {
                     packet.set_flow_mark(None);
                 }
-                // The packet before, in this run or another, may have made a mapping for this packet.
+                // An earlier packet of the window, in this run or another run, may have made a mapping for
+                // this packet, or moved the keys. The packet is then looked up again.
                 let mut known = None;
                 if store.additions() != additions || store.epoch() != epoch {
                     known = desk.find_again(store, owner, packet, now);
@@ -360,9 +362,9 @@ impl Window<'_> {
 }
 
 impl Rewriter {
-    /// Returns the lines of the handlers that list mappings: newest mapping first, each with one line per
-    /// direction, or a single line if it is its own reply. `which` selects the mappings of one space, such as
-    /// UDP; `None` selects all.
+    /// Returns the text of a handler that lists mappings, the newest mapping first, with a line for each
+    /// direction of a mapping; a mapping whose flow is its own reply gets a single line. `which` selects the
+    /// mappings of one space, such as UDP; `None` selects all.
     fn table(&self, cx: &Cx<'_>, which: Option<u32>) -> String {
         let mut text = String::new();
         for written in self.store(cx).written(self.home.owner, which).iter().rev() {
@@ -405,20 +407,21 @@ impl Rewriter {
         let _ = writeln!(text, " [{outputs}] i{} exp{left}", written.input);
     }
 
-    /// Returns, as a text, the sum of the number `of` over all inputs of this translator.
+    /// Returns, as a text, the sum over all inputs of this translator of the number that `of` takes from an
+    /// input's counts.
     fn total(&self, cx: &Cx<'_>, of: fn(&Tally) -> u64) -> Result<String, String> {
         Ok(self.store(cx).tallies(self.home.owner).iter().map(of).sum::<u64>().to_string())
     }
 
-    /// Returns the store, after removing expired mappings, unless REAP_INTERVAL keeps them.
+    /// Locks and returns the store of mappings, after removing expired mappings (unless REAP_INTERVAL is 0).
     fn store(&self, cx: &Cx<'_>) -> MutexGuard<'_, Store> {
         let mut store = locked(&self.home.store);
         store.catch_up_fully(cx.now());
         store
     }
 
-    /// Sets the largest number of mappings to this worker's share of a value that was written, and removes
-    /// mappings above it.
+    /// Handles a write to the handler `capacity`: sets the largest number of mappings in the store to this
+    /// worker's share of the written number, and removes mappings above it.
     fn change_capacity(&self, cx: &Cx<'_>, value: &str) -> Result<(), String> {
         let mut store = self.store(cx);
         let words = words(value);
@@ -495,12 +498,14 @@ impl Rewriter {
         Ok(Some(other.home().clone()))
     }
 
-    /// Returns the rule by which a reload ends mappings that the specifications could not have made.
+    /// Returns a function that is true if the new specifications could have made a mapping. With END_STALE, a
+    /// reload ends all other mappings.
     fn could_make(&self) -> CouldMake {
         let specs = self.desk.specs.clone();
         Box::new(move |made: &Made| {
             let could_make = |spec: &Spec| spec.could_make(made.space, made.tuples, made.outputs);
-            // A shared outside port can come from the specification of another input.
+            // A mapping with an outside port that several flows of an endpoint share may have got the port
+            // from the specification of another input.
             match made.is_shared {
                 true => specs.iter().any(could_make),
                 false => specs.get(usize::from(made.input)).is_some_and(could_make),
@@ -635,27 +640,31 @@ pub(super) const HANDLERS: &[Handler<Rewriter>] = &[
     .bracketed(),
 ];
 
-/// The handlers that translators with one table of mappings have in addition.
+/// Handlers of the translators that have one table of mappings, in addition to the handlers of all
+/// translators.
 pub(super) const ONE_TABLE: &[Handler<Rewriter>] = &[
     Handler::<Rewriter>::read("table", |e, cx, _| Ok(e.table(cx, None))).listed(),
     Handler::<Rewriter>::read("mappings", |e, cx, _| Ok(e.table(cx, None))).listed(),
 ];
 
-/// The mappings of a translator with one table of mappings, as a part of its state.
+/// The mappings, as a part of the state that a translator with one table keeps in a reload and saves on disk,
+/// with the handlers that show them.
 pub(super) const MAPPINGS: StatePart = StatePart::kept(
     "mappings",
     &["table_size", "nmappings", "size", "patterns", "pattern", "table", "mappings"],
 )
 .on_disk();
 
-/// The number of failed attempts to make a mapping, as a part of a translator's state.
+/// The number of failed attempts to make a mapping, as a part of the state that a translator keeps in a
+/// reload, with the handler that shows it.
 pub(super) const FAILURES: StatePart = StatePart::kept("failures", &["mapping_failures"]);
 
-/// The handler that the translator of TCP alone has in addition.
+/// The handler that TCPRewriter has in addition to the handlers of all translators.
 pub(super) const LOOKUP: &[Handler<Rewriter>] =
     &[Handler::read_param("lookup", |e, cx, flow| e.look_up(cx, flow))];
 
-/// The handlers that the translator with a table for TCP and one for UDP has in addition.
+/// Handlers of IPRewriter, which has a table of mappings for TCP and one for UDP, in addition to the handlers
+/// of all translators.
 pub(super) const TWO_TABLES: &[Handler<Rewriter>] = &[
     Handler::<Rewriter>::read("tcp_table", |e, cx, _| Ok(e.table(cx, Some(ONLY)))).listed(),
     Handler::<Rewriter>::read("udp_table", |e, cx, _| Ok(e.table(cx, Some(UDP_BESIDE)))).listed(),
@@ -671,5 +680,6 @@ fn part(capacity: i32, cx: &Cx<'_>) -> i32 {
     if copies <= 1 { capacity } else { capacity / copies + i32::from(worker < capacity % copies) }
 }
 
-/// The location of the mappings of a replaced translator, from which its successor takes them.
+/// The location of the mappings of a translator that is replaced in a reload, from which the translator that
+/// replaces it takes them.
 struct Kept(Home);

@@ -16,7 +16,7 @@ use super::spaces::IDENTIFIERS;
 use super::store::{Classified, Written};
 use super::tuple::Tuple;
 
-/// The version of the form in which translators save their mappings.
+/// The version number of the format in which translators save their mappings.
 pub(super) const FORM: Option<u16> = Some(1);
 
 /// Puts the mappings of an earlier run that belong to this worker into a translator's store. Mappings for
@@ -55,17 +55,17 @@ pub(super) fn load(
     )?;
     let full = store.size();
     store.shrink_to_capacity(cx.now());
-    // Evicted mappings may be those of other translators that share the store.
+    // The store may be shared with other translators, so some of the evicted mappings may be theirs. At most
+    // the mappings that were loaded now are counted as refused.
     let evicted = ((full - store.size()) as u64).min((full - size) as u64).min(loaded.taken);
     loaded.taken -= evicted;
     loaded.refused += evicted;
     Ok(loaded)
 }
 
-/// Returns the space, the kind and the time-outs of a mapping with these tuples in a translator of a class.
-///
-/// # Errors
-/// If the class does not translate packets with the tuples.
+/// Returns the space, the kind and the time-outs of a saved mapping, for a translator of the class `flavour`.
+/// `flow` and `reply` are the tuples (addresses and ports) of the mapping's two directions before
+/// translation.
 fn classified(flavour: Flavour, [flow, reply]: [Tuple; 2], protocol: u8) -> Result<Classified, Damaged> {
     if !flavour.fits(flow) || !flavour.fits(reply.reversed()) {
         return Err(Damaged("a mapping has addresses or ports that its class does not translate"));
@@ -75,12 +75,14 @@ fn classified(flavour: Flavour, [flow, reply]: [Tuple; 2], protocol: u8) -> Resu
     Ok(Classified { which, kind, policy })
 }
 
-/// Returns the worker to which packets with this tuple come, which are replies if `is_reply` is true.
+/// Returns the worker to which packets with the addresses and ports `tuple` come. `is_reply` is true if they
+/// are replies, which matters for ICMP queries only.
 fn worker_of(cx: &Cx<'_>, desk: &Translation, tuple: Tuple, is_reply: bool) -> usize {
     let Tuple { source, destination, source_port, destination_port } = tuple;
     let [source, destination] = [source, destination].map(Ipv4Addr::from_bits);
     let ports = match desk.flavour.is_ping() {
-        // The identifier of an ICMP query stands in place of one port; the other number follows from it.
+        // For ICMP queries, the identifier takes the place of one port when workers are chosen: of the
+        // destination port in replies, of the source port in queries. The other port of the tuple is ignored.
         true if is_reply => (0, destination_port),
         true => (0, source_port),
         false => (source_port, destination_port),

@@ -67,8 +67,8 @@ fn behind(number: u32, other: u32) -> i32 {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shift {
     edits: VecDeque<Edit>,
-    /// The number that is added to sequence numbers before the first edit that is kept: the sum of all
-    /// forgotten edits.
+    /// The number that is added (modulo 2^32) to sequence numbers before the first edit that is kept: the sum
+    /// of the changes in length by all forgotten edits.
     base: u32,
 }
 
@@ -125,14 +125,15 @@ impl Shift {
         }
     }
 
-    /// Forgets the edits that are [`FAR`] bytes or more before the sequence number of the current segment.
+    /// Forgets the edits that end [`FAR`] bytes or more before `number`, the sequence number of the current
+    /// segment.
     fn pass(&mut self, number: u32) {
         while self.edits.front().is_some_and(|first| behind(number, first.end()) >= FAR) {
             self.forget_first();
         }
     }
 
-    /// Returns the number that is added to sequence numbers after the last edit.
+    /// Returns the number that is added (modulo 2^32) to the sender's sequence numbers after the last edit.
     pub(super) fn last(&self) -> u32 {
         self.edits.back().map_or(self.base, Edit::after)
     }
@@ -152,9 +153,10 @@ impl Shift {
         number.wrapping_add(self.edits.front().map_or(self.base, |first| first.before))
     }
 
-    /// Converts a sequence number of the receiver, such as an acknowledgment, to the sender's. If several
-    /// numbers correspond, returns the last. Within an edit, the result never acknowledges the last replaced
-    /// byte before the receiver has all new bytes.
+    /// Converts a sequence number that the receiver uses, such as an acknowledgment, to the sender's number.
+    /// If several of the sender's numbers correspond to it, returns the last of them. Within an edit (a
+    /// replaced range of bytes), the result never acknowledges the last replaced byte before the receiver has
+    /// all new bytes.
     pub(super) fn back(&self, number: u32) -> u32 {
         for edit in self.edits.iter().rev() {
             let into = behind(number, edit.start.wrapping_add(edit.before));
@@ -194,8 +196,8 @@ impl Shift {
 pub(super) struct Shifts {
     /// The edits of data in the direction of the mapping's flow, and in the direction of its replies.
     directions: [Shift; 2],
-    /// The last SYN on these ports: its sequence number, and true if it came in the direction of replies.
-    /// If the other side accepts it, a new connection begins.
+    /// The last SYN between the connection's addresses and ports: its sequence number, and true if it came in
+    /// the direction of replies. If the other side accepts the SYN, a new connection begins.
     asked: Option<(u32, bool)>,
 }
 
@@ -210,12 +212,13 @@ pub(super) enum Numbers {
 }
 
 impl Shifts {
-    /// Writes the edits of both directions, for a restart. A SYN that has not been answered is left out.
+    /// Writes the edits (replaced ranges of bytes) of both directions, so that they survive a restart. A SYN
+    /// that has not been answered is not written.
     pub(super) fn save(&self, out: &mut StateWriter) {
         self.directions.iter().for_each(|shift| shift.save(out));
     }
 
-    /// Reads what [`save`](Self::save) has written.
+    /// Reads the edits (replaced ranges of bytes) that [`save`](Self::save) has written.
     ///
     /// # Errors
     /// If the bytes are not edits.
@@ -230,7 +233,8 @@ impl Shifts {
         &self.directions[usize::from(is_reply)]
     }
 
-    /// Returns the edits of one direction, as [`of`](Self::of) does, to be changed.
+    /// Returns the edits (replaced ranges of bytes) of one direction, to be changed: the direction of replies
+    /// if `is_reply` is true, otherwise the direction of the flow.
     pub(super) fn of_mut(&mut self, is_reply: bool) -> &mut Shift {
         &mut self.directions[usize::from(is_reply)]
     }
@@ -323,8 +327,8 @@ mod tests {
 
     use super::*;
 
-    /// The expected result of edits, computed in a simple way: the sender's bytes, the receiver's bytes,
-    /// and for each of the sender's bytes its offset at the receiver.
+    /// The expected result of random edits, computed in a simple way. `sent` has the sender's bytes, `got`
+    /// the receiver's bytes, and `place`, for each of the sender's bytes, its offset at the receiver.
     struct Straight {
         sent: Vec<u8>,
         got: Vec<u8>,
@@ -389,8 +393,9 @@ mod tests {
                 }
             }
             prop_assert_eq!(got.into_iter().flatten().collect::<Vec<_>>(), all.got.clone());
-            // For any bytes that have arrived, the converted acknowledgment must not cover a byte that has
-            // not. After all bytes it must cover all.
+            // If the receiver acknowledges any number of its bytes, the converted acknowledgment must not
+            // cover a sender's byte that has not arrived. If the receiver acknowledges all its bytes, all of
+            // the sender's bytes must be covered.
             for number in 0..=all.got.len() {
                 let back = shift.back(first.wrapping_add(number as u32)).wrapping_sub(first) as usize;
                 prop_assert!(all.place[back] <= number);
@@ -409,8 +414,8 @@ mod tests {
         assert!(!shift.add(105, 10, b""), "it is in the middle of another one");
         assert!(!shift.add(90, 5, b"") && !shift.add(200, 0, b"") && !shift.add(200, 5, &[0; ROOM + 1]));
         assert_eq!((shift.there(100), shift.there(110), shift.back(112)), (100, 112, 110));
-        // An edit must still count half of the sequence space later, and must not be confused with a later
-        // edit.
+        // The edit at 100 makes the data longer by 2. It must still apply to sequence numbers half of the
+        // sequence space later, and numbers that have wrapped must not be taken for numbers before the edit.
         for number in [1u32 << 29, 1 << 30, 5 << 28, 3 << 30, 99] {
             shift.pass(number);
             assert_eq!(shift.there(number), number.wrapping_add(2));

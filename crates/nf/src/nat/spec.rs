@@ -17,7 +17,8 @@ pub(super) enum Spec {
     Drop,
     /// Sends packets without a mapping unchanged to the output with this number, and makes no mapping.
     Pass(usize),
-    /// Makes a mapping that leaves addresses and ports as they are. Packets then go to these outputs.
+    /// Makes a mapping that leaves addresses and ports as they are. Packets of the flow and of its replies go
+    /// to these outputs.
     Keep(Outputs),
     /// Makes a mapping, with the addresses and ports that a pattern chooses.
     Pattern(Target),
@@ -36,8 +37,8 @@ pub(super) struct Reading<'a> {
     pub(super) mapper: &'a dyn Fn(&str) -> Option<Option<Arc<Mapper>>>,
 }
 
-/// Returns the mapper that `element` has published, while the graph is built. Returns `None` if `element`
-/// is `None`, and `Some(None)` if the element is not a mapper.
+/// Returns the mapper that the element with the id `element` has published; used while the graph is built.
+/// Returns `None` if `element` is `None`, and `Some(None)` if the element is not a mapper.
 pub(super) fn mapper_of(setup: &Setup, element: Option<element::ElementId>) -> Option<Option<Arc<Mapper>>> {
     element.map(|id| setup.service::<Mapper>(id))
 }
@@ -98,8 +99,8 @@ impl Spec {
         }
     }
 
-    /// True if the specification could have made a mapping of flows `from` to flows `to`, with these outputs;
-    /// `space` says if the flows have ports or ICMP identifiers.
+    /// True if the specification could have made a mapping that translates the tuple `from` to the tuple
+    /// `to`, with these outputs. `space` tells whether the tuples have ports or ICMP identifiers.
     pub(super) fn could_make(&self, space: u32, (from, to): (Tuple, Tuple), outputs: [u16; 2]) -> bool {
         match self {
             Spec::Drop | Spec::Pass(_) => false,

@@ -38,15 +38,16 @@ impl Policy {
     }
 }
 
-/// The kind of a mapping, which says what its states record.
+/// The kind of a mapping: it decides which information about packets the mapping's states record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing is recorded: there is one time-out.
+    /// Nothing is recorded about packets, because the mapping has a single time-out.
     Plain,
-    /// The number of datagrams in each direction is recorded, up to [`MANY`].
+    /// The number of datagrams in each direction is recorded, up to [`MANY`], because a stream of datagrams
+    /// has another time-out.
     Datagrams,
-    /// The state of a TCP connection is recorded: in each direction, if it is closed, and if it has carried
-    /// data.
+    /// For each direction of a TCP connection, it is recorded if the direction is closed, and if it has
+    /// carried data.
     Connection,
 }
 
@@ -81,8 +82,8 @@ impl Told {
     }
 }
 
-/// The state of one direction of a mapping. For datagrams it is their number, up to [`MANY`]; for
-/// connections it is a set of the bits [`DONE`], [`DATA`] and [`SHIFTED`].
+/// The state of one direction of a mapping. For datagrams, the state is the number of datagrams, up to
+/// [`MANY`]; for TCP connections, it is a set of the bits [`DONE`], [`DATA`] and [`SHIFTED`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct State(pub(super) u16);
 
@@ -97,8 +98,9 @@ const DATA: u16 = 2;
 const SHIFTED: u16 = 1 << 15;
 
 impl State {
-    /// Returns the state that an earlier run has saved, without bits that this kind of mapping does not have.
-    /// The bit [`SHIFTED`] is not part of it: it is set when the edits of the connection's data are loaded.
+    /// Returns a direction's state from the bits that an earlier run has saved, without bits that this kind
+    /// of mapping does not have. The bit [`SHIFTED`] is not set here, but when the edits of the connection's
+    /// data are loaded.
     pub(super) fn saved(kind: Kind, bits: u16) -> State {
         State(match kind {
             Kind::Plain => 0,
@@ -131,7 +133,8 @@ impl State {
     }
 
     /// True if only packets that open or close a connection can still change this state, and no sequence
-    /// numbers are shifted. Flows can then be leased, or translated by other workers.
+    /// numbers are shifted. Other elements and other workers can then handle the flow's packets, because they
+    /// need not update the state.
     pub(super) fn is_final(self, kind: Kind) -> bool {
         match kind {
             Kind::Plain => true,

@@ -52,7 +52,7 @@ use turns::{Queue, Turn, Turns};
 /// The initial capacity of a flow table, in keys; a mapping has two keys.
 const FIRST_CAPACITY: usize = 1 << 13;
 
-/// The index that means no session, at the end of the list of free sessions.
+/// The index that stands for no session: the end of the list of free sessions.
 const NONE: u32 = u32::MAX;
 
 /// The number of seeds of the hash function that are tried when the table is rebuilt, before the rebuild
@@ -81,24 +81,27 @@ pub(super) fn mark(identifier: u16) -> u16 {
     identifier.swap_bytes().wrapping_add(1).swap_bytes()
 }
 
-/// The new tuple that was chosen for a flow, and the port or address that its mapping reserves.
+/// The new tuple (addresses and ports) that was chosen for a flow, and the port or address that the mapping
+/// reserves (`claim`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     pub(super) to: Tuple,
     pub(super) claim: Claim,
 }
 
-/// The port or address that a mapping reserves, so that it is not chosen for another mapping of the same
-/// pool: see [`Store::pool`].
+/// The outside port or address that a mapping reserves. It is not chosen for another mapping of the same
+/// pool, a set of mappings whose replies would otherwise be equal: see [`Store::pool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
     /// No number is reserved, because the new tuple has no value that was chosen from a range.
     Nothing,
-    /// The outside port. Mappings to other servers may have the same port.
+    /// The outside port is reserved towards the flow's destination. Mappings to other destinations may have
+    /// the same port.
     Port,
-    /// The outside address. Mappings to other servers may have the same address.
+    /// The outside address is reserved towards the flow's destination. Mappings to other destinations may
+    /// have the same address.
     Address,
-    /// The outside port, for all destinations. Mappings of one inside endpoint share it.
+    /// The outside port is reserved for all destinations. The mappings of one inside endpoint share it.
     Endpoint,
 }
 
@@ -130,19 +133,21 @@ struct Session {
     ticket: u32,
     /// The index of the next free session, if this session is free; otherwise [`NONE`].
     next: u32,
-    /// The index in the list of its subscriber's mappings, if these are limited; otherwise [`NONE`].
+    /// The index of the session in the list of the mappings of its inside address, if the translator limits
+    /// their number; otherwise [`NONE`].
     seat: u32,
     owner: u16,
     input: u16,
-    /// The output of the flow's packets. A flow that is its own reply has no key that stores it.
+    /// The number of the output for the flow's packets. It is also stored in the rewriting of the flow's key,
+    /// but a flow that is its own reply has no such key.
     output: u16,
     kind: Kind,
     policy: u8,
     protocol: u8,
     annotation: u8,
     claim: Claim,
-    /// The number of the table that has the session's keys, either the current or the previous: see
-    /// [`Store::era`].
+    /// The number ([`Store::era`]) of the flow table that has the session's keys: the current table or the
+    /// table from which keys are being moved.
     era: u8,
 }
 
@@ -154,7 +159,8 @@ impl Session {
 
 const _: () = assert!(size_of::<Session>() <= 64);
 
-/// The number of mappings that an input has now, and the number of failed attempts to make one for it.
+/// The counts of one input: the mappings that it has made and that exist now, and its failed attempts to make
+/// a mapping.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) mappings: u64,
@@ -166,14 +172,16 @@ pub(super) struct Tally {
 pub(super) struct Owner {
     /// The name and the class of the element.
     pub(super) name: String,
-    /// The time-outs of the translator's two kinds of mappings.
+    /// The time-outs of mappings; the index is `policy` of the mapping. IPRewriter has the time-outs of TCP
+    /// at index 0 and of UDP at index 1.
     pub(super) policies: [Policy; 2],
     /// The counts of each input.
     pub(super) inputs: Vec<Tally>,
     pub(super) outputs: usize,
     /// True if all flows of an inside endpoint have one outside port.
     pub(super) is_independent: bool,
-    /// The largest number of mappings per source address of flows; zero for no limit.
+    /// The largest number of mappings per inside address, that is, per source address of the flows; zero for
+    /// no limit (SUBSCRIBER_CAPACITY).
     pub(super) most_of_one: u32,
 }
 
@@ -271,18 +279,19 @@ impl Store {
         }
     }
 
-    /// Makes the ids of keys start in a series that no other store of the worker uses, so that flow marks
-    /// of different translators differ. Has no effect if there have been mappings.
+    /// Makes the ids of keys start in a series of numbers that no other store of the worker uses. Flow marks
+    /// are made from ids, so the flow marks of different translators then differ. Has no effect if there have
+    /// been mappings.
     pub(super) fn start_ids(&mut self, series: u32) {
         if self.additions == 0 {
-            // A series has a million generations (2^20). An entry of the table is hardly reused so often
-            // before its series is used again.
+            // A series of ids has a million generations (2^20). An entry of the table gets another generation
+            // with each new key, and hardly goes through a whole series before the same series is used again.
             self.table.set_first_generation(series.wrapping_shl(20).wrapping_add(1));
         }
     }
 
-    /// Returns an empty table whose ids differ from all ids that this store has used, until generations
-    /// repeat. Returns `None` if there is no memory.
+    /// Returns an empty flow table whose ids differ from all ids that this store has used, until the
+    /// generation numbers in ids wrap. Returns `None` if there is no memory.
     fn another_table(&self, capacity: usize) -> Option<FlowTable<MappedKey>> {
         let mut table = FlowTable::new(capacity).ok()?;
         table.set_first_generation(self.table.next_generation());
@@ -362,8 +371,9 @@ impl Store {
         Ipv4FlowKey::new(source, (tuple.destination, tuple.destination_port), space)
     }
 
-    /// Looks up the keys of several packets, at most [`WINDOW`]. Sets `found` at the index of each key to
-    /// its id, or to `None`. Keys in the previous table are moved to the current one.
+    /// Looks up the keys of several packets, at most [`WINDOW`]. For each key, writes its id, or `None` if no
+    /// mapping has it, to `found` at the key's index. Keys that are in the previous table are moved to the
+    /// current table.
     #[inline]
     pub(super) fn find_all(&mut self, keys: &[Ipv4FlowKey], found: &mut [Option<FlowId>; WINDOW]) {
         let mut hashes = [0; WINDOW];
@@ -404,9 +414,9 @@ impl Store {
             .filter(|change| !self.has_ended(change.session, now) && !self.is_stale(change.session))
     }
 
-    /// Returns the exponent of the length of a time slice, in nanoseconds. A mapping that has had a packet
-    /// in the current slice is valid. If mappings are not removed on expiry, the slice is longer than any
-    /// run.
+    /// Returns the binary logarithm of the length of a time slice in nanoseconds. A mapping that has had a
+    /// packet in the current slice is certainly not expired. If mappings are not removed on expiry, the slice
+    /// is longer than any execution.
     pub(super) fn slice(&self) -> u32 {
         if self.reaps { self.slice } else { i64::BITS - 1 }
     }
@@ -423,8 +433,8 @@ impl Store {
         self.table.see(id, now).map(|value| Packed(*value))
     }
 
-    /// Continues [`see`](Self::see) if the last packet was in another time slice, so that the mapping may
-    /// have expired.
+    /// Continues [`see`](Self::see), the look-up of a key by its id, if the mapping's last packet came in an
+    /// earlier time slice, so that the mapping may have expired.
     #[cold]
     #[inline(never)]
     fn see_late(&mut self, id: FlowId, now: Timestamp) -> Option<Packed> {
@@ -434,8 +444,9 @@ impl Store {
         self.table.see(id, now).map(|value| Packed(*value))
     }
 
-    /// Updates the state of a packet's direction by the information that the packet gives, also in `change`;
-    /// if the packet resets the connection, also the state of the other direction.
+    /// Updates the state of the packet's direction of the mapping, in the store and in `change`, by the
+    /// information `told` that the packet gives. If the packet resets the connection, also updates the state
+    /// of the other direction.
     #[inline]
     pub(super) fn note(&mut self, id: FlowId, change: &mut Change, told: Told) {
         let state = change.state.after(told);
@@ -455,8 +466,9 @@ impl Store {
                 self.change_state(self.era, other, State::closed);
             }
         }
-        // If the mapping now expires later, this is noticed when it is examined. If it expires earlier, it
-        // must be queued for an earlier examination.
+        // The packet may change the mapping's time-out. If the mapping now expires later, this is noticed
+        // when its session is examined. If it expires earlier, the session must be queued for an earlier
+        // examination.
         let due = self.expiry(change.session);
         let session = &self.sessions[change.session as usize];
         if session.queue == Queue::Open && due < session.due {
@@ -471,7 +483,8 @@ impl Store {
 
     // Choice of ports and addresses.
 
-    /// Returns the tuple that replies have to a flow whose new tuple is `to`.
+    /// Returns the tuple (addresses and ports) that replies to a flow have before their translation, if `to`
+    /// is the flow's tuple after translation.
     fn reply(to: Tuple, space: u32) -> Tuple {
         let mut reply = to.reversed();
         if space & 0xff == IDENTIFIERS {
@@ -480,9 +493,9 @@ impl Store {
         reply
     }
 
-    /// Returns the pool of a claim: the set from which the source port of `to`, or its source address, is
-    /// chosen. Mappings of one pool have equal replies except for the chosen number; but the pool of
-    /// [`Claim::Endpoint`] is for all destinations.
+    /// Returns the pool in which the source port of `to`, or its source address, is reserved. Mappings of one
+    /// pool have replies that differ only in this port or address. The pool of [`Claim::Endpoint`] contains
+    /// the mappings to all destinations.
     fn pool(to: Tuple, space: u32, claim: Claim) -> Pool {
         let port = |port: u16| if space & 0xff == IDENTIFIERS { 0 } else { u64::from(port) };
         let space = u64::from(space) << 32;
@@ -497,9 +510,9 @@ impl Store {
         }
     }
 
-    /// Returns the first number from `from` to `last`, both included, that can become the source port or
-    /// address of `to`. The number must be free in its pool, `is_wanted` must accept the tuple, and no
-    /// mapping may have the reply. Returns `None` if there is no such number.
+    /// Returns the first number from `from` to `last`, both included, that can become the source port or the
+    /// source address of `to`. The number must be free in its pool, `is_wanted` must accept the resulting
+    /// tuple, and no mapping may have the same reply. Returns `None` if there is no such number.
     pub(super) fn free_from(
         &self,
         space: u32,
@@ -520,7 +533,8 @@ impl Store {
             if is_wanted(to) && self.find(Store::reply(to, space), space).is_none() {
                 return Some(number);
             }
-            // A mapping that reserves no number has this reply, or the caller does not want the tuple.
+            // The number is free in the pool, but the caller does not want the tuple, or a mapping without a
+            // reserved number has the same reply. So the search continues with the next number.
             from = number.checked_add(1)?;
         }
     }
@@ -587,7 +601,7 @@ impl Store {
         (backward.session, backward.output, backward.is_reply) = (place, outputs[1], true);
         let keys = [(from, forward), (reply, backward)]
             .map(|(tuple, change)| MappedKey::new(Store::key(tuple, space), change.packed()));
-        // A flow that is its own reply has one key only, which counts as the reply's.
+        // A flow that is its own reply has a single key, which is stored as the key of the reply.
         let first = if from == reply { None } else { Some(self.insert_key(&keys[0], now)?) };
         let second = match self.insert_key(&keys[1], now) {
             Ok(id) => id,
@@ -642,9 +656,9 @@ impl Store {
         Ok((first.unwrap_or(second), forward))
     }
 
-    /// Reserves the memory that another mapping needs, except for its keys and its entry in the list of its
-    /// subscriber's mappings. Returns false if there is no memory. Vectors grow as by `push`, so that not
-    /// every mapping allocates.
+    /// Reserves the memory that one more mapping needs, except for its keys and its entry in the list of its
+    /// inside address. Returns false if there is no memory. Vectors grow by more than one element at a time,
+    /// as with `push`, so that not every mapping allocates.
     fn has_memory_for_another(&mut self) -> bool {
         self.sessions.try_reserve(1).is_ok()
             && self.turns.try_reserve(self.size + 1)
@@ -690,8 +704,9 @@ impl Store {
         true
     }
 
-    /// Returns a new table with all keys, the sessions renumbered without gaps, and the seed. Returns
-    /// `None` if there is no memory, or if the keys do not fit with this seed.
+    /// Returns a new table that has all keys, hashed with `seed`, and the list of sessions renumbered without
+    /// gaps; also returns the seed. Returns `None` if there is no memory, or if too many keys fall into one
+    /// bucket with this seed.
     fn moved(&self, capacity: usize, seed: u64) -> Option<(Moved, u64)> {
         let mut table = self.another_table(capacity)?;
         let hasher = KeyHasher::new(seed);

@@ -9,11 +9,13 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 
-/// The identity of a pool, which [`Store::pool`](super::store::Store) packs into two numbers: the addresses
-/// and ports of the reply, and the space.
+/// The identity of a pool (a set of ports or addresses from which mappings choose), packed into two numbers
+/// by [`Store::pool`](super::store::Store): the addresses and ports that the replies have in common, and the
+/// space.
 pub(super) type Pool = (u64, u64);
 
-/// The number of levels of the bitmap: each level indexes 6 bits of a number of 32 bits.
+/// The number of levels of the hierarchy of bitmaps. Each level resolves 6 bits of a port or an address, a
+/// number of up to 32 bits.
 const LEVELS: u32 = 6;
 
 #[derive(Default)]
@@ -47,7 +49,7 @@ impl BuildHasher for Seeded {
     }
 }
 
-/// The state of computing the hash of one key with [`Seeded`].
+/// The hash of a key while [`Seeded`] computes it: each number of the key is mixed into the value.
 struct Folded(u64);
 
 impl Hasher for Folded {
@@ -64,7 +66,7 @@ impl Hasher for Folded {
 
     #[inline]
     fn write_u64(&mut self, number: u64) {
-        // Both halves of the 128-bit product are combined by exclusive or, as in the flow tables.
+        // As in the flow tables, the hash function combines both halves of a 128-bit product by exclusive or.
         let product = u128::from(self.0 ^ number) * u128::from(self.0.rotate_left(32) | 1);
         self.0 = (product as u64 ^ (product >> 64) as u64).wrapping_add(0xd6e8_feb8_6659_fd93);
     }
@@ -84,7 +86,8 @@ impl Used {
         self.words.get(&key(pool, level, place)).copied().unwrap_or(0)
     }
 
-    /// Reserves memory for marking another number as used. Returns false if there is no memory.
+    /// Reserves memory for the words that marking another port or address as used can add. Returns false if
+    /// there is no memory.
     pub(super) fn try_reserve(&mut self) -> bool {
         self.words.try_reserve(LEVELS as usize).is_ok()
     }

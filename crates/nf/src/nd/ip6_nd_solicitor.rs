@@ -165,7 +165,8 @@ struct Ip6NdSolicitor {
     unsolicited: bool,
     outputs: usize,
     solicitations: u64,
-    /// The number of dropped packets that the table does not count, and of packets that went to output 2.
+    /// The number of packets that were dropped by this element and not by the table, and of packets that went
+    /// to output 2.
     drops: u64,
     has_warned: bool,
 }
@@ -175,7 +176,8 @@ struct Ip6NdSolicitor {
 struct Known {
     table: Table<u128>,
     waiting: Waiting<u128>,
-    /// The entries for which solicitations were sent, ordered by the time of their next check.
+    /// The solicitations that were sent and that have to be checked for an answer, ordered by the time of the
+    /// check.
     asked: VecDeque<Asked>,
 }
 
@@ -184,12 +186,14 @@ struct Asked {
     /// The time of the check, in milliseconds.
     due: i64,
     address: u128,
-    /// The number of the table's entry; if the address has another entry now, the check is skipped.
+    /// The number of the table's entry for which the solicitation was sent. If the address has another entry
+    /// now, the check is skipped.
     entry: u64,
 }
 
 impl Asked {
-    /// True if the check is still needed: the address has the same entry, and is not known.
+    /// True if the check for an answer is still needed: the address still has the entry for which the
+    /// solicitation was sent, and its Ethernet address is not known.
     fn counts(&self, table: &Table<u128>, now: i64) -> bool {
         let entry = table.ticket(self.address).map(|ticket| ticket.id);
         entry == Some(self.entry) && table.known(self.address, now).is_none()
@@ -248,8 +252,9 @@ impl Ip6NdSolicitor {
     }
 
     /// Returns the Ethernet address of the next hop, if it is known or is a multicast address; otherwise
-    /// `None`. Sends a query to a known neighbour if it is time for one. After three queries without an
-    /// answer, the neighbour's entry is removed instead. `time` is the time stamp of queries.
+    /// `None`. Sends a solicitation to a known neighbour if POLL_TIMEOUT has passed since its last answer, to
+    /// learn if it is still there. After three solicitations without an answer, the neighbour's entry is
+    /// removed instead. `time` is the time stamp that solicitations get.
     fn find(&mut self, cx: &mut Cx<'_>, address: u128, time: Timestamp) -> Option<MacAddr> {
         let now = table::now(cx);
         if let Some((mac, asks)) = self.known.table.look_up(address, now, self.poll_timeout) {
@@ -274,8 +279,8 @@ impl Ip6NdSolicitor {
         None
     }
 
-    /// Adds a packet to the packets that wait for an address, and sends a solicitation if it is time for
-    /// one. Drops the packet if it cannot wait.
+    /// Adds a packet to the packets that wait for an address. Sends a solicitation for the address, unless
+    /// the last solicitation for it was sent too short a time ago. Drops the packet if it cannot wait.
     fn wait(&mut self, cx: &mut Cx<'_>, mut packet: Packet, address: u128) {
         if address == 0 {
             if !std::mem::replace(&mut self.has_warned, true) {
@@ -378,8 +383,8 @@ impl Ip6NdSolicitor {
         if !self.known.table.contains(address) {
             return;
         }
-        // The entry is updated as in RFC 4861, section 7.2.5, but without UNSOLICITED, the flag Override is
-        // ignored.
+        // The entry is updated as in RFC 4861, section 7.2.5. The exception: without the argument
+        // UNSOLICITED, the flag Override is ignored.
         let old = self.known.table.known(address, table::now(cx));
         let mac = match (old, told) {
             (None, None) => return,
@@ -389,8 +394,8 @@ impl Ip6NdSolicitor {
             (Some(old), None) => old,
             (_, Some(new)) => new,
         };
-        // An unsolicited advertisement with the address that is already known does not restart the
-        // time-out.
+        // An unsolicited advertisement of the Ethernet address that is already known does not restart the
+        // time-out of the entry: it does not prove that the neighbour answers.
         if is_answer || old != Some(mac) {
             self.known.with(cx, |table, now, waiters| table.insert(address, mac, now, waiters));
         }
@@ -436,7 +441,7 @@ fn set_timer(cx: &mut Cx<'_>, due: i64) {
     cx.set_timer(0, Timestamp(due.saturating_mul(1_000_000)));
 }
 
-/// The name under which the table is declared as state.
+/// The name under which the table of neighbours is declared as state of the element.
 const TABLE: &str = "neighbour cache";
 
 impl Element for Ip6NdSolicitor {
@@ -477,7 +482,8 @@ impl Element for Ip6NdSolicitor {
             reads: vec![DST_IP6, Field::TimeStamp],
             output: Some(self.outputs.saturating_sub(1).min(1)),
             starts: Some(HeaderKind::Ethernet),
-            // A query can also be sent for a known address, so any packet can cause one.
+            // A solicitation can also be sent for a neighbour whose address is known, to poll it, so any
+            // packet can cause one.
             when: Filter::TRUE,
         };
         let effects = Effects {

@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(describe(&mut text, &[0, 1, 0x86, 0xdd, 6, 16, 0, 1], 8), None);
         assert_eq!(describe(&mut text, &[0, 1, 8, 0, 0, 4, 0, 1], 8), None);
         text.clear();
-        // A message that ends before its addresses: they are shown as zero.
+        // If a message ends before its addresses, the addresses are shown as zero.
         describe(&mut text, &[0, 6, 0x10, 0, 6, 4, 0, 1], 8).unwrap();
         assert_eq!(text, "trailer-arp who-has 0.0.0.0 tell 0.0.0.0hardware #6");
     }

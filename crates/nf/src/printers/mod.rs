@@ -108,15 +108,17 @@ impl Printer {
         Printer { path, file: None, timer: WriteTimer::default(), fault: None }
     }
 
-    /// Creates the file, if a path was given. A reload adds to a file that the running configuration writes,
-    /// because that file must stay as it is if the reload is refused.
+    /// Opens the output file, if a path was given. In general the file is created or emptied. If the running
+    /// configuration writes the same file, a reload appends to it, because the file must stay as it is if the
+    /// reload is refused.
     ///
     /// # Errors
     /// If the file cannot be created; the text has the path and the reason.
     pub(crate) fn open(&mut self, cx: &Cx<'_>) -> Result<(), String> {
         let Some(path) = &self.path else { return Ok(()) };
         let is_continued = cx.check_unwritten(path).is_err();
-        // Both the old and the new element write at the end of the file, also while both are there.
+        // The file is opened for appending, because the element of the running configuration and the element
+        // that replaces it in a reload may both write to it for a while.
         let opened = OpenOptions::new().create(true).append(true).open(path).and_then(|file| {
             if !is_continued && file.metadata()?.is_file() {
                 file.set_len(0)?;
@@ -135,9 +137,9 @@ impl Printer {
         }
     }
 
-    /// Starts the element's timer with this token if text is buffered and the timer is not running. The
-    /// element then calls [`write_out`](Self::write_out), so that the text is in the file within a second.
-    /// Under the trace clock, no timer is started ([`WriteTimer`]).
+    /// Starts the element's timer, which calls the element with `token`, if text is buffered and the timer is
+    /// not running. The element then calls [`write_out`](Self::write_out), so that the text is in the file
+    /// within a second. Under the trace clock, no timer is started ([`WriteTimer`]).
     fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         if self.file.as_ref().is_some_and(|file| !file.buffer().is_empty()) {
             self.timer.start(cx, token);

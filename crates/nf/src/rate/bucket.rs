@@ -32,12 +32,14 @@ impl Bucket {
     /// Sets rate and capacity; the bucket stays filled to the same fraction of its capacity.
     pub(crate) fn change(&mut self, rate: u64, capacity: u64) {
         let before = u128::from(self.capacity).max(1);
-        // A level is at most 2^64 tokens of 2^30 units; dividing first keeps the product in range.
+        // A level can be 2^64 tokens of almost 2^30 units each. Dividing before multiplying keeps the product
+        // below 2^128.
         self.level = (self.level / before).saturating_mul(u128::from(capacity));
         (self.rate, self.capacity) = (rate, capacity);
     }
 
-    /// Continues with the tokens of the bucket of another element, up to the capacity of this bucket.
+    /// Continues with the tokens of the bucket of the element that is replaced in a reload, up to the
+    /// capacity of this bucket.
     pub(crate) fn go_on(&mut self, before: &Bucket) {
         self.level = before.level.min(u128::from(self.capacity) * TOKEN);
         self.filled_at = before.filled_at;

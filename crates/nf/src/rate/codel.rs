@@ -91,9 +91,8 @@ struct Control {
     above_until: Option<Timestamp>,
     dropping: bool,
     next_drop: Timestamp,
-    /// The number of drops since the dropping state was entered, from which the time of the next drop
-    /// follows. If the last dropping state ended a short time ago, the count continues from its old value
-    /// less 2.
+    /// The number of drops since CoDel began to drop packets, from which the time of the next drop follows.
+    /// If CoDel had stopped dropping only a short time before, the count continues from its old value less 2.
     count: u32,
 }
 
@@ -115,9 +114,9 @@ impl CoDel {
         Ok(())
     }
 
-    /// Pulls the next packet, or returns `None` if there is none. Returns two bools with the packet. The
-    /// first is true if the packet's wait is known. The second is true if the packet may be dropped, because
-    /// waits have been at or above the target for an interval.
+    /// Pulls the next packet; returns `None` if there is none. The first bool is true if the packet's wait is
+    /// known (the packet has a first-timestamp annotation). The second bool is true if the packet may be
+    /// dropped, because all waits of an interval were at or above the target.
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, bool, bool)> {
         let now = cx.now();
         let Some(packet) = pull_one(cx, 0) else {
@@ -136,8 +135,8 @@ impl CoDel {
         Some((packet, true, now >= until))
     }
 
-    /// Returns the time of the next drop. The time from `time` until then is the interval divided by the
-    /// square root of the number of drops.
+    /// Returns the time of the next drop: `time` plus the interval divided by the square root of the number
+    /// of drops.
     fn next_after(&self, time: Timestamp) -> Timestamp {
         time + Timestamp((self.interval.0 as f64 / f64::from(self.control.count.max(1)).sqrt()) as i64)
     }
@@ -176,8 +175,9 @@ impl CoDel {
         if late && (recently || above_for >= self.interval) {
             self.drop(cx, packet);
             self.control.dropping = true;
-            // If the last dropping state ended a short time ago, start with nearly the same drop rate,
-            // which is likely to be right again.
+            // If the last dropping state (a time in which packets were dropped more and more often) ended a
+            // short time ago, the new one starts with nearly the same drop rate, which is likely to be right
+            // again.
             self.control.count = match recently && self.control.count > 2 {
                 true => self.control.count - 2,
                 false => 1,

@@ -36,8 +36,8 @@ impl Colour {
     }
 }
 
-/// The arrival of tokens at a rate, in tokens per second. Fractions of a token are kept here, so that
-/// buckets hold whole tokens, as in the RFCs.
+/// The arrival of tokens at `rate` tokens per second. A fraction of a token is kept in this struct, so that
+/// the token buckets hold whole tokens, as in the RFCs.
 #[derive(Clone, Debug)]
 pub(super) struct Ticks {
     pub(super) rate: u64,
@@ -54,7 +54,7 @@ impl Ticks {
         Ticks { rate, rest: 0, at: None }
     }
 
-    /// Continues with the fraction of a token that has arrived at another element.
+    /// Continues with the time and the fraction of a token of the element that is replaced in a reload.
     pub(super) fn go_on(&mut self, before: &Ticks) {
         (self.rest, self.at) = (before.rest, before.at);
     }
@@ -75,9 +75,10 @@ impl Ticks {
     }
 }
 
-/// A rule that determines the colours of packets.
+/// A token-bucket algorithm (SrTCM or TrTCM) that determines the colours of packets.
 pub(super) trait Marker: Clone + Send + 'static {
-    /// Continues with the tokens of another marker, up to the sizes of this marker's buckets.
+    /// Continues with the tokens of the marker that is replaced in a reload, up to the sizes of this marker's
+    /// buckets.
     fn go_on(&mut self, before: &Self);
 
     /// Adds the tokens that have arrived until `now`.
@@ -114,8 +115,8 @@ pub(super) fn build<M: Marker>(
 ) -> Result<Box<dyn Element>, Invalid> {
     let aware = args.value::<bool>("COLOR_AWARE");
     let AnnotationOffset::<1>(place) = args.value("ANNO");
-    // Report missing arguments first: the values in their place would lead to contradictions that say
-    // nothing about the configuration.
+    // Missing arguments are reported first, and alone: the default values in their place would make `marker`
+    // an error about a contradiction that the configuration does not have.
     args.finish()?;
     let marker = marker.map_err(|error| args.error(error)).map_err(|()| Invalid)?;
     Ok(Box::new(Painter { marker, aware, place, outputs: args.outputs(), counts: [[0; 2]; 3] }))
@@ -129,7 +130,7 @@ pub(super) struct Painter<M> {
     /// The offset of the annotation byte with the colour.
     place: usize,
     outputs: usize,
-    /// The numbers of packets and of bytes of each colour, in the order of the colours.
+    /// For each colour (green, yellow, red), the numbers of packets and of bytes.
     counts: [[u64; 2]; 3],
 }
 
@@ -265,14 +266,15 @@ impl<M: Marker> Painter<M> {
         self.change(cx, |marker| set(marker, rate))
     }
 
-    /// Parses a size in bytes, and sets it by `set`.
+    /// Handles a write to the handler of a bucket size: parses `text` as a number of bytes, and sets it with
+    /// `set` in the marker.
     pub(super) fn set_size(&mut self, cx: &Cx<'_>, text: &str, set: fn(&mut M, u64)) -> Result<(), String> {
         let size = u64::parse(text, &cx.place()).map_err(|_| "expected a number of bytes")?;
         self.change(cx, |marker| set(marker, size))
     }
 
     fn change(&mut self, cx: &Cx<'_>, change: impl FnOnce(&mut M)) -> Result<(), String> {
-        // Tokens up to now arrived at the old rate.
+        // Before the rate changes, the tokens that have arrived until now at the old rate are added.
         self.marker.refill(cx.now());
         let mut marker = self.marker.clone();
         change(&mut marker);
@@ -287,7 +289,8 @@ impl<M: Marker> Painter<M> {
 pub(super) mod model {
     use super::*;
 
-    /// The arrival times of tokens: the `n`-th arrives after `n / rate` seconds.
+    /// The arrival times of tokens at `rate` tokens per second: the `n`-th token arrives `n / rate` seconds
+    /// after the start.
     pub(in super::super) struct Clock {
         rate: u64,
         arrived: u128,

@@ -69,8 +69,8 @@ impl Delay {
         Delay { delay, waiting: None, pushes }
     }
 
-    /// Returns the next packet if its delay is over. A packet whose delay is not over is kept in `waiting`,
-    /// and the result is `None`, as it is if there is no packet upstream.
+    /// Returns the waiting packet, or else a packet pulled from upstream, if its delay is over. Otherwise
+    /// keeps the packet in `waiting` and returns `None`. Also returns `None` if there is no packet upstream.
     fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         if self.waiting.is_none() {
             let mut packet = pull_one(cx, 0)?;

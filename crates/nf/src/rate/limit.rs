@@ -21,7 +21,8 @@ pub(super) const PACKET_ARGS: &[ArgInfo] = &[
 /// may be sent before its length is known.
 const THRESHOLD: u64 = 131_072;
 
-/// A limit in packets or bytes per second: a token is a packet or a byte. A rate of 0 is no limit.
+/// A limit in packets or bytes per second, enforced by a token bucket. A token is a packet or a byte; a rate
+/// of 0 means no limit.
 pub(super) struct Limit {
     bucket: Bucket,
     bandwidth: bool,
@@ -59,8 +60,8 @@ impl Limit {
         limit
     }
 
-    /// Adds bytes to the length of each packet: the extra length annotation if `extra` is true, and
-    /// `overhead`.
+    /// Makes the limit count more bytes than the packet's length: its extra length annotation if `extra` is
+    /// true, and `overhead` bytes.
     pub(super) fn counting(mut self, extra: bool, overhead: u64) -> Limit {
         (self.extra, self.overhead) = (extra, overhead);
         self
@@ -80,12 +81,14 @@ impl Limit {
         self.bucket.change(rate, tokens);
     }
 
-    /// Returns a copy of the bucket, for [`go_on`](Self::go_on).
+    /// Returns a copy of the bucket, with which the element that replaces this element in a reload continues
+    /// ([`go_on`](Self::go_on)).
     pub(super) fn bucket(&self) -> Bucket {
         self.bucket.clone()
     }
 
-    /// Continues with the tokens of the bucket of another element, up to the size of this element's bucket.
+    /// Continues with the tokens of the bucket of the element that is replaced in a reload, up to the size of
+    /// this element's bucket.
     pub(super) fn go_on(&mut self, bucket: &Bucket) {
         self.bucket.go_on(bucket);
     }

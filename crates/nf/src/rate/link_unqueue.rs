@@ -77,8 +77,9 @@ struct LinkUnqueue {
     /// The packets on the link, in the order in which they leave. The time stamp of each packet is the time
     /// at which it leaves.
     link: VecDeque<Packet>,
-    /// True if the last pull gave a packet. While that packet is on the link, the transmission of the next
-    /// packet starts when the transmission of that packet ends; otherwise it starts at the time of the pull.
+    /// True if the last pull gave a packet. As long as that packet is on the link, the transmission of the
+    /// next packet starts when the transmission of that packet ends, even if the next packet is pulled later.
+    /// Otherwise the transmission starts at the time of the pull.
     back_to_back: bool,
     occupancy: Arc<Occupancy>,
 }
@@ -111,8 +112,8 @@ impl LinkUnqueue {
             packet.set_time(start + self.duration(&packet));
             self.link.push_back(packet);
             (self.back_to_back, worked) = (true, true);
-            // Without latency and bandwidth limit, each transmission ends at once, and the loop would end
-            // only when there are no more packets upstream.
+            // Without latency and bandwidth limit, each transmission ends at once, so the loop would only end
+            // when no packets are left upstream. So the number of packets on the link is bounded.
             if self.link.len() >= MOST_PER_TURN {
                 break;
             }

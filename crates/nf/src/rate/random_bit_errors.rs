@@ -106,7 +106,8 @@ fn change(data: &mut [u8], p: f64, kind: Kind, random: &mut fastrand::Rng) {
     let scale = (1.0 - p).ln();
     let mut at = 0;
     loop {
-        // The number of unchanged bits before the next change has a geometric distribution.
+        // The number of unchanged bits up to the next changed bit, drawn at random from a geometric
+        // distribution.
         let right = if p >= 1.0 { 0.0 } else { ((1.0 - random.f64()).ln() / scale).floor() };
         if right >= (bits - at) as f64 {
             return;
@@ -182,7 +183,7 @@ mod tests {
             change(&mut data, p, Kind::Flip, &mut random);
             let ones: u32 = data.iter().map(|b: &u8| b.count_ones()).sum();
             let expected = 800_000.0 * p;
-            // Five standard deviations of the number of changed bits.
+            // The allowed deviation: five standard deviations of the number of changed bits.
             let margin = 5.0 * (expected * (1.0 - p)).sqrt();
             assert!((f64::from(ones) - expected).abs() < margin, "{p}: {ones}");
         }

@@ -58,7 +58,8 @@ pub(super) struct RatedSplitter {
 
 impl Element for RatedSplitter {
     fn effects(&self) -> Effects {
-        // The limit depends on lengths if it is in bytes, so the element declares that it reads them.
+        // If the limit is in bytes, it depends on the packet's length. So the element declares that it reads
+        // the length.
         let above = Filter::Leaf(Predicate::Opaque { about: "above the rate", reads: self.limit.reads() });
         let cases = vec![aside(above, DropReason::OverRate), Case::new(Filter::TRUE, Target::Output(0))];
         let effects = Effects {

@@ -226,7 +226,8 @@ impl Element for Red {
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
-        // Pull again in place of dropped packets, until there are `max` packets or none upstream.
+        // Some packets of a batch are dropped. So the element pulls again, until it has `max` packets or no
+        // packet is left upstream.
         let mut all = cx.batch();
         while all.len() < max.min(BATCH_CAPACITY) {
             let mut batch = cx.pull(0, max.min(BATCH_CAPACITY) - all.len());
@@ -346,7 +347,8 @@ mod tests {
     fn averages_follow_and_sink_while_queues_are_empty() {
         let mut average = Average { stability: 4, scaled: 0, empty_since: None };
         (0..200).for_each(|_| average.update(40, Timestamp(1)));
-        // Because of rounding, the average may differ from 40, but by less than a hundredth.
+        // The average of queue lengths of 40 may differ from 40 because of rounding, but by less than a
+        // hundredth (10 of 1024 units).
         assert!(((40 << SCALE) - average.scaled).abs() < 10);
         average.update(0, Timestamp::from_secs(1));
         assert!(average.scaled >> SCALE >= 37);

@@ -66,9 +66,9 @@ struct Gaps {
     rate: u64,
     /// The latest second in which `allow` was called; `None` before the first call.
     second: Option<i64>,
-    /// The number of packets or bytes that count as sent in that second. When a new second begins, `rate` is
-    /// subtracted from this number if it is positive. So an excess over `rate` is taken from the new second;
-    /// and if the number is positive but below `rate`, the difference is added to the new second.
+    /// The number of packets or bytes that count as sent in `second`. When a new second begins, `rate` is
+    /// subtracted from this number if it is positive. So an excess over `rate` reduces what may be sent in
+    /// the new second. What remained unsent of `rate` makes the number negative, and may be sent in addition.
     gone: i128,
 }
 
@@ -77,7 +77,8 @@ impl Gaps {
         Gaps { rate, second: None, gone: 0 }
     }
 
-    /// Returns true if the next packet may be sent at `now`. The caller adds what it sends to `gone`.
+    /// True if the next packet may be sent at `now`. The caller adds the packets or bytes that it sends to
+    /// `gone`.
     fn allow(&mut self, now: Timestamp) -> bool {
         let (second, nanos) = now.parts();
         let due = i128::from(nanos) * i128::from(self.rate);
@@ -217,7 +218,8 @@ pub(super) const HANDLERS: &[Handler<Shaper>] = &[
 ];
 
 impl Shaper {
-    /// Sets the rate, and starts to count packets or bytes again from the current time.
+    /// Handles a write to the handlers `rate` and `reset`: sets the rate (packets or bytes per second), and
+    /// starts the spacing again from the current time.
     fn restart(&mut self, cx: &mut Cx<'_>, rate: u64) -> Result<(), String> {
         self.gaps = Gaps::new(rate);
         cx.set_signal(Signal::Packets, true);

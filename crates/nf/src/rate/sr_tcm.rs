@@ -185,7 +185,8 @@ mod tests {
     use super::super::colours::model::{Clock, agree, steps};
     use super::*;
 
-    /// Returns a marker with full buckets at time zero.
+    /// Returns a marker whose buckets are full and which has been called for time zero. `rate` is in bytes
+    /// per second, `cbs` and `ebs` are in bytes.
     fn marker(rate: u64, cbs: u64, ebs: u64) -> SingleRate {
         let mut marker = SingleRate::new(rate, (cbs, ebs)).unwrap();
         marker.refill(Timestamp(0));

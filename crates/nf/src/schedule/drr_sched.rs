@@ -50,7 +50,8 @@ pub static CLASS: Class = Class {
 
 #[derive(Default)]
 struct Input {
-    /// A packet of the input that is longer than the credit and waits until there is enough credit.
+    /// A packet that was pulled from the input, is longer than the input's credit, and waits until there is
+    /// enough credit.
     head: Option<Packet>,
     /// The number of bytes that the input may still send in its current turn.
     credit: u64,
@@ -59,7 +60,7 @@ struct Input {
 struct DrrSched {
     quantum: u64,
     inputs: Vec<Input>,
-    /// The index of the input whose turn it is.
+    /// The index of the input from which packets are pulled now, until its credit is used up.
     next: usize,
 }
 

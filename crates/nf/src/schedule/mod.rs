@@ -22,8 +22,8 @@ pub(crate) fn pull_one(cx: &mut Cx<'_>, input: usize) -> Option<Packet> {
     packet
 }
 
-/// Returns a batch of the packets that `next` gives. It ends when `next` returns `None`, or with `max`
-/// packets, or when the batch is full.
+/// Calls `next` repeatedly, and returns a batch of the packets that it gives. Stops when `next` returns
+/// `None`, when there are `max` packets, or when the batch is full.
 pub(crate) fn collect(
     cx: &mut Cx<'_>,
     max: usize,

@@ -45,8 +45,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Returns the effects of a switch that pulls from input `chosen` only. Packets of all other inputs stay
-/// upstream; they are declared as dropped at the end of the run.
+/// Returns the effects of a switch that pulls from input `chosen` only. Packets of other inputs stay upstream
+/// until the end of the run, and are then dropped; so they are declared as dropped for the reason `Stop`.
 pub(super) fn pulls_from(chosen: Option<usize>) -> Effects {
     let passes = chosen.map(|input| Case::new(Filter::TRUE, Target::Output(0)).on(input));
     let stays = Case::new(Filter::TRUE, Target::Drop(DropReason::Stop));

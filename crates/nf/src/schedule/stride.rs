@@ -19,8 +19,8 @@ struct Client {
 /// The clients of a scheduler or switch, one per port, and the order of their next turns.
 pub(crate) struct Stride {
     clients: Vec<Client>,
-    /// The indices of the clients that have tickets, in the order of their passes; the first has the next
-    /// turn.
+    /// The indices of the clients (ports) that have tickets, ordered by their passes. The client at index 0
+    /// has the lowest pass, and the next turn.
     order: Vec<usize>,
 }
 
@@ -54,8 +54,8 @@ impl Stride {
             clients: tickets.iter().map(client).collect(),
             order: Vec::with_capacity(tickets.len()),
         };
-        // Insert the first port last: of clients with equal passes, the client that was inserted last has
-        // the first turn.
+        // The first port is inserted last: a client is inserted ahead of clients with the same pass, so the
+        // first port gets the first turn.
         for i in (0..tickets.len()).rev().filter(|&i| tickets[i] > 0) {
             all.insert(i);
         }
@@ -66,15 +66,15 @@ impl Stride {
     /// pass.
     fn insert(&mut self, client: usize) {
         let pass = self.clients[client].pass;
-        // Passes wrap around, so their difference decides which of two passes is later.
+        // Passes wrap around at 2^32, so the sign of their difference decides which of two passes is later.
         let later = |other: &usize| self.clients[*other].pass.wrapping_sub(pass) as i32 >= 0;
         let place = self.order.iter().position(later).unwrap_or(self.order.len());
         self.order.insert(place, client);
     }
 
-    /// Asks clients for a value, in order, until `ask` returns one. Returns that value, or `None` if no
-    /// client has one. The pass of each client that was asked advances by its stride, so a client without a
-    /// value loses its turn.
+    /// Calls `ask` for one client (port) after another, in the order of their turns, until it returns a
+    /// value. Returns that value, or `None` if it returned none for any client. The pass of each client that
+    /// was asked advances by its stride, so a client without a value loses its turn.
     pub(crate) fn next<T>(&mut self, mut ask: impl FnMut(usize) -> Option<T>) -> Option<T> {
         let mut asked = 0;
         let mut found = None;
@@ -85,9 +85,9 @@ impl Stride {
             client.pass = client.pass.wrapping_add(client.stride);
             asked += 1;
         }
-        // Insert again the clients that were asked, one after another. They are first moved to the end of the
-        // order, so that no memory is needed. The clients that still have to be inserted are the last in the
-        // order.
+        // The clients that were asked are inserted again by their new passes. All of them are first moved to
+        // the end of the order, so that no memory is needed; then each is removed there, and inserted among
+        // the clients ahead of it.
         self.order.rotate_left(asked);
         let rest = self.order.len() - asked;
         for k in 0..asked {

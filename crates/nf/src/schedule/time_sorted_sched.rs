@@ -66,7 +66,8 @@ struct TimeSortedSched {
     /// The waiting packets with the indices of their inputs: a binary heap, in which the packet with the
     /// earliest time stamp is first.
     heap: Vec<(Packet, usize)>,
-    /// The number of packets that may still be pulled from each input before BUFFER of its packets wait.
+    /// For each input, the number of packets that may still be pulled from it: BUFFER less the number of its
+    /// packets that wait in the element.
     space: Vec<usize>,
     /// The indices of the inputs with `space` above 0, in no particular order.
     open: Vec<usize>,
@@ -111,8 +112,8 @@ impl TimeSortedSched {
         }
     }
 
-    /// Pulls from each input with space until its space is used up or it has no packets. Returns true if
-    /// any of these inputs signals that it has packets.
+    /// Pulls from each input that has fewer than BUFFER packets waiting in the element, until it has BUFFER
+    /// or gives no packet. Returns true if any of these inputs signals that it has packets.
     fn fill(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut active = false;
         for place in (0..self.open.len()).rev() {

@@ -13,11 +13,11 @@ use super::program::{Kind, first_word};
 use super::run::{Frame, Outcome, TOO_DEEP};
 use super::{CLASS, MOST_TEXT, Script};
 
-/// The tables of the classes Script and DriverManager.
+/// The tables of handlers of the classes Script and DriverManager.
 pub(super) const TABLES: [&[Handler<Script>]; 3] = [OWN, FUNCTIONS, FURTHER];
 
-/// The handlers whose answers depend on more than their parameter: on the script, the clock, the random
-/// numbers or other handlers.
+/// The handlers of Script whose answers depend on more than their parameter: on the script, the clock, random
+/// numbers or handlers of other elements.
 const OWN: &[Handler<Script>] = &[
     Handler::<Script>::read_param("run", |e, cx, args| e.run(cx, "run", args, false))
         .and_set(|e, cx, args| e.run(cx, "run", args, true).map(|_| ())),
@@ -55,7 +55,7 @@ const OWN: &[Handler<Script>] = &[
     Handler::read_param("writable", |e, cx, text| Ok(e.all_exist(cx, text, true).to_string())),
 ];
 
-/// The handlers whose answers depend on their parameter alone, such as arithmetic.
+/// The handlers of Script whose answers depend on their parameter alone, such as arithmetic.
 const FUNCTIONS: &[Handler<Script>] = &{
     let mut all = [const { Handler::function("", |_| Ok(String::new())) }; PUBLIC.len()];
     let mut i = 0;
@@ -90,9 +90,9 @@ impl Script {
         expand(text, mode, MOST_TEXT, &mut References { script: self, cx })
     }
 
-    /// Calls a read handler for the script. `text` is the handler with its parameters, from which a layer
-    /// of quotes is removed if `unquoted` is true. Returns the handler's full name and its answer; `None`
-    /// after an error, which is reported.
+    /// Calls a read handler for a reference or an instruction of the script. `text` is the handler with its
+    /// parameters, from which a layer of quotes is removed if `unquoted` is true. Returns the handler's full
+    /// name and its answer; `None` after an error, which is reported.
     pub(super) fn read(&mut self, cx: &mut Cx<'_>, text: &str, unquoted: bool) -> Option<(String, String)> {
         let call = self.find(cx, text, unquoted, false)?;
         let answer = match self.own_access(cx, &call) {
@@ -150,8 +150,9 @@ impl Script {
         None
     }
 
-    /// Parses the text of a call: a handler, and its parameters or value. A handler name without an element
-    /// means the script's own handler, if there is one.
+    /// Parses the text of a handler call: a handler, and its parameters or value. A handler name without an
+    /// element means the script's own handler, if the script has one of this name; otherwise a handler of the
+    /// router.
     fn parse(&self, cx: &Cx<'_>, text: &str) -> Result<Call, String> {
         let own = |name: &str| {
             let call = Call::new(Some(cx.id()), name, "");
@@ -195,8 +196,9 @@ impl Script {
         listed.or_else(private).or_else(exported)
     }
 
-    /// Answers a read handler of the script that the script's own text calls. Unlike other callers, this text
-    /// may also call the functions in [`PRIVATE`].
+    /// Answers a call that the script's own text makes to a read handler of the same script. Unlike other
+    /// callers, the script's text may also call the functions in [`PRIVATE`], which access files and
+    /// processes.
     fn read_self(&mut self, cx: &mut Cx<'_>, call: &Call, access: Access) -> Result<String, String> {
         if !access.param && !call.value.is_empty() {
             return Err(format!("read handler '{}' does not take parameters", full_name(cx, call)));
@@ -207,8 +209,8 @@ impl Script {
 
     fn step(&mut self, cx: &mut Cx<'_>, steps: u64) -> Result<(), String> {
         if self.activation.active {
-            // The script is being executed: its next instructions that wait for steps use the steps of this
-            // call.
+            // The handler `step` was called while the script is being executed. The steps are kept for the
+            // next instructions that wait for steps.
             self.steps = self.steps.saturating_add(steps);
             return Ok(());
         }
@@ -235,8 +237,8 @@ impl Script {
         self.conclude(cx, outcome)
     }
 
-    /// Converts the outcome of an execution to the answer of the handler that started it. If the script
-    /// ended with `stop`, asks the driver to stop.
+    /// Converts the outcome of an execution of the script to the answer of the handler call that started it.
+    /// If the script ended with `stop`, also asks the driver to stop.
     fn conclude(&mut self, cx: &mut Cx<'_>, outcome: Outcome) -> Result<String, String> {
         match outcome {
             Outcome::Blocked | Outcome::End | Outcome::Exit => Ok(String::new()),
@@ -335,7 +337,8 @@ fn full_name(cx: &Cx<'_>, call: &Call) -> String {
     }
 }
 
-/// Returns the only word of a parameter, as the name of a variable; `default` if there is no word.
+/// Returns the only word of a handler's parameter, as the name of a variable; returns `default` if there is
+/// no word.
 ///
 /// # Errors
 /// If there are several words, or no word and no default.

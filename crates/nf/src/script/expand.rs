@@ -13,16 +13,17 @@ pub(super) trait Source {
     /// Returns the answer of a read handler. `text` is the handler with its parameters, already expanded.
     /// Returns `None` after an error, which the source reports.
     fn handler(&mut self, text: &str) -> Option<String>;
-    /// Called before the inside of a `$(...)` is expanded. If it returns false, because the nesting is too
-    /// deep, the reference does not change.
+    /// Begins the expansion of the inside of a reference `$(...)`. Returns false if references are nested too
+    /// deeply; the reference then stays unexpanded.
     fn enter(&mut self) -> bool;
-    /// Called after the handler of a `$(...)` was called, once for each call of `enter` that returned true.
+    /// Ends the expansion of a reference `$(...)`, after its handler was called; called once for each call of
+    /// `enter` that returned true.
     fn leave(&mut self);
-    /// Called when the expanded text is too long; the result of [`expand`] is then empty.
+    /// Reports that the expanded text is too long. The result of [`expand`] is then empty.
     fn too_long(&mut self);
 }
 
-/// The way in which values are inserted into the text.
+/// The way in which [`expand`] inserts values into a text: as they are, or in quotes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Values are inserted unchanged.

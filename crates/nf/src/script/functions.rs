@@ -20,7 +20,7 @@ type Answer = Result<String, String>;
 /// A function: its name, and the code that computes the answer, or an error text, from the parameter.
 type Function = (&'static str, fn(&str) -> Answer);
 
-/// The functions that every element and user may call through handlers.
+/// The functions that scripts, other elements and users may call, as handlers of a script.
 pub(super) const PUBLIC: &[Function] = &[
     ("add", |text| fold(text, 0, |a, b| a.with(b, i64::wrapping_add, |a, b| a + b))),
     ("sub", |text| fold(text, 0, |a, b| a.with(b, i64::wrapping_sub, |a, b| a - b))),

@@ -115,13 +115,13 @@
 //! ## See also
 //! DriverManager
 
-// - `driver_manager`: the other class, which only has a different default type
+// - `driver_manager`: the class DriverManager, which differs from Script only in the default type of scripts
 // - `program`: parsing of arguments into a type and instructions
 // - `run`: execution of instructions
 // - `calls`: handler calls from a script's text, and the handlers of a script
 // - `expand`: substitution of variables and handlers in text
 // - `planned`: the handler calls that are visible in a script's text
-// - `functions`, `number`, `sprintf`: the functions
+// - `functions`, `number`, `sprintf`: the functions that compute answers from a parameter, such as `add`
 
 pub mod driver_manager;
 
@@ -219,8 +219,8 @@ struct Script {
     /// True if the script has not started, and its first instruction does not wait. The first step then
     /// only starts the script.
     fresh: bool,
-    /// The number of steps that the current event has given, and that blocking instructions have not used
-    /// yet.
+    /// The number of steps (writes to the handler `step`, or requests to stop) that the current event has
+    /// given to the script, and that instructions which wait for steps have not used yet.
     steps: u64,
     /// The number of steps that the current blocking instruction has used.
     waited: u64,
@@ -275,10 +275,11 @@ impl Element for Script {
         self.initialize_variables(cx);
         match (&self.kind, self.fresh) {
             (Kind::Active, true) => cx.set_timer(TIMER, cx.now()),
-            // Request to stop before any task runs: the driver then asks the script first, which starts it.
+            // The element requests to stop before any task runs. The driver then asks the script first if it
+            // may stop, and this starts the script.
             (Kind::Driver, true) => cx.stop(),
-            // The first instruction waits. It is executed now, so that a wait for a time begins at the
-            // start.
+            // The first instruction waits. It is executed when the element is initialized, so that a wait for
+            // a time is counted from the start of the run.
             (Kind::Active | Kind::Driver, false) => self.step_alone(cx, 0),
             (Kind::Signal(numbers), _) => {
                 for &number in numbers {
@@ -298,10 +299,12 @@ impl Element for Script {
         let outcome = self.start_at(cx, 0);
         self.report_end(cx, &outcome);
         match outcome {
-            // The script waits for the signal again.
+            // The script ended with `end`: it continues to wait for the signal, and runs again when the
+            // signal comes again.
             Outcome::End => {}
             Outcome::Stop => cx.stop(),
-            // The script does not wait for the signal again.
+            // The script did not end with `end` or `stop`: it no longer waits for the signal, which then has
+            // its usual effect.
             _ => drop(cx.files().on_os_signal(number, false)),
         }
     }
@@ -334,7 +337,8 @@ impl Element for Script {
         let mut stays = cx.batch();
         for packet in batch.drain() {
             match self.choose_output(cx, 0) {
-                // `stays` gets at most the packets of one pulled batch, so it is never full here.
+                // `stays` has the packets for output 0. It gets at most the packets of one pulled batch, so
+                // it is never full.
                 Ok(0) => drop(stays.push(packet)),
                 Ok(output) => cx.emit_one(output, packet, DropReason::NoOutput),
                 Err(reason) => cx.drop(packet, reason),

@@ -9,7 +9,7 @@ use element::args::{Real, parse_integer, parse_real};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     Int(i64),
-    /// Any other number, including integers that do not fit into 64 bits.
+    /// A number with a fraction, or an integer that does not fit into 64 bits.
     Real(f64),
 }
 

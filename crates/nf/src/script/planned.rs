@@ -60,8 +60,8 @@ pub(super) fn calls(program: &Program, kind: &Kind) -> Vec<PlannedCall> {
     calls
 }
 
-/// A source of references that records the handler calls in `$(...)` and gives no values, so that nothing
-/// is replaced.
+/// A source of values for references that records the handler calls in `$(...)`. It gives no values, so that
+/// no reference is replaced.
 struct Found {
     calls: Vec<String>,
     depth: usize,

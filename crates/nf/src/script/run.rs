@@ -37,7 +37,8 @@ pub(super) const TIMER: u32 = 0;
 pub(super) enum Outcome {
     /// An instruction blocks: it waits for a step or for its time.
     Blocked,
-    /// The script has ended with `end` or after its last instruction, in this activation or before.
+    /// The script has ended with `end` or after its last instruction, or had ended before the event that
+    /// activated it.
     End,
     /// The script has ended with `exit`; a packet is dropped.
     Exit,
@@ -54,7 +55,7 @@ pub(super) enum Outcome {
 /// The handler call for which a script runs. Its parts are the values of predefined variables.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frame {
-    /// The parameter or value of the call: `$args`.
+    /// The parameter (of a read handler) or the value (of a write handler) in the call: the variable `$args`.
     pub(super) args: String,
     /// The handler's name: `$0`.
     pub(super) handler: String,
@@ -62,14 +63,15 @@ pub(super) struct Frame {
     pub(super) write: bool,
 }
 
-/// The state of an activation. An event begins a new activation with counts of zero, unless the script is
-/// being executed already: a handler of the script that its own text calls belongs to the activation under
-/// way.
+/// The state of an activation: the execution of instructions after an event, until the script blocks or ends.
+/// Each event begins an activation with counts of zero. A handler of the script that the script's own text
+/// calls does not: its work belongs to the activation that makes the call.
 #[derive(Default)]
 pub(super) struct Activation {
     /// True while instructions are being executed.
     pub(super) active: bool,
-    /// True while the script is executed within itself, where waits end the inner execution.
+    /// True while the script is executed within itself, because its text calls its own handler. An
+    /// instruction that waits then ends the inner execution.
     nested: bool,
     /// The number of jumps, and of executions of the script within itself.
     jumps: u32,
@@ -98,15 +100,17 @@ impl Script {
         outcome
     }
 
-    /// Starts the script at the instruction with the index `place`, and ends a wait that may be going on.
+    /// Executes the script from the instruction with index `place` on. If an instruction was waiting, the
+    /// wait ends.
     pub(super) fn start_at(&mut self, cx: &mut Cx<'_>, place: usize) -> Outcome {
         cx.clear_timer(TIMER);
         (self.at, self.waited, self.fresh) = (place, 0, false);
         self.activate(cx, 0)
     }
 
-    /// Executes the script from its first instruction while it is already being executed, and then restores
-    /// its position. A blocking instruction ends the inner execution.
+    /// Executes the script from its first instruction while an outer execution of the same script is under
+    /// way, and then restores the position of the outer execution. An instruction that waits ends the inner
+    /// execution.
     pub(super) fn run_within(&mut self, cx: &mut Cx<'_>) -> Outcome {
         self.activation.jumps += 1;
         if !self.deeper() {
@@ -149,8 +153,8 @@ impl Script {
 
     /// Executes one instruction. Returns the outcome, or `None` if execution continues.
     fn execute_one(&mut self, cx: &mut Cx<'_>, instruction: &Instruction) -> Option<Outcome> {
-        // Execution goes on after a blocking instruction when it has used enough steps, or if its time is
-        // invalid.
+        // An instruction that waits blocks the script until it has used enough steps. After that, or if the
+        // time to wait is invalid, execution continues with the next instruction.
         match instruction {
             Instruction::WaitSteps(wanted) => {
                 let used = self.steps.min(wanted - self.waited);
@@ -228,8 +232,8 @@ impl Script {
             self.report(cx, "syntax error at 'wait'");
             return false;
         };
-        // No timer is needed if the script runs for a packet or within itself: a wait then ends this
-        // execution of the script.
+        // If the script runs for a packet or within itself, a wait ends this execution of the script, so no
+        // timer is needed.
         if self.kind != Kind::Packet && !self.activation.nested {
             cx.set_timer(TIMER, cx.now() + time);
         }

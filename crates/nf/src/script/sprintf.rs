@@ -138,7 +138,8 @@ impl Conversion {
     fn integer(&self, word: &str) -> Result<i128, String> {
         let signed = matches!(self.letter, b'd' | b'i');
         let unsigned = || element::args::parse_integer(word).ok().and_then(|n| u64::try_from(n).ok());
-        // A number that is too large for the signed type has the same bits as an unsigned number.
+        // A negative number is converted to the unsigned number with the same bits. A number that is too
+        // large for the signed type is parsed as an unsigned number.
         let bits = parse_int(word).map(|n| n as u64).or_else(unsigned).ok_or(SYNTAX_ERROR)?;
         Ok(match (signed, self.short) {
             (true, false) => i128::from(bits as i64),

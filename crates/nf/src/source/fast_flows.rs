@@ -17,7 +17,7 @@ use super::{limit_of, show_limit};
 use crate::editing::{constant, header_at};
 use crate::rate::bucket::Bucket;
 
-// Arguments that several of the classes have.
+// The arguments that several of the classes FastUDPFlows, FastTCPFlows and FastUDPSource have.
 pub(super) const RATE: ArgInfo = ArgInfo::required("RATE", "unsigned");
 pub(super) const LIMIT: ArgInfo = ArgInfo::required("LIMIT", "int");
 pub(super) const LENGTH: ArgInfo = ArgInfo::required("LENGTH", "unsigned");
@@ -28,7 +28,8 @@ pub(super) const DSTIP: ArgInfo = ArgInfo::required("DSTIP", "IP address");
 const FLOWS: ArgInfo = ArgInfo::required("FLOWS", "unsigned");
 const FLOWSIZE: ArgInfo = ArgInfo::required("FLOWSIZE", "unsigned");
 
-/// Returns the `N` arguments of a source with many flows: the arguments that all have, followed by `more`.
+/// Returns the `N` arguments of a source with many flows: the arguments that FastUDPFlows and FastTCPFlows
+/// share, followed by `more`.
 pub(super) const fn flow_args<const N: usize>(more: &[ArgInfo]) -> [ArgInfo; N] {
     let first = [RATE, LIMIT, LENGTH, SRCETH, SRCIP, DSTETH, DSTIP, FLOWS, FLOWSIZE];
     let mut all = [RATE; N];
@@ -72,7 +73,8 @@ const UDP_HEADERS: usize = TRANSPORT + udp::Header::LEN;
 /// The maximum length of packets in bytes: the longest IP packet and the Ethernet header.
 const MOST: usize = NETWORK + u16::MAX as usize;
 
-// Offsets of 16-bit words from the start of the packet: two checksums, and the word with the TCP flags.
+// Offsets of 16-bit words from the start of the packet: the UDP checksum, the TCP checksum, and the word with
+// the TCP flags.
 const UDP_SUM: usize = TRANSPORT + 6;
 const TCP_FLAGS: usize = TRANSPORT + 12;
 const TCP_SUM: usize = TRANSPORT + 16;
@@ -107,16 +109,19 @@ pub(super) struct FastFlows {
     kind: Kind,
     ends: Ends,
     flows: Vec<Flow>,
-    /// The number of packets after which a flow gets new ports (FLOWSIZE, INTERVAL).
+    /// The number of packets after which a flow gets new ports (the argument FLOWSIZE, or INTERVAL of
+    /// FastUDPSource).
     size: u32,
     /// The number of consecutive packets of a flow before the next flow is chosen.
     burst: u32,
-    /// True if flows take turns; false if each is chosen at random.
+    /// True if flows are chosen in turn, in the order of their indexes; false if the flow is chosen at
+    /// random.
     sequential: bool,
     /// The index of the current flow, and the number of packets that it still sends before another flow is
     /// chosen.
     current: (usize, u32),
-    /// The bytes of a packet, with the headers of the last packet that was sent.
+    /// The bytes of a whole packet. The headers of each packet that is sent are copied into it, and the
+    /// payload stays.
     packet: Vec<u8>,
     /// The headers of a packet whose ports and TCP sequence numbers are zero, from which the headers of all
     /// flows are made.
@@ -128,15 +133,15 @@ pub(super) struct FastFlows {
     count: u64,
     first: Option<Timestamp>,
     last: Timestamp,
-    /// The index at which the search for the next TCP flow to close continues; `None` until the limit is
-    /// reached.
+    /// The index of the flow at which the search for the next TCP flow to close with a FIN continues; `None`
+    /// until LIMIT packets have been sent.
     closing: Option<usize>,
     /// True if all packets have been sent.
     over: bool,
 }
 
 impl FastFlows {
-    /// Parses the arguments of the class of this kind, and makes its element.
+    /// Parses the arguments of the class that `kind` stands for, and makes its element.
     pub(super) fn build(args: &mut Args<'_>, kind: Kind) -> Result<Box<dyn Element>, Invalid> {
         let rate: u32 = args.required("RATE");
         let limit = limit_of(args.required("LIMIT"));
@@ -303,9 +308,9 @@ impl FastFlows {
         place
     }
 
-    /// Returns the index of the next TCP flow that is not complete after the limit has been reached, and sets
-    /// its headers to a FIN packet. Flows without packets are not complete, and get a FIN, as in Click.
-    /// Returns `None` if all flows are closed, and for UDP.
+    /// Returns the index of the next TCP flow that must be closed after LIMIT packets have been sent, and
+    /// puts the flag FIN into its headers. A flow must be closed unless it has sent all its packets; flows
+    /// without packets get a FIN, too, as in Click. Returns `None` if no flow is left to close, and for UDP.
     fn next_to_close(&mut self) -> Option<usize> {
         if self.kind != Kind::Tcp {
             return None;
@@ -360,8 +365,9 @@ impl FastFlows {
         }
     }
 
-    /// Called when no packet could be made. If all packets have been sent, stops the driver if STOP is true.
-    /// Otherwise sets a timer for the next token or, without a rate, schedules the task of a push source.
+    /// Decides what to do when no packet could be made. If all packets have been sent, stops the driver if
+    /// STOP is true. Otherwise sets a timer for the arrival of the next token or, without a rate, schedules
+    /// the task of a push source.
     fn wait(&mut self, cx: &mut Cx<'_>) {
         if self.over {
             if self.stop {

@@ -131,7 +131,8 @@ impl InfiniteSource {
             if self.random {
                 cx.random().fill(&mut self.data.bytes);
             }
-            // If the pool is empty, the batch ends here; the remaining packets are made later.
+            // If the packet pool is empty, the batch ends with the packets made so far; the remaining packets
+            // are made in a later call.
             let Some(mut packet) = cx.packet(&self.data.bytes) else { break };
             if self.timestamp {
                 packet.set_time(cx.now());

@@ -89,8 +89,8 @@ struct AtEnd {
     text: Option<String>,
     stop: bool,
     call: Option<Arc<Call>>,
-    /// True if the actions have been taken. InfiniteSource and RatedSource set it to false when they make
-    /// packets again; a TimedSource takes the actions only once.
+    /// True if the source has stopped the driver or called the handler. InfiniteSource and RatedSource set
+    /// this to false when they make packets again; a TimedSource stops the driver only once.
     done: bool,
 }
 
@@ -120,8 +120,8 @@ impl AtEnd {
         self.text.is_some()
     }
 
-    /// Stops the driver or calls the handler, as configured, unless this has been done already. The handler
-    /// is called after the packets that have been emitted are processed.
+    /// Stops the driver (STOP) or calls the handler (END_CALL), unless this has been done since packets were
+    /// made last. The handler is called after the packets that have been emitted are processed.
     fn reached(&mut self, cx: &mut Cx<'_>) {
         if std::mem::replace(&mut self.done, true) {
             return;
@@ -145,8 +145,8 @@ fn show_limit(limit: u64) -> String {
     i64::try_from(limit).unwrap_or(-1).to_string()
 }
 
-/// Unschedules the task of a push source that has taken over the state of a source, if that source had
-/// reached its limit (`is_done`).
+/// Stops the task of a push source that has taken over the state of the source that it replaces in a reload,
+/// if that source had reached its limit (`is_done`).
 fn rest_if(cx: &mut Cx<'_>, is_done: bool) {
     if is_done && cx.graph().output_is_push(0) {
         cx.unschedule();

@@ -106,7 +106,8 @@ pub static CLASS: Class = Class {
 struct Tape {
     /// The packets that have been loaded, in one list per input, until all are moved into the store.
     incoming: Vec<Vec<Packet>>,
-    /// All packets in the order in which they are sent; `None` until loading is complete.
+    /// All loaded packets, in the order in which they are sent in each round; `None` until loading is
+    /// complete.
     store: Option<Box<Store>>,
     /// The parts of packets that the store restores, which depend on the elements of the graph. `None` until
     /// loading is complete.
@@ -145,7 +146,8 @@ impl ReplayUnqueue {
         let mut dry = true;
         for input in 0..self.tape.incoming.len() {
             loop {
-                // Without memory no more packets can be loaded, so loading of this input is complete.
+                // If no memory can be reserved, no more packets can be loaded from this input, so its loading
+                // is complete.
                 if self.tape.incoming[input].try_reserve(BATCH_CAPACITY).is_err() {
                     break;
                 }
@@ -157,8 +159,8 @@ impl ReplayUnqueue {
                 let mut batch = cx.pull(input, room);
                 if batch.is_empty() {
                     cx.recycle(batch);
-                    // Without room in the pool no more packets can arrive, so loading of this input is
-                    // complete.
+                    // The pull gave no packet. If the input still signals packets, but the packet pool has no
+                    // room, no more packets can arrive, so loading of this input is complete, too.
                     dry &= !cx.may_pull(input) || !cx.has_room();
                     break;
                 }
@@ -194,7 +196,7 @@ impl ReplayUnqueue {
             self.tape.first_time = all.first().map_or(Timestamp::ZERO, |&(time, ..)| time);
             all.into_iter().for_each(|(.., packet)| cx.stores().keep(&mut store, packet));
         } else {
-            // Without memory for sorting, all packets are dropped.
+            // There is no memory to sort the packets by time, so all of them are dropped.
             for packet in self.tape.incoming.iter_mut().flat_map(|packets| packets.drain(..)) {
                 cx.drop(packet, DropReason::NoBuffer);
             }
@@ -203,8 +205,8 @@ impl ReplayUnqueue {
         self.tape.next = 0;
     }
 
-    /// Returns true if the packet with index `number` in the store is due by its time stamp and TIMING.
-    /// Otherwise sets a timer for the time at which it is due.
+    /// True if the packet with index `number` in the store may be sent now: with TIMING, its time stamp gives
+    /// the time of sending. Otherwise sets a timer for that time.
     fn is_due(&self, cx: &mut Cx<'_>, store: &Store, number: usize) -> bool {
         let Some(time) = store.time(number) else { return false };
         let offset = (time - self.tape.first_time).0.max(0);
@@ -217,8 +219,9 @@ impl ReplayUnqueue {
         true
     }
 
-    /// Sends packets from index `next` on, at most BURST, and returns their number. It ends earlier at a
-    /// packet that is not due, or that cannot be lent.
+    /// Sends packets of the store from index `next` on, at most BURST, and returns their number. Stops
+    /// earlier at a packet that is not due by TIMING, or that cannot be lent now, for example because an
+    /// element downstream still has it.
     fn send(&mut self, cx: &mut Cx<'_>) -> usize {
         let Some(mut store) = self.tape.store.take() else { return 0 };
         let end = store.len().min(self.tape.next + self.burst);
@@ -245,8 +248,8 @@ impl ReplayUnqueue {
         sent
     }
 
-    /// Ends a round. Returns true if another round follows; otherwise the element becomes inactive and
-    /// stops the driver.
+    /// Ends a round, in which all packets were sent once. Returns true if another round follows; otherwise
+    /// makes the element inactive, stops the driver, and returns false.
     fn next_round(&mut self, cx: &mut Cx<'_>) -> bool {
         self.tape.next = 0;
         self.tape.round_started = cx.now();
@@ -271,7 +274,8 @@ impl ReplayUnqueue {
 
 impl Element for ReplayUnqueue {
     fn effects(&self) -> Effects {
-        // A packet is held and sent many times; each time it leaves as it arrived.
+        // The element holds each packet and sends it once per round; each time, the packet leaves as it
+        // arrived.
         let inputs = self.tape.incoming.len();
         if inputs == 1 {
             let effects = Effects::cases(vec![Case::new(Filter::TRUE, Target::Hold(0))]);

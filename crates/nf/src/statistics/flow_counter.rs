@@ -173,8 +173,9 @@ struct Book {
 }
 
 impl Book {
-    /// Continues the report file of another book. If that book has another form, its document is completed,
-    /// and the document of this book follows in the same file.
+    /// Continues the report file of the book of the replaced element. If that book wrote another form
+    /// (format, or packets of replies), its document is completed, and the document of this book follows in
+    /// the same file.
     fn continue_file(&mut self, old: &mut Book) {
         let Some(mut file) = old.file.take() else { return };
         self.rows = old.rows;
@@ -206,7 +207,7 @@ impl Book {
     }
 }
 
-/// The state of an element for the element that replaces it.
+/// The state that a FlowCounter hands to the element that replaces it in a reload.
 struct Kept {
     settings: Settings,
     flows: Flows,
@@ -214,8 +215,8 @@ struct Kept {
     counts: Counts,
 }
 
-/// The settings with which the state of an element can be continued: the capacity, BIDIRECTIONAL, FILE and
-/// its format.
+/// The settings of a FlowCounter: capacity, BIDIRECTIONAL, FILE and its format. Only with equal settings can
+/// a new element continue with the flows of the replaced element.
 type Settings = (usize, bool, Option<String>, Layout);
 
 impl Kept {
@@ -261,7 +262,7 @@ impl FlowCounter {
         (capacity, self.replies, self.path.clone(), self.book.written.layout)
     }
 
-    /// Opens the file, if FILE is given, and writes its head.
+    /// Creates the report file, if FILE is given, and writes the start of its document.
     fn open(&mut self) -> Result<(), String> {
         let Some(path) = &self.path else { return Ok(()) };
         let mut file = ReportFile::create(path)?;
@@ -278,8 +279,8 @@ impl FlowCounter {
         }
     }
 
-    /// Returns the flow of a packet after its look-up, and begins the flow if there is none. `None` if the
-    /// table has no room for it.
+    /// Returns the id of the flow of a packet that was looked up with the result `known`; begins the flow if
+    /// it is not in the table. `None` if the table has no room for a new flow.
     #[inline]
     fn find(&mut self, known: &Known, now: Timestamp) -> Option<FlowId> {
         let Known { key, hash, id, turned } = *known;
@@ -335,7 +336,8 @@ impl FlowCounter {
         are_known
     }
 
-    /// Counts the packets of a batch with these runs. With `with_marks`, flow marks are in use.
+    /// Counts the packets of a batch. `runs` are the runs of the batch (consecutive packets of one flow), and
+    /// `with_marks` is true if packets have flow marks.
     #[inline]
     fn count_all(&mut self, batch: &Batch, runs: &impl RunList, with_marks: bool, now: Timestamp) {
         if with_marks && self.prefetch_marked(batch, runs) {
@@ -360,9 +362,10 @@ impl FlowCounter {
     }
 
     /// Counts the packets of a run. `flow` returns the flow of a packet, and true if the packet goes in the
-    /// direction opposite to the key of the flow; `None` if the packet has no five-tuple, and `None` in place
-    /// of the flow if the table has no room for it. It is called for the first packet, and for the others
-    /// only as long as the table has no room.
+    /// direction opposite to the key of the flow. It returns `None` if the packet has no five-tuple, and
+    /// `None` in place of the flow if the table has no room for it. `flow` is called for the first packet,
+    /// whose flow then counts for the whole run. Only if the table has no room, it is called for the next
+    /// packet, too.
     #[inline(always)]
     fn count_run(
         &mut self,
@@ -396,8 +399,8 @@ impl FlowCounter {
         }
     }
 
-    /// Returns the flow of a packet by its flow mark or, if no current flow is stored under the mark, by its
-    /// five-tuple, for [`count_run`](Self::count_run).
+    /// Returns the flow of a packet by its flow mark or, if no flow that is still in the table is stored
+    /// under the mark, by its five-tuple. The result is that of `flow` in [`count_run`](Self::count_run).
     #[inline(always)]
     fn flow_by_mark(&mut self, packet: &Packet, now: Timestamp) -> Option<(Option<FlowId>, bool)> {
         match self.noted(packet) {
@@ -438,7 +441,7 @@ impl FlowCounter {
         let place = id.index() as usize;
         let records = &mut self.book.records;
         if records.len() <= place {
-            // The capacity of `records` is the capacity of the table, so this does not allocate.
+            // Memory for `records` was reserved for the capacity of the table, so this does not allocate.
             records.resize(place + 1, Record::NONE);
         }
         records[place] = Record { id: Some(id), number: self.counts.flows, turned, ..Record::NONE };
@@ -528,7 +531,8 @@ impl Element for FlowCounter {
             ..Effects::pass()
         };
         let effects = pass.observing(&READS).observing(&[Field::TimeStamp]);
-        // There is one file, so one worker must handle all packets of the element.
+        // All flows are written to a single file, so with FILE one worker must handle all packets of the
+        // element.
         if self.path.is_some() { effects.sharing("report") } else { effects }
     }
 
@@ -594,7 +598,7 @@ impl Element for FlowCounter {
         }
         self.write_out();
         let closed = kept.book.close();
-        // The file is opened even if the old file has an error.
+        // The new file is opened even if closing the old file has failed, so that flows are reported.
         let opened = if self.book.file.is_none() { self.open() } else { Ok(()) };
         closed.and(opened)?;
         Err("it counts other flows now, so all flows have ended".into())
@@ -621,7 +625,8 @@ const HANDLERS: &[Handler<FlowCounter>] = &[
         Ok(e.counts.expired.to_string())
     })
     .summed(),
-    // `packets` need not end flows that have timed out before it is read: the sum does not depend on them.
+    // The handler `packets` does not first end flows that have timed out, as other handlers do: the number of
+    // packets does not depend on them.
     Handler::count("packets", |e| e.counts.packets),
     Handler::count("bytes", |e| e.counts.bytes),
     Handler::count("overflows", |e| e.counts.overflows),

@@ -153,7 +153,8 @@ impl IpRateMonitor {
     fn measure_all(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, input: usize) {
         let now = cx.now();
         let (ratio, is_sure) = (self.ratio, self.ratio >= 0xffff);
-        // Both closures below need the context, so the random numbers come from a generator of their own.
+        // The two closures need the context, from which random numbers usually come. So the random numbers
+        // are drawn from a separate generator.
         let mut random = if is_sure { fastrand::Rng::with_seed(0) } else { cx.random().fork() };
         batch.sift(
             |packet| {

@@ -131,7 +131,8 @@ impl RateTree {
         if !self.has_room(COUNTER) {
             return None;
         }
-        // Reserve memory for the free list, too, so that removing a counter never allocates.
+        // Memory is also reserved for the list of the indices of removed counters, so that removing a counter
+        // never allocates.
         self.counters.try_reserve(1).ok()?;
         self.free_counters.try_reserve(self.counters.len() + 1 - self.free_counters.len()).ok()?;
         let place = self.free_counters.pop().unwrap_or(self.counters.len() as u32);
@@ -146,10 +147,11 @@ impl RateTree {
         Some(())
     }
 
-    /// Adds an amount to the rates of an address, in all counters from the root down: traffic from it
-    /// (direction 0) or to it (direction 1). Without an amount, the rates stay as they are. Splits the last
-    /// counter if one of its rates has reached the threshold and splitting is possible and allowed. Returns
-    /// both rates per second of the last counter, or `None` if there is no memory for it.
+    /// Adds `amount` (packets or bytes) to the rates of an address in all counters for the address, from the
+    /// root down: to the rate of traffic from it (direction 0) or to it (direction 1). Without an amount, the
+    /// rates stay as they are. Splits the last counter if one of its rates has reached the threshold, and if
+    /// splitting is possible and allowed. Returns both rates per second of the last counter, or `None` if
+    /// there is no memory for it.
     pub(super) fn update(
         &mut self,
         address: u32,
@@ -187,12 +189,14 @@ impl RateTree {
         Some(rates)
     }
 
-    /// Splits the counter for `byte` of a network: adds a network for the next byte. Its first counter is for
-    /// byte `next` of the address that caused the split, and starts with the rates of the whole counter.
-    /// Other counters are added when packets of their addresses arrive. Does nothing if there is no memory.
+    /// Splits the counter for `byte` of a network: adds a network with counters for the next byte of
+    /// addresses. The first of them is for the value `next`, which the address that caused the split has, and
+    /// starts with the rates of the split counter. Counters for other values are added when packets of their
+    /// addresses arrive. Does nothing if there is no memory.
     #[cold]
     fn split(&mut self, network: u32, byte: u8, next: u8, counter: Counter) {
-        // Reserve memory for the free list, too, so that removing a network never allocates.
+        // Memory is also reserved for the list of the indices of removed networks, so that removing a network
+        // never allocates.
         let count = self.networks.len();
         let has_memory = self.networks.try_reserve(1).is_ok()
             && self.ages.try_reserve(1).is_ok()
@@ -214,7 +218,7 @@ impl RateTree {
         if let Some(counter) = self.counter(network, byte) {
             counter.split = Some(place);
         }
-        // If there is no memory for the counter now, the next packet of the address adds it.
+        // If there is no memory for the counter now, it is added when the next packet of the address arrives.
         let _ = self.add_counter(place, next, Counter { split: None, whole_until: 0, ..counter });
     }
 
@@ -249,7 +253,7 @@ impl RateTree {
         let mut at = 0;
         while let Some(&network) = self.ages.get(at) {
             let Some(parent) = self.networks[network as usize].as_ref().map(|network| network.parent) else {
-                // The network was removed together with a network above it.
+                // The network has been removed already, together with a network above it in the tree.
                 at += 1;
                 continue;
             };
@@ -273,7 +277,8 @@ impl RateTree {
         self.forget_ages();
     }
 
-    /// Removes networks that no longer exist from `ages`. Must be called before their indices are reused.
+    /// Removes networks that no longer exist from `ages`, the list of networks by age. Must be called before
+    /// the indices of these networks are reused.
     fn forget_ages(&mut self) {
         let networks = &self.networks;
         self.ages.retain(|&network| networks[network as usize].is_some());

@@ -39,8 +39,9 @@ impl Record {
         bytes: [0; 2],
     };
 
-    /// Counts packets with this many bytes together; `turned` is true if they go in the direction opposite to
-    /// the table's key. `first` and `last` are the earliest and the latest of their time stamps.
+    /// Counts packets that have this many bytes together. `turned` is true if the packets go in the direction
+    /// opposite to the key of the flow in the flow table. `first` and `last` are the earliest and the latest
+    /// of the packets' time stamps.
     #[inline]
     pub(super) fn add(
         &mut self,
@@ -63,7 +64,7 @@ pub(super) enum By {
     Bytes,
 }
 
-/// The flows that the reader of a handler asks for.
+/// The choice of flows that the reader of a handler has made by the parameter: all flows, or the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// The number of flows, the largest first, and the count by which they are compared; `None` for all
@@ -95,8 +96,8 @@ impl Wanted {
         }
     }
 
-    /// Returns the records that are asked for, in order: the largest first, or all as their flows began.
-    /// Records of equal size are in the order in which their flows began.
+    /// Returns the records of the wanted flows: the `largest` ones, the largest first, or all, in the order
+    /// in which the flows began. Records of equal size are also in this order.
     pub(super) fn choose<'a>(self, records: impl Iterator<Item = &'a Record>) -> Vec<&'a Record> {
         let mut chosen: Vec<&Record> = records.collect();
         match self.largest {
@@ -172,7 +173,8 @@ impl Form {
 /// A flow, and the form in which its `Display` writes it.
 pub(super) struct Row<'a> {
     pub(super) form: Form,
-    /// The five-tuple of the table's key; it is reversed when it is written if the record is `turned`.
+    /// The five-tuple of the flow's key in the flow table. If the record is `turned`, the flow has the
+    /// opposite direction, and the five-tuple is reversed when it is written.
     pub(super) tuple: FiveTuple,
     pub(super) record: &'a Record,
 }

@@ -65,8 +65,8 @@ impl Occupancy {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalsEmpty {
     Never,
-    /// After [`EMPTY_PULLS_BEFORE_SIGNAL`] empty pulls in a row. An immediate signal would put pullers to
-    /// sleep and wake them again for every short gap between packets.
+    /// Signals after [`EMPTY_PULLS_BEFORE_SIGNAL`] pulls in a row that found the queue empty. An immediate
+    /// signal would put pullers to sleep, and wake them again, in every short gap between packets.
     Lazily,
     AtOnce,
 }
@@ -78,8 +78,8 @@ pub(super) enum WhenFull {
     DropsOldest,
 }
 
-/// The differences between the classes of queues. If `signals_full` is true, the notes of the class must
-/// say so, too.
+/// The differences between the classes of queues. If `signals_full` is true (the queue signals to sources
+/// when it is full), the class must declare this by `signals_room` in its `Notes`, too.
 #[derive(Clone, Copy)]
 pub(super) struct Policy {
     pub(super) signals_empty: SignalsEmpty,
@@ -98,8 +98,8 @@ pub(super) const DEFAULT: Policy = Policy {
     spills: true,
 };
 
-/// The number of empty pulls in a row after which a queue with [`SignalsEmpty::Lazily`] signals that it is
-/// empty.
+/// The number of pulls in a row that find the queue empty, after which a queue with [`SignalsEmpty::Lazily`]
+/// signals that it is empty.
 const EMPTY_PULLS_BEFORE_SIGNAL: u32 = 10;
 
 /// A queue. Packets that arrive on input 0 are put at its end, packets that arrive on input 1 at its front.
@@ -115,7 +115,7 @@ pub(super) struct Fifo {
     has_front: bool,
 }
 
-/// The state that a queue takes over from the queue that it replaces when a running graph is changed.
+/// The state that a queue takes over from the queue that it replaces in a reload.
 struct State {
     packets: VecDeque<Packet>,
     drops: u64,
@@ -125,15 +125,15 @@ struct State {
 /// Parses the arguments, makes a queue, and publishes its [`Occupancy`].
 pub(super) fn build(args: &mut Args<'_>, policy: Policy) -> Result<Box<dyn Element>, Invalid> {
     let capacity = args.value::<u32>("CAPACITY") as usize;
-    // Accept arguments of FastClick without effect. A push cannot wait for room here, because the same
-    // worker pulls.
+    // The arguments BLOCKING and NOUSELESS of FastClick are accepted without effect. BLOCKING cannot work: a
+    // push cannot wait until the queue has room, because the same worker must pull from the queue.
     if policy.spills {
         args.value::<bool>("BLOCKING");
         args.value::<bool>("NOUSELESS");
     }
     args.finish()?;
-    // If this queue replaces another when a running graph is changed, it takes over the object that other
-    // elements watch. The object gets the new capacity when the new queue is initialised.
+    // A queue that replaces another queue in a reload takes over its occupancy, the object that other
+    // elements watch. The occupancy gets the new capacity when the new queue is initialised.
     let occupancy = args.setup.service(args.id()).unwrap_or_else(|| Arc::new(Occupancy::of(capacity)));
     args.setup.publish(args.id(), Arc::clone(&occupancy));
     Ok(Box::new(Fifo {
@@ -175,7 +175,7 @@ impl Fifo {
                 None => return self.overflow(cx, packet),
             }
         }
-        // If there is no memory for another packet, the queue counts as full.
+        // If no memory can be reserved for another packet, the queue counts as full.
         if self.packets.len() == self.packets.capacity() && self.packets.try_reserve(1).is_err() {
             return self.overflow(cx, packet);
         }
@@ -185,8 +185,8 @@ impl Fifo {
         }
     }
 
-    /// Drops packets for this reason until the queue has at most `length` packets: from its front if the
-    /// policy drops the oldest packets, otherwise from its end.
+    /// Drops packets for `reason` until the queue has at most `length` packets: from its front if the class
+    /// drops the oldest packets, otherwise from its end.
     fn shorten(&mut self, cx: &mut Cx<'_>, length: usize, reason: DropReason) {
         while self.packets.len() > length {
             let packet = match self.policy.when_full {
@@ -303,7 +303,8 @@ impl Element for Fifo {
     }
 }
 
-/// The state of all queues that have a highwater mark.
+/// The state of queues that a reload keeps, with the handlers that show it; for all queue classes with the
+/// handler `highwater_length`.
 pub(super) const STATE: &[StatePart] =
     &[StatePart::kept("packets", &["length"]), StatePart::kept("counts", &["drops", "highwater_length"])];
 
@@ -354,7 +355,8 @@ mod tests {
         assert!((CLASS.build)(&mut args).is_ok());
     }
 
-    /// A change of the arguments can still be refused after the new queue has been built.
+    /// A reload builds the new queue with its new capacity first, and can still be refused. So building a
+    /// queue must not change the occupancy that the running queue shares with it.
     #[test]
     fn a_queue_that_is_only_built_does_not_change_the_occupancy() {
         let mut setup = Setup::new(None);

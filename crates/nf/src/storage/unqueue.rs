@@ -87,7 +87,8 @@ impl Element for Unqueue {
         if self.active && self.limit < 0 && self.burst != 0 {
             return Effects::pass().depending_on(Depends::Handler).counting(Counting::Tallied);
         }
-        // Packets that are not pulled stay upstream until the end of the run, when they are dropped.
+        // If the element does not pull, packets stay upstream until the end of the run. So they are declared
+        // as dropped then.
         let pulls = Filter::Leaf(Predicate::Opaque { about: "whether it pulls", reads: Vec::new() });
         let stays = Case::new(Filter::TRUE, Target::Drop(DropReason::Stop));
         let effects = Effects::cases(vec![Case::new(pulls, Target::Output(0)), stays]);

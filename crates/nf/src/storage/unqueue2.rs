@@ -71,7 +71,7 @@ impl Element for Unqueue2 {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // If there are no queues downstream, there is always room.
+        // Having no queues downstream is no error: there is then always room for packets.
         self.queues.find_any(cx, true)?;
         cx.schedule();
         Ok(())
@@ -80,7 +80,8 @@ impl Element for Unqueue2 {
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut left = self.burst.min(self.queues.room());
         if left == 0 {
-            // Queues without a signal for room must be polled, so the task runs again.
+            // A queue that is full but does not signal to sources must be polled, so the task is scheduled
+            // again.
             if cx.may_push(0) {
                 cx.schedule();
             }

@@ -32,8 +32,9 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Declares that an element floods the packets of `input`: the last of `outputs` gets each packet itself.
-/// The other outputs get copies of the packets that match `when`. Without outputs, packets are dropped.
+/// Declares that an element sends packets of `input` to all `outputs`: the last output gets each packet
+/// itself, and the other outputs get copies of the packets that match `when`. Without outputs, packets are
+/// dropped.
 pub(crate) fn declare_flood(
     effects: &mut Effects,
     input: usize,

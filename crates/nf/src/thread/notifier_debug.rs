@@ -36,8 +36,9 @@ pub static CLASS: Class = Class {
 
 struct NotifierDebug;
 
-/// Returns the text of the handler `signal` for a signal with this name. Each source of the signal is the
-/// number of an element, and true if the element's signal is on. Each part of the text has 32 elements.
+/// Returns the text of the handler `signal` for the signal `name`. `signal_sources` has, for each element
+/// that gives the signal, its number, and true if its signal is on. Each part of the text describes up to 32
+/// elements.
 fn show(name: &str, signal_sources: &[(usize, bool)]) -> String {
     let mut parts: Vec<(usize, u32, u32)> = Vec::new();
     for &(number, on) in signal_sources {

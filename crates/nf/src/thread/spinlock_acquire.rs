@@ -29,7 +29,8 @@ pub static CLASS: Class = Class {
     aliases: &["SpinlockRelease"],
     manual: manual!("spinlock_acquire.rs"),
     args: &[ArgInfo::required("LOCK", "string")],
-    // There are no samples, because the lock must be declared by another element, and samples have none.
+    // There are no samples for the generic tests: a sample is a single element, but another element must
+    // declare the lock.
     samples: &[],
     build: |args| {
         let lock: String = args.required("LOCK");

@@ -16,8 +16,8 @@ fn closed_connections_make_room_for_new_ones() {
     }
 }
 
-/// The client has closed its half of the connection, or reset it. As long as the client sends further
-/// packets, the connection keeps its server.
+/// The client has closed its half of the connection, or reset the connection. As long as the client sends
+/// more packets, they must go to the same server.
 #[test]
 fn connections_that_are_over_keep_their_server_while_packets_come() {
     let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
@@ -42,8 +42,8 @@ fn a_half_closed_connection_keeps_its_server() {
             (0.0, bare(SYN)),
             (0.1, bare(ACK)),
             (1.0, bare(FIN | ACK)),
-            // Another client gets the next server, so that the first server cannot be chosen again by
-            // chance.
+            // A second client opens a connection, and gets server 2. So if the first client is given a new
+            // server, it is server 3, and not by chance its old server 1.
             (2.0, tcp(2, SYN)),
             (12.5, bare(ACK)),
             (12.5 + late, bare(ACK)),
@@ -55,8 +55,8 @@ fn a_half_closed_connection_keeps_its_server() {
     }
 }
 
-/// A half-closed connection counts towards its server's load as long as it is in the table: 120 seconds
-/// after FIN, 10 after RST.
+/// A half-closed connection counts towards its server's load as long as the balancer's table has it: until
+/// 120 seconds after FIN, or 10 seconds after RST.
 #[test]
 fn a_half_closed_connection_is_load() {
     let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
@@ -86,8 +86,8 @@ fn with_answers(more: &str, packets: &[(f64, Vec<u8>)], how: TestRun) -> [String
     [connections, load].map(|value| value.clone().unwrap())
 }
 
-/// Sends packets of clients and servers as [`with_answers`] does. Returns the clients' packets as they
-/// leave the balancer.
+/// Sends packets of clients through a balancer and packets of servers through its reverse element, at the
+/// given times in seconds. Returns the clients' packets as they leave the balancer.
 fn answered(more: &str, packets: &[(f64, Vec<u8>)]) -> Vec<Seen> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -128,7 +128,7 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
     let both: &[&[_]] = &[
         &[(1.0, client, ENDS), (1.5, server, ENDS), (2.0, client, ACK)],
         &[(1.0, server, ENDS), (2.0, client, ENDS), (2.0, server, ACK)],
-        // Both sides close at the same time, and send FIN again.
+        // Client and server close at the same time, and both send FIN a second time.
         &[(1.0, client, ENDS), (1.0, server, ENDS), (1.5, client, ENDS), (2.0, server, ENDS)],
         &[(1.0, client, ENDS), (1.5, client, ENDS), (2.0, server, ENDS)],
         &[(2.0, server, RST)],
@@ -140,7 +140,8 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
     let one: &[&[_]] = &[
         &[(2.0, client, ENDS)],
         &[(2.0, server, ENDS)],
-        // FIN and RST come from a server that is not the connection's, so they do not count.
+        // FIN and RST come from server 2, but the connection is with server 1, so they must not count as
+        // closing by the server.
         &[(1.5, Some(2), ENDS), (1.9, Some(2), RST), (2.0, client, ENDS)],
         &[(1.0, server, ENDS), (1.5, client, ACK), (2.0, server, ENDS)],
         // The client opens the connection again after the server's RST and FIN, so these belong to the
@@ -153,8 +154,9 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
     }
 }
 
-/// A straightforward model of a balancer: three servers in turn; time-outs of 60 seconds for open
-/// connections, 20 for half-closed connections, and 5 for connections closed by both sides.
+/// A simple model of a balancer, for comparison. New connections get three servers in turn. The time-outs are
+/// 60 seconds for open connections, 20 for half-closed connections, and 5 for connections closed by both
+/// sides.
 #[derive(Default)]
 struct Model {
     /// By client: the server of its connection, the sides that have closed it (client, server), and the
@@ -170,7 +172,8 @@ impl Model {
         (at - last < limit - 1e-6).then_some((server, closed, last))
     }
 
-    /// Processes a client's packet at the time `at`. Returns the server that it is sent to.
+    /// Processes a packet of client `n` at the time `at` (seconds). Returns the server to which the packet is
+    /// sent, as the last byte of its address.
     fn request(&mut self, at: f64, n: u16, flags: u8, has_payload: bool) -> u8 {
         let current = self.current(n, at);
         let current = current.filter(|(_, closed, _)| flags & SYN == 0 || *closed == [false; 2]);
@@ -235,8 +238,9 @@ proptest! {
     }
 }
 
-/// Answers may arrive at other workers than requests, so the workers have to notify each other of closed
-/// connections. All but the last are closed by both sides, and must be gone.
+/// With several workers, packets of servers may arrive at other workers than packets of clients, so workers
+/// have to notify each other of closed connections. All connections but the last are closed by both sides,
+/// and must be removed from the table.
 #[test]
 fn workers_hear_of_what_servers_close() {
     let mut packets: Vec<(f64, Vec<u8>)> = Vec::new();
@@ -244,8 +248,8 @@ fn workers_hear_of_what_servers_close() {
         packets.push((0.0, bare(n, None, SYN)));
     }
     for n in 0..200 {
-        // Either of the two servers may have the connection, depending on the worker. FIN comes from both,
-        // and the wrong server's FIN is ignored.
+        // Which of the two servers has the connection depends on the worker. So both servers send a FIN, and
+        // the FIN of the wrong server is ignored.
         packets.extend([1, 2].map(|last| (1.0, bare(n, Some(last), FIN | ACK))));
     }
     packets.extend((0..199).map(|n| (2.0, bare(n, None, FIN | ACK))));
@@ -278,7 +282,7 @@ fn idle_connections_are_forgotten_and_data_behind_a_reset_shows_that_it_was_none
     let (syn, ack, rst, fin, data) = (bare(SYN), bare(ACK), bare(RST), bare(FIN | ACK), tcp(1, ACK));
     assert_eq!(at(&[(0.0, &syn), (59.9, &ack), (119.8, &ack), (179.8, &ack)]), [1, 1, 1, 2]);
     assert_eq!(at(&[(0.0, &syn), (1.0, &rst), (10.9, &ack), (20.8, &ack), (30.8, &ack)]), [1, 1, 1, 1, 2]);
-    // TIMEOUT is shorter than FIN_TIMEOUT here, and so limits half-closed connections, too.
+    // In this balancer, TIMEOUT is shorter than FIN_TIMEOUT, and so it also limits half-closed connections.
     assert_eq!(at(&[(0.0, &syn), (1.0, &fin), (60.9, &ack), (120.8, &ack), (180.8, &ack)]), [1, 1, 1, 1, 2]);
     for end in [&rst, &fin] {
         assert_eq!(
@@ -286,7 +290,8 @@ fn idle_connections_are_forgotten_and_data_behind_a_reset_shows_that_it_was_none
             [1, 1, 1, 1, 2]
         );
     }
-    // Link padding of a short packet is not data, so it does not show that the connection goes on.
+    // Link padding after a short packet is not data. So it must not count as data after the RST, which would
+    // show that the connection goes on.
     let mut padded = ack.clone();
     padded.extend([0; 6]);
     assert_eq!(at(&[(0.0, &syn), (1.0, &rst), (2.0, &padded), (12.0, &ack)]), [1, 1, 1, 2]);

@@ -29,8 +29,8 @@ fn tcp(n: u16, flags: u8) -> Vec<u8> {
     Builder::tcp(client(n), server(), flags).build(b"data").unwrap()
 }
 
-/// Writes a capture of packets that all have the same time, for tests that choose themselves when packets
-/// are sent. `framed` is true for packets with Ethernet headers.
+/// Writes a capture of packets that all have the same time stamp, for tests that decide by themselves when
+/// packets are sent. `framed` is true for packets with Ethernet headers.
 fn write(path: &Path, packets: &[Vec<u8>], framed: bool) {
     write_timed(path, packets.iter().map(|packet| (1.0, packet)), framed);
 }
@@ -64,12 +64,12 @@ fn servers(element: &str, packets: &[(f64, Vec<u8>)]) -> Vec<u8> {
     destinations(&timed(element, packets, "lb.servers").0).iter().map(|address| address[3]).collect()
 }
 
-/// A running balancer, with groups of packets that a test sends one after the other.
+/// A running balancer, and captures of groups of packets; a test sends one group after the other.
 struct Trial {
     worker: Worker,
     exchange: u64,
     groups: usize,
-    // The folder of the captures, which exists as long as this value.
+    // The folder of the captures. It is deleted when this value is dropped.
     _folder: tempfile::TempDir,
 }
 
@@ -202,7 +202,8 @@ fn a_server_that_has_failed_loses_its_connections_and_others_keep_theirs() {
 
 #[test]
 fn new_flows_are_even_and_few_are_disturbed_without_memory() {
-    // With a table of one connection, the hash alone decides about the server of nearly all flows.
+    // The table has room for one connection. So nearly all flows are not stored, and the hash alone chooses
+    // their servers.
     let groups = [flows(8000, ACK), flows(8000, ACK)];
     let mut trial = Trial::new(&balancer(", LB_MODE maglev, CAPACITY 1", 10), 1, &groups, false);
     trial.next();
@@ -263,8 +264,9 @@ fn errors_open_no_flows_and_bring_none_back() {
     let (seen, connections) = timed(&balancer(", TIMEOUT 60", 3), &packets, "lb.connections");
     assert_eq!(connections, "1");
     let last: Vec<u8> = destinations(&seen).iter().map(|address| address[3]).collect();
-    // The connection gets the first server, as the error before it took no turn. The error at 50 s does not
-    // refresh the connection, so the last packet opens another one.
+    // The first packet, an ICMP error without a flow, takes no turn of the servers, so the connection gets
+    // server 1. The error at 50 s does not refresh the connection, so the packet at 62 s opens a new
+    // connection, to server 2.
     assert_eq!(last[1..], [1, 1, 2]);
 }
 
@@ -320,8 +322,8 @@ fn answers_and_errors_of_servers_get_the_common_address() {
     );
     TestRun::default().text(&text, &[]).unwrap();
     let [seen] = &collect(exchange)[..] else { panic!() };
-    // The packet equals, byte for byte, the error that a host with the balancer's common address would have
-    // sent.
+    // The translated error equals, byte for byte, the error that a host with the balancer's common address
+    // (VIP) would have sent.
     let request = Builder::udp(client(1), server()).build(b"nobody listens").unwrap();
     let expected = Builder::icmp(server().ip(), to, 3, 3, [0, 0]).build(&request).unwrap();
     assert_eq!(seen.bytes, expected);
@@ -455,8 +457,8 @@ fn new_arguments_keep_connections() {
     }
     trial.next();
     let destinations = destinations(&trial.finish());
-    // All servers have been removed before the last packets, so the packet of the 91st flow, which is new,
-    // found no server and was dropped.
+    // All servers have been removed before the third group is sent. The packet of the 91st flow is the only
+    // packet without a connection, and is dropped, because no server is left.
     assert_eq!(destinations.len(), 270);
     for (before, after) in destinations[..90].iter().zip(&destinations[90..180]) {
         assert!(before == after || before[3] == 2);

@@ -93,8 +93,8 @@ fn fragments_get_the_number_of_their_first() {
         40 1.0.0.1 1 2.0.0.2 2 U - - 8
         99 3.0.0.1 1 2.0.0.2 2 U - - 8
 ";
-    // No first fragment belongs to the fragment at 4 s. Later packets between the same hosts wait until
-    // that fragment is dropped.
+    // The fragment at 4 s belongs to no first fragment. It is dropped when it is more than 30 seconds old;
+    // until then, later packets between the same hosts wait for it.
     let expected = "1.000000 1 0\n2.000000 1 0\n3.000000 1 0\n40.000000 1 0\n99.000000 2 0\n";
     assert_eq!(numbers(lines, ""), expected);
     let without = "1.000000 1 0\n3.000000 1 0\n40.000000 1 0\n99.000000 2 0\n";

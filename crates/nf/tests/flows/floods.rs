@@ -43,7 +43,8 @@ fn check(document: &str, rows: &[(&str, u64, u64, &str)]) {
     assert!(document.contains(&table), "the document says something else than\n{table}");
 }
 
-/// Returns a translator that counts, as kept, the packets that it sends to `port` of the remote host.
+/// Returns a configuration with a translator. Its counter `kept` counts the packets that the translator sends
+/// to `port`.
 fn translator(arguments: &str, port: u16) -> String {
     format!(
         "in -> c :: IPClassifier(dst host 192.0.2.1, -);
@@ -57,13 +58,14 @@ fn translator(arguments: &str, port: u16) -> String {
 fn translators() {
     let inside = [10, 0, 0, 1];
     let server = end(REMOTE, 80);
-    // A host opens a port by one datagram, 12,000 strangers send to it, and then the host opens
-    // connections.
+    // A host opens an outer port by one datagram, and 12,000 strangers send to this port. Then the host opens
+    // connections, which are the wanted packets.
     let mut strangers = vec![(0, udp(end(inside, 5000), end(REMOTE, 53)))];
     strangers.extend((0..12_000).map(|n| (1, udp(end(host(3, n), 9), end(OUTER, 5000)))));
     strangers.extend((0..500).map(|n| (2, tcp(end(inside, 6000 + n), server, SYN, b""))));
     let open = "INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true, SUBSCRIBER_CAPACITY 10000";
-    // 100 connections exist and have a packet each second, while hosts open 10,000 others per second.
+    // 100 wanted connections exist, with a packet each second, while other hosts open 10,000 connections per
+    // second.
     let mut opened: Packets = (0..100).map(|n| (0, tcp(end(inside, 6000 + n), server, SYN, b""))).collect();
     for second in 1..10i64 {
         let flood = (0..10_000)
@@ -71,7 +73,8 @@ fn translators() {
         opened.extend(flood.map(|packet| (1000 * second, packet)));
         opened.extend((0..100).map(|n| (1000 * second + 1, tcp(end(inside, 6000 + n), server, ACK, b""))));
     }
-    // One host opens as many mappings as it can, and then another host opens connections.
+    // First, one host opens as many mappings as SUBSCRIBER_CAPACITY allows. Then another host opens
+    // connections, which are the wanted packets.
     let mut greedy: Packets =
         (0..50_000u16).map(|n| (0, udp(end([10, 0, 0, 2], 1024 + n), end(REMOTE, 53)))).collect();
     greedy.extend((0..500).map(|n| (1, tcp(end(inside, 6000 + n), server, SYN, b""))));
@@ -122,8 +125,8 @@ fn fragment(from: [u8; 4], identification: u16, is_first: bool) -> Vec<u8> {
 
 #[test]
 fn routers() {
-    // Datagrams of one source arrive in two fragments each. Between the two, 1,000 other sources send first
-    // fragments that are never completed.
+    // Each datagram of the wanted source arrives in two fragments. Between these, 1,000 other sources each
+    // send a first fragment of a datagram that is never completed.
     let mut halves = Vec::new();
     for n in 0..100u16 {
         halves.push((0, fragment([10, 0, 0, 1], n, true)));
@@ -133,7 +136,8 @@ fn routers() {
     }
     let reassembler = "in -> CheckIPHeader -> IPReassembler -> k :: IPClassifier(src host 10.0.0.1, -);
         k[0] -> kept :: Counter -> Discard; k[1] -> Discard;";
-    // One neighbour is known. Packets also come for 50,000 neighbours that do not answer.
+    // The Ethernet address of one neighbour is known. The flood consists of packets for 50,000 neighbours
+    // that do not answer ARP queries.
     let mut unanswered = Vec::new();
     for n in 0..1000u32 {
         let to = |address| Builder::udp(end([3, 0, 0, 1], 7), end(address, 53)).build(b"data").unwrap();

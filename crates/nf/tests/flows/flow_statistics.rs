@@ -114,8 +114,8 @@ fn flows_without_room_are_counted_and_room_comes_back() {
     packets.push((3_000, udp("10.0.0.1:9", "10.0.0.2:2", 2)));
     let handlers = ["f.count", "f.open", "f.overflows", "f.overflow_bytes", "f.expired", "f.packets"];
     let outcome = run("in -> f :: FlowCounter(CAPACITY 4, TIMEOUT 1s) -> Discard;", &packets, &handlers);
-    // The packet at 2 s makes room, as idle flows have expired. The packet at 3 s finds that its own flow
-    // has expired.
+    // At 2 s, the four flows in the table have timed out, so the new flow finds room. At 3 s, this flow
+    // itself has timed out, and begins again.
     assert_eq!(values(&outcome), ["6", "1", "2", "60", "5", "7"]);
 }
 

@@ -49,8 +49,8 @@ fn halves(source: [u8; 4], id: u16) -> [Vec<u8>; 2] {
     [first.frame(), second.frame()]
 }
 
-/// Makes `datagrams` datagrams of `hosts` hosts in turn, each in two fragments. One starts each `interval`,
-/// and its second fragment comes `gap` later. All times are in nanoseconds.
+/// Makes `datagrams` datagrams, each in two fragments, from `hosts` hosts in turn. A datagram starts each
+/// `interval`, and its second fragment comes `gap` after its first. All times are in nanoseconds.
 fn honest(hosts: u16, interval: i64, gap: i64, datagrams: u16) -> Vec<(i64, Vec<u8>)> {
     let of = |number: u16| {
         let [first, second] = halves(host(number % hosts), number);
@@ -64,8 +64,9 @@ fn host(number: u16) -> [u8; 4] {
     [10, 0, (number >> 8) as u8, number as u8]
 }
 
-/// Makes fragments of datagrams that are never completed, one each `interval` from `start` to `end`, from
-/// `addresses` addresses at random. Half of them have an offset near the maximum.
+/// Makes fragments of datagrams that are never completed: one fragment each `interval` from `start` to `end`
+/// (nanoseconds), with source addresses chosen at random from `addresses` addresses. Half of the fragments
+/// have an offset near the maximum.
 fn flood(addresses: u32, interval: i64, start: i64, end: i64) -> impl Iterator<Item = (i64, Vec<u8>)> {
     let mut random = fastrand::Rng::with_seed(7);
     let times = (0..).map(move |n| start + n * interval).take_while(move |&at| at < end);
@@ -101,8 +102,8 @@ fn held(outcome: &RunResults) -> u64 {
     dropped(outcome, DropReason::Stop)
 }
 
-/// A flood comes with 1, 10 and 100 times the rate of honest packets (1,000 per second), from one and from
-/// 65,536 other addresses. At least 95 % of the honest datagrams are completed.
+/// A flood has 1, 10 and 100 times as many fragments per second as the honest hosts send (1,000), from one
+/// other address and from 65,536 other addresses. At least 95 % of the honest datagrams must be completed.
 #[test]
 fn honest_datagrams_survive_floods_from_other_addresses() {
     let mut lost = Vec::new();
@@ -120,8 +121,8 @@ fn honest_datagrams_survive_floods_from_other_addresses() {
     assert!(lost.is_empty(), "{}", lost.join("\n"));
 }
 
-/// A flood fills the memory faster than the second fragments of honest datagrams come. Fragments of hosts
-/// that have completed datagrams before are kept nevertheless.
+/// A flood fills the memory in less time than passes between the two fragments of an honest datagram. The
+/// fragments of honest hosts must be kept nevertheless, because these hosts have completed datagrams before.
 #[test]
 fn known_hosts_have_time_in_a_flood() {
     let mut packets = honest(20, 10 * MILLISECOND, 200 * MILLISECOND, 400);
@@ -131,8 +132,8 @@ fn known_hosts_have_time_in_a_flood() {
     assert!(dropped(&outcome, DropReason::MemoryLimit) > 100_000);
 }
 
-/// A flood of one host consists of datagrams that stay incomplete; with every second of these datagrams comes
-/// a further one, which is complete. Such a flood must not displace the fragments of other hosts.
+/// A single host floods the reassembler with datagrams that stay incomplete, and after every second of them
+/// sends a datagram that is complete. The flood must not evict fragments of other hosts.
 #[test]
 fn completing_datagrams_does_not_make_a_flood_honest() {
     let mut packets = honest(20, 10 * MILLISECOND, 100 * MILLISECOND, 100);
@@ -172,8 +173,8 @@ fn the_reason_is_memory_where_it_was_memory() {
     assert_eq!((dropped(&outcome, DropReason::OutOfTime), held(&outcome)), (1, 2));
 }
 
-/// Fragments are held for 30 seconds after the first fragment of their datagram has come, however many
-/// others follow.
+/// Fragments of a datagram that stays incomplete are held for 30 seconds after its first fragment came.
+/// Further fragments of the datagram must not extend this time.
 #[test]
 fn more_fragments_do_not_buy_time() {
     let fragment = |n: u16| Fragment {
@@ -189,8 +190,8 @@ fn more_fragments_do_not_buy_time() {
     assert_eq!((dropped(&outcome, DropReason::OutOfTime), held(&outcome)), (3, 1));
 }
 
-/// A fragment whose time stamp is 100 seconds ahead does not change how long fragments that come later are
-/// held.
+/// A fragment has a time stamp 100 seconds in the future. This must not change the time for which later
+/// fragments, with correct time stamps, are held.
 #[test]
 fn time_stamps_that_go_backwards_keep_nothing() {
     let [ahead, now, later] = [1, 2, 3].map(|n| halves(host(n), n)[0].clone());
@@ -200,8 +201,8 @@ fn time_stamps_that_go_backwards_keep_nothing() {
     assert_eq!((dropped(&outcome, DropReason::OutOfTime), held(&outcome)), (2, 1));
 }
 
-/// A whole datagram of another host shows that time has passed. A fragment expires then, although no other
-/// fragment comes.
+/// The time stamp of a whole datagram (no fragment) of another host also advances the reassembler's time: a
+/// fragment that is too old then expires, although no other fragment comes.
 #[test]
 fn any_packet_shows_that_time_has_passed() {
     let [first, _] = halves(host(1), 1);
@@ -232,10 +233,10 @@ fn packets_with_overlapping_fragments_are_dropped() {
     let cases: [&[(u16, &[u8], bool)]; 5] = [
         &[(0, &[1; 16], true), (8, &[2; 16], false)],
         &[(8, &[2; 16], false), (0, &[1; 16], true)],
-        // A later fragment lies inside an earlier one, and then around it.
+        // In these two cases, the second fragment lies inside the first, or covers it.
         &[(0, &[1; 24], true), (8, &[2; 8], true), (24, &[3; 8], false)],
         &[(8, &[1; 8], true), (0, &[2; 24], true), (24, &[3; 8], false)],
-        // Two fragments have the same offset, but different bytes.
+        // The first two fragments have the same offset, but different bytes.
         &[(0, &[1; 8], true), (0, &[2; 8], true), (8, &[3; 8], false)],
     ];
     for parts in cases {
@@ -281,8 +282,8 @@ fn later_fragments_count_if_overlaps_are_allowed() {
     assert_eq!(seen, [[[1; 8].as_slice(), &[2; 8], &[3; 16], &[4; 16]].concat()]);
 }
 
-/// The header of the first fragment and all bytes together are more than 65,535 bytes, so all fragments are
-/// dropped.
+/// The header of the first fragment (24 bytes) and the payload of all fragments together exceed 65,535 bytes.
+/// So all fragments must be dropped.
 #[test]
 fn packets_that_would_be_too_long_are_dropped() {
     let mut header = [0x46, 0, 0, 32, 0, 9, 0x20, 0, 64, 17, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1, 1, 1, 1, 1];
@@ -300,8 +301,8 @@ fn packets_that_would_be_too_long_are_dropped() {
     assert_eq!(dropped(&outcome, DropReason::BadIpHeader), 65);
 }
 
-/// An attacker forges the first fragment of 2,000 identifications of an honest host. It spoils at most as
-/// many datagrams as may be open for one host at a time (MAX_OPEN).
+/// An attacker forges the first fragments of datagrams of an honest host, with 2,000 identifications. At most
+/// as many of the host's datagrams may fail as can be open for one host at a time (MAX_OPEN).
 #[test]
 fn few_identifications_are_spoilt_by_forged_fragments() {
     let forged = |id| Fragment {
@@ -367,7 +368,8 @@ fn vlans_are_kept_apart() {
     let (ten, twenty): (&[u8], &[u8]) = (&[0x81, 0, 0, 10, 8, 0], &[0x81, 0, 0xe0, 20, 8, 0]);
     let decap = "VLANDecap -> CheckIPHeader(14) -> r :: IPReassembler";
     assert_eq!(through_both(decap, ten, twenty, 1034), 2);
-    // The VLAN is the same, since the priority bits do not count.
+    // The priority bits in the VLAN tag differ, but the VLAN (20) is the same, so the fragments must be
+    // joined.
     assert_eq!(through_both(decap, twenty, &[0x81, 0, 0x20, 20, 8, 0], 1034), 1);
     let kept = "MarkMACHeader(0) -> CheckIPHeader(18) -> r :: IPReassembler";
     assert_eq!(through_both(kept, ten, twenty, 1038), 2);

@@ -11,8 +11,9 @@ use testkit::elements::{Seen, TestPacket, collect, offer};
 use wire::MacAddr;
 use wire::build::Builder;
 
-/// The rules of a filter. The lists have more than 16 rules, so that they are compiled to boxes, and fewer,
-/// so that they are not; some read only what all packets of a run have in common.
+/// The rules of filters for the test chains. Lists with more than 16 rules are compiled into a decision
+/// structure of boxes, shorter lists are not. Some lists read only fields that all packets of a run have in
+/// common.
 const RULES: [&str; 4] = [
     "deny src 10.0.0.1 && dst port 2, allow udp, deny tcp && src port 1, allow all",
     "deny ip ttl 3, deny tcp opt fin, allow ip tos 4, deny ip frag, allow all",
@@ -26,19 +27,21 @@ const RULES: [&str; 4] = [
      deny src 10.1.0.13, deny src 10.1.0.14, allow udp, allow tcp, deny all",
 ];
 
-/// Returns the chains between a test source, whose packets are Ethernet frames, and test sinks. `RULES`
-/// stands for the rules of a filter, and `SINK` for the class and first arguments of a sink. All named
-/// elements are filters `f`, statistics `s` and translators `n`.
+/// The chains between a test source, whose packets are Ethernet frames, and test sinks. `RULES` stands for
+/// the rules of a filter, and `SINK` for the class and first arguments of a sink. Elements named `f` are
+/// filters, `s` are flow counters, and `n` are translators.
 const CHAINS: [&str; 12] = [
     "CheckIPHeader(14) -> f :: IPFilter(RULES) -> n :: IPRewriter(pattern 192.0.2.1 1024-1100 - - 0 1) \
      -> f2 :: IPFilter(RULES) -> s :: FlowCounter -> SINK(0); n[1] -> SINK(1)",
     "MarkIPHeader(14) -> f :: IPFilter(RULES) -> s :: FlowCounter(CAPACITY 3) -> SINK(0)",
     "c :: Classifier(12/0800, 12/86dd, -) -> MarkIPHeader(14) -> s :: FlowCounter -> f :: IPFilter(RULES) -> SINK(0); \
      c[1] -> MarkIP6Header(14) -> s; c[2] -> MarkIPHeader(18) -> s",
-    // An element between two that find runs gives all packets one address.
+    // StoreIPAddress, between two elements that find runs, gives all packets the same source address, so
+    // packets of different runs may then be of one flow.
     "MarkIPHeader(14) -> s :: FlowCounter -> StoreIPAddress(10.0.0.9, src) -> s2 :: FlowCounter -> f :: IPFilter(RULES) \
      -> SINK(0)",
-    // Packets of one run take two ways and meet again.
+    // Packets of one run are divided between two paths. One path changes their source address; then the paths
+    // meet again.
     "CheckIPHeader(14) -> f :: IPFilter(RULES) -> c :: IPClassifier(ip ttl 3, -) -> s :: FlowCounter -> SINK(0); \
      c[1] -> StoreIPAddress(10.0.0.1, src) -> s",
     "CheckIPHeader(14) -> f :: IPFilter(RULES) -> t :: Tee -> s :: FlowCounter -> SINK(0); \
@@ -49,13 +52,15 @@ const CHAINS: [&str; 12] = [
     "CheckIPHeader(14) -> f :: IPFilter(RULES) -> r :: RadixIPLookup(10.0.1.1/32 0, 10.0.1.2/31 10.9.9.9 1, 11/8 0) \
      -> DecIPTTL -> SINK(0); r[1] -> DecIPTTL -> SINK(1)",
     "MarkIPHeader(14) -> n :: IPRewriter(keep 0 1) -> f :: IPFilter(RULES) -> SINK(0); n[1] -> SINK(1)",
-    // Runs are wrong behind a queue and a new address. A filter that may read other fields than those of the
-    // flow passes them on.
+    // The queue mixes packets of two paths, one of which gets a new source address. So runs that were found
+    // upstream of the queue are wrong downstream. The filter after the queue may pass such runs on, because
+    // it may not look for runs itself.
     "MarkIPHeader(14) -> s :: FlowCounter -> c :: IPClassifier(ip ttl 3, -) -> q :: Queue(1000) -> Unqueue \
      -> f :: IPFilter(RULES) -> s2 :: FlowCounter -> SINK(0); c[1] -> StoreIPAddress(10.0.0.9, src) -> q",
     "MarkIPHeader(14) -> s :: FlowCounter -> c :: IPClassifier(ip ttl 3, -) -> q :: Queue(1000) -> Unqueue \
      -> f :: IPFilter(RULES, CACHING true) -> s2 :: FlowCounter -> SINK(0); c[1] -> StoreIPAddress(10.0.0.9, src) -> q",
-    // Fields of IPv4 headers are written into IPv6 headers, too.
+    // SetIPDSCP and SetIPChecksum also write into IPv6 packets, where the fields of IPv4 headers are parts of
+    // addresses.
     "c :: Classifier(12/86dd, -) -> MarkIP6Header(14) -> s :: FlowCounter -> SetIPDSCP(10) -> SetIPChecksum \
      -> s2 :: FlowCounter -> SINK(0); c[1] -> MarkIPHeader(14) -> s",
 ];
@@ -71,7 +76,7 @@ const HANDLERS: [&str; 8] = [
     "n2.table_size",
 ];
 
-/// A packet of a run: the fields in which packets of one flow differ.
+/// The fields in which a packet of a run can differ from the other packets of the same flow.
 #[derive(Clone, Debug)]
 struct Variation {
     ttl: u8,
@@ -80,7 +85,7 @@ struct Variation {
     payload: usize,
     fragment: u16,
     options: bool,
-    /// A byte that is changed, and the number by which it is changed.
+    /// The offset of a damaged byte of the frame, and the bits of this byte that are inverted.
     damage: Option<(usize, u8)>,
 }
 
@@ -171,10 +176,11 @@ fn run(chain: &str, rules: &str, frames: &[Vec<u8>], burst: usize) -> Results {
     let seen = collect(number);
     let outcome = outcome.unwrap_or_else(|error| panic!("{text}: {error}"));
     assert!(outcome.report.balances());
-    // Where ways meet, packets of a batch come one way after the other.
+    // Packets of a batch that take different paths arrive at a sink path by path. So the packets of each sink
+    // are sorted by time stamp before they are compared.
     let at = |sink| {
-        // The number of a packet is in its flow mark, which translators replace; the time tells packets
-        // apart.
+        // The test source puts the number of a packet (`id`) into its flow mark, which translators replace.
+        // So the number is not compared, and the time stamp tells packets apart.
         let of_sink = seen.iter().filter(|packet| packet.sink == sink);
         let mut packets: Vec<_> = of_sink.map(|packet| Seen { id: 0, ..packet.clone() }).collect();
         packets.sort_by_key(|packet| packet.time);
@@ -213,9 +219,9 @@ proptest! {
     }
 }
 
-/// A translator with independent filtering translates packets that only answer another host without a
-/// mapping. The mapper gives each of them another address in turn, so that they are of different flows
-/// downstream, although they come as one run.
+/// A translator with independent filtering translates packets that only answer another host, without making a
+/// mapping. The mapper gives each of these packets another destination in turn. So they arrive as one run,
+/// but belong to different flows downstream, and must not be counted as one run.
 #[test]
 fn answers_without_a_mapping_are_no_run() {
     let chain = "MarkIPHeader(14) -> n :: IPRewriter(m, drop, INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true) \

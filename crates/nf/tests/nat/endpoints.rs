@@ -7,8 +7,8 @@ const INDEPENDENT: &str = "pattern 192.0.2.1 1024-65535 - - 0 1, drop, INDEPENDE
 const OPEN: &str =
     "pattern 192.0.2.1 1024-65535 - - 0 1, drop, INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true";
 
-/// Sends packets through an IPRewriter with this specification. Returns the source endpoint of each packet
-/// that leaves.
+/// Sends packets, each with its time in milliseconds, through an IPRewriter with this input specification.
+/// Returns the source endpoint (address and port) of each packet that leaves.
 fn outer(specification: &str, packets: &[(i64, Vec<u8>)]) -> Vec<SocketAddr> {
     let (_, seen) = run(&gateway("IPRewriter", specification), 2, packets, &[]);
     seen.iter().map(|seen| ends(&seen.bytes).0).collect()
@@ -18,7 +18,8 @@ fn outer(specification: &str, packets: &[(i64, Vec<u8>)]) -> Vec<SocketAddr> {
 fn rfc4787_req_1_and_rfc5382_req_1_one_end_inside_is_one_end_outside() {
     let other = [10, 0, 0, 9];
     for make in [udp, |from, to| tcp(from, to, SYN, b"")] {
-        // Another host has the port already, so the inner host cannot keep its port number.
+        // Another host already has outer port 5000, so the inner endpoint with port 5000 cannot keep its port
+        // number.
         let mut packets = vec![(0, make(end(other, 5000), end(REMOTE, 53)))];
         packets.extend((0..50).map(|n| (1, make(end(INSIDE, 5000), end([2, 0, 0, n], 53 + u16::from(n))))));
         let outer = outer(INDEPENDENT, &packets);
@@ -30,7 +31,8 @@ fn rfc4787_req_1_and_rfc5382_req_1_one_end_inside_is_one_end_outside() {
 
 #[test]
 fn rfc4787_req_3_and_rfc7857_sec_3_no_two_ends_have_the_same_port() {
-    // Four hosts want one of three ports, each for a flow to another server.
+    // Four hosts open a flow each, to different servers, but the range has only three ports. One host must
+    // get no port.
     let three = INDEPENDENT.replace("1024-65535", "6000-6002");
     let packets: Vec<_> = (0..4).map(|n| (0, udp(end([10, 0, 0, n], 6000), end([2, 0, 0, n], 53)))).collect();
     let (outcome, seen) = run(&gateway("IPRewriter", &three), 2, &packets, &["rw.mapping_failures"]);
@@ -71,7 +73,8 @@ fn rfc4787_req_8_and_rfc5382_req_3_filtering_may_be_independent_of_the_sender() 
     assert!(value(&outcome, 1).starts_with("192.0.2.1 1024-65535 - - [2]"), "{}", value(&outcome, 1));
     // Without INDEPENDENT_FILTERING, packets pass only from endpoints to which the host has sent.
     assert_eq!(outer(INDEPENDENT, &packets).len(), 2);
-    // A TCP connection opened from outside passes in both directions.
+    // A stranger opens a TCP connection to the outer port of an inner host. Its packets must pass in both
+    // directions.
     let packets = [
         (0, tcp(end(INSIDE, 5000), end(REMOTE, 80), SYN, b"")),
         (1, tcp(end([3, 3, 3, 3], 99), end(OUTER, 5000), SYN, b"")),
@@ -88,7 +91,7 @@ fn rfc5508_req_1a_identifiers_do_not_depend_on_the_remote_host() {
     let identifier = |n: usize| seen[n].bytes[24..26].to_vec();
     assert_ne!(identifier(0), identifier(1));
     assert!((1..10).all(|n| identifier(n) == identifier(1)));
-    // A reply to each request comes back to its host.
+    // The reply to each echo request must be translated back to the host that sent the request.
     let back: Vec<_> = seen.iter().map(|seen| (2, answer(&seen.bytes))).collect();
     let all = [packets.clone(), back].concat();
     let (_, seen) = run(&gateway("ICMPPingRewriter", INDEPENDENT), 2, &all, &[]);
@@ -126,16 +129,18 @@ fn rfc6888_req_2_and_4_one_subscriber_has_no_more_than_its_part() {
     let config = format!("{NAPT}, SUBSCRIBER_CAPACITY 3");
     let from = |host: u8, port: u16, at| (at, udp(end([10, 0, 0, host], port), end(REMOTE, 53)));
     let mut packets: Vec<_> = (0..5).map(|n| from(1, 5000 + n, 0)).collect();
-    // Another host has a limit of its own, and existing flows of the first host continue.
+    // A second host has its own limit of three mappings, and the three existing flows of the first host
+    // continue.
     packets.extend((0..5).map(|n| from(2, 5000 + n, 1)));
     packets.extend((0..3).map(|n| from(1, 5000 + n, 2)));
-    // An expired mapping of the host makes room for another one.
+    // The host's mappings have expired, so that it can make a new mapping.
     packets.push(from(1, 6000, 302_100));
     let handlers = ["rw.mapping_failures", "rw.size"];
     let (outcome, seen) = run(&gateway("IPRewriter", &config), 2, &packets, &handlers);
     assert_eq!((seen.len(), value(&outcome, 0)), (3 + 3 + 3 + 1, "4"));
     assert_eq!(ends(&seen[9].bytes).0.port(), 6000);
-    // Packets from outside take no mapping of the receiver's limit, but its answers do.
+    // Packets from outside take no mapping, so they do not count towards the limit of the inner host. Answers
+    // of the inner host make mappings, which count.
     let open = format!("{OPEN}, SUBSCRIBER_CAPACITY 3");
     let mut packets = vec![from(1, 5000, 0)];
     packets.extend((0..5).map(|n| (1, udp(end([3, 3, 3, n], 99), end(OUTER, 5000)))));
@@ -173,13 +178,13 @@ fn flows_of_an_end_leave_where_its_address_is() {
         let (expected, address) = addresses[usize::from(n % 3 != 0)];
         assert_eq!((output, seen), (expected, end(address, 5000 + u16::from(n % 3 == 0))), "{n}");
     }
-    // Without INDEPENDENT_MAPPING, flows get the patterns in turn.
+    // Without INDEPENDENT_MAPPING, each new flow of an endpoint gets the next pattern in turn.
     for (n, &(output, seen)) in uplinks(&mapper("false"), &packets).iter().enumerate() {
         let (expected, address) = addresses[n % 2];
         assert_eq!((output, seen.ip()), (expected, IpAddr::from(address)), "{n}");
     }
-    // An endpoint that has an outer endpoint by the pattern of one input keeps it for packets at another
-    // input.
+    // An inner endpoint that has got its outer endpoint by the pattern of one input must keep it for flows
+    // that arrive at another input, with another pattern.
     let inputs = format!(
         "in -> c :: IPClassifier(dst host 2.0.0.0, -);
         c[1] -> [1] rw :: IPRewriter(pattern {one}, pattern {two}, INDEPENDENT_MAPPING true); c[0] -> [0] rw;"
@@ -188,8 +193,8 @@ fn flows_of_an_end_leave_where_its_address_is() {
     let seen = uplinks(&inputs, &packets);
     assert!(seen[..4].iter().all(|&seen| seen == (0, end(OUTER, 5000))), "{seen:?}");
     assert_eq!(seen[4], (2, end([198, 51, 100, 1], 5001)));
-    // If the outer addresses of the patterns are equal, flows still get the patterns, and so the servers,
-    // in turn.
+    // If all patterns have the same outer address, the endpoint keeps its outer port with each of them. So
+    // its flows still get the patterns in turn, and by them different servers.
     let servers =
         "m :: RoundRobinIPMapper(192.0.2.1 2000-3000 10.9.0.1 80 0 1, 192.0.2.1 2000-3000 10.9.0.2 80 2 3);";
     let config = format!("{servers} {}", gateway("IPRewriter", "m, drop, INDEPENDENT_MAPPING true"));
@@ -215,8 +220,9 @@ fn an_end_takes_no_answers_from_another_one() {
     let packets = [(0, udp(other, end(REMOTE, 53))), (1, call()), (2, udp(other, client)), (3, call())];
     let (outcome, seen) = run(&forwarding(5060, server, ""), 2, &packets, &["rw.mapping_failures"]);
     let to: Vec<_> = seen.iter().map(|seen| ends(&seen.bytes)).collect();
-    // The inner host has an outer port for all remote endpoints, so it cannot use the server's port for
-    // this client.
+    // The inner host sends to the client from port 5060, and would need outer port 5060 towards the client.
+    // The replies would then equal packets of the client to the server, for which this port is forwarded. So
+    // the flow of the inner host is refused.
     assert_eq!(to, [(end(OUTER, 5060), end(REMOTE, 53)), (client, server), (client, server)]);
     assert_eq!(value(&outcome, 0), "1");
 }
@@ -232,8 +238,8 @@ fn a_packet_from_outside_makes_no_second_mapping_for_a_flow_inside() {
     let reply = |at: i64, to: u16| (at, udp(inner, client(to)));
     let stray = |at: i64, from: u16| (at, udp(client(from), end(OUTER, 5060)));
     let open = (0, udp(inner, end(REMOTE, 53)));
-    // A client talks to a host by a forwarded port, and also sends to the port that the host itself has
-    // outside. Its connection goes on unchanged.
+    // A client talks to an inner host by the forwarded port 6000, and also sends a packet to outer port 5060,
+    // which the inner host itself has. The connection by port 6000 must go on unchanged.
     let packets = [open.clone(), call(1, 99), stray(2, 99), reply(3, 99), call(9_000, 99), reply(18_000, 99)];
     let (_, seen) = run(&config, 2, &packets, &[]);
     let from: Vec<_> = seen.iter().map(|seen| ends(&seen.bytes).0).collect();
@@ -255,8 +261,8 @@ fn a_host_makes_room_for_itself_however_many_others_there_are() {
     let others = |at: i64| (0..1000u16).map(move |n| from([10, 1, (n >> 8) as u8, n as u8], 5000, at));
     let mut packets: Vec<_> = (0..3).map(|n| from(INSIDE, 5000 + n, 0)).collect();
     packets.extend(others(1));
-    // All mappings of the other hosts and one of the three of INSIDE are used again, so the other two of
-    // INSIDE expire first.
+    // At 9 s, all mappings of the other hosts and one of the three mappings of INSIDE have a packet. So the
+    // other two mappings of INSIDE are the first to expire.
     packets.extend(others(9_000));
     packets.push(from(INSIDE, 5001, 9_000));
     packets.extend((0..3).map(|n| from(INSIDE, 6000 + n, 15_000)));

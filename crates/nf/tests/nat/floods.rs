@@ -7,8 +7,9 @@ fn query(host: u8, port: u16, at: i64) -> (i64, Vec<u8>) {
     (at, udp(end([10, 0, 0, host], port), end(REMOTE, 53)))
 }
 
-/// A translator with room for three mappings: class, configuration, a function that makes the packet of a
-/// host at a time in milliseconds, and the time-out of a mapping in seconds.
+/// A translator with ports, addresses or capacity for three mappings: class, configuration, a function that
+/// makes a packet of the host with a number at a time in milliseconds, and the time-out of a mapping in
+/// seconds.
 type Few = (&'static str, String, fn(u8, i64) -> (i64, Vec<u8>), i64);
 
 fn few() -> Vec<Few> {
@@ -28,7 +29,8 @@ fn few() -> Vec<Few> {
         ("IPAddrRewriter", addresses.into(), ping, 7200),
         ("IPAddrPairRewriter", addresses.into(), ping, 7200),
     ];
-    // Translators without a regular search for expired mappings (REAP_INTERVAL 0) have to do the same.
+    // Translators that do not search for expired mappings regularly (REAP_INTERVAL 0) must behave in the same
+    // way.
     let without: Vec<Few> =
         all.iter().map(|(a, b, c, d)| (*a, format!("{b}, REAP_INTERVAL 0"), *c, *d)).collect();
     all.extend(without);
@@ -39,7 +41,8 @@ fn few() -> Vec<Few> {
 fn what_mappings_that_are_over_had_is_given_to_others() {
     for (class, specification, make, seconds) in few() {
         let mut packets: Vec<_> = (0..3).map(|n| make(n, i64::from(n) * 1000)).collect();
-        // A fourth host finds all mappings in use, and a fifth finds the first one expired. Later, all are
+        // All three mappings are in use when the packet of a fourth host arrives. One millisecond later, the
+        // first mapping has expired, and a fifth host gets its place. 2.5 seconds later, the other two have
         // expired.
         packets.push(make(3, seconds * 1000 - 1));
         packets.push(make(4, seconds * 1000));
@@ -49,15 +52,16 @@ fn what_mappings_that_are_over_had_is_given_to_others() {
         let late = seconds * 1000 + 2500;
         let is_first_to_go = specification.contains("MAPPING_CAPACITY");
         let expected = [vec![0, 1000, 2000], vec![seconds * 1000; 1], vec![late; 2]].concat();
-        // With MAPPING_CAPACITY, a mapping can be evicted, so the early packet of the fourth host may pass.
+        // With MAPPING_CAPACITY, a mapping in use can be evicted, so the packet of the fourth host may pass.
+        // It is left out of the comparison.
         let without_fourth: Vec<i64> =
             hosts.into_iter().filter(|&at| at != seconds * 1000 - 1 || !is_first_to_go).collect();
         assert_eq!(without_fourth, expected, "{class}({specification})");
     }
 }
 
-/// A mapping expires to the millisecond, for packets in both directions, alone or together with 5,000
-/// others.
+/// A mapping expires exactly (to the millisecond) at its time-out, whether packets come from inside or from
+/// outside, and whether it expires alone or together with 5,000 other mappings.
 #[test]
 fn a_packet_that_comes_when_its_mapping_is_over_finds_none() {
     for others in [0, 5000u16] {
@@ -70,8 +74,8 @@ fn a_packet_that_comes_when_its_mapping_is_over_finds_none() {
             seen.iter().filter(|seen| seen.sink == 1).count()
         };
         assert_eq!([come(299_999), come(300_000), come(450_000)], [1, 0, 0], "{others}");
-        // A flow that comes back gets a new mapping; with another port if another flow has taken the old
-        // one.
+        // A packet of a flow whose mapping has expired gets a new mapping. The new mapping has another port
+        // if another flow has taken the old port.
         let taken = (300_000, udp(end([10, 0, 0, 2], 5000), end(REMOTE, 53)));
         let packets = [&packets[..], &[taken, query(1, 5000, 300_000)]].concat();
         let (_, seen) = run(&gateway("IPRewriter", NAPT), 2, &packets, &[]);
@@ -113,7 +117,7 @@ fn rfc4787_req_8_strangers_make_no_mappings() {
     let stranger = |n: u16| end([3, 3, (n >> 8) as u8, n as u8], 1000 + n);
     let mut packets = vec![query(1, 5000, 0)];
     packets.extend((0..FLOOD).map(|n| (1, udp(stranger(n), end(OUTER, 5000)))));
-    // The host opens connections, and answers one of the strangers.
+    // After the flood, the host opens connections, and answers the datagram of one of the strangers.
     packets.extend((0..50).map(|n| (2, tcp(end(INSIDE, 6000 + n), end(REMOTE, 80), SYN, b""))));
     packets.push((3, udp(end(INSIDE, 5000), stranger(7))));
     packets.push((4, udp(stranger(7), end(OUTER, 5000))));
@@ -125,8 +129,8 @@ fn rfc4787_req_8_strangers_make_no_mappings() {
         assert_eq!((seen.sink, ends(&seen.bytes)), (1, (stranger(n), end(INSIDE, 5000))));
         assert!(is_sound(&seen.bytes) && seen.annotations[..4] == INSIDE);
     }
-    // Strangers open connections, which the host refuses, or accepts but they do not confirm. These take no
-    // mapping.
+    // Strangers open connections to the host's outer port. The host refuses them (RST), or accepts them (SYN
+    // and ACK), but no stranger confirms. These answers must not make mappings.
     for answer in [RST | ACK, SYN | ACK] {
         let mut packets = vec![(0, tcp(end(INSIDE, 5000), end(REMOTE, 80), SYN, b""))];
         for n in 0..1000 {
@@ -138,7 +142,7 @@ fn rfc4787_req_8_strangers_make_no_mappings() {
         assert!(seen.iter().all(|seen| is_sound(&seen.bytes)));
         assert_eq!(ends(&seen[1500].bytes), (end(OUTER, 5000), stranger(749)));
         assert_eq!(seen.iter().filter(|seen| seen.sink == 1).count(), 1000);
-        // As soon as a connection from a stranger goes on, it has a mapping.
+        // When a stranger confirms and the host sends data, the connection must get a mapping.
         packets.push((3, tcp(stranger(5), end(OUTER, 5000), ACK, b"")));
         packets.push((4, tcp(end(INSIDE, 5000), stranger(5), ACK, b"hello")));
         packets.push((5, tcp(stranger(5), end(OUTER, 5000), ACK, b"hello")));

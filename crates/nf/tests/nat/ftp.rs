@@ -120,18 +120,19 @@ fn a_connection_on_the_same_ports_starts_with_its_own_numbers() {
     assert!(!value(&outcome, 0).contains("seq"));
 }
 
-/// A SYN alone must not end another host's connection (RFC 5961, section 4). After a forged SYN, sequence
-/// numbers are still adapted.
+/// Anyone can forge a SYN, so a SYN alone must not end an existing connection (RFC 5961, section 4). After a
+/// forged SYN, the sequence numbers of the connection must still be shifted.
 #[test]
 fn a_syn_that_begins_nothing_leaves_numbers_moved() {
     let line = b"PORT 10,0,0,1,3,9\r\n";
     let (length, longer) = (line.len() as u32, "192,0,2,1,156,65".len() as u32 - "10,0,0,1,3,9".len() as u32);
     let outer = || end(OUTER, 40000);
     for (forged, answer) in [
-        // Late copies of the connection's own handshake.
+        // The connection's own SYN, and SYN with ACK, arrive a second time.
         (numbered(client(), server(), SYN, (99, 0), b""), None),
         (numbered(server(), outer(), SYN | ACK, (6, 100), b""), None),
-        // A SYN with numbers that an attacker chooses, from both sides.
+        // An attacker forges a SYN, or a SYN with ACK, with sequence numbers of its choice, as if from the
+        // client or from the server.
         (numbered(client(), server(), SYN, (77_777, 0), b""), Some((7, 100 + length + longer))),
         (numbered(server(), outer(), SYN, (77_777, 0), b""), None),
         (numbered(server(), outer(), SYN | ACK, (77_777, 88_888), b""), None),
@@ -141,8 +142,8 @@ fn a_syn_that_begins_nothing_leaves_numbers_moved() {
             (1, numbered(client(), server(), ACK, (100, 7), line)),
             (2, forged),
         ];
-        // The end with an existing connection answers a SYN with its current numbers; then the connection
-        // goes on.
+        // An endpoint with an existing connection answers a SYN with an acknowledgment that has its current
+        // sequence numbers; then the connection goes on.
         packets.extend(answer.map(|numbers| (3, numbered(server(), outer(), ACK, numbers, b""))));
         packets.push((4, numbered(client(), server(), ACK, (100 + length, 7), b"LIST\r\n")));
         packets.push((5, numbered(server(), outer(), ACK, (7, 106 + length + longer), b"")));
@@ -166,18 +167,20 @@ fn a_port_that_is_announced_again_gets_a_mapping_that_holds() {
     let opens = |at: i64, to: u16| (at, numbered(end(SERVER, 20), end(OUTER, to), SYN, (1, 0), b""));
     let open = (0, numbered(client(), server(), SYN, (99, 0), b""));
     let goes_on = |at: i64| (at, numbered(client(), server(), ACK, (100 + line.len() as u32, 7), b""));
-    // The first mapping of the announced port has expired, so the second command makes another one.
+    // The mapping that the first command made for the announced port has expired when the command comes
+    // again. So the second command must make a new mapping.
     let packets =
         [open.clone(), port(0, 1), goes_on(4_000), goes_on(8_000), port(1, 9_000), opens(10_500, 40002)];
     let (_, seen) = run(&config, 2, &packets, &[]);
     assert_eq!(ends(&seen.last().unwrap().bytes).1, end(CLIENT, 777), "{seen:?}");
-    // The second command refreshes the existing mapping, which then expires later.
+    // The command comes again before its mapping expires. It must restart the time-out of the mapping, which
+    // then expires later.
     let packets = [open.clone(), port(0, 4_000), port(1, 8_500), opens(12_000, 40001), opens(18_000, 40001)];
     let (_, seen) = run(&config, 2, &packets, &[]);
     assert_eq!(seen.len(), 4, "the last one comes too late");
     assert_eq!(ends(&seen[3].bytes).1, end(CLIENT, 777));
-    // The first mapping was used for a transfer that is over. The second command makes a new one, with the
-    // time-out of a new mapping.
+    // The first mapping was used for a data transfer that is over (both sides have sent FIN). The second
+    // command must make a new mapping, with the time-out of a new mapping.
     let closes = [
         opens(100, 40001),
         (101, numbered(end(SERVER, 20), end(OUTER, 40001), FIN | ACK, (2, 2), b"")),
@@ -206,8 +209,8 @@ fn mappers_say_what_is_wrong() {
     }
 }
 
-/// Generates a line of the client with its command: PORT or EPRT with any port, or another text (empty
-/// command).
+/// Generates a random line that the client sends, and the command in it as text: PORT or EPRT with any port;
+/// an empty text if the line is no such command.
 fn line() -> impl Strategy<Value = (String, String)> {
     prop_oneof![
         (1u16..=65_535).prop_map(|port| {
@@ -250,8 +253,8 @@ proptest! {
         }
         let (_, seen) = run(CONFIG, 2, &packets, &[]);
         prop_assert_eq!(seen.len(), packets.len());
-        // Collects the bytes that the server receives by sequence number: repeated bytes have to be equal,
-        // without gaps.
+        // Collects the bytes that the server receives at their sequence numbers. Bytes that arrive again must
+        // be equal to the first ones, and no byte may be missing.
         let mut got: Vec<Option<u8>> = Vec::new();
         let mut ends_there = vec![0];
         for (n, seen) in seen.iter().enumerate().skip(1) {
@@ -279,8 +282,8 @@ proptest! {
             }
         }
         prop_assert_eq!(text.split_inclusive("\r\n").count(), lines.len());
-        // The server acknowledges each line, and selectively the line after it. The client has to get its
-        // own sequence numbers.
+        // The server acknowledges the start of each line, and selectively (SACK) the line itself. The client
+        // must receive acknowledgments in its own sequence numbers.
         let mut all = packets.clone();
         for pair in ends_there.windows(2) {
             let number = |at: usize| start.wrapping_add(at as u32);

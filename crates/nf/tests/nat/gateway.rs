@@ -70,8 +70,8 @@ fn is_error(packet: &[u8], kind: [u8; 2], from: [u8; 4], to: [u8; 4], quoted: &[
 fn rfc4787_req_9_and_rfc5382_req_8_hairpins_come_back_from_the_outer_address() {
     let (a, b) = (end(INSIDE, 6000), end(OTHER, 5000));
     let packets = [
-        // A packet reaches an inside host only if this host has sent a packet itself before, even if the
-        // sender is inside, too.
+        // The first packet to an inside host is dropped, although its sender is inside, too: an inside host
+        // is reached only after it has sent a packet itself.
         (0, udp(a, end(OUTER, 5000))),
         (1, udp(b, end(OUTER, 6000))),
         (2, udp(a, end(OUTER, 5000))),
@@ -93,7 +93,8 @@ fn rfc5508_req_7_errors_about_hairpins_come_back_too() {
     let got = out(&there).remove(0);
     let refusal = error(INSIDE, &got, 28);
     let seen = out(&[there[0].clone(), there[1].clone(), (2, refusal)]);
-    // The quoted packet has to be the packet that the other host sent, except for the time to live.
+    // The error must quote the packet as the other inside host sent it, before translation; only the time to
+    // live may differ.
     let mut sent = there[1].1.clone();
     sent[8] = seen[1][28 + 8];
     refill(&mut sent);
@@ -157,7 +158,7 @@ fn rfc5508_req_10_the_gateway_says_that_time_is_exceeded() {
     let (outcome, seen) = run_gateway(&[(0, old.clone())], &["nat.table_size"]);
     assert_eq!((seen.len(), value(&outcome, 0)), (1, "0"), "and no mapping is made");
     is_error(&seen[0], [TIME_EXCEEDED, 0], OUTER, INSIDE, &old);
-    // For a packet from outside, the error quotes the packet as it was sent.
+    // The error about a packet from outside must quote the packet as it was sent, before translation.
     let request = udp(end(INSIDE, 5000), end(REMOTE, 53));
     let old = datagram(end(REMOTE, 53), end(OUTER, 5000), 1, false, 8);
     let seen = out(&[(0, request.clone()), (1, old.clone())]);
@@ -180,15 +181,18 @@ fn rfc5382_req_4_an_unsolicited_syn_is_answered_after_six_seconds() {
     let call = tcp(end(REMOTE, 80), end(OUTER, 5000), SYN, b"");
     let handlers = ["outside.count", "inside.count"];
     let later = |at| (at, udp(end(INSIDE, 7000), end(REMOTE, 53)));
-    // The error is sent after six seconds, not before.
+    // The ICMP error about the unsolicited SYN is sent after six seconds. A packet of an inside host at 5.999
+    // seconds must leave before it.
     let (_, seen) = run_gateway(&[(0, call.clone()), later(5_999)], &handlers);
     is_error(&seen[1], [3, 3], OUTER, REMOTE, &call);
     assert_eq!((seen.len(), seen[0][9]), (2, 17), "what came before the six seconds were over left first");
-    // The host inside sends a SYN to the same endpoint meanwhile (simultaneous open), so there is no error.
+    // Within the six seconds, the inside host sends a SYN to the same remote endpoint (simultaneous open), so
+    // no error must be sent.
     let back = tcp(end(INSIDE, 5000), end(REMOTE, 80), SYN, b"");
     let (outcome, seen) = run_gateway(&[(0, call.clone()), (3_000, back), later(9_000)], &handlers);
     assert_eq!((seen.len(), value(&outcome, 0), value(&outcome, 1)), (2, "2", "0"));
-    // Segments that do not open a connection, and UDP, are not answered.
+    // Unsolicited segments that do not open a connection, and unsolicited UDP packets, must not be answered
+    // with an error.
     let others = [
         (0, tcp(end(REMOTE, 80), end(OUTER, 5000), SYN | ACK, b"")),
         (0, tcp(end(REMOTE, 80), end(OUTER, 5000), RST, b"")),
@@ -200,8 +204,8 @@ fn rfc5382_req_4_an_unsolicited_syn_is_answered_after_six_seconds() {
 
 #[test]
 fn rfc4787_req_8_and_9_hosts_reach_each_other_once_the_receiver_has_sent() {
-    // Host B has sent to any remote endpoint, for example a server by which hosts find each other. Then
-    // host A reaches it.
+    // Host B has sent a packet to some remote endpoint, such as a server by which hosts find each other. From
+    // then on, host A reaches host B by its outer endpoint.
     let (a, b) = (end(INSIDE, 6000), end(OTHER, 5000));
     let packets = [
         (0, udp(b, end(REMOTE, 53))),
@@ -242,7 +246,8 @@ fn rfc4787_req_8_a_flood_of_strangers_cuts_no_host_off() {
     let mut packets = vec![(0, udp(end(INSIDE, 5000), end(REMOTE, 53)))];
     packets.extend((0..12_000).map(|n| (1, udp(stranger(n), end(OUTER, 5000)))));
     packets.extend((0..500).map(|n| (2, tcp(end(INSIDE, 6000 + n), end(REMOTE, 80), SYN, b""))));
-    // The host reports one datagram as undeliverable; the time to live of another one is exceeded.
+    // The host reports the datagram of stranger 9 as undeliverable. A datagram of stranger 10 arrives with
+    // the time to live 1, so the gateway reports that its time is exceeded.
     let told = udp(stranger(9), end(INSIDE, 5000));
     packets.push((3, error(INSIDE, &told, 28)));
     packets.push((4, datagram(stranger(10), end(OUTER, 5000), 1, false, 10)));

@@ -19,7 +19,8 @@ mod gateway;
 mod model;
 mod rfc;
 
-/// `docs/nat.md` names each test of a requirement in these files, and no test that does not exist.
+/// The document `docs/nat.md` names every test in `sources` whose name begins with `rfc`, and names no test
+/// that does not exist in `sources`.
 #[test]
 fn the_document_has_every_requirement() {
     let document = include_str!("../../../../docs/nat.md");
@@ -122,7 +123,7 @@ fn fold(mut sum: u32) -> u16 {
 }
 
 /// Runs packets, each with its time in milliseconds, from the source `in` through a configuration with an
-/// element `rw`. Returns the outcome, and the packets that leave `rw` by its `outputs` outputs.
+/// element `rw`. Returns the results of the run, and the packets that leave `rw` by its `outputs` outputs.
 fn run(
     config: &str,
     outputs: usize,
@@ -174,7 +175,9 @@ fn ends(bytes: &[u8]) -> (SocketAddr, SocketAddr) {
     (end(address(12), port(20)), end(address(16), port(22)))
 }
 
-// The next two tests are about behaviour that Click documents: lists of mappings, and specifications.
+// The tests `mappings_are_listed_as_in_click` and `every_specification_does_what_it_says` check behaviour
+// that Click documents: the text of lists of mappings, and the effect of each input specification, such as
+// `drop` or `pattern`.
 
 #[test]
 fn mappings_are_listed_as_in_click() {
@@ -310,8 +313,9 @@ fn ports_come_back_and_run_out() {
 fn existing_sessions_live_on_when_the_table_is_full() {
     let new = |port: u16| udp(end([10, 0, 0, 1], port), end([2, 0, 0, 2], 30));
     let config = gateway("IPRewriter", "keep 0 1, drop, MAPPING_CAPACITY 2");
-    // Mappings 1 and 2 may not be evicted for five seconds, so flow 3 is refused. Later, the least recently
-    // used mapping is evicted for flow 4.
+    // MAPPING_CAPACITY is 2, and a mapping may not be evicted in the five seconds after its last packet
+    // (GUARANTEE). So flow 3, which needs a third mapping in the first second, is refused. At 7 s, the least
+    // recently used mapping is evicted for flow 4.
     let packets: Vec<_> = [(0, 1), (1, 2), (2, 3), (3, 1), (4000, 2), (7000, 4), (7001, 2)]
         .map(|(t, port)| (t, new(port)))
         .into();
@@ -364,8 +368,9 @@ fn a_pattern_for_other_translators_counts_as_a_failure() {
     }
 }
 
-/// The third packet matches one mapping by its sender and another one by its receiver; the sender counts.
-/// This has to be so even if the mapping was made by a packet in the same batch.
+/// The source address of the third packet has one mapping, and its destination address is that of another
+/// mapping; the mapping of the source address decides. This has to be so even if a packet in the same batch
+/// made that mapping.
 #[test]
 fn translators_of_one_address_do_the_same_whatever_comes_together() {
     let [first, other] = [end([10, 0, 1, 2], 20), end([10, 255, 0, 1], 30)];
@@ -482,7 +487,8 @@ fn errors_about_packets_with_other_addresses_only_are_translated() {
         let (_, seen) = run(&config, 1, &[(0, packet.clone()), (1, error([7; 4], &changed, 28))], &[]);
         assert_eq!(seen[0].bytes, error([7; 4], &packet, 28), "{class}");
     }
-    // An error about a packet without a mapping leaves by output 1, if that is connected.
+    // An ICMP error about a packet without a mapping leaves by output 1 of ICMPRewriter, if that output is
+    // connected.
     let config = "in -> p :: IPClassifier(icmp, -); p[1] -> nat :: IPRewriter(pass 0) -> Discard;
         p[0] -> rw :: ICMPRewriter(nat);";
     let (_, seen) = run(config, 2, &[(0, packet), (1, error([7; 4], &changed, 28))], &[]);
@@ -551,8 +557,8 @@ fn mappings_that_are_over_are_over_for_everybody() {
     // ICMP errors about a flow do not refresh its mapping (RFC 5508, requirement 6).
     let errors: Vec<_> = (1..20).map(|n| (n * 1000, error([7; 4], &outside, 28))).collect();
     assert_eq!(run(config, 1, &[vec![(0, packet.clone())], errors].concat(), &[]).1.len(), 9);
-    // Two translators share a capacity. One of them searches for expired mappings of both, even if only the
-    // other one receives packets.
+    // The translators `rw` and `o` share the capacity of `o`. `rw` removes expired mappings of both
+    // (REAP_INTERVAL 1), even if only `o` receives packets.
     let config = "in -> c :: IPClassifier(src udp port 20, -);
         c[0] -> rw :: UDPRewriter(keep 0 0, MAPPING_CAPACITY o, TIMEOUT 2, REAP_INTERVAL 1);
         c[1] -> o :: UDPRewriter(keep 0 0, TIMEOUT 2, REAP_INTERVAL 0) -> Discard;";

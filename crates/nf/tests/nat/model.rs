@@ -149,7 +149,8 @@ proptest! {
             now += pause * 10;
             let inside = end([10, 0, 0, host], 100 + port);
             let remote = end([2, 0, 0, server], 80);
-            // Replies go to any port of the range and to the port above it, with or without a mapping.
+            // Packets from the server go to any port of the translator's range `PORTS` and to the port above
+            // the range, whether or not the port has a mapping.
             let outer = end(OUTER, PORTS[0] + (u16::from(host) * 3 + port) % 7);
             let (from, to) = if outward { (inside, remote) } else { (remote, outer) };
             let payload: &[u8] = if has_data { b"some data" } else { b"" };

@@ -142,8 +142,9 @@ fn rfc5382_req_5_connections_hold_for_two_hours_and_a_half_open_one_for_four_min
     assert_eq!([closed(239_000), closed(243_000)], [3, 2]);
     let reset = |at| with(vec![(4, tcp(inside, remote, RST, b"")), late(at)]);
     assert_eq!([reset(239_000), reset(243_000)], [2, 1]);
-    // A connection that is opened again with the same ports is half open, whatever the packets of the
-    // previous one were.
+    // A SYN from the inside host reopens a closed connection with the same ports. The connection is then half
+    // open, whatever packets the closed connection had, and its mapping lives as long as that of a half-open
+    // connection.
     let again = |at| {
         with(vec![
             (4, tcp(inside, remote, FIN | ACK, b"")),
@@ -215,7 +216,7 @@ fn rfc5508_req_4_errors_from_outside_are_translated_with_what_they_quote() {
         let mut expected = error([7; 4], &packet, usize::MAX);
         refill(&mut expected);
         assert_eq!(seen[1].bytes, expected);
-        // Without a mapping, an error is not forwarded.
+        // Without a mapping for the quoted packet, the ICMP error is not forwarded.
         assert_eq!(with_errors(&[(0, error([7; 4], &outside, usize::MAX))]).len(), 0);
     }
 }
@@ -228,8 +229,9 @@ fn rfc5508_req_5_errors_from_inside_are_translated_with_what_they_quote() {
     refill(&mut reply);
     let inside = with_errors(&[(0, packet.clone()), (1, reply.clone())])[1].bytes.clone();
     let seen = with_errors(&[(0, packet), (1, reply.clone()), (2, error(INSIDE, &inside, usize::MAX))]);
-    // The quoted packet has the outer source again. The error's own source is translated by the translator
-    // that it passes next.
+    // The packet that the error quotes has the translator's outer address as its destination again, as before
+    // its translation. The source address of the error's own IP header is left to the next translator
+    // downstream.
     assert_eq!(seen[2].bytes[28..], reply[..]);
     assert!(is_sound(&seen[2].bytes));
 }

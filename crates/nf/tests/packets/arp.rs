@@ -75,7 +75,7 @@ impl Bench {
             .sum()
     }
 
-    /// Returns the drops of an element, by reason.
+    /// Returns the number of packets that an element has dropped, for each drop reason.
     fn drops(&mut self, element: &str) -> Vec<(&'static str, u64)> {
         let report = self.worker.report();
         let element = report.elements.iter().find(|e| e.name == element).unwrap();
@@ -102,7 +102,8 @@ fn reply(last: u8, mac: u8) -> Vec<u8> {
     frame
 }
 
-/// Returns the number and the last byte of the Ethernet destination of the packets that left by output 0.
+/// Returns two values of each packet that left by output 0 of the querier: the packet's number (its last
+/// byte), and the last byte of its Ethernet destination address.
 fn numbers(seen: &[Seen]) -> Vec<(u8, u8)> {
     let data = seen.iter().filter(|seen| seen.sink == 0);
     data.map(|seen| (*seen.bytes.last().unwrap(), seen.bytes[5])).collect()
@@ -151,8 +152,8 @@ fn a_neighbour_that_answers_is_not_replaced() {
     for number in 2..20 {
         bench.send("arp", &reply(2, 6));
         bench.send("ip", &packet([10, 0, 0, 2], number));
-        // The querier asks the known host again, by unicast, before it believes another one; and that host
-        // answers.
+        // Before the querier replaces the known Ethernet address by another one, it asks the known host
+        // again, by unicast; and that host answers.
         assert_eq!(bench.read("q.queries"), number.to_string());
         bench.send("arp", &reply(2, 6));
         bench.send("arp", &reply(2, 0x22));
@@ -187,7 +188,8 @@ fn replies_that_nobody_has_asked_for_replace_neighbours_where_they_are_to() {
         let querier = format!("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, POLL_TIMEOUT 0{option})");
         let mut bench = Bench::new(&querier, "");
         bench.send("arp", &reply(3, 0x33));
-        // Before the first query for an address, the last reply counts.
+        // Until the querier has sent a query for an IP address, each reply replaces the Ethernet address of
+        // its entry.
         bench.send("arp", &reply(3, 0x34));
         assert!(bench.read("q.table").starts_with("10.0.0.3 1 02-00-00-00-00-34"));
         bench.send("ip", &packet([10, 0, 0, 2], 1));
@@ -275,8 +277,8 @@ fn queriers_share_a_table() {
     bench.send("ip", &packet([10, 0, 0, 4], 4));
     bench.write("t.clear", "").unwrap();
     assert_eq!((bench.read("t.length").as_str(), bench.held()), ("0", 0));
-    // All three packets that the table allows are held by the other querier. They are not evicted for a
-    // packet of this querier, which is therefore dropped.
+    // The table has room for three waiting packets, and the querier `r` holds all three. They are not evicted
+    // for a packet of the querier `q`, which is therefore dropped.
     (5..8).for_each(|number| bench.send("other", &packet([10, 0, 0, 5], number)));
     bench.send("ip", &packet([10, 0, 0, 5], 8));
     assert_eq!((bench.read("t.length").as_str(), bench.held()), ("3", 3));
@@ -324,8 +326,8 @@ fn what_gives_way_to_another_entry_is_told() {
     bench.send("ip", &packet([10, 0, 0, 3], 2));
     assert_eq!(bench.drops("r"), [("queue full", 1)]);
     assert_eq!((bench.read("t.length").as_str(), bench.held()), ("1", 1));
-    // The querier whose entry was evicted makes a new entry for the same address, which evicts in turn. It
-    // must not be taken for the evicted entry.
+    // The querier `r`, whose entry for 10.0.0.2 was evicted, makes a new entry for the same address, which
+    // evicts the entry of `q`. The new entry must not be taken for the evicted one.
     bench.send("other", &packet([10, 0, 0, 2], 3));
     assert_eq!(bench.drops("q"), [("queue full", 1)]);
     bench.send("arp", &reply(2, 0x22));
@@ -348,8 +350,8 @@ fn the_table_itself_shows_what_is_so() {
     assert_eq!(run().text(text, &[]).unwrap().output, "3\n0\n3\n0\n");
 }
 
-/// Entries are checked for expiry at the times of Click's timer: first after the timeout from the start of
-/// the run, and then each timeout plus a second. So an entry may stay longer than the timeout.
+/// ARP entries are checked for expiry at the times of Click's timer: first one TIMEOUT after the start of the
+/// run, then at intervals of TIMEOUT plus a second. So an entry may stay longer than the timeout.
 #[test]
 fn entries_are_looked_at_when_clicks_timer_would() {
     for (table, name) in [("", "q"), (", TABLE t", "t")] {
@@ -373,7 +375,8 @@ fn another_table_knows_nothing_of_what_waits() {
     bench.write("q.config", "10.0.0.1, 2:0:0:0:0:1, TABLE t2").unwrap();
     assert_eq!((bench.held(), bench.drops("q")), (1, vec![("reset", 1)]));
     assert_eq!(["t.length", "t2.length", "t2.drops"].map(|name| bench.read(name)), ["1", "0", "1"]);
-    // With the same table in its new arguments, a querier keeps its packets.
+    // If the new arguments name the table that the querier already uses, the querier keeps the packets that
+    // it holds.
     bench.write("r.config", "10.1.0.1, 2:0:0:0:0:9, TABLE t, POLL_TIMEOUT 7").unwrap();
     assert_eq!((bench.held(), bench.read("t.length").as_str()), (1, "1"));
     bench.write("t.insert", "10.0.0.2 2:0:0:0:0:22").unwrap();
@@ -392,8 +395,9 @@ fn what_another_host_has_dropped_still_counts() {
     bench.finish();
 }
 
-/// Replies arrive in reverse order at another querier with the same table. Waiting packets leave in the
-/// order of the replies, for fewer and for more hosts than changes of a table are remembered (64).
+/// Replies arrive in reverse order at another querier with the same table. Waiting packets leave in the order
+/// of the replies. The test has fewer (30) and more (100) hosts than the 64 latest changes that a table
+/// remembers.
 #[test]
 fn what_waits_leaves_in_the_order_of_the_replies_to_another() {
     let input = |bytes| TestPacket { bytes, time: Timestamp(1), annotations: [0; 48], headers: [None; 3] };
@@ -413,8 +417,8 @@ fn what_waits_leaves_in_the_order_of_the_replies_to_another() {
     }
 }
 
-/// All copies of an ARPQuerier, and all ARPQueriers with an ARPTable, have one table. It gets the limits of
-/// new arguments.
+/// All copies of an ARPQuerier, and all ARPQueriers with the same ARPTable, share one table. New arguments
+/// change the limits of this table.
 #[test]
 fn a_shared_table_gets_other_limits() {
     let mut bench = sharing("ARPTable(ENTRY_CAPACITY 9)");
@@ -518,11 +522,12 @@ enum Event {
 /// An event in the test of two queriers that share a table.
 #[derive(Clone, Debug)]
 enum Shared {
-    /// A packet arrives: true if at the other querier; the last byte of its destination address.
+    /// A packet arrives: at querier `r` if true, at querier `q` if false. The number is the last byte of the
+    /// packet's destination address.
     Packet(bool, u8),
     Reply(u8),
     Write(&'static str, u8),
-    /// New arguments are written: for the other querier (true), or for the table.
+    /// New arguments are written: to the querier `r` if true, to the table if false.
     Again(bool),
     Time(i64),
 }

@@ -8,7 +8,8 @@ use element::{Base, Timestamp};
 use testkit::elements::{Seen, TestPacket, collect, offer};
 use testkit::{TestRun, corpus, in_clicks_words};
 
-/// True if a declared filter accepts a packet. The leaves are evaluated here, independently of the product.
+/// True if a filter from the declaration of an element accepts a packet. The tests of the filter's leaves are
+/// evaluated here, independently of the code under test.
 fn takes(filter: &Filter, input: &TestPacket) -> bool {
     filter.holds(&|leaf| {
         let Predicate::In { field: Field::Bytes { base, offset, length }, mask, set } = leaf else {
@@ -145,8 +146,8 @@ fn input(source: [u8; 4], destination: [u8; 4], protocol: u8, ports: [u16; 2]) -
     TestPacket { bytes, time: Timestamp(1), annotations: [0; 48], headers: [None, Some(0), Some(20)] }
 }
 
-/// Runs packets through a configuration. Returns, for each packet that comes out, the number of the sink,
-/// and the values of the handlers.
+/// Runs packets through a configuration. Returns the sink number of each packet that comes out, and the
+/// values of `handlers` at the end.
 fn sinks(configuration: &str, inputs: Vec<TestPacket>, handlers: &[&str]) -> (Vec<usize>, Vec<String>) {
     let number = offer(vec![inputs]);
     let mut text = configuration.replace("SOURCE", &format!("TestSource({number}, 0)"));
@@ -281,7 +282,7 @@ fn large_rule_sets() {
     println!("{} rules of SNF: {:?}", rules.len(), start.elapsed());
 }
 
-/// A rule of SNF's firewall, parsed independently of the product: network and mask of source and
+/// A rule of SNF's firewall, parsed independently of Tidegate's own parser: network and mask of source and
 /// destination, protocol, port ranges.
 #[derive(Default)]
 struct Fact {

@@ -143,7 +143,8 @@ fn a_mirrored_packet_has_the_checksum_of_its_final_destination() {
     const HOME: &str = "2001:db8::77";
     let address = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap();
     let home = [&[17, 2, 1, 2, 0, 0, 0xc9, 16][..], &address(HOME).octets()].concat();
-    // Puts a destination options header, with padding only, before the other header.
+    // Puts a destination options header, which contains only padding, before `header`, an extension header of
+    // type `kind`.
     let behind = |mut header: Vec<u8>, kind: u8| {
         header.splice(0..0, [kind, 0, 1, 4, 0, 0, 0, 0]);
         header
@@ -163,7 +164,8 @@ fn a_mirrored_packet_has_the_checksum_of_its_final_destination() {
         ((60, 0), home, (HOME, STOP), (HOME, FROM)),
         ((60, 8), behind(route(0, 1, &[END]), 43), (FROM, END), (STOP, END)),
         ((43, 24), fragment(route(0, 1, &[END])), (FROM, END), (STOP, END)),
-        // The final destination is unknown, so the addresses in the checksum stay as they were.
+        // The routing header has the unknown type 9, so the final destination is unknown too, and the
+        // addresses in the pseudo-header stay as they were.
         ((43, 0), route(9, 1, &[END]), (FROM, END), (FROM, END)),
     ] {
         for protocol in [6, 17, 58] {

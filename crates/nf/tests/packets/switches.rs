@@ -21,7 +21,8 @@ fn ways_are_closed_and_opened() {
     let mut worker = worker(text, TestRun::default()).unwrap();
     let all = "weight: 2\t0: 011\nweight: 2\t1: 101\nweight: 2\t2: 110\n";
     assert_eq!(read(&mut worker, "port_forwarding"), all);
-    // If one rule in a list is wrong, none of the list takes effect.
+    // If one port pair in a list that is written to `remove_port_forwarding` is invalid, none of the pairs
+    // takes effect.
     for value in ["3 0", "0 3", "0 1, 1 x", "x", "0 -1", "-1 0", "0 1, 9"] {
         let told = write(&mut worker, "remove_port_forwarding", value);
         assert_eq!(told, Err("invalid port forwarding".into()), "{value}");

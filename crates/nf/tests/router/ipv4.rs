@@ -250,7 +250,8 @@ fn rfc1812_4_3_2_8_messages_are_limited() {
         text.replace("$ERRORS 1000)", "$ERRORS 50)")
     });
     let sent = routed.packets(0).len();
-    // The rate of messages for 0.2 seconds, plus the initial contents of the token bucket.
+    // 50 messages per second are 10 in 0.2 seconds; the initial contents of the token bucket allow up to
+    // three more.
     assert!((10..=13).contains(&sent), "{sent}");
     assert_eq!(routed.value(0), (200 - sent).to_string());
 }
@@ -288,7 +289,7 @@ fn rfc1812_5_3_4_what_came_to_all_on_the_link_is_not_forwarded() {
     for to in [MacAddr::BROADCAST, MacAddr([1, 0, 0x5e, 0, 0, 5])] {
         assert!(from_left(&[framed(to, LEFT.mac, &packet)]).is_silent());
     }
-    // A frame for another host's Ethernet address is not forwarded either.
+    // A packet in a frame for another host's Ethernet address is neither forwarded nor answered.
     assert!(from_left(&[framed(NEAR.mac, LEFT.mac, &packet)]).is_silent());
 }
 
@@ -343,8 +344,8 @@ fn rfc1812_5_3_13_7_times_are_recorded() {
     let packet = with_options(&udp(LEFT.ip, RIGHT.ip, 8), &[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
     let forwarded = sent(&packet).only(1);
     assert_eq!((forwarded[22], &forwarded[24..28]), (13, &ROUTER_RIGHT.ip[..]));
-    // The option has the time in milliseconds since midnight; the packet comes a millisecond after the
-    // start.
+    // The timestamp option has the time in milliseconds since midnight; the packet comes a millisecond after
+    // the start.
     let midnight = START / 1_000 % 86_400_000;
     assert_eq!(i64::from(u32::from_be_bytes(forwarded[28..32].try_into().unwrap())), midnight + 1);
 }
@@ -402,7 +403,8 @@ fn rfc1812_3_3_2_hosts_that_do_not_answer_are_unreachable() {
     let packets: Vec<_> = (0..2).map(|i| udp(LEFT.ip, nobody, 10 + i)).collect();
     let mut left = vec![(0, arp_reply(LEFT, ROUTER))];
     left.extend(packets.iter().map(|packet| (1_000, from(LEFT, packet))));
-    // The host on the right answers in time, so only the other host is reported as unreachable.
+    // The host RIGHT answers the router's ARP query in time, so only the host 10.2.0.77 is reported as
+    // unreachable.
     left.push((2_000_000, from(LEFT, &udp(LEFT.ip, RIGHT.ip, 30))));
     let right = vec![(4_900_000, arp_reply(RIGHT, ROUTER_RIGHT)), (6_000_000, arp_reply(FAR, ROUTER_RIGHT))];
     let routed = run("router.click", &left, &right, &[]);

@@ -356,7 +356,7 @@ fn moved(flags: u32, to: Ipv6Addr) -> Vec<u8> {
 fn rfc4861_7_2_5_answers_are_learnt() {
     let answer = advertisement(RIGHT, ROUTER_RIGHT);
     assert_eq!(cache_after(&vec![(2_000, answer.clone())], 1).1, "1 02-00-00-00-02-01");
-    // An answer without a solicitation makes no entry.
+    // A neighbour advertisement that answers no solicitation makes no entry in the neighbour cache.
     assert_eq!(cache_after(&vec![(2_000, answer)], 0).1, "");
 }
 
@@ -366,7 +366,8 @@ fn rfc4861_7_2_5_what_is_known_changes_only_where_it_may() {
     let answer = (2_000, advertisement(RIGHT, ROUTER_RIGHT));
     let (old, new) = ("1 02-00-00-00-02-01", "1 02-00-00-00-02-09");
     let after = |flags, to| cache_after(&vec![answer.clone(), (4_000, moved(flags, to))], 1).1;
-    // Without UNSOLICITED, the entry of a host that still answers is not replaced.
+    // Without the argument UNSOLICITED, an unsolicited advertisement does not replace the cached Ethernet
+    // address of a host that still answers.
     assert_eq!(after(flag::OVERRIDE, all), old);
     assert_eq!(after(flag::OVERRIDE | flag::SOLICITED, ROUTER_RIGHT.ip6), old);
     let credulous = |flags, to| credulous_cache_after(&vec![answer.clone(), (4_000, moved(flags, to))]);
@@ -515,11 +516,13 @@ fn fix_ip_src_leaves_ipv6_messages_alone() {
     assert_eq!((&fixed[0].bytes, &fixed[0].annotations), (&messages[0].bytes, &messages[0].annotations));
 }
 
-/// The addresses in the header of the other version would be taken from wrong bytes.
+/// ICMPError, which is for IPv4 packets, and ICMP6Error, which is for IPv6 packets, send no errors about
+/// packets of the other IP version: they would take the addresses from wrong bytes.
 #[test]
 fn no_errors_are_sent_about_packets_of_the_other_version() {
     let mut packet = udp(ip("2001:db8:a00:1:a00:2:0:1"), ip("2001:db8:2::1"), 100);
-    // As an IPv4 header, this one has a first fragment from 10.0.0.1 to 10.0.0.2.
+    // If this IPv6 header is read as an IPv4 header, its fragment offset is 0 and its addresses are 10.0.0.1
+    // and 10.0.0.2.
     packet[6..8].fill(0);
     let errors = crate::random::through("MarkIPHeader -> ICMPError(10.0.0.9, unreachable, net)", &packet);
     assert_eq!(errors.len(), 0);

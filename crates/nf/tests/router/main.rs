@@ -8,7 +8,8 @@ mod ipv6;
 mod net;
 mod random;
 
-/// `docs/router.md` names each test of a requirement in these files, and no test that does not exist.
+/// The document `docs/router.md` names every test in `sources` whose name begins with `rfc`, and names no
+/// such test that does not exist in `sources`.
 #[test]
 fn the_document_has_every_requirement() {
     let document = include_str!("../../../../docs/router.md");

@@ -204,7 +204,7 @@ impl Routed {
     }
 }
 
-/// The time of packets with time 0, in microseconds since the epoch.
+/// The time stamp, in microseconds since the epoch, of packets whose time in [`Arrivals`] is 0.
 pub(crate) const START: i64 = 1_000_000_000_000_000;
 
 /// True if the lengths and checksums of a packet are correct, as computed by the crate etherparse or by this

@@ -175,8 +175,8 @@ proptest! {
         }
     }
 
-    /// Fragments a random IPv6 packet, and reassembles it independently of the product. The packet has to
-    /// be the same, and each fragment has to fit the MTU.
+    /// Fragments a random IPv6 packet, and reassembles it independently of Tidegate's own code. The packet
+    /// has to be the same, and each fragment has to fit the MTU.
     #[test]
     fn rfc8200_4_5_fragments_are_the_packet_again(
         payload in 0usize..6000, mtu in 100u32..1500, options: bool, route: bool, behind: bool, atomic: bool,
@@ -260,7 +260,8 @@ fn outputs(chain: &str, inputs: Vec<TestPacket>, burst: usize) -> Vec<Seen> {
         .unwrap_or_else(|e| panic!("{e}"));
     assert!(outcome.report.balances());
     let mut seen = collect(exchange);
-    // Packets at different sinks may come in any order; at each sink they keep theirs.
+    // Packets at different sinks may come in any order, so they are sorted by sink. The sort is stable:
+    // packets at one sink keep their order.
     seen.sort_by_key(|seen| seen.sink);
     seen
 }
@@ -284,7 +285,8 @@ fn ip_output_combo_is_what_it_stands_for() {
         -> t :: DecIPTTL -> l :: CheckLength(100); p[1] -> SINK1; g[1] -> SINK2; t[1] -> SINK3; l[1] -> SINK4; l[0]";
     for seed in 0..8 {
         let mut inputs = corpus::inputs(seed);
-        // Packets without Ethernet header, with a marked IP header, and with options of several kinds.
+        // Replaces the inputs by packets without an Ethernet header, with a marked IP header, and with
+        // options of several kinds.
         for (i, input) in inputs.iter_mut().enumerate() {
             let options: &[u8] = match i % 4 {
                 0 => &[],
@@ -354,8 +356,8 @@ fn ipv6_packets_that_were_cut_or_are_mostly_headers_are_not_fragmented() {
         packet
     };
     assert!(through(&with_options(256)).iter().all(|seen| seen.sink == 0));
-    // Extension headers with more bytes than the product walks over, and headers that leave less than a
-    // quarter of the MTU for data.
+    // IP6Fragmenter sends packets to output 1 if their extension headers have more bytes than are read, or
+    // leave less than a quarter of the MTU for data.
     for long in [through(&with_options(264)), limited(380, &with_options(256))] {
         assert!(long.len() == 1 && long[0].sink == 1, "{}", long.len());
     }

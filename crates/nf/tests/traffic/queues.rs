@@ -192,7 +192,8 @@ fn rates_are_exact() {
     assert_eq!(departures(link, true, long(3, 76)), [0, 100_000, 200_000]);
     assert_eq!(departures("Shaper(4)", false, long(5, 1)), [0, 250_000, 500_000, 750_000, 1_000_000]);
     assert_eq!(departures("BandwidthShaper(1000Bps)", false, long(3, 250)), [0, 250_000, 500_000]);
-    // Two packets may leave per millisecond, but only one is there at the first turn.
+    // TimedUnqueue may pull two packets per millisecond, but at its first turn, at time 0, the queue has only
+    // one packet.
     assert_eq!(departures("TimedUnqueue(1ms, 2)", true, long(5, 1)), [0, 1_000, 1_000, 2_000, 2_000]);
     assert_eq!(departures("Burster(1ms)", true, long(10, 1))[8..], [1_000, 2_000]);
 }

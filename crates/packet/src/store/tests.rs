@@ -26,7 +26,7 @@ fn annotations_are_those_that_were_stored_however_often_they_are_written() {
     let mut packet = pool.packet(b"packet").unwrap();
     packet.annotations_mut().set_u8(3, 7);
     assert!(store.insert(packet, &mut pool));
-    // Each number is the number of times that one borrower writes to the annotations.
+    // Each array element is the number of times that one borrower writes to the annotations.
     for writes in [1, 0, 2, 0, 0, 1] {
         let mut packet = lend(&mut store, 0, &mut pool).unwrap();
         assert_eq!(packet.annotations().u8(3), 7);
@@ -151,8 +151,8 @@ fn as_much_is_put_back_as_the_place_of_the_transport_header_asks_for() {
     let marked = Some(ReachFromTransport { bytes: 24, transport_bytes: 18 });
     let mut pool = pool();
     let mut store = Store::new(Restore { bytes: 92, marked, ..Restore::NOTHING });
-    // Offset of the transport header, and expected extent of writes: without IP options, with the most
-    // options, and without a transport header annotation.
+    // Each case has the offset of the transport header and the expected number of bytes that elements may
+    // write: without IP options, with the longest options, and without a transport header annotation.
     let all = [(Some(34), 52), (Some(74), 92), (None, 24)];
     for (transport, _) in all {
         let mut packet = pool.packet(&[1; 128]).unwrap();
@@ -276,8 +276,8 @@ fn slots_that_are_out_at_the_end_come_home() {
     assert_eq!(pool.stats().in_use, 0);
 }
 
-/// The destination of a stored packet counts for each loan, whether borrowers set another one in the
-/// metadata, write it to the annotations, or do neither.
+/// Each loan of a stored packet has the stored destination annotation, whether the previous borrower set
+/// another destination in the metadata, wrote it to the annotations, or did neither.
 #[test]
 fn the_destination_is_restored() {
     let mut pool = Pool::new(64 << 20).unwrap();

@@ -279,8 +279,8 @@ fn windows(title: &str, rows: &[(u32, BatchSize)], y: &'static str) -> String {
     let band = rows.iter().map(|(window, b)| (f64::from(*window), b.p25 as f64, b.p75 as f64)).collect();
     let plot = Plot {
         x: Axis::log("window (µs)", 2.0, (1.0, 1024.0), |value| format!("{value:.0}")),
-        // No value is below 1, so if batches are small, the axis starts at 1 and shows the differences
-        // better.
+        // No mean batch size is below 1 packet. So if batches are small, the y axis starts at 1, which shows
+        // the differences better.
         y: Axis::linear(y, if top > 5.0 { 0.0 } else { 1.0 }, top, |value| short(value, 3)),
         series: vec![
             Series { name: "quartiles", shape: Shape::Band(band) },

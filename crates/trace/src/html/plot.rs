@@ -9,14 +9,15 @@ const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 24.0;
-/// The height of the margin above the plot, for the legend and the label of a bar that reaches to the top.
+/// The height in SVG units of the margin above the plot, for the legend and the label of a bar that reaches
+/// to the top.
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 48.0;
 /// The font size.
 const LETTERS: f64 = 12.5;
-/// The average width of a letter at this font size.
+/// The average width of a letter of the plot's labels, in SVG units.
 const LETTER: f64 = 7.2;
-/// The smallest horizontal distance between two points of a step line that have a tooltip.
+/// The smallest horizontal distance, in SVG units, between two points of a step line that have a tooltip.
 const APART: f64 = 6.0;
 
 const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];

@@ -19,7 +19,7 @@ const FIRST_GROUP_V4: u32 = 0xe000_0000;
 /// The first 16 bits of IPv6 multicast addresses, which are not moved (RFC 4291).
 const FIRST_GROUP_V6: u32 = 0xff00;
 
-/// The length in bits of the prefixes that [`Networks`] stores.
+/// The length in bits of the IPv4 prefixes that [`Networks`] stores.
 const V4_BITS: u32 = 24;
 const V6_BITS: u32 = 16;
 

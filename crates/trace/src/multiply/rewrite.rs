@@ -135,7 +135,8 @@ fn address(
     }
 }
 
-/// Updates the checksum at offset `place` by `change` with `apply`, if the checksum was captured.
+/// Updates the checksum at offset `place`, if it was captured. `apply` computes the new checksum from
+/// `change` and the old checksum.
 fn update(frame: &mut [u8], place: usize, change: Delta, apply: impl Fn(Delta, u16) -> u16) {
     let Some([high, low]) = frame.get_mut(place..place + 2) else { return };
     if !change.is_nothing() {

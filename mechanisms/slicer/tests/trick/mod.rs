@@ -81,7 +81,8 @@ impl Trick {
                 packet.data_mut()[last - n] ^= 1;
                 out.push(packet);
             }
-            // Wraps the packet in tunnel number N of the list `KNOWN`, which the list `CLOSED` continues.
+            // Wraps the packet in tunnel number N; numbers beyond the list `KNOWN` select tunnels of the list
+            // `CLOSED`.
             "wrap" => {
                 let frame: Vec<u8> = packet.chunks().flatten().copied().collect();
                 let (_, tunnel) = KNOWN.iter().chain(CLOSED).nth(n).unwrap();
@@ -140,8 +141,8 @@ fn mend(frame: &mut [u8]) {
     }
 }
 
-/// Returns the error of a router about a frame, with a quotation of the maximum length and `options` IPv6
-/// extension headers of eight bytes.
+/// Returns an ICMP error as a router sends it about a frame. The error quotes as much of the frame as is
+/// allowed, after `options` IPv6 extension headers of eight bytes each.
 fn error(frame: &[u8], options: usize) -> Vec<u8> {
     let ip = &frame[L3..];
     let builder = match ip[0] >> 4 {

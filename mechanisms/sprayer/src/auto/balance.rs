@@ -16,8 +16,8 @@ const WEIGHT: f32 = 1.0 / 8.0;
 const EVEN: f32 = 1.0 / 256.0;
 /// A worker whose load would be below this without giving packets away gets all its packets back.
 const IDLE: f32 = 0.5;
-/// The minimum time per packet in nanoseconds for which packets are given away, because handing over a
-/// packet takes at least as long.
+/// The minimum processing time of a packet in nanoseconds from which on packets are given away. Giving away
+/// cheaper packets would save nothing, because handing over a packet to another worker takes about as long.
 const WORTH: f32 = 50.0;
 /// The limits of a trial. If packets take less than `SURELY` nanoseconds, and a worker gives away at least
 /// the part `MANY` of them, spreading is on trial for `TRIAL` windows. From then on, the worker's time per
@@ -32,12 +32,12 @@ const PAUSE: u32 = 128;
 const LONGEST_PAUSE: u32 = 8192;
 /// The weight of the last window in the moving averages of the time per packet.
 const FRESH: f32 = 0.25;
-/// The number of equal intervals into which the range of `turn` is divided. `first` has an entry for each,
-/// which speeds up the search for a packet's worker.
+/// The number of equal intervals into which the range of [`Row::turn`] (0 to 2^32) is divided. [`Row::first`]
+/// has an entry for each interval, which speeds up the search for the worker of a packet.
 const PARTS: usize = 64;
 
-/// The work of a worker in a window: its load and busy time, by packets and by anything else, and the number
-/// of packets that it handled.
+/// The work of a worker in a window: its load, its busy time (with packets and with anything else), and the
+/// number of packets that it handled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
     /// The load: the busy part of the window, plus the time that waiting packets will take as a part of the
@@ -64,12 +64,13 @@ struct Row {
     /// `parted` if some are. 0 if not known.
     whole: f32,
     parted: f32,
-    /// `tried` is the number of windows since packets began to be given away. `pause` is the number of
-    /// windows until the next trial, and `next_pause` is the pause after the next failure.
+    /// Three counts of windows: `tried`, the windows since the owner began to give packets away; `pause`, the
+    /// windows until it may try again; and `next_pause`, the pause after the next failed trial.
     tried: u32,
     pause: u32,
     next_pause: u32,
-    /// For each worker, the part of the owner's packets that it gets; 0 for the owner itself.
+    /// For each worker, the fraction of the owner's packets that the owner gives to that worker; 0 for the
+    /// owner itself.
     to: Vec<f32>,
     /// For each worker, the upper end of its region in the range of `turn` (2^32), for packets of spread
     /// connections. Regions follow each other in the order of workers; the owner keeps what is above the
@@ -78,8 +79,9 @@ struct Row {
     /// For each of the [`PARTS`] equal intervals of the range of `turn`, the first worker whose region
     /// reaches into it.
     first: [u16; PARTS],
-    /// The value that selects the worker of the next packet. Its steps of the golden ratio are evenly
-    /// distributed over all regions, for any sizes of regions.
+    /// A 32-bit value that selects the worker of the next packet by the region that it lies in. It grows by
+    /// [`STEP`], which is 0.618 times 2^32, per packet (modulo 2^32), so that its values are evenly
+    /// distributed over regions of any size.
     turn: u32,
 }
 
@@ -102,13 +104,14 @@ impl Balance {
         Balance { rows: (0..workers).map(row).collect() }
     }
 
-    /// Returns the part of an owner's packets that goes to other workers.
+    /// Returns the fraction of an owner's packets that the owner gives to other workers.
     pub(super) fn given(&self, owner: usize) -> f32 {
         self.rows.get(owner).map_or(0.0, |row| row.to.iter().sum())
     }
 
-    /// Changes the parts that an owner gives away, at the end of a window of `passed` nanoseconds. In it,
-    /// `came` packets of this owner have arrived; `usage` is the work of each worker.
+    /// Changes the fractions of its packets that an owner gives to other workers, at the end of a window of
+    /// `passed` nanoseconds. In this window, `came` packets of this owner arrived; `usage` is the work of
+    /// each worker.
     pub(super) fn adjust(&mut self, owner: usize, came: f32, passed: f32, usage: &[Usage]) {
         let (Some(row), Some(own)) = (self.rows.get_mut(owner), usage.get(owner)) else { return };
         let given: f32 = row.to.iter().sum();
@@ -152,9 +155,9 @@ impl Balance {
         }
     }
 
-    /// Turns the parts that an owner gives away into regions of the range of `turn`, by which packets of the
-    /// chosen connections are assigned to workers. These connections have the part `chosen` of the owner's
-    /// packets.
+    /// Turns the fractions of its packets that an owner gives to other workers into regions of the range of
+    /// `turn`. Packets of spread connections are assigned to workers by these regions. The spread connections
+    /// have the fraction `chosen` of the owner's packets.
     pub(super) fn apply(&mut self, owner: usize, chosen: f32) {
         let Some(row) = self.rows.get_mut(owner) else { return };
         let (mut end, scale) = (0.0, (1u64 << 32) as f32 / chosen.max(f32::MIN_POSITIVE));
@@ -184,8 +187,9 @@ impl Balance {
 }
 
 impl Row {
-    /// Records `each`, the owner's busy time per incoming packet in this window: in `parted` while packets
-    /// are given away, otherwise in `whole`. Counts the windows of trial and pause.
+    /// Records `each`, the owner's busy time in nanoseconds per incoming packet in the window that ended: in
+    /// `parted` while the owner gives packets away, otherwise in `whole`. Counts the windows of a trial up,
+    /// and those of a pause down.
     fn look(&mut self, each: f32, own: &Usage) {
         self.pause = self.pause.saturating_sub(1);
         let follow = |value: &mut f32| *value += if *value > 0.0 { FRESH * (each - *value) } else { each };
@@ -195,14 +199,16 @@ impl Row {
         }
         self.tried += 1;
         follow(&mut self.parted);
-        // The cost of packets may have decreased meanwhile. It is at most the owner's busy time divided by
-        // the number of packets that it has handled itself.
+        // The cost of packets may have decreased since the owner kept all packets and `whole` was measured.
+        // It is at most the owner's busy time divided by the number of packets that the owner has handled
+        // itself.
         if own.packets > 0.0 {
             self.whole = self.whole.min(own.nanoseconds / own.packets);
         }
     }
 
-    /// True if a trial is over and giving the part `given` away has not saved enough time.
+    /// True if a trial is over and has failed: although the owner gives away the fraction `given` of its
+    /// packets, its busy time per incoming packet has not decreased enough.
     fn is_useless(&self, given: f32) -> bool {
         let is_judged = self.tried >= TRIAL && self.whole < SURELY && given >= MANY;
         is_judged && self.parted > (1.0 - GAIN * given) * self.whole

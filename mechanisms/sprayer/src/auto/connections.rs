@@ -11,12 +11,12 @@ const LINES: usize = 64;
 const PLACES: usize = 4;
 /// The number of counted packets after which all counts are halved, so that old packets lose their weight.
 const MEMORY: u32 = 512;
-/// The hysteresis of the choice: a chosen connection stays chosen until the connections ahead of it have
-/// this multiple of the wanted part.
+/// The hysteresis of the choice of connections to spread: a connection that is spread already stays so until
+/// larger such connections of its owner have this multiple of the fraction of packets that is wanted.
 const SLACK: f32 = 1.25;
 
-/// An entry of the table: a connection by its flow number, its count and its owner. A chosen connection is
-/// spread.
+/// An entry of the table: a connection by its flow number, its count and its owner. `is_chosen` is true if
+/// the connection is spread over workers.
 #[derive(Clone, Copy, Default)]
 struct Place {
     number: u32,
@@ -34,14 +34,14 @@ struct Line([Place; PLACES]);
 /// The table of connections of sampled packets.
 pub(super) struct Connections {
     lines: Vec<Line>,
-    /// The number of sampled packets of each owner, and of all owners in `total`. [`MEMORY`] halves both from
-    /// time to time.
+    /// The number of sampled packets of each owner; `total` is their sum over all owners. All counts are
+    /// halved after every [`MEMORY`] packets.
     counted: Vec<u32>,
     total: u32,
     /// The number of entries whose connection is chosen, that is, spread over workers.
     chosen: usize,
-    /// The entries of one owner as (line, entry), in the order of choice; memory for
-    /// [`choose`](Self::choose).
+    /// The entries of one owner as (line, entry), in the order in which [`choose`](Self::choose) considers
+    /// them; kept only to reuse the memory.
     order: Vec<(u16, u16)>,
 }
 

@@ -138,8 +138,9 @@ fn others_get_what_they_have_time_for() {
     let mut next = even(10);
     bench.run(200, &mut next);
     let all = bench.run(1_000, &mut next);
-    // Together the workers have time for 3.2 workers: the second has 0.4 free and the fourth 0.8. The first
-    // takes a little less than its share, because it also hands over packets.
+    // Of four workers, the second has 40 % of its time free and the fourth 80 %, so that all together have
+    // the time of 3.2 workers. The first worker takes a little less than its part of the packets, because it
+    // also hands over packets.
     let wanted = [0.96, 0.41, 1.02, 0.81].map(|time| time / 3.2);
     let after = shares(&all);
     assert!(after.iter().zip(wanted).all(|(share, wanted)| (share - wanted).abs() < 0.03), "{after:?}");
@@ -206,7 +207,7 @@ fn what_brings_nothing_is_tried_rarely() {
     bench.give = 100.0;
     let all = bench.run(50_000, even(1));
     assert!(!moved(&all).is_empty() && shares(&all)[0] > 0.95, "{:?}", shares(&all));
-    // Where spreading saves a little time, it must continue.
+    // Where spreading saves a little time only, it must continue all the same.
     let mut bench = Bench::new(150.0);
     bench.give = 100.0;
     bench.run(2_000, even(1));

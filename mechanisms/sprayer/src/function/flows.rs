@@ -44,12 +44,12 @@ impl<S: Plain> FlowStates<'_, S> {
     /// Adds the two directions of a connection, which end together. This is for functions that identify the
     /// directions by different addresses, or keep different state for each.
     ///
-    /// A direction that exists already gets its new state. If it is paired with another flow already, it
-    /// stays so, and the two directions are not paired with each other.
+    /// A direction that is in the table already gets its new state. If it is already paired with some other
+    /// flow, it stays paired with that flow, and `there` and `back` are not paired with each other.
     ///
     /// # Errors
-    /// If there is no room for both directions; then neither is added. If the flow `there` existed before, it
-    /// keeps its new state.
+    /// If the table has no room for both directions; then neither is added. If the flow `there` was in the
+    /// table before, it stays there with its new state.
     pub fn insert_local_pair(
         &mut self,
         there: (&FiveTuple, &S),
@@ -103,8 +103,8 @@ impl<S: Plain> FlowStates<'_, S> {
     }
 
     /// Looks up many flows at once, like [`get_flow`](Self::get_flow), so that cache misses overlap:
-    /// `states[i]` becomes the state of `flows[i]`. If the slices have different lengths, the further flows
-    /// have no effect, and the further states stay as they are.
+    /// `states[i]` becomes the state of `flows[i]`. If the slices have different lengths, flows and states
+    /// beyond the shorter length are ignored and stay as they are.
     pub fn get_flows(&self, flows: &[FiveTuple], states: &mut [Option<S>]) {
         for (flows, states) in flows.chunks(WINDOW).zip(states.chunks_mut(WINDOW)) {
             let mut owners = [0; WINDOW];

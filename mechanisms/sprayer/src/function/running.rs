@@ -33,8 +33,8 @@ pub const fn class<F: Function>() -> Class {
     }
 }
 
-/// The minimum number of packets that a batch counts as in expiry: for each batch, twice as many flows are
-/// checked for expiry as it has packets.
+/// The minimum that is assumed for a batch's number of packets when idle flows are removed: for each batch,
+/// twice as many flow entries are checked for expiry as the batch has packets.
 const LEAST: usize = 32;
 
 fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
@@ -61,12 +61,13 @@ fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> 
 pub struct FunctionElement<F: Function> {
     function: F,
     needs: Needs,
-    /// True if packets may arrive whose flows other workers own.
+    /// True if packets are spread, so that packets may arrive at this worker whose flows other workers own.
     is_spread: bool,
     states: CoreStates<FiveTupleKey, F::State>,
     hasher: KeyHasher,
-    /// For each index of a flow of this worker: the flow's id if its sender has sent FIN. An id of an
-    /// earlier flow does not count.
+    /// For each flow of this worker, by the index of its entry: the flow's id if its sender has sent FIN. An
+    /// id that differs from the present flow's id was recorded for an earlier flow in the entry, and does not
+    /// count.
     finished: Vec<Option<FlowId>>,
     /// The packets of the current batch; empty between batches, to reuse its memory.
     packets: Vec<FlowPacket<F::State>>,
@@ -135,8 +136,8 @@ impl<F: Function> FunctionElement<F> {
         self.needs.flows > 0
     }
 
-    /// Moves the packets of a batch to `packets`, with five-tuple, flags and owner. Packets without a
-    /// five-tuple are dropped.
+    /// Moves the packets of `batch` to `packets`, each with its five-tuple, its TCP flags and its flow's
+    /// owner. Packets without a five-tuple are dropped.
     fn take(
         &self,
         cx: &mut Cx<'_>,
@@ -167,9 +168,9 @@ impl<F: Function> FunctionElement<F> {
         }
     }
 
-    /// Passes packets to the function in order of arrival. Consecutive packets for the same handler are
-    /// passed in one call, if all or none of them have SYN, FIN or RST. Packets that must be sent home are
-    /// left out.
+    /// Passes packets to the handlers of the function in order of arrival. Consecutive packets for the same
+    /// handler are passed in one call, if all or none of them have SYN, FIN or RST. Packets that must be sent
+    /// to the worker that owns their flow are left out.
     fn handle(&mut self, cx: &Cx<'_>, packets: &mut [FlowPacket<F::State>]) {
         let has_state = self.has_state();
         let worker_of = |flow: &FiveTuple| {
@@ -210,9 +211,10 @@ impl<S> FlowPacket<S> {
     }
 }
 
-/// Looks up the flows of packets and decides the handler of each: regular if its state is found, connection
-/// if this worker owns it, otherwise the packet is sent to its owner. The packets `run` either all have
-/// flags of connection packets, which are not looked up, or none has.
+/// Looks up the flows of packets, and sets `way` of each packet: the handler for regular packets if the
+/// flow's state is found, the handler for connection packets if this worker owns the flow, otherwise the way
+/// to the flow's owner. Either all packets in `run` have SYN, FIN or RST, so that they are not looked up, or
+/// none has.
 fn sort<S: flow::Plain>(flows: &FlowStates<'_, S>, run: &mut [FlowPacket<S>]) {
     let me = flows.states.core();
     for part in run.chunks_mut(WINDOW) {
@@ -238,8 +240,9 @@ fn sort<S: flow::Plain>(flows: &FlowStates<'_, S>, run: &mut [FlowPacket<S>]) {
     }
 }
 
-/// Updates a connection after its packet has been handled: FIN from both ends or RST closes it, a SYN without
-/// ACK or RST opens it again. Does nothing if its flow is not known.
+/// Updates the state of a packet's connection after the packet has been handled: FIN from both ends or RST
+/// closes the connection, a SYN without ACK or RST opens it again. Does nothing if the packet's flow is not
+/// known.
 fn close<S: flow::Plain>(
     flows: &mut FlowStates<'_, S>,
     finished: &mut Vec<Option<FlowId>>,
@@ -261,8 +264,8 @@ fn close<S: flow::Plain>(
         finished[place] = value;
     };
     if packet.flags & (SYN | ACK | RST) == SYN {
-        // A SYN opens a new connection with the addresses and ports of an earlier one, whose FINs no longer
-        // count.
+        // A SYN opens a new connection with the addresses and ports of an earlier connection. FINs of the
+        // earlier connection no longer count.
         states.open_local(id);
         [Some(id), pair].into_iter().flatten().for_each(|id| set(id.flow(), None));
     }

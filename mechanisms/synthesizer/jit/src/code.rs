@@ -21,8 +21,8 @@ pub(super) struct Code {
 
 /// The size of a cache line in bytes.
 const LINE: usize = 64;
-/// The number of different positions, one cache line apart, at which a function may begin in its first
-/// page.
+/// The number of different offsets, one cache line apart, at which a function may begin in its first page of
+/// memory.
 const LINES: usize = 32;
 /// The number of functions that the process has made; it selects the position of the next function.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -70,7 +70,7 @@ impl Code {
 }
 
 /// Returns Cranelift's description of this machine's instruction set; `None` if Cranelift does not support
-/// it.
+/// this machine.
 fn isa() -> Option<OwnedTargetIsa> {
     let mut flags = settings::builder();
     flags.set("opt_level", "speed").ok()?;

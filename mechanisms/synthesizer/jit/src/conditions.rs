@@ -44,8 +44,8 @@ impl Conditions {
         Some(Conditions { code, window })
     }
 
-    /// Returns zero if all conditions hold. Returns another number if a condition does not hold, or if
-    /// `bytes` is shorter than `window`.
+    /// Tests the conditions on the bytes of a packet from its start. Returns zero if all conditions hold, and
+    /// another number if a condition does not hold or if `bytes` is shorter than `window`.
     #[inline(always)]
     #[allow(unsafe_code)]
     pub fn differ(&self, bytes: &[u8]) -> u64 {
@@ -96,8 +96,8 @@ fn range(body: &mut Body<'_>, bytes: Value, check: &RangeCheck) -> Value {
     body.is_above(above, check.span)
 }
 
-/// Returns the smallest part of eight bytes that can be loaded at once and contains all bits of a mask: the
-/// index of its first byte, and its width of 1, 2, 4 or 8 bytes. The mask must not be zero.
+/// Returns the smallest group of 1, 2, 4 or 8 of eight bytes that can be loaded at once and contains all bits
+/// of a mask: the index of the group's first byte, and its width in bytes. The mask must not be zero.
 pub(super) fn span(mask: u64) -> (usize, usize) {
     let first = (mask.trailing_zeros() / 8) as usize;
     let last = 7 - (mask.leading_zeros() / 8) as usize;

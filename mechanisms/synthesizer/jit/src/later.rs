@@ -6,12 +6,12 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use program::machine_code::MachineCode;
 
-/// The number of packets that must have needed a piece of machine code before it is ordered
-/// ([`MachineCode::Later`]).
+/// The number of packets that must have needed a piece of machine code before the code is ordered from the
+/// compiling thread (with [`MachineCode::Later`]).
 const MANY: u32 = 1024;
 
-/// The maximum number of orders that wait for the compiling thread. Further orders are refused, and given
-/// again after more packets.
+/// The maximum number of orders for machine code that wait for the compiling thread. An order beyond this
+/// number is refused; it is given again after another [`MANY`] packets.
 const MOST_WAITING: usize = 256;
 
 /// An order to make a piece of machine code. It stores the code in the cell where its users look for it
@@ -33,7 +33,7 @@ static MAKER: LazyLock<Option<SyncSender<Order>>> = LazyLock::new(|| {
     Some(sender)
 });
 
-/// Starts the compiling thread if the program will need it, so that no worker has to start it between two
+/// Starts the compiling thread if `machine_code` needs it, so that no worker has to start it between two
 /// batches.
 pub fn prepare(machine_code: MachineCode) {
     if machine_code == MachineCode::Later && super::EXISTS {
@@ -41,7 +41,8 @@ pub fn prepare(machine_code: MachineCode) {
     }
 }
 
-/// A piece of machine code that may not have been made yet, and the number of packets that have needed it.
+/// A piece of machine code that may not have been made yet, and the number of packets that have needed the
+/// code.
 pub struct Later<T> {
     /// The cell that the code is stored in: `None` until the code is ordered. An empty cell means that the
     /// code has been ordered and does not exist yet; a cell with `None`, that it cannot be made.
@@ -75,9 +76,9 @@ impl<T: Send + Sync + 'static> Later<T> {
         self.made.as_ref()?.get()?.as_ref()
     }
 
-    /// Counts packets that need the code, and orders the code if `machine_code` says that it is time.
-    /// `recipe` is called for an order only. It returns the function that makes the code, which may be
-    /// called in another thread.
+    /// Counts `packets` packets that need the code, and orders the code if it is due by `machine_code`: at
+    /// once, or after `MANY` packets. `recipe` is called only when the code is ordered. It returns the
+    /// function that makes the code, which may be called in the compiling thread.
     #[inline]
     pub fn count<M: FnOnce() -> Option<T> + Send + 'static>(
         &mut self,
@@ -107,8 +108,8 @@ impl<T: Send + Sync + 'static> Later<T> {
             made.get_or_init(make);
             return;
         }
-        // The order does not keep the cell alive: code that no one uses any more when its turn comes is not
-        // made.
+        // The order holds no strong reference to the cell: if no user of the code is left when the compiling
+        // thread takes the order, the code is not made.
         let made = Arc::downgrade(made);
         let order = move || {
             if let Some(made) = made.upgrade() {

@@ -11,8 +11,8 @@
 //!
 //! Invariants:
 //! - Code reads and writes only the bytes that it is called with: parts of a packet and of the row of its
-//!   flow (the bytes that are stored with the flow's key). It accesses no more of them than it was made for.
-//!   It calls nothing.
+//!   flow (the bytes that are stored with the flow's key). It accesses no bytes beyond the lengths that it
+//!   was compiled for. It calls no other function.
 //! - Code is immutable: its memory is first written, then made executable, and not written again.
 
 #[cfg(not(all(feature = "machine-code", target_arch = "x86_64", unix)))]

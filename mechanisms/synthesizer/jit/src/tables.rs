@@ -42,8 +42,8 @@ pub struct RangeCheck {
 }
 
 impl RangeCheck {
-    /// True if the number in these eight bytes is in the range. Without bytes (`None`), the number counts
-    /// as zero.
+    /// True if the number that is read from these eight bytes of the packet is in the range. If the packet
+    /// does not have the bytes (`None`), the number counts as zero.
     #[inline(always)]
     pub fn holds(&self, bytes: Option<&[u8; 8]>) -> bool {
         let number = bytes.map_or(0, |bytes| u64::from_be_bytes(*bytes));
@@ -82,8 +82,8 @@ pub struct Lane {
     pub covers: [u64; 2],
 }
 
-/// The writes to eight bytes of a packet of which some bits become constants, and to which no checksum
-/// refers.
+/// The writes of constants to some bits of eight bytes of a packet, for bytes that no checksum update
+/// accounts for.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
     /// The offset of the eight bytes from the packet's start during the writes. For the writes, the packet is
@@ -96,8 +96,8 @@ pub struct Constant {
 }
 
 impl Lane {
-    /// Returns the eight bytes after the writes, as a number. `old` is this number before the writes;
-    /// `values` is the result of [`values`](Self::values).
+    /// Returns the eight bytes of the lane after the writes, as a big-endian number. `old` is this number
+    /// before the writes; `values` is the result of [`Lane::values`].
     #[inline(always)]
     pub fn written(&self, old: u64, values: u64) -> u64 {
         old & self.keep | old.wrapping_add(self.add) & self.sum | self.put | values & self.take

@@ -156,8 +156,9 @@ fn write(body: &mut Body<'_>, bytes: Value, row: Value, lane: &Lane, changes: &m
 }
 
 impl Change {
-    /// Adds the change of those bits of a number that a checksum accounts for (`covers`). The number has
-    /// `width` bytes and changes from `old` to `new`.
+    /// Adds the change of a number in the packet to this change of a checksum. Of the number, which has
+    /// `width` bytes and changes from `old` to `new`, only the bits in `covers` count: the bits that the
+    /// checksum accounts for.
     fn add(&mut self, body: &mut Body<'_>, old: Value, new: Value, covers: u64, width: usize) {
         let not_old = body.xor(old, u64::MAX);
         for number in [not_old, new] {
@@ -187,7 +188,8 @@ fn sum_up(body: &mut Body<'_>, bytes: Value, place: usize, is_optional: bool, ch
     let native = body.load(2, bytes, place);
     let old = body.swap(2, native);
     let not_old = body.xor(old, 0xffff);
-    // 0xffff counts as zero in one's complement arithmetic; adding it keeps the sum from being 0.
+    // 0xffff counts as zero in one's complement arithmetic; adding it keeps the sum from being 0, so that the
+    // checksum does not become 0xffff.
     let nothing = body.constant(0xffff);
     let mut sum = body.add(not_old, nothing);
     if let Some(change) = change.sum {

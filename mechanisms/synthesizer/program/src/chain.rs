@@ -25,13 +25,15 @@ pub struct Chain {
     /// programs.
     pub nodes: Vec<ChainNode>,
     order: TopologicalOrder,
-    /// Class and arguments of the elements that may write handlers, sorted. They are elements without ports,
-    /// and elements of the graph with a handler call or a writing script among their arguments.
+    /// The elements that may write handlers, each as its class and arguments, sorted. They are elements
+    /// without ports, and elements of the graph whose arguments have a handler call or a script that writes
+    /// handlers.
     scripts: Vec<String>,
     /// True if an element with ports may write handlers while packets pass: it makes handler calls, or its
     /// script writes handlers.
     pub calls: bool,
-    /// True if the identity of each element's function has the element's name ([`Chain::tell_apart`]).
+    /// True if the text [`ChainNode::function`] of each element contains the element's name
+    /// ([`Chain::tell_apart`]).
     is_told_apart: bool,
     /// For each element, a hash of the element and of everything upstream of it ([`Chain::upstream()`]).
     upstream: Vec<i64>,
@@ -78,8 +80,8 @@ pub struct ReplacedRegion {
     pub needs_link: bool,
     /// True if all packets that arrive at the program have the layout that it accepts.
     pub is_certain: bool,
-    /// The inputs that the program's output for other layouts is connected to. Packets that the program
-    /// leaves unchanged, because it does not cover them, go there, too.
+    /// The inputs that the program's output `otherwise` is connected to. Packets with another layout go
+    /// there, and so do packets that the program does not cover and leaves unchanged.
     pub otherwise: Vec<Port>,
     /// The names of the replaced elements.
     pub elements: Vec<String>,
@@ -87,8 +89,9 @@ pub struct ReplacedRegion {
     pub leases: bool,
 }
 
-/// A second entry into a stateful element, for packets of a program. The element decides about them as
-/// about other packets, but its outputs lead on to the rest of the program.
+/// A second entry into a stateful element of the chain, for packets of a program. The element treats these
+/// packets as any others, but they leave it for the rest of the program, and not along the element's own
+/// connections.
 #[derive(Clone)]
 struct Passage {
     /// The input of the stateful element at which packets of the program arrive.
@@ -144,10 +147,10 @@ pub fn is_exit(effects: &Effects) -> bool {
     effects.cases.iter().any(|case| case.to == Target::Send)
 }
 
-/// Replaces the element that runs a program by the stages of the program, each as an element. Several
-/// declarations are more precise than the single declaration of the program. The first stage keeps the
+/// Replaces the element that runs a program by the stages of the program, each as an element of its own,
+/// because several declarations describe the program more precisely than one. The first stage keeps the
 /// element's index; the others are appended to `nodes`. Nothing changes if the program cannot be read or
-/// expressed.
+/// expressed as stages.
 fn unfold(nodes: &mut Vec<ChainNode>, number: usize, config: &str) {
     let lines: Vec<String> = lang::args::split(config).into_iter().map(|arg| arg.text).collect();
     let Ok(program) = text::read(&lines, nodes[number].forward.len()) else { return };
@@ -175,7 +178,8 @@ fn unfold(nodes: &mut Vec<ChainNode>, number: usize, config: &str) {
         leases: !program.steps.is_empty(),
     });
     let behind = nodes.len();
-    // For each passage: the index of its element, and the input number that stands for the passage there.
+    // For each passage: the index of its stateful element, and the input number of that element that stands
+    // for the passage.
     let mut inputs: Vec<Port> = Vec::with_capacity(passages.len());
     for &element in &elements {
         let before = inputs.iter().filter(|(other, _)| *other == element).count();
@@ -226,9 +230,9 @@ impl ChainNode {
         fields
     }
 
-    /// Returns the input of the element itself at which packets for `input` arrive, and where the outputs
-    /// lead for these packets. For a passage of a program, the two inputs differ, and the outputs lead on
-    /// into the program.
+    /// Returns the input of the element itself at which packets for `input` arrive, and the inputs that each
+    /// output of the element leads to for these packets. If `input` stands for a passage of a program, the
+    /// element's input is another number, and the outputs lead back into the program.
     pub fn through(&self, input: usize) -> (usize, &[Vec<Port>]) {
         match input.checked_sub(FIRST_PASSAGE).and_then(|passage| self.passages.get(passage)) {
             Some(passage) => (passage.input, &passage.forward),
@@ -236,8 +240,8 @@ impl ChainNode {
         }
     }
 
-    /// True if this is the element of the given name that runs a program, or one of the stages made of it
-    /// ([`crate::unfold`]).
+    /// True if this element runs the program of the element named `name`: it is that element itself, or one
+    /// of the stages that the element was replaced by ([`crate::unfold`]).
     pub fn is_of_program(&self, name: &str) -> bool {
         let rest = self.name.strip_prefix(name).filter(|_| self.class == CLASS_NAME);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -330,9 +334,9 @@ impl Chain {
         chain
     }
 
-    /// Adds elements that may write handlers, each as class and arguments. They need not be in the graph.
-    /// Scripts that cannot write are left out. With the first such element, names become part of the identity
-    /// of all functions.
+    /// Adds elements that may write handlers, each as class and arguments; elements that are not in the graph
+    /// are allowed. Scripts that cannot write are left out. With the first such element, each element's name
+    /// becomes part of its `function` text, because scripts refer to elements by name.
     pub fn add_scripts<'a>(&mut self, scripts: impl IntoIterator<Item = (&'a Class, &'a str)>) {
         // A script without the words `write` and `CALL` writes no handlers. Handler calls in its texts, such
         // as `$(c.count)`, only read.
@@ -431,8 +435,9 @@ impl Chain {
 
     /// Returns the order of the elements if packets end at each element for which `is_followed` is false.
     /// Loops are strongly connected components by Tarjan's algorithm, without recursion. The component that
-    /// is finished last comes first in the order. So roots and outputs are visited from last to first: where
-    /// the graph leaves the order open, the order follows the indices of elements and outputs.
+    /// the algorithm finishes last comes first in the order, because it is upstream of the others. So roots
+    /// and outputs are visited from last to first: where the graph leaves the order open, the order follows
+    /// the indices of elements and outputs.
     pub fn order_of(&self, is_followed: &dyn Fn(usize) -> bool) -> TopologicalOrder {
         let n = self.nodes.len();
         let next: Vec<Vec<usize>> = self

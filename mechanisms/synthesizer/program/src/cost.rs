@@ -9,25 +9,26 @@ use super::{Passed, Program, TrafficClass};
 /// The instructions that an element spends on a packet that arrives in a batch.
 pub const ELEMENT: i64 = 37;
 
-/// The instructions that a program saves per bypassed translator, in addition to [`ELEMENT`]. They are for
-/// the translator's look-up of the flow and its writes of addresses and ports, less what the program itself
-/// spends on them.
+/// The instructions that a program saves per bypassed translator, in addition to [`ELEMENT`]: the
+/// translator's look-up of the flow and its writes of addresses and ports, less the instructions of the
+/// program for the same work.
 const TRANSLATOR: i64 = 130;
 
-/// The instructions that a program spends on a packet: the questions that find its class, and the operation
-/// of the class.
+/// The instructions that a program spends on a packet: on the questions that find the packet's class, and on
+/// the operation of that class.
 pub const PROGRAM: i64 = 480;
 
 /// The instructions for finding the flow of a packet in the program's flow cache, and recording that the
 /// flow was seen.
 pub const FLOW: i64 = 250;
 
-/// The instructions of an element for a look-up in a list of rules. A program avoids the look-up for
-/// packets of flows whose answer it has cached.
+/// The instructions of an element for a look-up in a list of rules. A program saves the look-up for packets
+/// of flows for which it has cached the matching rule.
 pub const LOOK_UP: i64 = 250;
 
-/// The additional instructions for a packet that a program itself has to look up in a list of rules: the
-/// questions that follow the list in the decision graph are asked packet by packet, not for the whole batch.
+/// The additional instructions for a packet for which a program itself evaluates a list of rules: the
+/// questions after the list in the decision graph are then asked packet by packet, and not for the whole
+/// batch.
 pub const LOOKED_UP: i64 = 350;
 
 /// Returns the instructions that a program saves for a packet of a class, without the costs of finding its
@@ -38,9 +39,9 @@ pub fn saved(program: &Program, class: &TrafficClass) -> i64 {
     ELEMENT * class.path.len() as i64 + TRANSLATOR * translators as i64 - PROGRAM
 }
 
-/// True if a program costs less than its elements for packets of the class with the longest path; of several,
-/// the class that saves most. The answers of all lists are assumed to be cached. False if the program has no
-/// classes.
+/// True if a program costs less than its elements for packets of the class with the longest path. If several
+/// classes have the longest path, the class that saves most counts. The matching rules of all lists are
+/// assumed to be cached. False if the program has no classes.
 pub fn pays(program: &Program) -> bool {
     let lists = program.lists.len() as i64;
     let of_class = |class: &TrafficClass| {

@@ -17,18 +17,18 @@ use super::{
 };
 use crate::location::{ByteLocation, IPV4, IPV4_SUM};
 
-/// The maximum number of cases of a declaration. A program that would have more cases, one per path, is
-/// declared with one case per class and opaque conditions.
+/// The maximum number of cases of a program's declaration. A program with more paths, each of which is a
+/// case, is declared with one case per class, with opaque conditions.
 const MOST_CASES: usize = 4000;
 
 /// The maximum number of rules of a list that the declaration gives one by one. A program with a longer
 /// list is declared with opaque conditions.
 const MOST_RULES: usize = 64;
 
-/// The reference point for the offsets of bytes that lie after an IPv4 header.
+/// The reference point from which offsets of bytes after an IPv4 header are counted.
 #[derive(Clone, Copy)]
 pub(crate) enum Behind {
-    /// The start of the packet. All other bytes have this reference point, too.
+    /// The start of the packet, as for all other bytes.
     Start,
     /// The end of the IPv4 header at this offset, which is known to have no options.
     Marked(i32),
@@ -42,9 +42,9 @@ pub(crate) fn mark(base: Base, offset: Option<i32>) -> Action {
 }
 
 /// Returns the declaration of a program as one element, with a case for each path through its decision graph.
-/// Unless all packets have the program's layout, a first case is for packets with another layout. If there
-/// are more than `MOST_CASES` cases, or a list has more than `MOST_RULES` rules, the declaration has one case
-/// per class. These cases name the fields that are read, but not their conditions; the last case has no
+/// If packets may have another layout than the program's, the first case is for these packets. If there are
+/// more than `MOST_CASES` cases, or a list has more than `MOST_RULES` rules, the declaration has one case per
+/// class instead. These cases name the fields that are read, but not their conditions; the last case has no
 /// condition at all.
 pub fn effects(program: &Program) -> Effects {
     let mut cases = Vec::new();
@@ -68,9 +68,10 @@ pub fn effects(program: &Program) -> Effects {
     Effects::cases(cases)
 }
 
-/// Returns the case of a class, with the condition `when` and the whole operation. The operation on the IPv4
-/// checksum is only declared if the program's layout marks the IPv4 header; otherwise the checksum field is
-/// set to an unknown function of the header.
+/// Returns the case of a class: the condition `when`, and the operation of the class. If the program's layout
+/// marks the IPv4 header, the operation on its checksum is declared as such. Otherwise the checksum field is
+/// declared as set to an unknown function of the header, because only checksums of marked headers can be
+/// declared.
 fn alone(program: &Program, class: &TrafficClass, when: Filter) -> Case {
     let transport = class.headers[2].unwrap_or(program.layout[2]);
     match &class.checksum {
@@ -89,8 +90,9 @@ fn target(class: &TrafficClass) -> Target {
     }
 }
 
-/// Adds a case for each path from `next` to a class. `path` has the conditions from the start to `next`.
-/// Returns false if there are too many cases or rules; `cases` is then incomplete.
+/// Adds a case to `cases` for each path from `next` to a class. `path` has the conditions on the way from the
+/// start of the program to `next`. Returns false if there are too many cases or rules; `cases` is then
+/// incomplete.
 fn add_paths(program: &Program, next: Next, path: &mut Vec<Filter>, cases: &mut Vec<Case>) -> bool {
     let node = match next {
         Next::Node(number) => &program.nodes[number as usize],
@@ -125,7 +127,7 @@ fn outcomes(list: &OrderedRules, node: &Node) -> Vec<(Next, Filter)> {
     nexts.sort_unstable();
     nexts.dedup();
     let leads = |to: Next| {
-        // Starts with the last rule, because each rule takes precedence over the rules after it.
+        // Folds from the last rule to the first, because each rule takes precedence over the rules after it.
         list.rules.iter().rev().fold(Filter::FALSE, |rest, rule| {
             let when = condition(&rule.condition, list, Behind::Start);
             match node.next(rule.outcome.into()) == to {
@@ -246,7 +248,8 @@ pub(crate) fn lies_in(question: &Question, set: &IntervalSet, header: Behind) ->
             offset: *offset,
         })),
         question => match field_of(question) {
-            // The answer is zero for packets without all of these bytes, so they match, too.
+            // The answer is zero for packets that do not have all of these bytes, so these packets match,
+            // too.
             Some(field @ Field::Bytes { .. }) if set.contains(0) => {
                 let there = behind(field.clone(), 0, &IntervalSet::one(0, 0), header);
                 Filter::Any(vec![behind(field, u128::MAX, set, header), there.not()])
@@ -313,10 +316,10 @@ fn of_test(test: &Test, list: &OrderedRules, header: Behind) -> Filter {
 /// offset, from the start of the input packet, of the transport header that is marked after the operation.
 pub(crate) fn operation(class: &TrafficClass, when: Filter, to: Target, transport: Option<i32>) -> Case {
     let mut case = Case::new(when, to);
-    // Bytes of the input packet that the class writes and then strips have to be written first. So the
-    // packet is first extended to the lowest offset at which it starts or is written
-    // ([`TrafficClass::front`]), and stripped to the start of the output packet after the writes. All
-    // values except leased ones are computed from the input packet.
+    // Bytes of the input packet that the class writes and then strips have to be written first. So the packet
+    // is first extended to the lowest offset at which it starts at any element or is written
+    // ([`TrafficClass::front`]), and stripped to the start of the output packet after the writes. All values
+    // except leased ones are computed from the input packet.
     let front = class.front();
     if front < 0 {
         case = case.with(Action::Strip(front));
@@ -412,16 +415,18 @@ pub fn written(class: &TrafficClass) -> impl Iterator<Item = i32> {
     })
 }
 
-/// True if the update `sum` of a TCP or UDP checksum accounts for each covered 16-bit word that the class
-/// writes, and for no word twice. `network` is the offset of the IPv4 header.
+/// True if the update `sum` of a TCP or UDP checksum lists each 16-bit word that the class writes and the
+/// checksum covers, and lists no word twice. `network` is the offset of the IPv4 header from the start of the
+/// input packet.
 pub(crate) fn accounts_for_covered(class: &TrafficClass, network: i32, sum: &TransportChecksum) -> bool {
     let once: BTreeSet<i32> = sum.words.iter().copied().collect();
     let mut covered = covered_words(class, network, sum.header);
     once.len() == sum.words.len() && covered.all(|word| once.contains(&word))
 }
 
-/// Returns the offsets of the 16-bit words that a class writes and that a TCP or UDP checksum covers: the IP
-/// addresses, and all bytes from the transport header on. A word with two written bytes occurs twice.
+/// Returns the offsets, from the start of the input packet, of the 16-bit words that a class writes and that
+/// a TCP or UDP checksum covers: the IP addresses, and all bytes from the transport header on. A word of
+/// which both bytes are written occurs twice.
 pub(crate) fn covered_words(class: &TrafficClass, network: i32, transport: i32) -> impl Iterator<Item = i32> {
     let addresses = network + 12..network + IPV4;
     let covered = written(class).filter(move |place| addresses.contains(place) || *place >= transport);
@@ -437,13 +442,13 @@ fn pure_sum(case: Case, class: &TrafficClass, header: i32, name: &'static str) -
     case.with(Action::Set(sum, Set::Pure { name, reads }))
 }
 
-/// True if an update of the IPv4 checksum for `words` accounts for each 16-bit word of the header that the
-/// class writes, and for no word twice.
+/// True if `words`, the words of an update of the IPv4 checksum, contains each 16-bit word of the header that
+/// the class writes, and no word twice.
 pub fn accounts_for_all(class: &TrafficClass, header: i32, words: &[i32]) -> bool {
     let in_header = |place: &i32| (header..header + IPV4).contains(place);
     let mut written = written(class).filter(in_header).map(|place| header + (place - header) / 2 * 2);
-    // A word that the class does not write has no difference and is harmless, but a word that is listed
-    // twice counts twice.
+    // A word that the class does not write has the same value before and after, so it is harmless in the
+    // update. But the change of a word that is listed twice would be added twice.
     let mut once = words.to_vec();
     once.sort_unstable();
     once.dedup();

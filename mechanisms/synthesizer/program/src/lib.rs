@@ -68,8 +68,8 @@ pub struct Program {
     pub start: Next,
     /// The rule sets. [`Question::List`] holds an index in this table.
     pub lists: Vec<OrderedRules>,
-    /// The points at which the program uses what a stateful element has leased for a flow. The previous
-    /// step on a path has a lower index.
+    /// The steps: the points on the paths of packets at which the program uses a lease of a stateful element.
+    /// `after` of a step names the step before it on the path, which has a lower index.
     pub steps: Vec<Step>,
     /// The classes: the leaves of the decision graph, which [`Next::Class`] names by their index.
     pub classes: Vec<TrafficClass>,
@@ -104,9 +104,9 @@ impl Default for Next {
 pub struct Node {
     /// The question that is asked about a packet at this node.
     pub question: Question,
-    /// The ranges of answers in ascending order: the last answer of each range, and where it leads. A range
-    /// begins after the last answer of the previous range; the last range extends to the highest possible
-    /// answer.
+    /// The ranges of answers in ascending order: the last answer of each range, and the node or class that
+    /// the range leads to. A range begins after the last answer of the previous range; the last range extends
+    /// to the highest possible answer.
     pub parts: Vec<(u128, Next)>,
 }
 
@@ -120,8 +120,8 @@ pub struct OrderedRules {
     /// The offsets of the network and the transport header, in the input packet of the program, to which
     /// the rules' conditions refer. The link header starts at offset 0.
     pub headers: [i32; 2],
-    /// The offset in the input packet at which the packet ends when it would reach the element; `None` if the
-    /// end is still that of the input packet. A test of bytes beyond this end is false.
+    /// The offset, in the program's input packet, of the packet's end when it would reach the element; `None`
+    /// if the end is still that of the input packet. A test of bytes beyond this end is false.
     pub end: Option<AnswerSum>,
     /// The rules in the order of precedence. The compiler makes lists of which at least one rule matches each
     /// packet. If no rule matches, the runtime takes the last rule.
@@ -156,8 +156,8 @@ pub struct Step {
     /// The step before this step on the path of the packets: an index in [`Program::steps`]; `None` if no
     /// stateful element precedes.
     pub after: Option<u16>,
-    /// The changes to the packet until it arrives at the element, as an operation on the input packet. Its
-    /// exit has no meaning.
+    /// The changes to the packet until it arrives at the element, as an operation on the input packet. The
+    /// `exit` of this class has no meaning.
     pub before: TrafficClass,
 }
 
@@ -275,8 +275,8 @@ pub struct Passed {
     /// The offset, from the start of the input packet, at which the packet would start on arrival at the
     /// element. The element's byte counter needs the length of the packet there.
     pub start: i32,
-    /// True if the packet would already be cut to the end of the output packet ([`TrafficClass::end`]) on
-    /// arrival at the element; false if it would still have the end of the input packet.
+    /// True if the packet would have been cut to its final end ([`TrafficClass::end`]) before it arrives at
+    /// the element; false if it would still have the end of the input packet on arrival.
     pub cut: bool,
 }
 
@@ -320,9 +320,9 @@ impl WrittenValue {
 }
 
 impl TrafficClass {
-    /// Returns the lowest offset that must be part of the packet during the writes. That offset is the
-    /// minimum of all written offsets and of the packet's starts: on input, at each element of the path, and
-    /// on output. Written bytes that are stripped afterwards count, too.
+    /// Returns the lowest offset, from the start of the input packet, that must be part of the packet during
+    /// the writes: the minimum of all written offsets and of the offsets at which the packet starts on input,
+    /// at each element of the path, and on output. Written bytes that are stripped afterwards count, too.
     pub fn front(&self) -> i32 {
         let written = self.writes.iter().map(|write| match write.place {
             ByteLocation::Byte(place) => place,
@@ -334,8 +334,8 @@ impl TrafficClass {
 }
 
 impl Node {
-    /// Returns where an answer leads. An answer above the last range counts as part of that range; a node
-    /// without ranges leads to class 0.
+    /// Returns the node or class that an answer leads to. An answer above the last range counts as part of
+    /// that range; a node without ranges leads to class 0.
     pub fn next(&self, answer: u128) -> Next {
         let part = self.parts.partition_point(|(last, _)| *last < answer);
         self.parts.get(part).or(self.parts.last()).map_or(Next::default(), |(_, next)| *next)

@@ -11,14 +11,15 @@ pub enum ByteLocation {
     Byte(i32),
     /// An annotation byte, at an offset in the annotations (0 to 47).
     Annotation(u8),
-    /// A byte of the values that a stateful element writes to packets of the flow, such as new addresses:
-    /// the index of the step in the program, and the index of the byte among the element's values.
+    /// A byte of the values that a stateful element writes to packets of a leased flow, such as new
+    /// addresses: the index of the element's step in the program, and the index of the byte among the
+    /// element's values.
     Leased(u16, u8),
 }
 
 impl ByteLocation {
-    /// Returns the location that is `more` bytes after this location. An offset beyond the range of its
-    /// integer type becomes the nearest number of the type.
+    /// Returns the location that is `more` bytes after this location. An offset that its integer type cannot
+    /// represent becomes the type's lowest or highest number.
     pub fn after(self, more: i32) -> ByteLocation {
         match self {
             ByteLocation::Byte(place) => ByteLocation::Byte(place.saturating_add(more)),

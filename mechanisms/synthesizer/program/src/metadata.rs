@@ -1,5 +1,5 @@
 //! The metadata of a packet (annotations, time stamp, packet type, input port) as bytes with consecutive
-//! indices, so that analyses treat them alike.
+//! indices, so that analyses treat annotations and other metadata alike.
 
 use element::effects::{Field, HeaderKind};
 

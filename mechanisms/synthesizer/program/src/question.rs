@@ -1,5 +1,5 @@
-//! The questions that a program asks about the input packet, sums over their answers, and sets of answers
-//! under masks and sums.
+//! The questions that a program asks about the input packet, sums over the answers, and the sets of numbers
+//! that lie in a given set after a mask or an addition.
 
 use std::fmt;
 
@@ -42,7 +42,8 @@ pub enum Question {
     /// The outcome of a list of rules ([`super::OrderedRules`]) for the packet. The number is the index of
     /// the list in the program.
     List(u32),
-    /// A property of the packet's flow that a stateful element has leased to the program ([`super::Step`]).
+    /// A property of the packet's flow that the stateful element of a step ([`super::Step`]) has leased to
+    /// the program.
     Leased {
         /// The index of the step in the program.
         step: u16,
@@ -90,13 +91,14 @@ impl Question {
     }
 }
 
-/// The maximum number of intervals that [`preimage`] makes for a mask with gaps. More intervals would make a
-/// question too slow.
+/// The maximum number of intervals of a set that [`preimage`] returns, and of mask values that it tries. A
+/// question with more intervals would take too long to answer.
 const MOST_INTERVALS: usize = 4096;
 
 /// Returns the set of all `bits`-bit numbers that lie in `set` after they are masked with `mask`. Returns
-/// `None` if the gaps of the mask would make more than `MOST_INTERVALS` intervals, or if its set bits above
-/// the lowest gap have more than `MOST_INTERVALS` values, which are tried one by one.
+/// `None` if zero bits between the one bits of `mask` would make more than `MOST_INTERVALS` intervals, or if
+/// the one bits above the lowest such zero bit have more than `MOST_INTERVALS` values, which are tried one by
+/// one.
 pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet> {
     let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
     let mask = mask & all;
@@ -118,8 +120,8 @@ pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet>
     let mut pieces: Vec<(u128, u128)> = Vec::new();
     let upper = mask & !contiguous;
     let mut add = |fixed: u128, set: &IntervalSet| {
-        // Adds the intervals of the numbers whose bits above the contiguous part of the mask are as in
-        // `fixed`, and whose masked value lies in the set.
+        // Adds the intervals of the numbers whose mask bits above the contiguous part have the value `fixed`,
+        // and whose masked value lies in the set.
         for &(first, last) in set.intervals() {
             let (bottom, top) = (fixed, fixed | contiguous & mask);
             let (first, last) = (first.max(bottom), last.min(top));

@@ -391,8 +391,8 @@ fn read_sum(text: &str) -> Option<AnswerSum> {
     let mut pieces: Vec<&str> = Vec::new();
     let mut from = 0;
     for (at, sign) in text.char_indices() {
-        // A sign after a hexadecimal digit (or after the `h` of `length`) begins a term. Other signs belong
-        // to a number.
+        // In a sum, a sign after a hexadecimal digit (or after the `h` of `length`) begins a new term. A sign
+        // after any other character belongs to the number that follows.
         let is_border = at > from
             && matches!(sign, '+' | '-')
             && text[..at].ends_with(|c: char| c.is_ascii_hexdigit() || c == 'h');

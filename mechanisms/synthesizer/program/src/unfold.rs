@@ -1,14 +1,16 @@
 //! A program as elements of a chain, for the verifier: elements for the questions and for the operations.
 //! They are more precise than the program's declaration as one element ([`super::declare`]).
 //!
-//! A field after an IPv4 header without options is read relative to the end of the header, wherever that
-//! is. The elements that the program is compared with read it in the same way, and equal expressions need
-//! no proof. If the header has options, the field is read at its fixed offset.
+//! A field after an IPv4 header without options is read relative to the end of the header, and not at a fixed
+//! offset. The elements that the program is compared with read the field in the same way, so that both sides
+//! have equal expressions, which need no proof. If the header has options, the field is read at its fixed
+//! offset.
 //!
 //! A program may rely on what a stateful element does to a flow. In the unfolded program, packets pass that
-//! element itself. First they are changed to what they are on arrival at the element; after the element,
-//! the remaining part of their operation is applied. So the element's state decides, as in the chain, and
-//! the proof assumes nothing about leases except that they state what the element does.
+//! element itself. Upstream of the element, the unfolded program applies the part of the packets' operation
+//! that they undergo before the element; downstream, it applies the remaining part. So the element's state
+//! decides, as in the chain, and the proof assumes nothing about leases except that they state what the
+//! element does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -45,8 +47,8 @@ pub struct Stage {
     pub forward: Vec<Forward>,
 }
 
-/// A point at which packets of a program pass a stateful element of the chain. After the element, they
-/// continue in the program and not along the element's own connections.
+/// A point at which packets of a program pass a stateful element of the chain. Downstream of that element,
+/// these packets continue in the program and not along the element's own connections.
 pub struct Passage {
     /// The index of the step in the program.
     pub step: u16,
@@ -69,7 +71,8 @@ pub enum Forward {
 pub struct PassedState {
     /// The case of the element's declaration that applies to packets of known flows.
     pub case: Case,
-    /// The filter of packets that belong to known flows, but for which the element does not lease the flow.
+    /// The filter of packets that belong to flows which the element knows, but for which the element does not
+    /// lease the flow.
     pub excluded: Filter,
     /// The number of outputs of the stateful element.
     pub outputs: usize,
@@ -109,8 +112,8 @@ pub fn unfold(program: &Program, passed: &dyn Fn(&Step) -> Option<PassedState>) 
     Some(Unfolded { stages: stages.into_iter().collect::<Option<_>>()?, passages })
 }
 
-/// Returns what remains of a filter for packets of flows that the element knows: look-ups in its state
-/// succeed.
+/// Returns a filter for the case that the element knows a packet's flow: each predicate about a look-up in
+/// the element's state is replaced by its value if the look-up succeeds.
 pub fn of_known_flows(filter: &Filter) -> Filter {
     filter.replace(&mut |leaf| match leaf {
         Predicate::State { hit, .. } => Filter::Constant(*hit),
@@ -118,8 +121,8 @@ pub fn of_known_flows(filter: &Filter) -> Filter {
     })
 }
 
-/// For the link, network and transport header, the mark that is set with an operation of a class, if the
-/// class itself sets no mark for this header: `None` for no change, `Some(None)` to remove the mark.
+/// For the link, network and transport header, the mark that the stage of an operation sets where the class
+/// itself sets no mark for the header: `None` for no change, `Some(None)` to remove the mark.
 type Marked = [Option<Option<i32>>; 3];
 
 struct Unfolding<'p> {
@@ -165,9 +168,9 @@ impl Unfolding<'_> {
         }
     }
 
-    /// Returns the stage for a node or class of the program, for packets that have last passed the stateful
-    /// element of the step `behind`. A new stage is empty, and is put on the list of stages that still have
-    /// to be made.
+    /// Returns the stage for the node or class `next` of the program, for packets that have last passed the
+    /// stateful element of the step `behind`. If the stage does not exist yet, reserves an index for it, and
+    /// adds it to the stages that remain to be made.
     fn stage(&mut self, next: Next, behind: Option<u16>) -> Forward {
         let place = self.stages.len();
         let known = *self.numbers.entry((next, behind)).or_insert(place);
@@ -184,9 +187,10 @@ impl Unfolding<'_> {
     }
 
     /// Returns the reference point for fields after the IPv4 header at a node or class. If only packets
-    /// without IPv4 options reach the node or class, it is the end of the header without options. If
-    /// packets with options may reach it, too, the reference point depends on the header of each packet
-    /// ([`Behind::Either`]). If the program refers to no IPv4 header, it is the packet's start.
+    /// without IPv4 options reach the node or class, the reference point is the end of the header without
+    /// options. If packets with options may reach it, too, the reference point depends on the header of each
+    /// packet ([`Behind::Either`]). If the program refers to no IPv4 header, the reference point is the
+    /// packet's start.
     fn found(&self, next: Next) -> Behind {
         match (&self.plain, self.header) {
             (Some(plain), Some(place)) if plain.contains(&next) => Behind::Marked(place),
@@ -296,10 +300,10 @@ impl Unfolding<'_> {
     }
 
     /// Adds the stages that take packets through the stateful element of a step: the operation that the
-    /// packets undergo until they arrive at the element, the test that the step applies to them, and the
-    /// passage. The node `number` asks about the step, `behind` is the step whose stateful element packets
-    /// have last passed. Returns the first of these stages; `None` if the step does not follow `behind`, or
-    /// cannot be expressed.
+    /// packets undergo until they arrive at the element, the test that the element would lease their flow,
+    /// and the passage. The node `number` asks about the step, `behind` is the step whose stateful element
+    /// packets have last passed. Returns the first of these stages; `None` if the step does not follow
+    /// `behind`, or cannot be expressed.
     fn enter(&mut self, number: usize, step: u16, behind: Option<u16>) -> Option<Forward> {
         let node = self.program.nodes.get(number)?;
         let here = self.program.steps.get(usize::from(step))?;
@@ -343,9 +347,9 @@ impl Unfolding<'_> {
         }
         let rest = from.to(&Shape::of(class, self.program))?;
         let mut stage = self.operate(&rest, Behind::Start, from.marked(), to, forward);
-        // The stateful element keeps checksums correct for its own writes. The class includes these writes,
-        // so its checksum update has to account for them, too. If it does not, its checksum is declared as
-        // an unknown function, so that the proof fails.
+        // The stateful element corrects checksums for its own writes. The class contains these writes, too,
+        // so the checksum update of the class has to account for them. If it does not, its checksum is
+        // declared as an unknown function, so that the proof fails.
         for (sum, name) in self.wrong_sums(class, behind)? {
             let sum = field(ByteLocation::Byte(sum - class.start), 2);
             let all = vec![field(ByteLocation::Byte(0), IPV4 as u16)];
@@ -359,10 +363,11 @@ impl Unfolding<'_> {
         Some(stage)
     }
 
-    /// Returns the offsets of wrong checksum fields, each with a description: the class, or an operation
-    /// before one of the steps, does not account for all writes. If the class updates no transport checksum,
-    /// the offset of the transport header is returned in place of that field's. The list is empty if all
-    /// checksums are right; `None` means that this cannot be decided.
+    /// Returns the offsets of the checksum fields whose update is wrong, because the class or an operation
+    /// before one of the steps does not account for all of its writes. Each offset comes with a description
+    /// for the declaration. If the class updates no transport checksum, the offset of the transport header is
+    /// returned in place of that of the checksum field. The list is empty if all checksums are right; `None`
+    /// means that this cannot be decided.
     fn wrong_sums(&self, class: &TrafficClass, behind: u16) -> Option<Vec<(i32, &'static str)>> {
         let step = self.program.steps.get(usize::from(behind))?;
         let case = (self.passed)(step)?.case;
@@ -408,8 +413,8 @@ impl Unfolding<'_> {
     fn befores(&self, step: u16) -> Vec<&TrafficClass> {
         let mut all: Vec<&TrafficClass> = Vec::new();
         let mut next = Some(step);
-        // The previous step has a lower index, so the loop ends. The length is checked for programs that
-        // break this rule.
+        // In a sound program the previous step has a lower index, so the loop ends. The limit on the length
+        // ends it for unsound programs, too.
         while let Some(step) = next.and_then(|step| self.program.steps.get(usize::from(step)))
             && all.len() < self.program.steps.len()
         {
@@ -428,8 +433,8 @@ impl Unfolding<'_> {
     }
 
     /// Returns a stage for an operation, and adds a further stage if the network mark has to be restored.
-    /// `how` is the reference point for fields after the IPv4 header. `marked` are the marks that the
-    /// operation sets unless the class sets others; `network` is the present mark of the network header,
+    /// `how` is the reference point for fields after the IPv4 header. `marked` has the marks that the stage
+    /// sets for headers for which the class sets none; `network` is the present mark of the network header,
     /// from the packet's start.
     fn operate(
         &mut self,
@@ -489,8 +494,9 @@ fn leading(class: &TrafficClass) -> (Target, Vec<Forward>) {
     }
 }
 
-/// A packet at one point of its path, in terms of the program's input packet: the operation so far, the
-/// offsets of the marked headers, and the values of all bytes that were written.
+/// A packet at a point of its path through the program, described relative to the program's input packet: the
+/// operation up to this point, the offsets of the marked headers, and the values of all bytes that were
+/// written.
 struct Shape {
     class: TrafficClass,
     headers: [Option<i32>; 3],
@@ -519,10 +525,10 @@ impl Shape {
         Shape { class: class.clone(), headers, bytes }
     }
 
-    /// Returns the packet after a case of the stateful element of `step`. Values that the element chooses
-    /// become leased bytes of this step, in the order of the actions. `None` if an action is no write of
-    /// chosen values or of a copy, or if its field is not a field of bytes or annotations that the packet
-    /// has.
+    /// Returns the packet as it leaves the stateful element of `step` if the case `case` of the element
+    /// applies. Values that the element chooses become leased bytes of this step, in the order of the
+    /// actions. `None` if an action is no write of chosen values or of a copy, or if its field is not a field
+    /// of bytes or annotations that the packet has.
     fn after(mut self, case: &Case, step: u16) -> Option<Shape> {
         let before = self.bytes.clone();
         let mut chosen = ByteLocation::Leased(step, 0);
@@ -579,8 +585,9 @@ impl Shape {
         }
     }
 
-    /// Converts an offset from the start of the input packet to an offset from the packet's start at this
-    /// point. The locations of annotations and leased values do not change.
+    /// Converts a location with an offset from the start of the input packet to the same location with an
+    /// offset from the packet's start at this point of its path. The locations of annotations and leased
+    /// values do not change.
     fn since_start(&self, place: ByteLocation) -> ByteLocation {
         match place {
             ByteLocation::Byte(place) => ByteLocation::Byte(place - self.class.start),
@@ -703,10 +710,10 @@ impl Shape {
         Some(class)
     }
 
-    /// Converts an end of the packet, given as an offset from the start of the input packet, into an offset
-    /// from the start of this packet. Both are sums, over the answers for the input packet and for this
-    /// packet. Returns `None` if bytes that the sum reads have been written since, or if the sum has other
-    /// terms than bytes and the length.
+    /// Converts `sum`, an offset of the packet's end from the start of the input packet, into an offset from
+    /// the start of this packet. The sum reads the input packet, the result reads this packet. Returns `None`
+    /// if bytes that the sum reads have been written since the input, or if the sum has other terms than
+    /// bytes and the length.
     fn shifted(&self, sum: &AnswerSum) -> Option<AnswerSum> {
         let start = self.class.start;
         let mut shifted = AnswerSum::constant(sum.constant).plus_constant(-i64::from(start));

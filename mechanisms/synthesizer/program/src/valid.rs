@@ -6,8 +6,8 @@ use crate::location::{ByteLocation, IPV4};
 use crate::question::Question;
 use crate::{ChecksumOperation, Program, TrafficClass};
 
-/// Checks that no question about bytes and no class reads before the packet's start, and that rule lists
-/// refer to no header before it. Also checks that checksum operations concern no bytes before the packet,
+/// Checks that no question about bytes and no class reads bytes ahead of the packet's start, and that rule
+/// lists refer to no header there. Also checks that checksum operations concern no bytes ahead of the packet,
 /// that updates of the IPv4 checksum are for whole words of a header without options, and that each write
 /// goes to the packet or lies within its annotations. Sums and checksums in questions, and the operations
 /// before steps, are not checked.

@@ -24,14 +24,14 @@ pub(super) enum Ask {
     /// `wide` of the compiled graph.
     Wide(u32),
     List(u32),
-    /// A rule list whose matching rule is known for the packet's flow. No rule is evaluated; the known rule
-    /// is counted.
+    /// A rule list of which the matching rule is known for the packet's flow: the index of the list. Its
+    /// rules are not evaluated; the known rule is counted.
     Counted(u32),
 }
 
 impl Ask {
-    /// Returns the compiled form of a question that a single read answers; `None` for other questions, and
-    /// for offsets that do not fit into 16 bits.
+    /// Returns the compiled form of a question that can be answered by a single read of the packet or its
+    /// metadata; `None` for other questions, and for offsets that do not fit into 16 bits.
     pub(super) fn plain(question: &Question) -> Option<Ask> {
         let place = |offset: i32| u16::try_from(offset).ok();
         Some(match *question {
@@ -45,8 +45,8 @@ impl Ask {
         })
     }
 
-    /// Returns the offset and the number of the bytes that the question reads; `None` if it is not `Byte`,
-    /// `Half` or `Word`.
+    /// Returns the offset and the number of the packet bytes that the question reads; `None` for a question
+    /// other than `Byte`, `Half` or `Word`.
     pub(super) fn place(self) -> Option<(usize, usize)> {
         match self {
             Ask::Byte(place) => Some((place.into(), 1)),

@@ -1,12 +1,13 @@
-//! The balance of savings and costs of a running program. It decides whether the program processes batches,
-//! or leaves them to the elements because they cost less.
+//! The balance of a running program: the instructions that it saves, less the instructions that it costs. By
+//! the balance, the program processes batches itself, or leaves them to the elements that it replaces because
+//! these cost less.
 //!
 //! The saving of a program depends on the number of elements that packets bypass, and therefore on the
 //! packets. If most flows have few packets, few flows are ever leased, and most packets are classified only
-//! to be left to the elements. So the program counts its savings and costs by the cost model
-//! ([`program::cost`]). While its costs exceed its savings, it processes only a sample of the batches:
-//! enough to notice a change, and to find flows that last. The other batches go to the elements, or through
-//! the program without its flow cache.
+//! to be left to the elements. So the program adds up its savings and costs by the cost model
+//! ([`program::cost`]). While its costs exceed its savings, it processes only a sample of the batches: enough
+//! to notice a change, and to find flows that last. The other batches go to the elements, or through the
+//! program without its flow cache.
 
 /// The average number of batches per sample: one batch in 32 is a sample.
 const SAMPLED: u32 = 32;
@@ -30,8 +31,8 @@ pub(crate) struct Balance {
 }
 
 impl Balance {
-    /// Returns the balance at the start. If `is_ignored` is true, the balance has no effect: all batches are
-    /// samples and the program always pays. `seed` is for the choice of samples.
+    /// Returns the balance at the start of a program. If `is_ignored` is true, the balance has no effect: the
+    /// program processes all batches. `seed` seeds the random choice of samples.
     pub(crate) fn new(is_ignored: bool, seed: u64) -> Balance {
         Balance { saved: FIRST, is_ignored, random: fastrand::Rng::with_seed(seed) }
     }
@@ -50,8 +51,8 @@ impl Balance {
         self.is_ignored || self.saved > 0
     }
 
-    /// Adds the instructions that the program has saved for a number of packets; negative if it has cost
-    /// more than the elements. Reduces the weight of earlier packets.
+    /// Adds `saved`, the number of instructions that the program has saved for `packets` packets; negative if
+    /// it has cost more than the elements. Reduces the weight of earlier packets.
     #[inline]
     pub(crate) fn note(&mut self, packets: usize, saved: i64) {
         self.saved += saved - self.saved * packets as i64 / PACKETS;
@@ -72,8 +73,8 @@ mod tests {
             batches += 1;
         }
         assert!((5..50).contains(&batches), "{batches}");
-        // Samples go on at the same rate, and the balance becomes positive soon after packets save
-        // instructions again, even after many batches with losses.
+        // Even after many batches with losses, as many batches are sampled as before, and the balance becomes
+        // positive soon after packets save instructions again.
         (0..100_000).for_each(|_| balance.note(32, -32 * 300));
         let samples = (0..16_000).filter(|_| balance.samples()).count();
         assert!((350..650).contains(&samples), "{samples}");

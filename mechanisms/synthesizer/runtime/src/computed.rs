@@ -1,5 +1,6 @@
 //! Questions whose answers need computation: the sign of a sum of other answers, and the correctness of an
-//! IPv4 checksum. `CheckIPHeader` asks both, so a chain that begins with it asks them for each packet.
+//! IPv4 checksum. The element `CheckIPHeader` corresponds to both questions, so a program that begins with it
+//! asks them for each packet.
 
 use element::Packet;
 
@@ -54,8 +55,8 @@ impl Computed {
         }
     }
 
-    /// Returns the offset and the number of the bytes that the question reads; `None` if it does not read 1
-    /// to 8 consecutive bytes.
+    /// Returns the offset and the number of the packet bytes that the question reads; `None` for a question
+    /// that does not read 1 to 8 consecutive bytes.
     pub(super) fn place(&self) -> Option<(usize, usize)> {
         match self {
             Computed::Other(Question::Bytes { offset, length: length @ 1..=8 }) => {
@@ -141,8 +142,8 @@ impl Plain {
             }
         }
         let (place, length, factor, all) = left.filter(|(.., factor, _)| *factor != 0)?;
-        // The sum changes its sign at `border`. If the factor is positive, it is zero or more from there
-        // upwards; if negative, below.
+        // The sum changes its sign at the number `border`. With a positive factor, the sum is zero or more
+        // for numbers from `border` on; with a negative factor, for numbers below it.
         let is_upper = (factor > 0) == is_at_least_zero;
         let border = match factor > 0 {
             true => (-constant).div_euclid(factor) + i128::from((-constant).rem_euclid(factor) != 0),

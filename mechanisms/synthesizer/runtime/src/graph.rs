@@ -40,11 +40,11 @@ pub struct CompiledGraph {
     wide: Vec<Node>,
     start: Next,
     lists: Vec<RuleList>,
-    /// The nodes of residual programs that exist already. The key has the question, the index of the original
-    /// node, and the successors of the ranges. Equal nodes are shared.
+    /// The nodes of residual programs that exist already, so that an equal node is shared and not made again.
+    /// The key has the question, the index of the original node, and the successors of the ranges.
     branches: HashMap<(Ask, u32, Vec<Next>), Next, RandomState>,
-    /// The number of times that the nodes of residual programs have been removed. The indices of removed
-    /// nodes are used again, so references from before are invalid.
+    /// The number of times that all nodes of residual programs have been removed. Indices of removed nodes
+    /// are assigned again, so references to nodes that were made before the last removal are invalid.
     forgotten: u64,
 }
 
@@ -61,8 +61,8 @@ pub(super) struct Compiled {
     table: u32,
 }
 
-/// A compiled list of rules: the matcher of their conditions, the offsets of the network and transport
-/// headers, the end of the packet at the list, and the outcome of each rule.
+/// A compiled list of rules: the matcher of the rules' conditions, the offsets of the network and transport
+/// headers that the conditions refer to, the end of the packet at the list, and the outcome of each rule.
 pub(super) struct RuleList {
     matcher: Matcher,
     headers: [usize; 2],
@@ -202,9 +202,9 @@ impl CompiledGraph {
         self.forgotten += 1;
     }
 
-    /// Asks a packet questions, from `next` up to a class or a list of rules. Returns the class as `Ok`, or
-    /// the index of the list's node as `Err`. `counted` is called with each list whose rule is known for the
-    /// packet's flow and has to be counted.
+    /// Asks questions about a packet, from the node or class `next` up to a class or a list of rules. Returns
+    /// the class as `Ok`, or the index of the list's node as `Err`. Calls `counted` with each list on the way
+    /// whose matching rule is known for the packet's flow, so that the rule is counted.
     pub(super) fn follow(
         &self,
         mut next: Next,
@@ -255,8 +255,8 @@ impl CompiledGraph {
         }
     }
 
-    /// Returns the sum whose sign a question tests; `None` if the question tests no sum, or if not every term
-    /// of the sum is answered by a single read of at most 32 bits ([`Plain`]).
+    /// Returns the sum whose sign a question tests; `None` if the question tests no sum, or if a term of the
+    /// sum needs more than a single read of at most 32 bits ([`Plain`]).
     pub(super) fn sum(&self, ask: Ask) -> Option<&Plain> {
         match ask {
             Ask::Other(number) => self.others[number as usize].sum(),
@@ -274,8 +274,8 @@ impl CompiledGraph {
         }
     }
 
-    /// Returns the index of the first rule of a list that matches a packet (of the last rule if none does),
-    /// and its outcome; `None` if there is no such list.
+    /// Returns the index of the first rule of a list that matches a packet, and the rule's outcome. If no
+    /// rule matches, the last rule counts as matching. `None` if there is no such list.
     pub(super) fn rule_of(&self, list: u32, packet: &Packet) -> Option<(u32, u32)> {
         let mut found = None;
         self.lists.get(list as usize)?.first_of_each([packet].into_iter(), |rule, outcome| {
@@ -290,7 +290,8 @@ impl CompiledGraph {
     pub(super) fn branch(&mut self, number: u32, nexts: Vec<Next>) -> Option<Next> {
         let first = *nexts.first()?;
         let Compiled { ask, table, first: ends, count } = *self.nodes.get(number as usize)?;
-        // A list is kept even if all outcomes have the same successor, because its rules are counted.
+        // A list stays in the residual program even if all outcomes lead to the same successor, because the
+        // rule that matches has to be counted.
         if nexts.iter().all(|next| *next == first) && !matches!(ask, Ask::List(_)) {
             return Some(first);
         }
@@ -321,8 +322,8 @@ impl CompiledGraph {
         Some(next)
     }
 
-    /// Returns a node that counts the known rule of a flow in a list, and then leads to `next`. Returns
-    /// `None` if there are too many nodes.
+    /// Returns a node of a residual program that counts the rule of `list` that is known for the flow, and
+    /// then leads to `next`. Returns `None` if there are too many nodes.
     pub(super) fn counted(&mut self, list: u32, next: Next) -> Option<Next> {
         let key = (Ask::Counted(list), 0, vec![next]);
         if let Some(known) = self.branches.get(&key) {
@@ -360,8 +361,8 @@ impl CompiledGraph {
     }
 }
 
-/// Returns the headers of a packet for the rules of a list: at the list's offsets, and without the bytes
-/// after the packet's end at the list.
+/// Returns the headers of a packet as the rules of a list see them: at the offsets `headers`, and without the
+/// bytes after `end`, the end of the packet at the list.
 #[inline]
 fn split<'p>(packet: &'p Packet, headers: [usize; 2], end: Option<&Total>) -> HeaderSlices<'p> {
     let mut data = packet.data();

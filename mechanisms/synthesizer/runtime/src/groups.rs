@@ -6,15 +6,17 @@ use packet::BATCH_CAPACITY;
 /// The packets of a batch, grouped by class: for each class, a linked list of packet indices. The groups
 /// are taken one by one.
 pub struct Groups {
-    /// By class: the index of the first packet of its list, or `NONE`.
+    /// By class: the index in the batch of the first packet of the class's list, or `NONE`.
     first: Vec<u16>,
     /// By packet: the index of the next packet of the same class, or `NONE`.
     next: [u16; BATCH_CAPACITY],
     /// The classes that have packets and have not been taken yet.
     classes: Vec<u32>,
-    /// The indices of the packets of the class that was taken last, in ascending order.
+    /// The indices in the batch of the packets of the class that was taken last ([`take`](Self::take)), in
+    /// ascending order.
     pub places: Vec<u8>,
-    /// The indices of packets that the operation of the class that was taken last has refused.
+    /// The indices in the batch of packets of the class that was taken last that the class's operation has
+    /// refused.
     pub refused: Vec<u8>,
 }
 

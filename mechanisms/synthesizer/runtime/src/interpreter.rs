@@ -53,8 +53,8 @@ impl Default for Scratch {
 }
 
 impl Interpreter {
-    /// Compiles a program. `is_seen` returns true if any element downstream of an output reads an
-    /// annotation byte; annotations that no element reads are not written.
+    /// Compiles a program. `is_seen(output, byte)` returns true if any element downstream of the output reads
+    /// the annotation byte; annotations that no element reads are not written.
     ///
     /// # Errors
     /// If the program is not valid ([`program::validate`]).
@@ -75,9 +75,9 @@ impl Interpreter {
     }
 
     /// Writes the class of each packet to `scratch.classes`, and the rules of lists that matched to
-    /// `scratch.held`. With `flows`, packets of known flows take their residual programs; the flows must
-    /// have been looked up for this batch ([`FlowCache::find`]). With `None`, all packets take the whole
-    /// program.
+    /// `scratch.held`. With `flows`, packets of known flows run through their flow's residual program; the
+    /// flows must have been looked up for this batch ([`FlowCache::find`]). With `None`, all packets run
+    /// through the whole program.
     pub fn classify(&self, packets: &[Packet], flows: Option<&FlowCache>, scratch: &mut Scratch) {
         let Scratch { classes, waiting, answers, trails, held, .. } = scratch;
         classes.clear();
@@ -106,8 +106,8 @@ impl Interpreter {
         }
         let machine_code = self.machine_code;
         trails.follow(graph, &mut Found { packets, flows, classes, waiting, held, machine_code });
-        // Packets that wait at the same list are looked up together. Each pass finishes one list; packets
-        // that then reach another list wait there.
+        // Packets that wait at the same rule list are looked up together. Each pass of the loop evaluates one
+        // list; packets that then reach another list wait there.
         while let Some(&(_, node)) = waiting.first() {
             let Some((list, rules)) = graph.list_of(node) else { break };
             answers.clear();
@@ -144,8 +144,8 @@ impl Interpreter {
         }
     }
 
-    /// Returns the operation of a class; `None` if there is no such class. `packets` is the number of
-    /// packets that will need the operation: it decides when machine code is made.
+    /// Returns the operation of a class; `None` if there is no such class. `packets` is the number of packets
+    /// to which the operation will be applied: machine code is made once this has happened to many packets.
     #[inline]
     pub fn operation(&mut self, class: u32, packets: usize) -> Option<&Operation> {
         let operation = self.operations.get_mut(class as usize)?;

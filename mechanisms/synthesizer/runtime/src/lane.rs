@@ -2,7 +2,7 @@
 //!
 //! A lane is eight bytes of the packet, treated as one big-endian number. All writes of a class to these
 //! bytes are done at once: bits that are kept, bits of a sum, constants, and values from elsewhere, such as
-//! leased values. The number before and after gives the change of the checksums.
+//! leased values. The difference of the number before and after the writes gives the change of the checksums.
 //!
 //! Invariants:
 //! - Each written byte is written by one lane, which leaves all other bytes unchanged.
@@ -18,7 +18,8 @@ use jit::{Constant, Lane, ROW, Updates, Writes};
 use program::location::ByteLocation;
 use program::{Write, WrittenValue};
 
-/// The maximum number of lanes of a class whose values are gathered.
+/// The maximum number of lanes of a class whose values are gathered, that is, computed from each packet
+/// before the writes.
 const MOST_GATHERED: usize = 16;
 
 /// The maximum length in bytes of a number to which a constant is added in place, within its lane. A longer
@@ -28,7 +29,8 @@ const LONGEST_SUM: usize = 4;
 /// The values of a packet that are gathered before the writes, eight bytes for each lane that needs them.
 pub(super) type Gathered = [u8; 8 * MOST_GATHERED];
 
-/// Consecutive bytes of a value that a lane needs, and their place among the gathered values.
+/// Consecutive bytes of a value that a lane needs, and the index among the gathered values at which they are
+/// stored.
 #[derive(Clone, Debug)]
 struct Part {
     value: WrittenValue,
@@ -70,8 +72,8 @@ impl Lanes {
         let mut lanes = Lanes::default();
         while let Some((&first, _)) = bytes.first_key_value() {
             let start = (first - (first - even).rem_euclid(2)).max(front);
-            // A lane cannot begin before `front`. If `front` is at an odd distance from the checksums' words,
-            // the first byte gets a lane of its own, which no checksum covers.
+            // A lane cannot begin before `front`. If `front` is at an odd distance from the words of the
+            // checksums, the first lane has the first byte only, which lies in no such word.
             let stop = if (start - even).rem_euclid(2) == 0 { start + 8 } else { start + 1 };
             let rest = bytes.split_off(&stop);
             let mut here = std::mem::replace(&mut bytes, rest);
@@ -129,7 +131,7 @@ impl Lanes {
             }
         }
         if lane.keep == u64::MAX {
-            // The writes leave all bytes as they are, so no lane is needed.
+            // The lane keeps all of its bits, so it is left out.
         } else if lane.sum == 0 && lane.take == 0 && lane.covers == [0; 2] {
             let native = |number: u64| u64::from_ne_bytes(number.to_be_bytes());
             let (keep, put) = (native(lane.keep), native(lane.put));
@@ -140,11 +142,10 @@ impl Lanes {
         Some(())
     }
 
-    /// Makes a lane take values that it does not compute from the bytes that it replaces: they come from
-    /// other bytes of the packet, from annotations or from a lease, or are sums of more than [`LONGEST_SUM`]
-    /// bytes. They are read from the row of the flow if all are copies of leased bytes that are consecutive
-    /// there; otherwise they are gathered before the writes. Returns `None` if too many lanes need gathered
-    /// values.
+    /// Makes a lane take values from elsewhere: copies of other bytes of the packet, of annotations or of
+    /// leased values, and sums of more than [`LONGEST_SUM`] bytes. They are read from the row of the flow if
+    /// all are copies of leased bytes that are consecutive there; otherwise they are gathered before the
+    /// writes. Returns `None` if too many lanes need gathered values.
     fn take(
         &mut self,
         lane: &mut Lane,
@@ -154,8 +155,8 @@ impl Lanes {
     ) -> Option<()> {
         let Some(&(first, number, within)) = values.first() else { return Some(()) };
         lane.take = values.iter().fold(0, |bits, (byte, ..)| bits | 0xff << (8 * (7 - (byte - start))));
-        // Returns the index in the row that corresponds to the first byte of the lane, if this byte of the
-        // value lies in the row; `None` if the value is not a copy of leased bytes.
+        // Returns the row index of the eight bytes that the lane takes: the row index of the leased byte,
+        // minus the byte's index in the lane. `None` if the value is not a copy of leased bytes.
         let origin = |byte: i32, number: usize, within: usize| match writes[number].value {
             WrittenValue::Copy(ByteLocation::Leased(_, from), _) => {
                 Some(i32::from(from) + within as i32 - (byte - start))
@@ -204,8 +205,8 @@ impl Lanes {
         gathered
     }
 
-    /// Writes all lanes to the packets with the indices `places`, each lane for all packets before the next.
-    /// The packets have been extended to start at `front`. `row` returns the row of a packet's flow;
+    /// Writes all lanes to the packets with the indices `places`: each lane to all packets, then the next
+    /// lane. The packets have been extended to start at `front`. `row` returns the row of a packet's flow;
     /// `gathered` has the gathered values, and is `None` if the writes need none. Adds the changes of the
     /// IPv4 and the transport checksum of each packet to `changes`.
     #[inline]
@@ -255,8 +256,8 @@ impl Lanes {
         move || Writes::new(&constants, &lanes, updates, window)
     }
 
-    /// Returns the number of bytes that the lanes read and write, from the packet's start at the time of the
-    /// writes on. Bytes of the slot after the packet's end may be among them.
+    /// Returns the number of bytes that the lanes read and write, counted from the packet's start at the time
+    /// of the writes. Bytes of the slot after the packet's end may be among them.
     pub(super) fn reach(&self) -> usize {
         let places = self.constants.iter().map(|lane| lane.place);
         places.chain(self.lanes.iter().map(|lane| lane.place)).max().map_or(0, |place| place + 8)
@@ -278,8 +279,8 @@ impl Lanes {
     }
 }
 
-/// Returns the offset at which a lane must end, at most `stop`. A sum that is stored where its number was
-/// ([`is_sum_in_place`]) is not split between lanes, and a lane has at most one such sum.
+/// Returns the offset at which a lane must end, at most `stop`. The lane ends earlier where it would split a
+/// sum that is stored in place ([`is_sum_in_place`]), or contain a second such sum.
 fn cut(bytes: &BTreeMap<i32, usize>, writes: &[Write], stop: i32) -> i32 {
     let mut sums = 0;
     let mut last = None;

@@ -1,8 +1,8 @@
 //! The order of packets that leave a program by several outputs.
 //!
 //! A program emits a batch early when the next packet leaves by another output from which it can reach the
-//! same element. So no packet overtakes another on its way to an element that receives both. Outputs from
-//! which packets can reach no common element emit one batch for each batch that arrives.
+//! same element. So no packet overtakes an earlier packet on the way to an element that both reach. Outputs
+//! from which packets can reach no common element emit one batch for each batch that arrives.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use element::{Batch, Cx, DropReason, ElementId, Packet};
 pub(crate) struct Leaving {
     /// By output: the packets that wait to be emitted.
     waiting: Vec<Option<Batch>>,
-    /// The outputs at which packets wait. No two of them meet (`meet`), so the order of their packets does
-    /// not matter.
+    /// The outputs at which packets wait. No two of these outputs meet (`meet`), so the order between their
+    /// packets does not matter.
     open: Vec<usize>,
     /// By pair of outputs (index `a * outputs + b`): true if packets of both may reach a common element, so
     /// that their order has to be kept.
@@ -47,7 +47,8 @@ impl Leaving {
             return;
         };
         if let Some(batch) = here {
-            // The packets of one incoming batch always fit into one batch, so this does not happen.
+            // All packets come from one incoming batch, which has no more packets than a batch can hold, so
+            // the push does not fail.
             if let Err(packet) = batch.push(packet) {
                 cx.emit_one(output, packet, DropReason::NoOutput);
             }

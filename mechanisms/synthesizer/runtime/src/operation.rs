@@ -19,10 +19,11 @@ use program::location::{ByteLocation, IPV4, IPV4_SUM};
 use program::machine_code::MachineCode;
 use program::{ChecksumOperation, TrafficClass, TransportChecksum, Write, WrittenValue};
 
-/// The maximum number of packets that are written together, lane by lane.
+/// The maximum number of packets that are written in one pass: each lane to all of these packets before the
+/// next lane.
 const AT_ONCE: usize = 16;
 
-/// The maximum number of bytes of annotations, in one class, whose values depend on the packet.
+/// The maximum number of annotation bytes that one class may set to values that depend on the packet.
 const MOST_MOVED: usize = 64;
 
 /// The compiled operation of a class. Offsets are relative to the start of the input packet.
@@ -31,8 +32,8 @@ pub struct Operation {
     start: i32,
     front: i32,
     end: Option<Total>,
-    /// The metadata that is set on each packet. Header marks that may lie outside of the packet are in
-    /// `headers`.
+    /// The metadata that is set on each packet at once. Header marks that may lie outside of the packet are
+    /// in `headers` instead.
     marks: Marks,
     /// The header marks that may lie outside of the packet, which are set one by one: offsets from the
     /// start of the output packet.
@@ -162,8 +163,8 @@ impl Operation {
         operation
     }
 
-    /// Counts packets that need the operation, and has machine code made if `machine_code` says that it is
-    /// time.
+    /// Counts `packets` packets that need the operation, and has its machine code made if that is due by
+    /// `machine_code`.
     #[inline]
     pub(super) fn count(&mut self, packets: usize, machine_code: MachineCode) {
         let Operation { code, lanes, checksum, transport_checksum, front, .. } = self;
@@ -183,7 +184,7 @@ impl Operation {
     }
 
     /// Compiles the metadata that a class sets. `length` is the minimum length of the output packets in
-    /// bytes: a mark up to this offset lies inside of each packet.
+    /// bytes: a header mark up to this offset lies inside of every packet.
     fn mark(&mut self, class: &TrafficClass, length: i64) {
         let bases = [Base::Mac, Base::Network, Base::Transport];
         for (base, header) in bases.into_iter().zip(class.headers) {
@@ -290,8 +291,9 @@ impl Operation {
         }
     }
 
-    /// Applies the parts of the operation that follow the writes to bytes: start, end, metadata and
-    /// annotations. `single` has the values that were computed before the writes.
+    /// Applies the parts of the operation that come after the writes to bytes: the start and end of the
+    /// packet, its metadata, and its annotations. `single` has the values that were computed before the
+    /// writes.
     #[inline(always)]
     fn finish(&self, packet: &mut Packet, single: Option<&Single>, now: Timestamp) {
         if self.start != self.front {
@@ -314,9 +316,9 @@ impl Operation {
         }
     }
 
-    /// Applies the operation to at most [`AT_ONCE`] packets that are not refused, without machine code.
-    /// Each step is done for all packets before the next step. Returns their total length in bytes
-    /// afterwards.
+    /// Applies the operation, without machine code, to at most [`AT_ONCE`] packets that are not refused. Each
+    /// step of the operation is done for all packets before the next step. Returns the total length in bytes
+    /// of the packets afterwards.
     fn carry_out_by_tables<'r>(
         &self,
         packets: &mut [Packet],
@@ -391,7 +393,8 @@ impl Operation {
         }
     }
 
-    /// Writes the annotations. `noted` has the values that depend on the packet, one after the other.
+    /// Writes the annotations of a packet. `noted` has the bytes of those annotations that depend on the
+    /// packet, one after the other.
     fn annotate(&self, packet: &mut Packet, noted: Option<&[u8; MOST_MOVED]>) {
         let mut used = 0;
         for Write { place, value } in &self.annotations {
@@ -415,7 +418,8 @@ impl Operation {
         self.end.is_some()
     }
 
-    /// Computes the values of annotations that depend on the input packet, one after the other.
+    /// Computes, from the input packet and the row of its flow, the annotation bytes that depend on the
+    /// packet, and returns them one after the other.
     fn note(&self, packet: &Packet, leased: &[u8; ROW]) -> [u8; MOST_MOVED] {
         let mut noted = [0; MOST_MOVED];
         let mut used = 0;
@@ -444,8 +448,8 @@ impl Single {
     }
 }
 
-/// Returns a copy of a write in which leased values are given by their index in the row of the flow.
-/// Returns `None` if the row does not have them, or not one after the other.
+/// Returns a copy of a write in which leased values are located by their index in the row of the flow.
+/// Returns `None` if the row does not have all bytes of the values, or not as consecutive bytes.
 fn found(write: &Write, leased: &dyn Fn(u16, u8) -> Option<u8>) -> Option<Write> {
     let find = |place: ByteLocation, length: u8| match place {
         ByteLocation::Leased(step, offset) => {
@@ -467,8 +471,8 @@ fn found(write: &Write, leased: &dyn Fn(u16, u8) -> Option<u8>) -> Option<Write>
     Some(Write { place: write.place, value })
 }
 
-/// Adds a constant byte at an annotation offset to the writes. Extends the last write if the byte follows
-/// it.
+/// Adds the constant byte `byte` at the annotation offset `place` to `writes`. If the byte directly follows
+/// the last write, it extends that write.
 fn add_byte(writes: &mut Vec<Write>, place: u8, byte: u8) {
     if let Some(Write { place: ByteLocation::Annotation(first), value: WrittenValue::Constant(bytes) }) =
         writes.last_mut()

@@ -10,8 +10,8 @@
 //! program.
 //!
 //! Each translator in the region is asked once for the translation of a flow it knows; packets of the flow
-//! then pass all of them with one look-up. Packets that open or close a connection, and packets of new
-//! flows, go to the translators themselves.
+//! then pass all of them with one look-up. Packets that open or close a connection, and packets of new flows,
+//! go to the translators themselves.
 //!
 //! ## Usage
 //! `Synthesized(LAYOUT ..., OTHERWISE 0, START ..., ...)`
@@ -203,9 +203,9 @@ impl Count {
     }
 }
 
-/// Counts of packets for each rule of a list since the elements were last notified. There may be many rules,
-/// and each packet may match a different rule. So the first and the last time are kept for the list and not
-/// for each rule.
+/// Counts of packets for each rule of a list since the replaced elements were last notified. There may be
+/// many rules, and each packet may match a different rule. So the times of the first and the last packet are
+/// kept for the list and not for each rule.
 #[derive(Clone, Debug)]
 struct RuleCounts {
     packets: Vec<u64>,
@@ -229,7 +229,8 @@ impl RuleCounts {
     }
 }
 
-/// The path of the batches that are no samples, while the balance is not positive ([`Balance`]).
+/// The processing of batches that are not sampled while the program's balance is not positive ([`Balance`]),
+/// because the program costs more than it saves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fallback {
     /// The packets go to the replaced elements.
@@ -246,7 +247,8 @@ struct Synthesized {
     /// By class: true if its packets are dropped, and the element that would have dropped them counts the
     /// drop.
     counted_elsewhere: Vec<bool>,
-    /// By class: the number of instructions that the program saves per packet, compared with the fallback.
+    /// By class: the number of instructions that the program saves per packet, compared with `fallback`: the
+    /// replaced elements, or the program without its flow cache.
     saved: Vec<i64>,
     balance: Balance,
     fallback: Fallback,
@@ -255,19 +257,19 @@ struct Synthesized {
     /// The replaced elements, by their index in the program; `None` for an element that is not in the
     /// graph.
     elements: Vec<Option<ElementId>>,
-    /// By class: the packets of which the replaced elements have not been notified. `rules` has such packets
-    /// by list and rule.
+    /// By class: the counts of packets of which the replaced elements have not been notified yet. `rules` has
+    /// the counts of such packets by list and rule.
     counts: Vec<Count>,
     rules: Vec<RuleCounts>,
-    /// By class: the number of packets of which the replaced elements have been notified.
+    /// By class: the number of packets of which the replaced elements have been notified already.
     passed: Vec<u64>,
     scratch: Scratch,
     leaving: Leaving,
     is_outdated: bool,
 }
 
-/// A summary of the exits of a batch. It tells if the batch can leave as a whole, without a look at each
-/// packet.
+/// A summary of the exits of a batch's packets. It tells if the batch can leave as a whole, so that the
+/// packets need not be looked at one by one.
 #[derive(Clone, Copy, Debug, Default)]
 struct ExitSummary {
     has_ended: bool,
@@ -289,7 +291,8 @@ impl ExitSummary {
 }
 
 impl Synthesized {
-    /// Computes `fallback`, and the number of instructions that each class saves compared with it.
+    /// Chooses `fallback`, the processing of batches that are not sampled, and computes the number of
+    /// instructions that each class saves compared with the fallback.
     fn weigh(&mut self) {
         let program = &self.program;
         let without = self.flows.as_ref().and_then(FlowCache::saved_without);
@@ -307,9 +310,9 @@ impl Synthesized {
         self.saved = program.classes.iter().map(saved).collect();
     }
 
-    /// Drops or sends the packets of a batch according to their classes. Packets that replaced elements drop
-    /// leave the batch first. Returns the batch if all remaining packets leave by output 0, so that the
-    /// engine forwards this batch directly.
+    /// Drops or sends the packets of a batch according to their classes. Packets whose drop a replaced
+    /// element counts leave the batch first. Returns the batch if all remaining packets leave by output 0, so
+    /// that the engine forwards this batch directly.
     fn leave(&mut self, cx: &mut Cx<'_>, mut batch: Batch, exits: ExitSummary) -> Option<Batch> {
         let Synthesized { program, ends, counted_elsewhere, scratch, leaving, .. } = self;
         let otherwise = Exit::Output(program.otherwise);
@@ -441,8 +444,8 @@ impl Element for Synthesized {
         if is_weighed {
             balance.note(came, all_saved);
         }
-        // The rules that matched are counted, but not for packets that leave unchanged for the elements: the
-        // element with the rules counts these itself.
+        // The rules that matched are counted. An exception are packets that leave the program unchanged for
+        // the replaced elements: the element that has the rules counts these packets itself.
         for &(place, list, rule) in &self.scratch.held {
             if self.scratch.classes[usize::from(place)] != OTHERWISE {
                 self.rules[list as usize].add(rule, now);
@@ -461,8 +464,8 @@ impl Element for Synthesized {
             *passed += count.packets;
             for passed in &class.path {
                 let Some(Some(element)) = elements.get(passed.element as usize) else { continue };
-                // The bytes that were stripped (or, if negative, prepended) before the packets would have
-                // reached the element.
+                // The number of bytes that were stripped (negative: prepended) from all packets together
+                // before they would have reached the element.
                 let moved = (count.packets as i64).saturating_mul(passed.start.into());
                 let count = if passed.cut { Count { bytes: count.cut, ..count } } else { count };
                 tell(*element, tally(count, passed.input, passed.case, moved));
@@ -525,7 +528,8 @@ fn tally(count: Count, input: usize, case: usize, moved: i64) -> Tally {
     Tally { input, case, packets, bytes: bytes.wrapping_add_signed(-moved), first, last }
 }
 
-/// Sends a whole batch to one exit, or drops it. Returns the batch if the exit is output 0.
+/// Sends all packets of a batch to the exit `exit`: an output or a drop. Returns the batch if the exit is
+/// output 0.
 #[inline]
 fn send(cx: &mut Cx<'_>, batch: Batch, exit: Exit) -> Option<Batch> {
     match exit {

@@ -20,9 +20,9 @@ use jit::{Conditions, Exactly, Later, RangeCheck};
 use program::Next;
 use program::machine_code::MachineCode;
 
-/// The maximum number of starts that have trails. A start is a node at which packets begin: the start of
-/// the program, for packets of unknown flows, or the start of a residual program. Of the residual programs,
-/// those that were made first have trails.
+/// The maximum number of nodes whose packets have trails. Such a node is called a start, because packets
+/// begin there: packets of unknown flows at the start of the program, others at the start of a residual
+/// program. Of the residual programs, those that were made first have trails.
 const MOST_STARTS: usize = 64;
 
 /// The maximum number of trails that begin at one start.
@@ -31,18 +31,19 @@ const MOST_TRAILS: usize = 4;
 /// The number of packets at a start after which its trails are reviewed ([`Start::review`]), at the next
 /// batch.
 const REVIEW: u32 = 1024;
-/// The inverse of the share that justifies a trail: at least one in 8 of the packets that are tested for a
-/// trail has to be on it.
+/// The minimum part of packets that makes a trail worth keeping, as its inverse: at least one in 8 of the
+/// packets that are tested for a trail has to be on it.
 const WORTH_IT: u32 = 8;
 
 /// The number of packets on no trail after which a further trail is recorded; the first trail of a start is
 /// recorded from its first packet. The number doubles with each review that removes a trail. A review that
 /// keeps all trails sets it back to this number.
 const PATIENCE: u32 = 64;
-/// The upper limit of the number of packets on no trail after which a trail is recorded.
+/// The upper limit of `Start::patience`, the number of packets on no trail after which a further trail is
+/// recorded.
 const MOST_PATIENCE: u32 = 1 << 14;
 
-/// A path through the program, as conditions on a packet, and its end.
+/// A path through the program as conditions on a packet, and the class or node that the path leads to.
 #[derive(Clone, Debug)]
 struct Trail {
     /// The number of bytes that the packet must have in its first slot, because conditions read them.
@@ -57,14 +58,14 @@ struct Trail {
     kinds: u64,
     exactly: Vec<Exactly>,
     checks: Vec<RangeCheck>,
-    /// The conditions on annotation bytes: the offset, the lowest value, and the difference between the
-    /// highest and the lowest value.
+    /// The conditions on annotation bytes: the offset of the byte, its lowest value, and the difference
+    /// between its highest and its lowest value.
     annotations: Vec<(u8, u8, u8)>,
-    /// The conditions on other answers: the question, the lowest answer, and the difference between the
-    /// highest and the lowest answer.
+    /// The conditions on answers to questions that are not about bytes, annotations, length or packet type:
+    /// the question, the lowest answer, and the difference between the highest and the lowest answer.
     others: Vec<(Ask, u64, u64)>,
-    /// The lists on the path whose rule is known for the flow. The rule is counted for each packet on the
-    /// trail.
+    /// The indices of the rule lists on the path whose matching rule is known for the flow. The rule is
+    /// counted for each packet on the trail.
     counted: Vec<u32>,
     /// The class that the path leads to, or the node at which questions have to be asked one by one.
     end: Next,
@@ -138,7 +139,8 @@ impl Trail {
         }
     }
 
-    /// Counts packets on the trail, and has machine code made if `machine_code` says that it is time.
+    /// Counts `packets` packets that are on the trail, and has the trail's machine code made if that is due
+    /// by `machine_code`.
     fn take(&mut self, packets: usize, machine_code: MachineCode) {
         self.taken += packets as u32;
         let Trail { conditions, exactly, checks, window, .. } = self;
@@ -168,8 +170,8 @@ struct Start {
 /// All trails of a program, and the packets of the present batch by their start.
 pub(super) struct Trails {
     starts: Vec<Start>,
-    /// The number of times that nodes of residual programs had been removed when the trails were recorded.
-    /// If it has changed, the trails are invalid.
+    /// The number of removals of residual programs' nodes up to the time at which the trails were recorded.
+    /// If the present number is higher, the trails are invalid.
     forgotten: u64,
     /// The indices, in `starts`, of the nodes at which at least one packet of the batch begins.
     numbers: Vec<usize>,
@@ -219,8 +221,9 @@ impl Found<'_> {
         }
     }
 
-    /// Takes a packet to the end of a trail if it is on the trail (`leaves` is false). Returns `leaves`, so
-    /// that the caller keeps packets that are not on the trail for the next trail.
+    /// Sets the class of a packet that is on a trail, or, if the trail ends at a node, asks the remaining
+    /// questions. Does nothing if `leaves` is true: the packet is not on the trail. Returns `leaves`, so that
+    /// the caller tests such packets for the next trail.
     #[inline(always)]
     fn arrive_unless(&mut self, leaves: bool, graph: &CompiledGraph, trail: &Trail, place: u8) -> bool {
         if leaves {
@@ -247,7 +250,7 @@ impl Found<'_> {
 
 impl Trails {
     /// Removes all trails if nodes of residual programs have been removed since the trails were recorded:
-    /// their indices may mean other nodes now. `forgotten` is the present number of removals.
+    /// node indices in the trails may mean other nodes now. `forgotten` is the present number of removals.
     #[inline]
     pub(super) fn keep(&mut self, forgotten: u64) {
         if std::mem::replace(&mut self.forgotten, forgotten) != forgotten {
@@ -267,9 +270,10 @@ impl Trails {
         }
     }
 
-    /// Returns the list of the batch's packets at a start, to add packets. `number` is below [`MOST_STARTS`].
-    /// If packets of that start now begin at another node (`at`), its trails are removed; after [`REVIEW`]
-    /// packets, its trails are reviewed.
+    /// Returns the list of the batch's packets that begin at start `number`, for the caller to add packets.
+    /// `number` is below [`MOST_STARTS`]. If packets of this start now begin at another node (`at`), the
+    /// trails of the start are removed; if more than [`REVIEW`] packets have begun there, the trails are
+    /// reviewed.
     pub(super) fn begin(&mut self, number: usize, at: Next) -> &mut Vec<u8> {
         if number >= self.starts.len() {
             self.starts.resize_with(number + 1, Start::default);
@@ -284,8 +288,8 @@ impl Trails {
         &mut start.here
     }
 
-    /// Finds, for the packets that were added, the class or the list at which they wait. The lists of
-    /// packets are empty afterwards.
+    /// Finds, for all packets that were added, the class or the rule list at which they wait, and stores it
+    /// in `found`. The lists of added packets are empty afterwards.
     pub(super) fn follow(&mut self, graph: &CompiledGraph, found: &mut Found<'_>) {
         for (at, place) in self.elsewhere.drain(..) {
             found.follow(graph, at, place);
@@ -352,7 +356,8 @@ impl Start {
             left = left.saturating_sub(trail.taken);
             is_worth_it
         });
-        // If packets differ too much for trails, further trails are recorded less and less often.
+        // Some trails were removed, because packets differ too much for them. So the number of packets after
+        // which the next trail is recorded doubles.
         if self.trails.len() < before {
             self.patience = (2 * self.patience).clamp(PATIENCE, MOST_PATIENCE);
         } else if before > 0 {
@@ -465,8 +470,9 @@ impl Recording {
     }
 
     fn bytes(&mut self, place: usize, length: usize, mask: u64, low: u64, high: u64) {
-        // If low and high differ only in their lowest bits, and all values of these bits are in the range,
-        // the range is a condition on the upper bits alone.
+        // The range from `low` to `high` is all numbers with the same upper bits if the two differ only in
+        // their lowest bits, which are all zero in `low` and all one in `high`. The condition is then on the
+        // upper bits alone.
         let run = low ^ high;
         if (run & run.wrapping_add(1)) != 0 || low & run != 0 {
             return self.ranges.push((place, length, mask, low, high));
@@ -519,10 +525,9 @@ impl Recording {
     }
 }
 
-/// Returns a condition for a set of numbers that lead to the same successor as `number`, and that contains
-/// `number`: a mask, and the range that contains the masked numbers. `ends` has the last number of each
-/// range, `nexts` its successor. `bits` is the width of the numbers, or 0 if the mask has to include all
-/// bits.
+/// Returns a condition that holds for `number` and for other numbers with the same successor: a mask, and the
+/// lowest and highest masked number. `ends` has the last number of each range, `nexts` the successor of each
+/// range. `bits` is the width of the numbers, or 0 if the mask has to include all bits.
 fn range_of(ends: &[u64], nexts: &[Next], bits: u32, number: u64) -> (u64, u64, u64) {
     let mask = if bits == 0 { u64::MAX } else { relevant(ends, nexts, bits) };
     let number = number & mask;
@@ -541,12 +546,13 @@ fn all_of(bits: u32) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
-/// The maximum number of multiples of a bit that are tested to decide if the bit matters. A bit with more
-/// multiples counts as one that matters.
+/// The maximum number of multiples of a bit's value that are tested to decide if the successor depends on the
+/// bit. A bit with more multiples is assumed to matter.
 const MOST_TRIES: u64 = 4096;
 
-/// Returns a mask of the bits of a number that its successor depends on. The mask may include further bits,
-/// but no bit that matters is missing.
+/// Returns a mask of the bits of a number that the number's successor depends on. The mask may include
+/// further bits, but includes all bits that matter. `ends` has the last number of each range, `nexts` the
+/// successor of each range.
 fn relevant(ends: &[u64], nexts: &[Next], bits: u32) -> u64 {
     let leads = |number: u64| nexts[ends.partition_point(|end| *end < number).min(nexts.len() - 1)];
     let all = all_of(bits);

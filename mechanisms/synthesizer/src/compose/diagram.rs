@@ -11,7 +11,8 @@ use program::{Next, Node};
 /// The maximum number of nodes that ordering may add. A graph that needs more stays as it is.
 const MOST_NODES: usize = 1 << 18;
 
-/// A store of decision nodes, without duplicates (hash-consing). A graph is given by its start.
+/// A store of decision nodes without duplicates (hash-consing). A graph in the store is identified by its
+/// start node.
 #[derive(Default)]
 pub struct Diagram {
     nodes: Vec<Node>,
@@ -19,9 +20,10 @@ pub struct Diagram {
 }
 
 impl Diagram {
-    /// Returns a node for a question: each set of answers leads to its successor. Answers that are in none of
-    /// the sets must not occur; they may lead anywhere. If there is a single successor, it is returned
-    /// instead of a node, except for questions about lists and about the output of a lease.
+    /// Returns a node for a question, in which the answers of each set of `parts` lead to the successor
+    /// beside the set. Answers that are in none of the sets must not occur; they may lead anywhere. If all
+    /// sets have the same successor, it is returned instead of a node, except for questions about lists and
+    /// about the output of a lease.
     pub fn switch(&mut self, question: &Question, parts: Vec<(IntervalSet, Next)>) -> Next {
         let mut ranges: Vec<(u128, u128, Next)> = parts
             .iter()
@@ -49,8 +51,8 @@ impl Diagram {
             Some((last, _)) => *last = all,
             None => return Next::default(),
         }
-        // The rules of a list are counted, and a lease takes effect, so these questions are asked even if
-        // all answers have the same successor.
+        // A question about a list counts the matching rule, and a question about the output of a lease causes
+        // the lease. So these questions are asked even if all answers have the same successor.
         if let [(_, only)] = parts[..]
             && !matches!(question, Question::List(_) | Question::Leased { what: LeasedProperty::Output, .. })
         {
@@ -103,9 +105,9 @@ impl Diagram {
         nodes.into_iter().map(|node| node.question).collect()
     }
 
-    /// Returns the residual graph for packets whose answer to `question` is in a set. Where a single range of
-    /// answers remains, the question is removed, and each class below it is replaced by the class that
-    /// `replace` returns.
+    /// Returns the residual graph for packets whose answer to `question` is in `answers`. Where a single
+    /// range of answers remains at a node, the node is replaced by its successor, with each class in the
+    /// successor's graph replaced by the class that `replace` returns.
     #[must_use]
     pub fn narrowed(
         &mut self,
@@ -273,8 +275,8 @@ impl Order<'_> {
         Some(done)
     }
 
-    /// Adds to `ends` the last answer of each range of all nodes of a graph that ask a question. For all
-    /// answers between two neighbouring ends, the residual graph is the same.
+    /// Adds to `ends` the last answer of each range of all nodes of a graph that ask the question `question`.
+    /// For all answers between two consecutive numbers in `ends`, the residual graph is the same.
     fn ends(&self, next: Next, question: &Question, ends: &mut BTreeSet<u128>, seen: &mut BTreeSet<Next>) {
         let Some(node) = self.diagram.get(next) else { return };
         if !seen.insert(next) {

@@ -66,7 +66,8 @@ impl PathCondition {
         values.all(|value| masked(value, mask) == first).then_some(first)
     }
 
-    /// Returns what remains of a condition for packets that meet this path condition.
+    /// Returns a condition simplified for packets that meet this path condition: parts that are decided
+    /// become constants.
     #[must_use]
     pub fn remaining(&self, formula: &Formula) -> Formula {
         formula.replace(&mut |test| test.under(self))
@@ -140,7 +141,8 @@ impl AnswerTest {
         }
     }
 
-    /// Returns what remains of the test for packets that meet a path condition.
+    /// Returns the test simplified for packets that meet the path condition `known`: a constant if the test
+    /// is decided.
     fn under(&self, known: &PathCondition) -> Formula {
         match self {
             AnswerTest::Unknown => UNKNOWN,
@@ -163,8 +165,8 @@ impl AnswerTest {
     }
 }
 
-/// Adds each set that a condition compares the answer to a question with. The condition cannot distinguish
-/// answers that are in the same of these sets.
+/// Adds to `sets` each set of answers to `question` that a condition tests for. Answers that are in the same
+/// ones of these sets make no difference to the condition.
 pub fn collect_sets<'f>(formula: &'f Formula, question: &Question, sets: &mut Vec<&'f Rc<IntervalSet>>) {
     for leaf in formula.leaves() {
         if let AnswerTest::Is(other, set) = leaf

@@ -1,6 +1,6 @@
-//! Exit states: the states in which paths leave a region, without duplicates, and the operations that bring
-//! packets into them. Each exit state that the finished decision graph leads to becomes a class of the
-//! program.
+//! Exit states: the states of symbolic packets where paths leave a region, without duplicates, and the
+//! operations that change input packets to these states. Each exit state that the finished decision graph
+//! leads to becomes a class of the program.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use program::location::{ByteLocation, ByteValue, IPV4_SUM};
 use program::question::{AnswerSum, Question};
 use program::{ChecksumOperation, TransportChecksum, Write, WrittenValue};
 
-/// An element on a path, which packets bypass, and what its counters need to know.
+/// An element on a path, which packets bypass, and the facts that the element's counters need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PathElement {
     /// The index of the element in the chain.
@@ -36,8 +36,8 @@ pub enum Destination {
     /// The packets go to this input of an element. The element is downstream of the region, or it is in the
     /// region and the packets are handed over to it.
     Port(Port),
-    /// The packets are dropped for this reason, at the last element of the path or at an element whose rules
-    /// are a list.
+    /// The packets are dropped for this reason: at the last element of the path, or at an element whose rules
+    /// are evaluated as a list.
     Drop(DropReason),
 }
 

@@ -58,9 +58,10 @@ pub struct Region {
 }
 
 impl Region {
-    /// Adds outputs that packets do not take at present, so that a program that is composed after a change of
-    /// elements can have the same outputs. They lead to all inputs of the region and to the inputs at which
-    /// it ends, because any element may have to process packets itself after a change.
+    /// Adds outputs to which no class leads at present, so that a program that is composed again after a
+    /// change of elements can have the same outputs. The added outputs lead to all inputs of elements in the
+    /// region and to the inputs at which the region ends, because after a change any element may have to
+    /// process packets itself.
     pub fn add_outputs(&mut self, chain: &Chain, limits: &PathLimits) {
         for port in walk::inputs(chain, self.to, limits) {
             if !self.outputs.contains(&port) {
@@ -70,8 +71,9 @@ impl Region {
         self.program.outputs = self.outputs.len();
     }
 
-    /// Gives the program these outputs, each with the input that it leads to. Returns false, and changes
-    /// nothing, if packets leave the region at an input that none of the outputs leads to.
+    /// Gives the program the outputs `outputs`, each with the input of an element that it leads to. Returns
+    /// false, and changes nothing, if packets leave the region at an input that none of these outputs leads
+    /// to.
     pub fn set_outputs(&mut self, outputs: &[Port]) -> bool {
         let number = |port: &Port| outputs.iter().position(|other| other == port);
         let Some(numbers) = self.outputs.iter().map(number).collect::<Option<Vec<usize>>>() else {
@@ -91,7 +93,8 @@ impl Region {
     }
 }
 
-/// The result of the synthesis of a chain: the regions with their programs, and what stays as it is.
+/// The result of the synthesis of a chain: the regions with their programs, and the parts of the chain that
+/// stay as they are, with the reasons.
 #[derive(Clone, Debug, Default)]
 pub struct Synthesis {
     /// The regions that programs replace, regions of upstream elements first.
@@ -178,8 +181,9 @@ pub fn synthesize(chain: &Chain, limits: &PathLimits, is_pushed: &dyn Fn(Port) -
             }
             let Some(why) = walked.why_alone(port) else { continue };
             synthesis.alone.entry(node).or_insert_with(|| why.to_string());
-            // If this element leases flows, packets downstream of it are of flows that have not been leased,
-            // so no flows are leased in the regions downstream of it.
+            // If this element leases flows, packets that it processes itself belong to flows that have not
+            // been leased. So no flows are leased in the regions downstream of it, because a flow is leased
+            // at all steps or at none.
             let leases = leases && walked.steps.iter().all(|step| step.port.0 != node);
             behind(chain, node, &layouts, is_pushed, &mut |from, headers| {
                 begin(&mut work, Start::behind(from, headers, leases));
@@ -230,8 +234,8 @@ fn behind(
             let known =
                 layouts.iter().filter_map(|layout| moved(*layout, &chain.nodes[node].effects, output));
             let known: BTreeSet<Layout> = known.collect();
-            // Packets may have several layouts here. The program is made for the layout with the most header
-            // marks, because most packets have it.
+            // Packets may arrive here with several layouts. The program is made for the layout with the most
+            // header marks, because most packets have that layout.
             let Some(headers) = known.iter().max_by_key(|layout| layout.iter().flatten().count()) else {
                 continue;
             };
@@ -247,15 +251,15 @@ fn behind(
 struct Start {
     from: Port,
     packet: SymbolicPacket,
-    /// True if all packets that enter have the headers of `packet`.
+    /// True if all packets that enter the region have their headers marked as in `packet`.
     is_certain: bool,
     /// True if flows may be leased in this region.
     leases: bool,
 }
 
 impl Start {
-    /// Makes the start of a region at an element's output, for packets with headers at these offsets. Other
-    /// packets may arrive there, too.
+    /// Makes the start of a region at an element's output, for packets with headers at the offsets `headers`.
+    /// Packets with other headers may arrive there, too.
     fn behind(from: Port, headers: Layout, leases: bool) -> Start {
         Start { from, packet: SymbolicPacket::incoming(headers), is_certain: false, leases }
     }
@@ -399,7 +403,7 @@ fn region(
     }
     outputs.extend(often.keys());
     outputs.sort_by_key(|port| std::cmp::Reverse(often[port]));
-    // Packets with another layout go where they went without the program.
+    // Packets with another layout go to the input that the entry was connected to, as without the program.
     if !outputs.contains(&to) {
         outputs.push(to);
     }
@@ -498,8 +502,8 @@ fn class_of(
     };
     let headers = std::array::from_fn(|base| {
         let is_other = packet.headers[base] != incoming.headers[base];
-        // If packets with other marks may arrive, the link header has to be marked even if its offset is
-        // the same as in the layout.
+        // If packets with another mark of the link header may arrive, the program has to mark the link header
+        // even if its offset is the same as in the layout.
         let is_new = is_other || base == 0 && packet.link_marked && !is_certain;
         (!is_dropped && is_new).then_some(packet.headers[base])
     });

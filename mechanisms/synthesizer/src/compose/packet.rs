@@ -17,7 +17,7 @@ use super::formula::{AnswerTest, Formula, UNKNOWN};
 use program::location::{ByteLocation, ByteValue, IPV4, IPV4_SUM};
 use program::question::{AnswerSum, LeasedProperty, Question, preimage, shifted};
 
-/// The value of consecutive bytes, as an expression over the input.
+/// The value of consecutive bytes, as an expression over the program's input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputExpression {
     /// A constant.
@@ -28,11 +28,12 @@ pub enum InputExpression {
     /// An input byte with some bits changed: the location, the mask of the bits that are kept, and the bits
     /// that are set.
     Masked(ByteLocation, u8, u8),
-    /// Bytes that no single expression describes, or that are not known.
+    /// Bytes that are not known, or for which there is no single expression.
     Mixed,
 }
 
-/// The state of the checksum of an IPv4 header without options: which writes it accounts for.
+/// The state of the checksum of an IPv4 header without options: none, or the writes that updates of the
+/// checksum account for, or computed from scratch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Summed {
     /// No element has updated or computed the checksum, or an element has overwritten it since.
@@ -85,8 +86,8 @@ impl TransportSummed {
     }
 }
 
-/// A flag that is true if any path has depended on the offset of the link header in the input packet. All
-/// packets of a walk share it, so comparisons of packets ignore it.
+/// A flag that becomes true if any path has depended on the offset of the link header in the input packet.
+/// All symbolic packets of a walk share the flag, so comparisons of packets ignore it.
 #[derive(Clone, Debug, Default)]
 pub struct LinkAsked(Rc<Cell<bool>>);
 
@@ -194,12 +195,13 @@ impl SymbolicPacket {
     }
 
     /// True if any path of the walk has depended on the offset of the link header in the input packet. Then
-    /// the program has to check it.
+    /// the program has to check that offset.
     pub fn is_link_asked(&self) -> bool {
         self.link_asked.0.get()
     }
 
-    /// Returns the condition that the packet has all bytes up to an offset.
+    /// Returns the condition that the packet has all bytes up to the offset `place`, which is counted from
+    /// the start of the input packet.
     pub fn reaches(&self, place: i32) -> Formula {
         AnswerTest::at_least_zero(self.end.clone().plus_constant(-i64::from(place)))
     }
@@ -214,8 +216,8 @@ impl SymbolicPacket {
         written.cloned().unwrap_or(ByteValue::Came(place))
     }
 
-    /// True if every sum of several bytes is complete at its location. If a write has replaced a part of a
-    /// sum, the rest cannot be expressed as a write.
+    /// True if no sum of several bytes has been overwritten in part. The rest of such a sum cannot be
+    /// expressed as a write.
     pub fn is_whole(&self) -> bool {
         let bytes = self.bytes.iter().map(|(place, byte)| (ByteLocation::Byte(*place), byte));
         let annotations =
@@ -232,13 +234,13 @@ impl SymbolicPacket {
 
     /// Returns the value of `length` consecutive bytes.
     pub fn value(&self, first: ByteLocation, length: u8) -> InputExpression {
-        // Offsets before the input packet have unknown bytes, unless the program has written them.
+        // Bytes before the input packet have no known value, unless the program has written them.
         if matches!(first, ByteLocation::Byte(place) if (place..place.saturating_add(length.into()).min(0)).any(|p| !self.bytes.contains_key(&p)))
         {
             return InputExpression::Mixed;
         }
-        // The value of a checksum that elements update is not known: the program updates it as a whole at
-        // the end.
+        // The bytes of a checksum field that elements update have no known value here: the program updates
+        // the checksum as a whole after all writes.
         if let ByteLocation::Byte(place) = first
             && self.sums().any(|sum| place < sum + 2 && sum < place.saturating_add(length.into()))
         {
@@ -357,8 +359,8 @@ impl SymbolicPacket {
 
     /// Returns a filter of a declaration as a condition on the input packet. This is Algorithm 2 of the SNF
     /// paper, with earlier writes substituted. If an element has set the filter's field to a constant, the
-    /// filter is decided. If the field is a function of its input value, the pre-image of the filter's set
-    /// is taken.
+    /// filter becomes true or false. If the field is a function of its value in the input packet, the set of
+    /// allowed values is replaced by its pre-image.
     pub fn condition(&self, filter: &Filter) -> Formula {
         filter.replace(&mut |predicate| match predicate {
             Predicate::In { field, mask, set } => self.lies_in(field, *mask, set),
@@ -462,8 +464,9 @@ impl SymbolicPacket {
     }
 
     /// Returns the condition that the checksum of an IPv4 header is correct. An incremental update keeps a
-    /// correct checksum correct, and an incorrect one incorrect, so the input decides. A checksum that an
-    /// element has computed is correct. After other writes to the header, the condition is unknown.
+    /// correct checksum correct, and an incorrect one incorrect, so the condition is that the input packet's
+    /// checksum is correct. A checksum that an element has computed is correct. After other writes to the
+    /// header, the condition is unknown.
     fn right_checksum(&self, base: Base, offset: i32) -> Formula {
         let Some(place) = self.place(base).and_then(|place| place.checked_add(offset)) else {
             return Formula::FALSE;

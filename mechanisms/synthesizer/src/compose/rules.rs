@@ -1,5 +1,5 @@
-//! The rules of an element that stay together as a list: their conditions, expressed over the headers of
-//! the input packet.
+//! The rules of an element that a program evaluates together as a list, and not question by question: their
+//! conditions, expressed over the headers of the input packet.
 
 use classify::IntervalSet;
 use classify::Tree;
@@ -11,16 +11,18 @@ use super::packet::{InputExpression, SymbolicPacket, big_endian};
 use program::location::ByteLocation;
 use program::question::shifted;
 
-/// Returns the offsets of a packet's network and transport header, to which the rules' conditions will refer.
-/// Returns `None` if one of them is not marked, or if they do not lie in order in the input packet.
+/// Returns the offsets, from the start of the input packet, of a packet's network and transport header, to
+/// which the rules' conditions will refer. Returns `None` if a header is not marked, or if the headers do not
+/// lie in order in the input packet.
 pub fn headers(packet: &SymbolicPacket) -> Option<[i32; 2]> {
     let [_, network, transport] = packet.headers;
     let (network, transport) = (network?, transport?);
     (0 <= network && network <= transport).then_some([network, transport])
 }
 
-/// Returns a filter as a condition over header bytes of the input packet. `headers` are the offsets of the
-/// network and transport header. Returns `None` if the filter cannot be expressed in this way.
+/// Returns a filter as a condition on header bytes of the input packet. `headers` are the offsets of the
+/// network and transport header. Returns `None` if the filter tests anything that is no header byte of the
+/// input packet.
 pub fn condition(filter: &Filter, packet: &SymbolicPacket, headers: [i32; 2]) -> Option<Condition> {
     filter.try_replace(&mut |predicate| match predicate {
         Predicate::In { field, mask, set } => tests(packet, field, *mask, set, headers),
@@ -68,8 +70,8 @@ fn tests(
             Some(match inside[..] {
                 [] => Tree::Constant(false),
                 [(low, high)] => test(low as u32, high as u32, false),
-                // Two intervals that begin at zero and end at the largest number are the outside of one
-                // interval.
+                // If the set has two intervals, and they begin at zero and end at the largest number, the set
+                // is all numbers outside of the one interval between them.
                 [(0, below), (above, high)] if high == largest => {
                     test(below as u32 + 1, above as u32 - 1, true)
                 }

@@ -14,15 +14,15 @@ use program::location::{ByteLocation, ByteValue, IPV4, IPV4_SUM};
 
 /// The reason why a case cannot be applied to a symbolic packet.
 pub enum Stop {
-    /// The result depends on a condition. If the path forks on it, the case can be applied where the
-    /// condition holds.
+    /// The case can be applied only if this condition holds. The caller may fork the path by the condition,
+    /// and apply the case where it holds.
     Needs(Formula),
     /// Only the element itself can process the packets.
     Alone,
 }
 
-/// Returns the packet after a case, for packets that meet the path condition `known`. With a `step`, values
-/// that the element chooses become leased values of that step.
+/// Returns the symbolic packet after the actions of a case, for packets that meet the path condition `known`.
+/// If `step` is given, values that the element chooses become leased values of that step.
 pub fn carry_out(
     before: &SymbolicPacket,
     case: &Case,
@@ -35,9 +35,9 @@ pub fn carry_out(
     for action in &case.actions {
         act(before, &mut packet, action, known, &mut chosen, &mut written)?;
     }
-    // Refuses a packet that includes unwritten bytes before the input packet, because these bytes are
-    // unknown. Also refuses a packet with a sum of which a part was overwritten, because it cannot be
-    // expressed.
+    // Refuses a packet that would start with bytes before the input packet that no element has written,
+    // because their values are unknown. Also refuses a packet with a sum of which a part was overwritten,
+    // because it cannot be expressed.
     if (packet.start.min(0)..0).any(|place| !packet.bytes.contains_key(&place)) || !packet.is_whole() {
         return Err(Stop::Alone);
     }
@@ -103,8 +103,8 @@ fn act(
                 _ => return Err(Stop::Alone),
             };
             let end = known.substitute(&length.plus_constant(packet.start.into()));
-            // Counters of a program know packet lengths with the initial end and with the final end, so a
-            // path cannot cut packets twice to different ends.
+            // The counters of bypassed elements can compute packet lengths only from the end of the input
+            // packet or the final end, so a path cannot cut packets twice to different ends.
             let was_cut = super::leaf::end(packet).is_some();
             if was_cut && packet.end != end {
                 return Err(Stop::Alone);
@@ -146,8 +146,9 @@ fn act(
     }
 }
 
-/// Returns `Ok` if a condition holds for all packets that meet the path condition, and otherwise the reason
-/// to stop.
+/// Returns `Ok` if a condition holds for all packets that meet the path condition `known`. Otherwise returns
+/// the reason to stop: the remaining condition if it can be asked, else that only the element itself can
+/// process the packets.
 fn holds(condition: Formula, known: &PathCondition) -> Result<(), Stop> {
     match known.remaining(&condition) {
         Formula::Constant(true) => Ok(()),
@@ -156,8 +157,9 @@ fn holds(condition: Formula, known: &PathCondition) -> Result<(), Stop> {
     }
 }
 
-/// Returns the value of a number that has to be constant, as a distance in bytes. If it depends on the
-/// length of an IPv4 header, the result is a fork that selects headers without options.
+/// Returns the value of a number of a declaration that has to be constant, as a distance in bytes. If the
+/// number depends on the length of an IPv4 header, returns as the error the condition that the header has no
+/// options, by which the caller forks the path.
 fn place(
     packet: &SymbolicPacket,
     number: &element::effects::Number,
@@ -252,9 +254,9 @@ fn moved(value: InputExpression, plus: i64) -> Option<Vec<ByteValue>> {
 /// not give the right checksum.
 ///
 /// A program updates a checksum once, at the end, by the difference between the input words and the final
-/// words. So each written byte of the checksum's header must have been written with an update. A byte that
-/// was written without an update is not part of the difference that the elements count, even if another
-/// element writes it again. An element that overwrites a whole checksum ends the record of updates.
+/// words. So each written byte of the checksum's header must have been written with an update. The elements'
+/// updates do not account for a byte that was written without an update, even if another element writes the
+/// byte again with an update. An element that overwrites a whole checksum ends the record of updates.
 fn sum_up(
     before: &SymbolicPacket,
     packet: &mut SymbolicPacket,
@@ -280,7 +282,7 @@ fn sum_up(
         if written.iter().any(is_sum) || packet.summed.header().is_some_and(|other| other != start) {
             return Err(Stop::Alone);
         }
-        // Before the start of the input packet, only bytes that the program writes are known.
+        // Bytes before the start of the input packet are only known if the program writes them.
         if (start.min(0)..0).any(|place| !packet.bytes.contains_key(&place)) {
             return Err(Stop::Alone);
         }
@@ -307,8 +309,8 @@ fn sum_up(
     Ok(())
 }
 
-/// Forgets the updates of a header's checksum if an element has overwritten the whole checksum. Refuses a
-/// case that writes to other bytes of the header, because the checksum would not account for them.
+/// Forgets the updates of a header's checksum if the case overwrites the whole checksum field. Otherwise
+/// refuses a case that writes to the header, because the checksum would not account for the write.
 fn end_where_overwritten(packet: &mut SymbolicPacket, header: i32, written: &[i32]) -> Result<(), Stop> {
     if [0, 1].iter().all(|byte| written.contains(&(header + IPV4_SUM + byte))) {
         packet.summed = Summed::Not;
@@ -347,8 +349,8 @@ fn sum_up_transport(
     }
     let Some(summed) = &packet.transport_summed else { return Ok(()) };
     let sum = summed.place()..summed.place() + 2;
-    // Refuses covered bytes that were written without an update, even if they were overwritten later, and
-    // other writes to the checksum field.
+    // Refuses covered bytes that were written without an update, even if they were overwritten later. Also
+    // refuses writes to the checksum field of other kinds than an update.
     let is_odd = |place: &i32| summed.covers(*place) && !summed.places.contains(place);
     let is_wrong = |place: &i32| sum.contains(place) || summed.covers(*place) && updated.is_none();
     if packet.bytes.keys().any(is_odd) || written.iter().any(is_wrong) {

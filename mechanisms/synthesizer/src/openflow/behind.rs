@@ -23,9 +23,8 @@ const NETWORK: i32 = ethernet::Header::LEN as i32;
 
 impl Division {
     /// Returns the program that the software runs. Its packets arrive without a tag, and with the number of
-    /// their class in the VLAN annotation. If a VLANDecap has removed a tag, it has marked the network
-    /// header after the Ethernet header. Packets with a number that the switch does not use go through the
-    /// whole program.
+    /// their class in the VLAN annotation. If a VLANDecap has removed a tag, it has marked the network header
+    /// after the Ethernet header. Packets with a number that is no switch class go through the whole program.
     pub fn software_program(&self) -> Program {
         let mut diagram = Diagram::default();
         let (nodes, whole) = self.diagram.finish(self.whole);
@@ -64,8 +63,9 @@ impl Division {
     }
 }
 
-/// Returns a graph that checks the layout of packets: packets with the layout that the switch assumes
-/// continue at `left`, all others at `whole`.
+/// Returns a graph that checks the layout of packets. Packets with the layout that the switch assumes
+/// continue at `left`, the start of a residual program; all others at `whole`, the start of the whole
+/// program.
 fn usual(diagram: &mut Diagram, left: Next, whole: Next) -> Next {
     let mut next = left;
     for (offset, length, value) in [(NETWORK, 1, 0x45), (NETWORK - 2, 2, u128::from(ether_type::IPV4))] {
@@ -80,7 +80,7 @@ fn usual(diagram: &mut Diagram, left: Next, whole: Next) -> Next {
     diagram.switch(&Question::Length, lengths)
 }
 
-/// Inserts a VLANDecap before an element: all connections to the element lead to it instead.
+/// Inserts a VLANDecap upstream of an element: all connections to the element lead to the VLANDecap instead.
 pub fn take_tags(graph: &mut Graph, element: usize) {
     let number = graph.elements.len();
     let span = graph.elements[element].span;
@@ -91,9 +91,10 @@ pub fn take_tags(graph: &mut Graph, element: usize) {
     graph.connections.push(Connection { from: (number, 0), to: (element, 0), span });
 }
 
-/// Prepares a configuration for one port per class. Copies the source that feeds an element, once for each of
-/// the further interfaces. After each source, inserts an element that stores the number of the source's
-/// class. The existing source has the number [`REST`], the others the following numbers.
+/// Changes a configuration so that each switch class arrives at a port of its own. Copies the source that
+/// feeds an element, once for each interface in `interfaces`. After each source, inserts an element that
+/// stores the number of the source's class. The existing source has the number [`REST`], the copies have the
+/// following numbers.
 pub fn number_ports(graph: &mut Graph, element: usize, interfaces: &[String]) {
     let Some(place) = graph.connections.iter().position(|connection| connection.to.0 == element) else {
         return;

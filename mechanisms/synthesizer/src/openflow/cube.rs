@@ -70,8 +70,8 @@ impl MatchField {
         }
     }
 
-    /// Returns the field that contains all of some bytes of a header, and the number of the field's bits
-    /// after them; `None` if no field does.
+    /// Returns the field that contains all `length` bytes at the offset `offset` of a header, and the number
+    /// of bits of the field after these bytes; `None` if no field contains them.
     fn of(header: HeaderLayer, offset: u32, length: u32) -> Option<(MatchField, u32)> {
         MatchField::ALL.into_iter().find_map(|field| {
             let (own, first) = field.place();
@@ -81,9 +81,9 @@ impl MatchField {
     }
 }
 
-/// Returns the field that contains some bytes of a header, and a set of values of this field: for these, the
-/// bytes under the mask are in `set`. Returns `None` if a switch does not match such a field, or if the
-/// values form too many intervals.
+/// Converts a test of header bytes into a test of a field: returns the field that contains the bytes, and the
+/// set of values of the field for which the bytes under `mask` are in `set`. Returns `None` if a switch does
+/// not match such a field, or if the values form too many intervals.
 pub fn values(
     header: HeaderLayer,
     offset: u32,
@@ -103,12 +103,14 @@ pub fn values(
 pub struct Cube {
     /// The possible values of each field, in the order of [`MatchField::ALL`].
     pub sets: [IntervalSet; 6],
-    /// True if the condition holds for all packets of the cube; false if it may hold for some.
+    /// True if the condition that the cube was made for holds for all packets of the cube; false if it may
+    /// hold for some.
     pub is_certain: bool,
 }
 
 impl Cube {
-    /// Returns the cube of all packets; `is_certain` says if the condition holds for them or only may hold.
+    /// Returns the cube of all packets; `is_certain` is true if the condition that the cube is made for holds
+    /// for them, false if it only may hold.
     pub fn all(is_certain: bool) -> Cube {
         Cube { sets: MatchField::ALL.map(|field| IntervalSet::full(field.bits())), is_certain }
     }
@@ -118,7 +120,7 @@ impl Cube {
         &self.sets[field as usize]
     }
 
-    /// True if the cube excludes any value of a field.
+    /// True if the cube restricts a field: some value of the field is not possible.
     pub fn asks(&self, field: MatchField) -> bool {
         *self.set(field) != IntervalSet::full(field.bits())
     }
@@ -130,8 +132,8 @@ impl Cube {
         self
     }
 
-    /// Returns the packets that are in both cubes; `None` if there are none. The condition is certain only
-    /// if it is in both.
+    /// Returns the cube of packets that are in both cubes; `None` if there are none. Its condition holds for
+    /// certain only if both conditions do.
     fn and(&self, other: &Cube) -> Option<Cube> {
         let mut both = self.clone();
         for (set, other) in both.sets.iter_mut().zip(&other.sets) {
@@ -151,7 +153,8 @@ impl Cube {
 pub fn cubes(condition: &Condition) -> Vec<Cube> {
     let mut cubes = said(condition, true).unwrap_or_else(|| vec![Cube::all(false)]);
     cubes = cubes.into_iter().flat_map(by_protocol).collect();
-    // A packet in both kinds of cubes meets the condition, so certain cubes take precedence.
+    // A packet that is in a certain cube and in another cube meets the condition, so certain cubes take
+    // precedence.
     cubes.sort_by_key(|cube| !cube.is_certain);
     cubes
 }
@@ -252,8 +255,9 @@ pub fn known_byte(header: HeaderLayer, offset: u16) -> (u8, u8) {
 /// The protocols whose ports a switch parses: TCP, UDP and SCTP.
 pub const WITH_PORTS: [u8; 3] = [ip_protocol::TCP, ip_protocol::UDP, ip_protocol::SCTP];
 
-/// Splits a cube that restricts ports: one cube for each protocol with ports, and one for all other
-/// protocols. For these, the switch knows no bytes after the IP header, so that cube is not certain.
+/// Splits a cube that restricts ports: into one cube for each protocol with ports, and one for all other
+/// protocols. Of packets with other protocols, the switch knows no bytes after the IP header, so the last
+/// cube is not certain.
 fn by_protocol(cube: Cube) -> Vec<Cube> {
     if !MatchField::ALL.into_iter().any(|field| field.is_port() && cube.asks(field)) {
         return vec![cube];

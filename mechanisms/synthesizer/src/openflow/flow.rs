@@ -1,5 +1,5 @@
-//! Flow entries in the syntax of `ovs-ofctl` (ovs-ofctl(8), ovs-fields(7), ovs-actions(7)), and the parts
-//! of a packet's metadata in the switch.
+//! Flow entries in the syntax of `ovs-ofctl` (ovs-ofctl(8), ovs-fields(7), ovs-actions(7)), and the division
+//! of the 64 bits of metadata that a switch keeps with a packet.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -18,12 +18,14 @@ const WHOLE: u32 = u32::MAX;
 /// 7.2.3.7, OFPVID_PRESENT).
 const PRESENT: u16 = 0x1000;
 
-/// A part of the 64 bits of metadata, which has 16 bits and is written and matched separately.
+/// A group of 16 of the 64 bits of metadata that a switch keeps with a packet. Each group is written and
+/// matched separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The state in the pipeline: the number of the residual program.
+    /// The packet's state in the pipeline of tables: the number of its residual program after the answers so
+    /// far.
     State,
-    /// The outcome of the last list of rules.
+    /// The outcome of the list of rules that was evaluated last.
     Outcome,
     /// The ranges that contain the source port: bit `n` is set for range `n`.
     SourceRanges,
@@ -50,13 +52,13 @@ pub struct MetadataMatch {
 }
 
 impl MetadataMatch {
-    /// Returns the match that also requires a value of a part.
+    /// Returns the match that also requires that `part` of the metadata has the value `value`.
     #[must_use]
     pub fn with(self, part: Part, value: u64) -> MetadataMatch {
         self.with_bits(value << part.shift(), 0xffff << part.shift())
     }
 
-    /// Returns the match that also requires a set bit of a part.
+    /// Returns the match that also requires that the bit `bit` of `part` of the metadata is set.
     #[must_use]
     pub fn with_bit(self, part: Part, bit: usize) -> MetadataMatch {
         let bit = 1 << (part.shift() as usize + bit);
@@ -91,7 +93,8 @@ impl fmt::Display for FlowEntry {
     }
 }
 
-/// Returns the instructions that send a packet to a port, with the number of its class in a VLAN tag.
+/// Returns the instructions that send a packet to the port `port`, with the number of its switch class in a
+/// VLAN tag.
 pub fn tagged(class: u16, port: &str) -> String {
     format!("push_vlan:0x8100,set_field:{}->vlan_vid,output:{port}", PRESENT | class)
 }
@@ -101,9 +104,9 @@ pub fn with_tag() -> String {
     format!("vlan_vid={PRESENT:#x}/{PRESENT:#x}")
 }
 
-/// Returns the matches for the IPv4 packets of a cube whose metadata matches, too; one flow entry is needed
-/// for each. Sets of ports that are in `ranges` are matched by their bits in the metadata. Returns `None`
-/// if there are too many.
+/// Returns the matches for the IPv4 packets of a cube whose metadata matches `metadata`, too; each match
+/// needs a flow entry. Sets of ports that are in `ranges` are matched by their bits in the metadata. Returns
+/// `None` if there would be more than `MOST_MATCHES` matches.
 pub fn matches(cube: &Cube, metadata: MetadataMatch, ranges: &[Ranges; 2]) -> Option<Vec<String>> {
     let mut all = vec![(metadata, String::new())];
     let ports = [
@@ -163,8 +166,8 @@ pub fn protocol(number: u8) -> String {
     }
 }
 
-/// Returns the matches for a set of values of a field: one for each prefix, or several for a prefix of type
-/// of service bytes. There are none for the protocol, which `protocols` matches.
+/// Returns the matches for a set of values of a field: one match for each prefix of the set, or several for a
+/// prefix of type of service bytes. Returns none for the protocol, which `protocols` matches.
 fn values(field: MatchField, set: &IntervalSet) -> Vec<String> {
     let prefixes = prefixes(set, field.bits()).into_iter().map(|(value, mask)| (value as u32, mask as u32));
     let masked = |name: &'static str| {

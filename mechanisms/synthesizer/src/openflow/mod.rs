@@ -41,14 +41,15 @@ pub const MOST_CLASSES: usize = 4094;
 /// The form in which a switch matches ranges of ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RangeForm {
-    /// The form, prefixes or metadata, with which the switch answers more questions, or as many with fewer
-    /// flow entries. Both forms are tried.
+    /// The form, prefixes or metadata, with which the switch answers more questions of the program; if both
+    /// answer as many, the form with fewer flow entries. Both forms are tried.
     #[default]
     Fewest,
-    /// A flow entry for each prefix of a range, so usually several for a range.
+    /// A flow entry for each prefix that the range consists of, so usually several entries for a range.
     Prefix,
-    /// A single flow entry for each range that has a bit of the metadata, which a table for source ports or
-    /// for destination ports sets. Ranges without a bit become prefixes.
+    /// A single flow entry for each range that has a bit of the metadata. A table for source ports, or one
+    /// for destination ports, sets this bit in packets whose port is in the range. Ranges without a bit
+    /// become prefixes.
     Metadata,
 }
 
@@ -82,8 +83,8 @@ impl Options {
         if self.is_by_port() { self.to.len() } else { MOST_CLASSES }
     }
 
-    /// Returns the instructions that send a packet of a class to the software: with a tag, or by the port of
-    /// the class. A class without a port is dropped.
+    /// Returns the instructions that send a packet of the class `class` to the software: with a tag, or by
+    /// the port of the class. For a class without a port, returns the instructions that drop the packet.
     fn sending(&self, class: u16) -> String {
         match &self.to[..] {
             [port] => flow::tagged(class, port),
@@ -110,8 +111,8 @@ impl Default for Options {
 /// The reason why no part of a program can be given to a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The program does not begin at a source of whole Ethernet frames, so the switch would not know its
-    /// packets.
+    /// The program does not begin at a source of whole Ethernet frames, so the switch would not know the
+    /// offsets of packet headers.
     Layout,
     /// The program has no question that a switch can answer.
     Nothing,

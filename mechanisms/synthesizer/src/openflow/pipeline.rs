@@ -4,9 +4,9 @@
 //!
 //! The metadata of a packet holds its state: the number of the residual program after the answers so far. A
 //! table evaluates one question and writes the next state. So the number of flow entries grows with the
-//! number of states per question, not with the number of paths. A list of rules is evaluated in one table for
-//! all states; a second table combines state and outcome. The last table sends the packets of each state to
-//! the software as a class of its own.
+//! number of states per question, not with the number of paths. A list of rules is evaluated in one table,
+//! whatever the state; a second table finds the next state from the present state and the outcome. The last
+//! table sends the packets of each state to the software as a class of its own.
 //!
 //! Questions that a switch cannot answer, or that need too many flow entries or classes, are left to the
 //! software.
@@ -41,7 +41,8 @@ const UNKNOWN: u64 = 0xffff;
 pub struct Pipeline {
     /// The flow entries, in the order of their tables and then of descending priority.
     pub flows: Vec<FlowEntry>,
-    /// For each class from [`REST`] + 1 on, the start of its residual program.
+    /// For each switch class with a number higher than [`REST`], in order: the node or class at which its
+    /// residual program starts.
     pub classes: Vec<Next>,
     /// Comments about the flow entries, which precede them in the output.
     pub notes: Vec<String>,
@@ -57,9 +58,10 @@ impl Pipeline {
         (self.asked, other.flows.len()) > (other.asked, self.flows.len())
     }
 
-    /// Makes the pipeline for a program. `diagram` contains its questions, and `whole` is their start. With
-    /// `by_metadata`, ranges of ports get bits of the metadata; otherwise they become prefixes. For packets
-    /// that have passed rules in the switch, classes that count these rules are added to the program.
+    /// Makes the pipeline for a program. `diagram` contains its decision graph, and `whole` is the start of
+    /// this graph. With `by_metadata`, ranges of ports get bits of the metadata; otherwise they become
+    /// prefixes. If the switch evaluates a list of rules, classes are added to the program whose packets are
+    /// also counted by the element that has the list.
     ///
     /// # Errors
     /// If the switch can answer no question, or if there are too many tables.
@@ -144,7 +146,7 @@ fn usual(diagram: &mut Diagram, whole: Next) -> Next {
     next
 }
 
-/// The size of the pipeline before a question was added to it.
+/// The size of the pipeline at a point of its construction: before a question was added.
 #[derive(Clone, Copy)]
 struct Built {
     flows: usize,
@@ -158,8 +160,8 @@ struct SwitchRule {
     outcome: u32,
 }
 
-/// Returns the rules of a list for a switch. Returns `None` if they apply to packets of another layout, or if
-/// the number of an outcome is too high.
+/// Returns the rules of a list in the form for a switch. Returns `None` if the rules refer to headers at
+/// other offsets than the switch assumes, or if the number of an outcome is too high for the metadata.
 fn rules_of(list: &OrderedRules) -> Option<Vec<SwitchRule>> {
     if list.headers != [NETWORK, TRANSPORT]
         || list.rules.iter().any(|rule| u64::from(rule.outcome) >= UNKNOWN)
@@ -187,7 +189,8 @@ struct Build<'b> {
     notes: Vec<String>,
     /// The number of each state that exists, by the start of its residual program.
     states: BTreeMap<Next, u16>,
-    /// The states in which packets reach the table under construction.
+    /// The states that packets may have when they reach the table under construction, by the start of the
+    /// residual program.
     current: BTreeSet<Next>,
     /// The ranges of source and of destination ports that have bits in the metadata.
     ranges: [Ranges; 2],
@@ -198,7 +201,7 @@ impl Build<'_> {
         self.flows.push(FlowEntry { table: self.table, priority, matched, instructions });
     }
 
-    /// Returns the instruction that continues with the next table.
+    /// Returns the instruction that continues with the next table of the pipeline.
     fn further(&self) -> String {
         format!("goto_table:{}", self.table + 1)
     }
@@ -275,9 +278,9 @@ impl Build<'_> {
         Built { flows: self.flows.len(), table: self.table, states: self.states.len() as u64 }
     }
 
-    /// Removes the flow entries, tables and states that were added for a question, so that the question is
-    /// left to the software. Returns false: the switch does not answer the question. `why` is the reason, for
-    /// the comments in the output.
+    /// Removes the flow entries, tables and states that were added to the pipeline for a question, so that
+    /// the question is left to the software. Returns false, because the switch does not answer the question.
+    /// `why` is the reason, for the comments in the output.
     fn give_up(&mut self, question: &Question, before: Built, why: &str) -> bool {
         self.flows.truncate(before.flows);
         self.table = before.table;
@@ -286,8 +289,8 @@ impl Build<'_> {
         false
     }
 
-    /// Ends the tables of a question, after which packets are in the states `reached`. Returns false, and
-    /// removes the tables, if there are too many states or flow entries.
+    /// Completes the tables of a question, after which packets are in the states `reached`. Returns false,
+    /// and removes the tables again, if there are too many states or flow entries.
     fn reach(
         &mut self,
         question: &Question,
@@ -306,8 +309,8 @@ impl Build<'_> {
         Ok(true)
     }
 
-    /// Partitions the answers to a question, for packets in a state. Returns the sets of answers, each with
-    /// the residual program for packets with these answers.
+    /// Divides the answers to a question, for packets in a state, into sets of answers with the same residual
+    /// program. Returns each set with the residual program for packets with its answers.
     fn parts(&mut self, state: Next, question: &Question) -> Vec<(IntervalSet, Next)> {
         let mut ends = BTreeSet::new();
         for node in self.diagram.finish(state).0.iter().filter(|node| node.question == *question) {
@@ -473,9 +476,9 @@ impl Build<'_> {
         self.program.elements.get(element).cloned().unwrap_or_default()
     }
 
-    /// Adds the last table, which sends packets to the software: each state is a class. Packets of a state in
-    /// which all are dropped are dropped in the switch if the options permit that. Returns the finished
-    /// pipeline.
+    /// Adds the last table, which sends packets to the software: each state is a switch class. If all packets
+    /// of a state are dropped in the end, and the options permit it, the switch drops them. Returns the
+    /// finished pipeline.
     fn send(mut self, options: &Options, asked: usize) -> Result<Pipeline, Refusal> {
         let mut classes = Vec::new();
         for (class, state) in (REST + 1..).zip(self.current.clone()) {
@@ -510,9 +513,9 @@ impl Build<'_> {
     }
 }
 
-/// Returns the class for packets that have passed a list of rules in the switch: a copy of `class` whose
-/// path has the list's element as well, so that the element counts the packets. It is not known which rule
-/// decided, so the first rule with that outcome is counted.
+/// Returns the index of the class for packets for which the switch has evaluated a list of rules: a copy of
+/// `class` whose path also has the element of the list, so that this element counts the packets. The switch
+/// does not tell which rule decided, so the first rule with the outcome `outcome` is counted.
 fn tell(program: &mut Program, class: u32, list: u32, outcome: u32) -> u32 {
     let (Some(class), Some(list)) = (program.classes.get(class as usize), program.lists.get(list as usize))
     else {

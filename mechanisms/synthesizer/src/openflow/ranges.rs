@@ -4,12 +4,12 @@
 //! A range that is a single prefix, such as a single port, is matched directly. Each other range may get a
 //! bit in the metadata. For source and for destination ports, a table divides the port numbers into parts at
 //! the borders of all ranges. It finds the part that contains the packet's port, and sets the bits of all
-//! ranges that contain this part. So a rule matches any range with one flow entry. With the number of the
-//! part in the metadata instead, a rule would need a flow entry for each part of its range. A rule about both
-//! ports would need one for each pair of parts.
+//! ranges that contain this part. So a rule matches any range with one flow entry. If the metadata had the
+//! number of the part instead, a rule would need a flow entry for each part of its range, and a rule about
+//! both ports would need a flow entry for each pair of parts.
 //!
-//! There are [`MOST_RANGES`] bits for each port. The ranges that save the most entries get them; other
-//! ranges are expanded to prefixes.
+//! There are [`MOST_RANGES`] bits for source ports and as many for destination ports. The ranges that save
+//! the most flow entries get a bit; other ranges are expanded to prefixes.
 
 use std::collections::BTreeMap;
 
@@ -44,8 +44,8 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Chooses the ranges that get bits: those that save the most flow entries. `asked` has, for each range,
-    /// the number of cubes of rules that test it.
+    /// Chooses the ranges that get bits in the metadata: those that save the most flow entries. `asked` has,
+    /// for each range of ports, the number of cubes of rules that test it.
     pub fn choose(asked: &BTreeMap<IntervalSet, usize>) -> Ranges {
         let saved = |(set, times): &(&IntervalSet, &usize)| (prefixes(set, 16).len() - 1) * **times;
         let mut worth: Vec<_> = asked.iter().filter(|one| saved(one) > 0).collect();
@@ -63,8 +63,8 @@ impl Ranges {
         self.sets.is_empty()
     }
 
-    /// Returns the parts of the port numbers, as prefixes (value and mask), each with the bits of all
-    /// ranges that contain it. Parts outside of all ranges are omitted.
+    /// Divides the port numbers at the borders of all ranges into parts. Returns each part that lies in a
+    /// range, as prefixes (value and mask), with the bits of all ranges that contain it.
     pub fn parts(&self) -> Vec<((u32, u32), u64)> {
         let mut borders: Vec<u128> = vec![0, 1 << 16];
         borders.extend(

@@ -3,8 +3,8 @@
 //!
 //! The successors of a question are built before the element that asks it, so a question whose answers all
 //! have the same successor needs no element. Most elements for questions leave packets unchanged. Some also
-//! mark headers, or cut the packet; these changes are the [`State`] in which packets reach a part of the
-//! program. Packets can be left to the original elements only in the initial state, unchanged.
+//! mark headers, or cut the packet. A [`State`] records these changes for packets that reach a node or class
+//! of the program. Packets can be left to the original elements only in the initial state, unchanged.
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -32,13 +32,15 @@ const MOST_TOGETHER: usize = 64;
 /// The maximum number of patterns of a Classifier for one question.
 const MOST_PATTERNS: usize = 1024;
 
-/// The maximum number of values of an annotation that CheckPaint elements compare one by one.
+/// The maximum number of values of an annotation that are compared one by one, each with a CheckPaint
+/// element.
 const MOST_COLOURS: u128 = 32;
 
-/// A conjunction of clauses about bytes, and the input to which packets that satisfy it go.
+/// A pattern of a Classifier: clauses about bytes, all of which must hold, and the input to which packets
+/// that satisfy the pattern go.
 type Pattern = (Vec<Clause>, Spot);
 
-/// Patterns of a Classifier in order of precedence. The last has no clauses and matches all remaining
+/// Patterns of a Classifier in order of precedence. The last pattern has no clauses and matches all remaining
 /// packets.
 type Patterns = Rc<Vec<Pattern>>;
 
@@ -57,8 +59,8 @@ pub(super) struct Builder<'b> {
     regions: HashMap<(u32, State), Result<Patterns, Why>>,
     left: BTreeSet<Next>,
     why: BTreeSet<Why>,
-    /// For each inserted element, the number of inserted elements on the longest path from it, including
-    /// itself.
+    /// For each inserted element, by index: the number of inserted elements, including itself, on the longest
+    /// path that begins there.
     depths: HashMap<usize, usize>,
 }
 
@@ -91,8 +93,8 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// Builds the elements for the whole program, after the test that `front` requires. Returns the input
-    /// at which packets enter.
+    /// Builds the elements for the whole program. The test of packets that `front` requires precedes them.
+    /// Returns the input at which packets enter.
     pub(super) fn start(&mut self, front: Front) -> Spot {
         let start = self.spot(self.program.start, State::default()).unwrap_or(self.rest);
         match front {
@@ -127,16 +129,17 @@ impl<'b> Builder<'b> {
         (classes, self.why)
     }
 
-    /// Returns the input for packets that have reached a node or class of the program in a state; builds
-    /// the elements there if they do not exist. If that is not possible, packets in the initial state go to
-    /// the original elements; in another state, the error leads back to an earlier question.
+    /// Returns the input for packets that have reached a node or class of the program in a state; builds the
+    /// elements there if they do not exist. If that is not possible, packets in the initial state go to the
+    /// original elements. In another state packets have been changed already, so an error is returned; then
+    /// packets go to the original elements at an earlier question.
     fn spot(&mut self, next: Next, state: State) -> Result<Spot, Why> {
         let class = match next {
             Next::Class(number) => self.program.classes.get(number as usize),
             Next::Node(_) => None,
         };
-        // A drop does not depend on the state of the packet, so a class that drops packets has one element
-        // for all states.
+        // A class that drops packets has the same elements for all states, because the state of a dropped
+        // packet does not matter.
         let ends = class.is_some_and(|class| matches!(class.exit, Exit::Drop(_)));
         let state = if ends { State::default() } else { state };
         if let Some(known) = self.spots.get(&(next, state)) {
@@ -200,8 +203,8 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// Returns the successors of the question at a node, each with the set of answers that lead there.
-    /// Answers that cannot occur at the node are omitted.
+    /// Returns the successors of the question at node `number`, each with the set of answers that lead to it.
+    /// Answers that packets at the node cannot have are omitted.
     fn answers(&self, number: u32) -> Vec<(Next, IntervalSet)> {
         let node = &self.program.nodes[number as usize];
         let known = self.facts.at(Next::Node(number)).answers(&node.question);
@@ -359,7 +362,8 @@ impl<'b> Builder<'b> {
         let check = Check::new(self.program, number).ok_or(Why::Question)?;
         let Check { header, failing, behind, is_right, is_within, is_covering } = check;
         let known = self.facts.at(Next::Node(number));
-        // CheckIPHeader makes further tests. The facts at this node must show that they succeed.
+        // CheckIPHeader makes further tests of the header than the questions do. The facts at this node must
+        // show that packets pass these tests.
         let is_there = known.least(&Question::Length) >= (header + IPV4) as u128;
         let is_header = known.is_header(header, |words| words >= 5);
         let within = is_within || known.is_at_least_zero(&within(header));

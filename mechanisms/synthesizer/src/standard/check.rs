@@ -9,7 +9,7 @@ pub(super) struct Check {
     pub(super) header: i32,
     /// The successor for packets that fail any check.
     pub(super) failing: Next,
-    /// The successor for packets that pass all checks.
+    /// The successor for packets that pass all checks, downstream of the last question.
     pub(super) behind: Next,
     /// True if one of the questions is about the header's checksum.
     pub(super) is_right: bool,

@@ -10,8 +10,8 @@ use program::location::IPV4;
 use program::question::{AnswerSum, Question};
 use program::{Next, Program};
 
-/// The answers that packets may have at one node or class. Questions that are not in the map may have any
-/// answer; only questions about the length and about one or two bytes are in it.
+/// The possible answers to questions for packets at one node or class. Questions that are not in the map may
+/// have any answer. Only questions about the length and about one or two bytes are in the map.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known(HashMap<Question, IntervalSet>);
 

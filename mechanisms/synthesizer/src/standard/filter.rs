@@ -1,8 +1,9 @@
 //! The conditions of rules in the language of IPFilter and IPClassifier.
 //!
 //! In this language, a test of the transport header implies that the packet is a first fragment, and a test
-//! of ports also that it is TCP or UDP. Conditions of programs test bytes only. So such a test can be
-//! written if it is in conjunction with tests for what it implies.
+//! of ports also that it is TCP or UDP. Conditions of programs test bytes only. So a test of the transport
+//! header can be written only together (in a conjunction) with tests that the packet is a first fragment and,
+//! for ports, that it is TCP or UDP.
 
 use classify::Tree;
 use std::net::Ipv4Addr;
@@ -18,8 +19,8 @@ pub fn pattern(condition: &Condition) -> Option<String> {
     }
 }
 
-/// The conditions that are in conjunction with a part of a condition, so that the part only matters where
-/// they hold.
+/// The facts that hold wherever a part of a condition matters, because the condition tests them in
+/// conjunction with the part.
 #[derive(Clone, Copy, Default)]
 struct Around {
     /// True if the packet is known to be a first fragment.
@@ -52,8 +53,8 @@ fn print(condition: &Condition, around: Around, depth: usize) -> Option<String> 
         Tree::All(parts) => {
             let around = around.with(parts);
             let is_port = |part: &Condition| matches!(part, Tree::Leaf(test) if is_port(test));
-            // A test of ports in this conjunction implies that the packet is a first fragment of TCP or
-            // UDP, so the tests for it are omitted.
+            // In the language of IPFilter, a test of ports implies that the packet is a first fragment of TCP
+            // or UDP. So separate tests for this are omitted if the conjunction tests ports.
             let is_said = around.is_first && around.has_ports && parts.iter().any(is_port);
             let mut kept = parts.iter().filter(|part| !is_said || !is_first(part) && !is_with_ports(part));
             each(&mut kept, around, " and ")
@@ -111,8 +112,7 @@ fn relation(place: &str, test: &Test) -> Option<String> {
     let place = if mask == all { place.to_string() } else { format!("{place} & {mask:#x}") };
     let says = |sign: &str, value: u32| format!("{place} {sign} {value}");
     Some(match (low, high, outside) {
-        // The language has no test whether bytes exist, which is the meaning of a test that any value
-        // passes.
+        // A test that any value passes means that the bytes exist. The language of IPFilter cannot test that.
         (0, high, _) if high >= mask => return None,
         (low, high, false) if low == high => says("==", low),
         (low, high, true) if low == high => says("!=", low),
@@ -148,8 +148,8 @@ fn is_first(condition: &Condition) -> bool {
     else {
         return false;
     };
-    // A mask that includes the more-fragments flag also requires that this flag is zero, so such a test is
-    // written as a test of its own.
+    // The mask must have the bits of the fragment offset only. A mask that includes the more-fragments flag
+    // also requires that this flag is zero, so such a test is written out.
     *mask == 0x1fff
 }
 

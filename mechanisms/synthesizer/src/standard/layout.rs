@@ -23,7 +23,8 @@ pub(super) enum Front {
     Plain(i32),
 }
 
-/// The mark of one header on all packets at some point; offsets are from the start of the packet.
+/// The mark of one kind of header (link, network or transport) on all packets at some point of a chain.
+/// Offsets are from the start of the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
     /// The header is not marked.
@@ -42,8 +43,8 @@ type Marks = [Mark; 3];
 
 const UNKNOWN: Marks = [Mark::Unknown; 3];
 
-/// For each output of each element, the marks of packets that leave there; `None` if no packets do. Empty
-/// if nothing is known of the chain.
+/// For each output of each element, the header marks of packets that leave there; `None` if no packets leave
+/// there. Empty if the analysis could not be made for the chain.
 pub(super) struct Layouts(Vec<Vec<Option<Marks>>>);
 
 impl Layouts {
@@ -124,8 +125,9 @@ fn leaving(node: &ChainNode, incoming: &BTreeMap<usize, Marks>, output: usize) -
         let here = cases.filter(|case| case.input.is_none_or(|only| only == *input));
         here.map(|case| after(case, *marks)).reduce(|a, b| {
             let [link, network, transport] = joined(a, b);
-            // An element that marks IPv4 headers has a case without a transport header, for packets that
-            // are too short. Together with the other case, that is `Mark::Behind`.
+            // An element that marks IPv4 headers marks no transport header on packets that are too short.
+            // Such an element has two cases, with and without a transport header, which together are
+            // `Mark::Behind`.
             let is_perhaps = matches!((a[2], b[2]), (Mark::Behind, Mark::Off) | (Mark::Off, Mark::Behind));
             [link, network, if is_perhaps { Mark::Behind } else { transport }]
         })
@@ -200,7 +202,8 @@ fn after(case: &Case, mut marks: Marks) -> Marks {
     marks
 }
 
-/// True if a number of a declaration is the offset of the end of the IPv4 header with this mark.
+/// True if a number of a declaration is the offset of the end of the IPv4 header, for an IPv4 header with the
+/// mark `network`.
 fn is_behind(number: &Number, network: Mark) -> bool {
     let Mark::At(place) = network else { return false };
     let first = |base, offset| Field::Bytes { base, offset, length: 1 };

@@ -1,5 +1,5 @@
-//! The back end for Click and FastClick: it replaces regions by elements that both have; only the mask of
-//! StoreData needs FastClick. All questions come first, then each field is written once.
+//! The back end for Click and FastClick: it replaces regions by elements that both Click and FastClick have;
+//! only the mask of StoreData needs FastClick. All questions come first, then each field is written once.
 //!
 //! This back end is for configurations that run elsewhere; [`insert`](crate::insert) is for runs with
 //! Tidegate. A question becomes a Classifier, a CheckLength, a CheckIPHeader and so on (`build`), rules
@@ -160,8 +160,8 @@ pub fn standard(graph: &Graph, chain: &Chain, synthesis: &Synthesis, only_gains:
     Standard { graph: sweep::sweep(&made, graph), left }
 }
 
-/// The changes that the elements of earlier questions have made to a packet. Some elements that answer
-/// questions also mark headers, cut the packet and set annotations.
+/// The changes to a packet by those inserted elements that it has passed. Some elements that answer questions
+/// also mark headers, cut the packet and set annotations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct State {
     /// The offset, from the start of the input packet, of the IPv4 header that an element has marked; `None`
@@ -247,8 +247,8 @@ fn is_behind_slices(chain: &Chain, to: usize) -> bool {
     seen.contains(&to)
 }
 
-/// Returns the program without the data that only counters need: classes with equal operations become one
-/// class, and so do all drops.
+/// Returns the program without the data that only the counters of bypassed elements need. Classes with equal
+/// operations then become one class, and so do all classes that drop packets.
 fn reduced(program: &Program) -> Program {
     let mut classes: Vec<TrafficClass> = Vec::new();
     let mut numbers: HashMap<TrafficClass, u32> = HashMap::new();

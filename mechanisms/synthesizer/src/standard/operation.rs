@@ -1,8 +1,9 @@
 //! Code generation for the operation of a class: a short chain of elements.
 //!
-//! The values of a class are values of the input packet, so annotations are copied from it first. Then bytes
-//! are written, the time to live is decremented, and the header's checksum is computed where needed. Finally
-//! headers are stripped or prepended, and header marks, packet type and time stamp are set.
+//! The values that a class writes are values of the input packet, so annotations are copied from the packet
+//! before its bytes change. Then bytes are written, the time to live is decremented, and the header's
+//! checksum is computed where needed. Finally headers are stripped or prepended, and header marks, packet
+//! type and time stamp are set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,7 @@ use program::{ChecksumOperation, Program, TrafficClass, Write, WrittenValue};
 /// An element to insert: its class and its arguments.
 pub(super) type Step = (&'static str, String);
 
-/// The maximum decrement of the time to live, for which as many DecIPTTL elements in a row are inserted.
+/// The maximum decrement of the time to live. A decrement by `n` is made by `n` DecIPTTL elements in a row.
 const MOST_HOPS: i64 = 32;
 
 /// The offset of the time to live from the start of the IPv4 header.
@@ -61,7 +62,8 @@ struct Operation<'c> {
     known: Known,
     steps: Vec<Step>,
     marks: Marks,
-    /// The offset, from the start of the input packet, at which the packet starts after the elements so far.
+    /// The offset, from the start of the input packet, at which the packet starts after the elements that
+    /// have been added so far.
     start: i32,
 }
 
@@ -149,8 +151,8 @@ impl Operation<'_> {
             }
         }
         values.retain(|place, _| metadata.is_looked_at(*place));
-        // CheckIPHeader has set the destination address annotation, so that its former value may have to be
-        // restored.
+        // CheckIPHeader has overwritten the destination address annotation, so its value in the input packet
+        // may have to be restored.
         if let Some(destination) = state.cut.map(|header| header + IPV4 - 4) {
             for (place, from) in
                 (DST_IP..DST_IP + 4).zip(destination..).filter(|(place, _)| metadata.is_looked_at(*place))
@@ -239,8 +241,8 @@ impl Operation<'_> {
             }
         }
         let is_computed = self.is_computed(hops > 0, state)?;
-        // Bytes before the start of the packet can only be written while they are part of it, so the packet
-        // is extended first.
+        // Bytes ahead of the start of the packet can only be written after the packet has been extended to
+        // include them, so the packet is extended first.
         let reach =
             if frame.is_some() { writes.iter().map(|(place, _)| *place).fold(0, i32::min) } else { front };
         if reach < 0 {
@@ -298,8 +300,8 @@ impl Operation<'_> {
                 if is_kept && words[..] == [header + TTL] {
                     return Ok(false);
                 }
-                // An update of a correct checksum gives the correct checksum, so it may be computed from
-                // scratch instead.
+                // If the checksum was correct on input, its update gives the correct checksum, so the
+                // checksum may be computed from scratch instead.
                 let is_right = state.is_right && state.cut == Some(*header) && self.known.is_plain(*header);
                 let sum = header + IPV4_SUM..header + IPV4_SUM + 2;
                 let is_whole =
@@ -310,7 +312,8 @@ impl Operation<'_> {
     }
 
     /// Returns the offset at which the class makes a whole Ethernet header, and the arguments of EtherEncap
-    /// for it. Returns `None` if the class makes none. Later steps may strip the header again.
+    /// for it. Returns `None` if the class makes none. Elements that are added later may strip the header
+    /// again.
     fn frame(&self, program: &Program) -> Result<Option<(i32, String)>, Why> {
         let class = self.class;
         let at = class.headers[0].unwrap_or(program.layout[0]).unwrap_or(class.start);

@@ -18,14 +18,14 @@ pub(super) struct Clause {
     mask: u128,
 }
 
-/// A set of numbers, given by a value under a mask, and the way that these numbers take unless an earlier
-/// cube contains them. A way is an index in the list of answer sets.
+/// A set of numbers, given by a value and a mask of the bits that must equal the value, and the index in
+/// `ways` (the list of answer sets) that its numbers belong to, unless an earlier cube contains them.
 type Cube = (u128, u128, usize);
 
-/// Returns clauses about a number of `length` bytes, of which the first that holds determines the way of
-/// the number: the index in `ways` of the set that contains it. Numbers in none of the sets may take any
-/// way. The last clause, `None`, always holds. `weights` has the cost of each clause of a way; the cheaper
-/// of two methods is used.
+/// Returns clauses about a number of `length` bytes. Each clause has the index of a set in `ways`. The first
+/// clause that holds for a number has the index of the set that contains the number. Numbers in none of the
+/// sets may get any index. The last clause is `None` and always holds. `weights` has the cost of a clause by
+/// this index; of two methods, the one with the lower total cost is used.
 pub(super) fn clauses(
     offset: i32,
     length: u8,
@@ -41,8 +41,8 @@ pub(super) fn clauses(
     cubes.into_iter().map(clause).collect()
 }
 
-/// Returns disjoint cubes for all ways but the most expensive, and a last cube with all remaining numbers
-/// for that way.
+/// Returns cubes that do not overlap, for all sets in `ways` but the most expensive one, and a last cube of
+/// all numbers, which stands for the numbers of that set.
 fn apart(ways: &[IntervalSet], bits: u32, weights: &[usize]) -> Vec<Cube> {
     let mut parts: Vec<(usize, Vec<(u128, u128)>)> =
         ways.iter().map(|set| merged(prefixes(set, bits))).enumerate().collect();
@@ -55,8 +55,8 @@ fn apart(ways: &[IntervalSet], bits: u32, weights: &[usize]) -> Vec<Cube> {
     others.chain(last).collect()
 }
 
-/// Returns nested prefixes, the longest first, as in a route table. Their number is the minimum (Draves et
-/// al., "Constructing optimal IP routing tables", INFOCOM 1999).
+/// Returns prefixes of which some contain others, the longest first, as in a route table. Their number is the
+/// minimum (Draves et al., "Constructing optimal IP routing tables", INFOCOM 1999).
 fn nested(ways: &[IntervalSet], bits: u32) -> Vec<Cube> {
     let mut ranges: Vec<(u128, u128, usize)> = Vec::new();
     for (way, set) in ways.iter().enumerate() {
@@ -73,19 +73,19 @@ fn nested(ways: &[IntervalSet], bits: u32) -> Vec<Cube> {
     cubes
 }
 
-/// All numbers with a common prefix, as a node of a binary tree.
+/// All numbers with a common prefix, as a node of a binary tree by bits.
 struct Block {
-    /// The ways that the prefix itself may have so that the total number of prefixes is minimal; empty if
-    /// any way is possible.
+    /// The indices of answer sets that the prefix itself may have so that the total number of prefixes is
+    /// minimal; empty if any index is possible.
     ways: Vec<usize>,
-    /// The halves of the block, by the next bit; `None` if all its numbers have the same way, or may have any
-    /// way.
+    /// The halves of the block, by the next bit; `None` if all numbers of the block are in the same answer
+    /// set, or in none.
     halves: Option<Box<[Block; 2]>>,
 }
 
 impl Block {
-    /// Builds the block of the numbers from `low` on that differ in the lowest `bits` bits. `ranges` are
-    /// the ranges of numbers with their ways.
+    /// Builds the block of the numbers from `low` on that differ in the lowest `bits` bits. `ranges` has
+    /// ranges of numbers: first, last, and index of the answer set that contains them.
     fn new(ranges: &[(u128, u128, usize)], low: u128, bits: u32) -> Block {
         let high = low | ones(bits);
         let inside: Vec<_> =
@@ -110,8 +110,8 @@ impl Block {
         Block { ways, halves: Some(Box::new(halves)) }
     }
 
-    /// Adds a prefix for this block if its way has to differ from the way of the enclosing prefix
-    /// (`around`). Longer prefixes are added first.
+    /// Adds to `cubes` a prefix for this block if its answer set has to differ from that of the enclosing
+    /// prefix (`around`). Adds the longer prefixes within the block first.
     fn choose(&self, around: Option<usize>, (low, bits, all): (u128, u32, u32), cubes: &mut Vec<Cube>) {
         let is_right = |way: &usize| self.ways.is_empty() || self.ways.contains(way);
         let way = around.filter(is_right).or(self.ways.first().copied()).unwrap_or_default();
@@ -130,8 +130,8 @@ fn ones(count: u32) -> u128 {
     1u128.checked_shl(count).map_or(u128::MAX, |next| next - 1)
 }
 
-/// Merges pairs of cubes that differ in a single bit, as long as there are any. More than [`MOST_PREFIXES`]
-/// cubes are returned unchanged.
+/// Merges pairs of cubes (value and mask) that differ in a single bit, until there is no such pair. More than
+/// [`MOST_PREFIXES`] cubes are returned unchanged, because the search would take too long.
 fn merged(mut cubes: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     if cubes.len() > MOST_PREFIXES {
         return cubes;
@@ -206,7 +206,8 @@ mod tests {
                     low = last + 1;
                 }
             }
-            // The fifth set has the answers that do not occur, so it is not given to `clauses`.
+            // The fifth of the sets has numbers that do not occur as answers, so it is not given to
+            // `clauses`.
             let ways: Vec<IntervalSet> = parts[..4].iter().map(|part| part.iter().copied().collect()).collect();
             let found = clauses(20, 2, &ways, &weights.map(usize::from));
             let near = borders.iter().flat_map(|(last, _)| [*last, (last + 1) & 0xffff]);

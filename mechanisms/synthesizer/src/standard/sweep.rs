@@ -7,9 +7,9 @@ use lang::{Connection, Graph, Span};
 /// The class of the source that is connected to inputs without packets: it emits nothing.
 const NOTHING: &str = "Idle";
 
-/// Returns the configuration without the elements that no packet reaches. Elements whose names occur in
-/// arguments of others stay. An input that loses all of its connections gets an Idle, because the element may
-/// require a connection there. `before` is the configuration before elements were added to it.
+/// Returns the configuration without the elements that no packet reaches any more. Elements whose names occur
+/// in arguments of others stay. An input that loses all of its connections gets an Idle, because the element
+/// may require a connection there. `before` is the configuration before elements were added to it.
 pub(super) fn sweep(graph: &Graph, before: &Graph) -> Graph {
     let counts = before.port_counts();
     let numbers = 0..graph.elements.len();
@@ -57,8 +57,8 @@ fn words(config: &str) -> impl Iterator<Item = &str> {
     config.split(move |c: char| !is_part(c)).filter(|word| !word.is_empty())
 }
 
-/// True if one of the words refers to the element of this name. A word may be the name as seen from inside
-/// of any enclosing compound element.
+/// True if any of `words`, the words in arguments of elements, refers to the element with the name `name`. A
+/// word may be the name as seen from inside of any enclosing compound element.
 fn is_spoken_of(name: &str, words: &BTreeSet<&str>) -> bool {
     let mut rest = Some(name);
     while let Some(name) = rest {

@@ -134,8 +134,8 @@ impl Joiner<'_> {
         element.config_span = None;
     }
 
-    /// Makes a receiver idle. The elements downstream of it stay, because other packets may arrive there,
-    /// too.
+    /// Replaces a receiver by an Idle, which emits nothing. The elements downstream of it stay, because
+    /// packets may reach them on other paths.
     fn become_idle(&mut self, receiver: usize) {
         self.joined.silent.add(&self.graph.elements[receiver]);
         self.become_another(receiver, "Idle", String::new());
@@ -172,9 +172,9 @@ impl Joiner<'_> {
         self.graph.connections.extend(behind);
     }
 
-    /// Ensures that packets are pushed into the element `sender`, which becomes a cable. A queue that only
-    /// this element would empty, and that no element mentions, is removed; from any other pulled output, an
-    /// Unqueue pulls.
+    /// Ensures that packets are pushed into the element `sender`, which becomes a cable. A queue from which
+    /// only this element pulls, and which no element mentions by name, is removed. For any other output that
+    /// packets are pulled from, an Unqueue is inserted, which pulls them and pushes them on.
     fn push_into(&mut self, sender: usize) {
         let sources: Vec<(usize, usize)> = self.before((sender, 0)).collect();
         for source in sources {
@@ -184,7 +184,8 @@ impl Joiner<'_> {
             if self.is_needless(source) {
                 self.joined.queues.add(&self.graph.elements[source.0]);
                 self.gone[source.0] = true;
-                // Without its connection to the sender, no later link takes the sender's packets for pulled.
+                // The connection from the queue to the sender is removed, so that later links do not take the
+                // sender's packets for pulled packets.
                 self.graph.connections.retain(|connection| connection.from.0 != source.0);
                 for connection in &mut self.graph.connections {
                     if connection.to.0 == source.0 {
@@ -214,8 +215,8 @@ impl Joiner<'_> {
         connections.map(|connection| connection.from)
     }
 
-    /// True if packets are pulled from an output: its class declares it, or, for an agnostic output, it
-    /// holds for an output upstream.
+    /// True if packets are pulled from an output: its class declares the output as pull, or the output is
+    /// agnostic and packets are pulled from an output upstream of it.
     fn is_pulled(&self, output: (usize, usize)) -> bool {
         let mut seen = HashSet::from([output]);
         let mut open = vec![output];

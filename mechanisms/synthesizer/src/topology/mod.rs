@@ -8,8 +8,8 @@
 //!   different functions do not collide, including names of addresses and patterns.
 //! - The elements at the two ends of a link become a [`Cable`](mod@crate::cable), which packets cross in
 //!   one direction.
-//! - A queue that only fed a joined interface, and that no element mentions, is removed, because nothing
-//!   waits there. From other elements that are pulled, an Unqueue pulls.
+//! - A queue that only fed a joined interface, and that no element mentions, is removed, because packets do
+//!   not wait at a cable. After other elements that packets are pulled from, an Unqueue is inserted.
 //! - A receiver of an interface at which no packets enter becomes Idle.
 //! - Scripts that only print, read and save values, wait or stop are removed.
 //!

@@ -6,7 +6,8 @@ use lang::Diagnostic;
 use super::function::{Function, Interface};
 use super::prop::{End, Link, Prop, Word};
 
-/// The index of a function, and the index of an element in its graph.
+/// An element of a network function: the index of the function, and the index of the element in the
+/// function's graph.
 pub(super) type ElementOfFunction = (usize, usize);
 
 /// The resolved topology: the cables to insert, and the receivers without packets.
@@ -101,15 +102,15 @@ struct Edge<'a> {
 }
 
 impl Edge<'_> {
-    /// True if packets that have crossed `other` can cross this link next. The way back to the interface
-    /// that they came from does not count.
+    /// True if packets that have crossed the link `other` can cross this link next. False if this link leads
+    /// back to the interface that the packets came from.
     fn follows(&self, other: &Edge<'_>) -> bool {
         let is_back = self.to.is_same(&other.from) && self.from.is_same(&other.to);
         other.to.function == self.from.function && !is_back
     }
 }
 
-/// An interface that the topology names, and the elements there.
+/// An interface that the topology names, and the elements of the network function at this interface.
 struct Found {
     function: usize,
     /// The name of the interface, as the topology has it.
@@ -133,15 +134,15 @@ struct Resolver<'a> {
     /// The interfaces that the topology has named so far: function, elements, direction, and the word that
     /// named it.
     used: Vec<(usize, Interface, Direction, Word)>,
-    /// For each function, true if the topology names an interface that it does not have. Then its unused
-    /// interfaces are not reported as well.
+    /// For each function, true if the topology names an interface that the function does not have. Unused
+    /// interfaces of such a function are not reported, because the wrong name probably meant one of them.
     misnamed: Vec<bool>,
 }
 
 impl Resolver<'_> {
     /// Finds the interface at an end of a link or at an entry point. Reports an error, and returns `None`, if
-    /// the function or the interface does not exist, or if the interface is named twice for one direction. An
-    /// interface of a function whose configuration has errors counts as existing.
+    /// the function or the interface does not exist, or if the topology has already named the interface for
+    /// the same direction. An interface of a function whose configuration has errors counts as existing.
     fn find(&mut self, end: &End, direction: Direction) -> Option<Found> {
         let (name, interface) = (&end.function.text, &end.interface.text);
         let Some(number) = self.functions.iter().position(|function| function.name.text == *name) else {
@@ -261,8 +262,8 @@ impl Resolver<'_> {
     /// Checks that packets cannot cross links in a loop. Packets may return to the interface that they came
     /// from.
     fn circles(&mut self, edges: &[Edge<'_>]) {
-        // Repeatedly removes links that no remaining link leads to; the links that remain are on loops, or
-        // downstream of loops.
+        // Repeatedly removes links that packets cannot reach from any remaining link. The links that remain
+        // in the end are on loops, or downstream of loops.
         let mut left = vec![true; edges.len()];
         let before = |left: &[bool], edge: usize| {
             (0..edges.len()).find(|&other| left[other] && edges[edge].follows(&edges[other]))
@@ -270,7 +271,8 @@ impl Resolver<'_> {
         while let Some(first) = (0..left.len()).find(|&edge| left[edge] && before(&left, edge).is_none()) {
             left[first] = false;
         }
-        // Each remaining link has a predecessor that remains, so going backwards must come to a link again.
+        // Packets can reach each remaining link from another remaining link, so a search backwards must come
+        // to a link for the second time.
         let Some(start) = left.iter().position(|&is_left| is_left) else { return };
         let mut path = vec![start];
         while let Some(edge) = before(&left, path[path.len() - 1]) {
@@ -292,10 +294,10 @@ impl Resolver<'_> {
         }
     }
 
-    /// Finds the elements that receive from an interface at which no packets enter. At an interface that also
-    /// sends, packets may only leave the chain, which is permitted. If an interface only receives, the
-    /// topology lacks a link or an entry point for it, which is an error, unless the topology names a wrong
-    /// interface of that function.
+    /// Finds the elements that receive from an interface at which no packets enter. An interface that other
+    /// elements send to is permitted to have no packets entering: packets then only leave the chain there. If
+    /// an interface only receives, the topology lacks a link or an entry point for it, which is an error,
+    /// unless the topology names a wrong interface of that function.
     fn silent(&mut self, wiring: &mut Wiring) {
         for (number, function) in self.functions.iter().enumerate() {
             for device in function.devices.iter().filter(|device| !device.sends) {

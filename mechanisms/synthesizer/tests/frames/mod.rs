@@ -50,7 +50,8 @@ pub(crate) fn at_borders(program: &Program, random: &mut fastrand::Rng) -> Vec<u
     for node in &program.nodes {
         let Question::Bytes { offset, length: length @ 1..=4 } = node.question else { continue };
         let (offset, length) = (offset as usize, usize::from(length));
-        // Bytes up to the header length determine the layout, and stay as they are.
+        // The bytes up to the header length field (offset 14) determine the layout of the packet, so they
+        // stay as they are.
         if random.bool() || offset < 15 {
             continue;
         }
@@ -72,8 +73,8 @@ pub(crate) fn of_rule(list: &OrderedRules, rule: usize, random: &mut fastrand::R
     for _ in 0..400 {
         let mut frame = random_frame(random);
         let condition = &list.rules[rule].condition;
-        // The bytes for one part of a condition may overwrite the bytes for another part. After a second
-        // round, all parts hold more often.
+        // The bytes for one part of a condition may overwrite the bytes for another part. They are written
+        // twice, so that all parts hold more often.
         for _ in 0..2 {
             satisfy(condition, true, &mut frame, random);
         }
@@ -190,8 +191,8 @@ pub(crate) struct Machine {
     scratch: Scratch,
 }
 
-/// The result of a program for a frame: the output or drop reason, and, for a frame that leaves, its bytes,
-/// header marks, annotations and packet type.
+/// The result of a program for a frame: the output or drop reason, and, for a frame that is not dropped, its
+/// bytes, header marks, annotations and packet type.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) bytes: Vec<u8>,

@@ -35,8 +35,8 @@ fn equals(d: &Diagrams, place: i32, value: u8) -> Bit {
     })
 }
 
-/// Returns wishes for an example, the most important one first: conditions that a usual packet satisfies.
-/// An example satisfies as many of them as its own condition permits.
+/// Returns conditions that a usual packet satisfies, in order of importance. They are wishes for an example:
+/// it satisfies as many of them as the condition that it is made for permits.
 fn usual(d: &Diagrams) -> Vec<Bit> {
     let equals = |place: i32, value: u8| equals(d, place, value);
     let all = |bytes: &[(i32, u8)]| {
@@ -57,8 +57,9 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
         d.or(&d.not(&all(&[(12, if low == 0xdd { 0x86 } else { 8 }), (13, low)])), &all(then))
     };
     let ipv6 = |then: &[(i32, u8)]| of_type(0xdd, then);
-    // Returns the bytes of the IPv6 address 2001:db8::`last` from offset `at` on. Further wishes have only
-    // its last bytes, for conditions that exclude the prefix.
+    // Returns the bytes of the IPv6 address 2001:db8::`last` with their offsets, from offset `at` on. Other
+    // wishes in the list below have only the last bytes of the address, for conditions that exclude its
+    // prefix.
     let address = |at: i32, last: u8| {
         let mut bytes = vec![(at, 0x20), (at + 1, 0x01), (at + 2, 0x0d), (at + 3, 0xb8)];
         bytes.extend((at + 4..at + 15).map(|place| (place, 0)).chain([(at + 15, last)]));
@@ -96,9 +97,9 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
     ]
 }
 
-/// Returns the conjunction of the condition with as many wishes as are compatible with it, earlier wishes
-/// first. All of them at once are tried first: that is the usual case, and fast, since wishes make a
-/// diagram small.
+/// Returns the conjunction of `condition` with as many of `wishes` as are compatible with it; earlier wishes
+/// take precedence. Tries the conjunction of all wishes at once before that: it usually succeeds, and is
+/// fast, because wishes make a diagram small.
 fn narrow(d: &Diagrams, condition: &Bit, wishes: &[Bit]) -> Bit {
     let all = d.and(condition, &d.all(wishes));
     if !d.is_never(&all) {
@@ -116,7 +117,7 @@ impl Example {
     /// packet. `None` if no packet satisfies the condition, or if memory or time ran out.
     pub fn find(d: &Diagrams, condition: &Bit) -> Option<Example> {
         let mut narrowed = narrow(d, condition, &usual(d));
-        // UDP was already among the wishes. If it is not possible, TCP, ICMP and GRE are tried.
+        // The wishes for an example include UDP. If the condition excludes UDP, TCP, ICMP and GRE are tried.
         for protocol in [6, 1, 47] {
             narrowed = narrow(d, &narrowed, &[equals(d, 23, protocol)]);
         }
@@ -137,8 +138,8 @@ impl Example {
         };
         let annotations =
             (0..TIME).map(|place| (place, side(place))).filter(|(_, byte)| *byte != 0).collect();
-        // Bytes of a byte region go to the offset in the frame that the bytes before it determine (a header
-        // length).
+        // Collects the bytes in byte regions. Their offset in the frame depends on bytes ahead of the region,
+        // for example on a header length, so they are set after all other bytes.
         let mut regional: Vec<(i32, u8, bool)> = Vec::new();
         for (symbol, &value) in choices {
             if let &Symbol::Input(place, bit) = symbol
@@ -187,7 +188,7 @@ impl Example {
 }
 
 /// Returns the index in `bytes` of the offset `place`, which may be in a byte region. The index may be past
-/// the end of `bytes`. `None` if the byte is before the start of the packet.
+/// the end of `bytes`. `None` if the byte lies ahead of the packet's start.
 fn place_of(d: &Diagrams, bytes: &[u8], choices: &Choices, place: i32) -> Option<usize> {
     let value = |symbol: &Symbol| match *symbol {
         Symbol::Input(place, bit) => match usize::try_from(place).ok().and_then(|place| bytes.get(place)) {
@@ -197,7 +198,7 @@ fn place_of(d: &Diagrams, bytes: &[u8], choices: &Choices, place: i32) -> Option
         _ => choices.get(symbol).copied().unwrap_or(false),
     };
     let real = real(d, place);
-    // The values of all variables are computed once, because an offset has many bits and there are many
+    // The values of all variables are computed once for all bits of the offset, because there are many
     // variables.
     let values = d.values(&value);
     let number = real.bits().iter().rev().fold(0i64, |n, bit| n << 1 | i64::from(d.is_true(bit, &values)));
@@ -209,8 +210,9 @@ fn decided(choices: &Choices, mut places: std::ops::Range<i32>) -> bool {
     places.any(|place| (0..8).any(|bit| choices.contains_key(&Symbol::Input(place, bit))))
 }
 
-/// Makes the checksum that was chosen for the IPv4 header at index `at` correct, by setting the header's
-/// identification. Does nothing if the identification was chosen, too.
+/// Makes the given checksum of the IPv4 header at index `at` correct by setting the header's identification,
+/// and not the checksum, because the assignment `choices` determines the checksum. Does nothing if `choices`
+/// determines the identification, too.
 fn fit_identification(bytes: &mut [u8], at: usize, choices: &Choices) {
     let field = at + 4..at + 6;
     if decided(choices, field.start as i32..field.end as i32) {
@@ -222,8 +224,9 @@ fn fit_identification(bytes: &mut [u8], at: usize, choices: &Choices) {
     bytes[field].copy_from_slice(&rest.checksum().to_be_bytes());
 }
 
-/// Sets the checksum that `term` identifies: correct if `right` is true, else wrong. If its value was
-/// chosen already, it stays, and a correct IPv4 checksum is reached by the identification.
+/// Sets the checksum field that `term` identifies: to the correct checksum if `right` is true, else to a
+/// wrong one. If `choices` determines the field's value, the value stays, and an IPv4 checksum is made
+/// correct by the identification.
 fn set_checksum(d: &Diagrams, bytes: &mut [u8], term: &Term, right: bool, choices: &Choices) {
     let [kind, at, network] = term.numbers[..] else { return };
     let place = |place: i64| place_of(d, bytes, choices, place as i32);

@@ -16,8 +16,8 @@ use program::hex::{bytes, digits};
 
 use crate::example::Example;
 
-/// The classes that replace entries and exits of a chain: the source of the packet, a source of nothing for
-/// all other entries, and a recording sink.
+/// The element classes that replace the entries and exits of a chain in a run: the source of the packet, a
+/// source that emits nothing for all other entries, and a sink that records packets.
 pub static CLASSES: &[&Class] = &[&SOURCE, &SILENCE, &SINK];
 
 /// The read handler of a recording sink. It returns the recorded packets, one line each, which
@@ -142,7 +142,7 @@ pub fn prepare(
             element.class = SOURCE.name.into();
             let annotations: Vec<u8> =
                 example.annotations.iter().flat_map(|&(place, byte)| [place, byte]).collect();
-            // Without the quotes, an empty string would not be an argument.
+            // An empty string has to be quoted, because without quotes it would be no argument.
             element.config =
                 format!("\"{}\", {}, \"{}\"", digits(&example.bytes), example.kind, digits(&annotations));
         } else if entries.contains(&number) {

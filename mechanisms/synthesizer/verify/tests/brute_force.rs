@@ -1,6 +1,6 @@
 //! Compares the verifier with brute force. For random pairs of chains, each of a set of 256 packets runs
 //! through both chains. If the verifier calls the chains equivalent, the outputs have to be equal; if it
-//! calls them different, they differ for its example packet.
+//! calls them different, the outputs for its example packet have to differ.
 
 use std::collections::BTreeMap;
 
@@ -82,8 +82,8 @@ fn patterns(r: &mut Rng) -> Vec<String> {
 }
 
 /// Returns the text of a random element and its number of outputs. `start` is the offset in the frame at
-/// which packets start when they arrive there by first outputs only. Most elements for IP headers are then
-/// given the actual offset of the header.
+/// which packets start when they arrive at the element, if they have left each element upstream by its first
+/// output. Most elements for IP headers are then given the actual offset of the header.
 fn element(r: &mut Rng, start: i32) -> (String, usize) {
     let at = 14 - start;
     let straight = at >= 0 && r.u8(..8) > 0;
@@ -156,7 +156,7 @@ fn element(r: &mut Rng, start: i32) -> (String, usize) {
         28 => ("VLANDecap".into(), 1),
         29 => ("Tee".into(), 2),
         30 => ((if r.bool() { "Null" } else { "Counter" }).into(), 1),
-        // For the verifier, the effects of the next elements are uninterpreted functions.
+        // The next elements make decisions that the verifier knows only as uninterpreted functions.
         31 => (format!("HashSwitch({}, {})", [20, 22, 30, 33][r.usize(..4)], r.usize(1..3)), 2),
         32 => (format!("IPFragmenter({}, true)", [20, 40, 44, 60][r.usize(..4)]), optional),
         33 => (format!("MoveData({}, {}, 2)", [8, 22, 33][r.usize(..3)], [20, 30][r.usize(..2)]), 1),
@@ -429,7 +429,8 @@ struct Tally {
     equivalent: usize,
     different: usize,
     undecided: usize,
-    /// The number of pairs called different whose difference a packet of the small set shows, too.
+    /// The number of pairs that the verifier calls different and for which a packet of the small set shows a
+    /// difference, too.
     seen: usize,
 }
 

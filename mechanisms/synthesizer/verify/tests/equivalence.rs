@@ -47,8 +47,8 @@ fn examples_are_usual_frames() {
     assert!(matches!(example.bytes[36..38], [0, 25 | 26]), "{example:?}");
 }
 
-/// Computing a correct checksum again changes nothing, except that ffff may become 0000. The verdict is
-/// "equivalent" with that assumption.
+/// Compares a chain with one that computes a correct checksum again. This changes nothing, except that ffff
+/// may become 0000. The verdict is "equivalent", with the assumption that these two values are equal.
 #[test]
 fn the_two_zeros_are_an_assumption() {
     let outcome = compare(
@@ -59,9 +59,9 @@ fn the_two_zeros_are_an_assumption() {
     assert!(outcome.assumptions.iter().any(|text| text.contains("ffff")), "{outcome:?}");
 }
 
-/// An update that changes nothing still turns the checksum ffff into 0000. With an update in one chain
-/// only, the verdict is "equivalent" with the assumption that the two are equal. With updates in both
-/// chains the assumption is not needed, whatever they change.
+/// An update that changes nothing still turns the checksum ffff into 0000. With an update in one chain only,
+/// the verdict is "equivalent" with the assumption that these two values are equal. With updates in both
+/// chains the assumption is not needed, whatever the updates change.
 #[test]
 fn updates_may_turn_one_zero_into_the_other() {
     let chain = |elements: &str| {
@@ -83,7 +83,8 @@ fn updates_may_turn_one_zero_into_the_other() {
     let set = ["SetIPDSCP(3) ->", "StoreIPAddress(10.0.0.1, dst) ->"];
     assert!(!says_so(&set.concat(), &[set[1], set[0]].concat()));
 
-    // A packet with checksum ffff shows the difference that the assumption ignores.
+    // A packet with checksum ffff leaves the two chains with different checksums, which the assumption treats
+    // as equal.
     let mut bytes = vec![0; 14];
     bytes.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0xff, 0xff, 10, 0, 0, 1, 10, 0, 0, 2]);
     let rest = wire::checksum::Sum::new().bytes(&bytes[14..24]).bytes(&bytes[26..]).checksum();
@@ -95,7 +96,8 @@ fn updates_may_turn_one_zero_into_the_other() {
     assert_eq!(came("DecIPTTL -> SetIPDSCP(0) ->"), came("DecIPTTL ->"));
 }
 
-/// Only the drop reasons differ in the model. The verdict is not "different" unless a run confirms it.
+/// Compares two chains that differ in the model by their drop reasons only. The verdict is not "different"
+/// unless a run confirms it.
 #[test]
 fn reasons_are_run_too() {
     let start = "FromDump(x) -> CheckIPHeader(14) -> c :: Classifier(14/45 20/0000%3fff 23/11 34/0035, -); c[1] -> Discard;";

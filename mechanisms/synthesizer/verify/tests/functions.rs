@@ -60,7 +60,7 @@ fn parts_do_not_matter() {
             &written,
             &parted(element, "StoreData(22, \\<05>)", "StoreData(22, \\<06>) -> StoreData(22, \\<05>)"),
         );
-        // The packets become equal in three parts instead of two.
+        // The packets take three paths, instead of two, on which they become equal before they meet.
         let thirds = "d :: Classifier(23/11, -); d[0] -> e :: StoreData(20, \\<4000>); d[1] -> e; e";
         same(&parted(element, "StoreData(20, \\<4000>)", "Null"), &parted(element, thirds, "Null"));
     }
@@ -71,7 +71,7 @@ fn what_is_seen_matters() {
     for element in ELEMENTS {
         let plain = parted(element, "Null", "Null");
         let written = |first, second| parted(element, first, second);
-        // The write happens in the first part only, in the second only, or in both.
+        // The write happens on the first path only, on the second path only, or on both.
         let store = "StoreData(20, \\<20>)";
         for (first, second) in [(store, "Null"), ("Null", store), (store, store)] {
             not_proven(&plain, &written(first, second));
@@ -102,8 +102,9 @@ fn choices_for_two_fields_are_two() {
     }
 }
 
-/// Two copies of each packet, one of which may be changed, arrive at the element: the function has two
-/// different values for one input packet. Chains are equivalent if both arguments are equal.
+/// Sends two copies of each packet, one of which may be changed, to the element. The element's function may
+/// then have two different values for one input packet. Chains are equivalent if the arguments of both values
+/// are equal.
 #[test]
 fn copies_are_told_apart() {
     for element in ELEMENTS {

@@ -79,8 +79,8 @@ impl Rule {
     }
 }
 
-/// Random rules: the lint reports exactly those that decide about no packet. The rules that it names as
-/// cover do take packets of the idle rule.
+/// Compares the lint with brute force for random rules: the lint has to report exactly the rules that decide
+/// about no packet. The rules that it names as cover of an idle rule have to take packets of that rule.
 #[test]
 fn idle_rules_are_those_that_decide_about_no_packet() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -177,8 +177,9 @@ fn work_grows_with_the_outputs_of_an_element_and_not_faster() {
     }
 }
 
-/// 2^17 diagram nodes suffice for a chain in which a function writes all headers again. The variables of
-/// its bits have to be next to the lengths and fields that they are compared with.
+/// Checks that 2^17 diagram nodes suffice for a chain in which an uninterpreted function rewrites all
+/// headers. For this, the variables of the function's bits have to be next to the lengths and fields that
+/// they are compared with.
 #[test]
 fn headers_that_a_function_has_written_take_little_room() {
     let chain = read(
@@ -227,8 +228,8 @@ fn nothing_is_said_of_packets_that_are_not_known() {
 const EXTENSIONS: &str =
     "FromDump(x) -> Classifier(12/86dd) -> Strip(14) -> CheckIP6Header(PROCESS_EH true) -> ";
 
-/// The offset of the transport header is unknown, but the rest of the packet is known: elements that no IPv6
-/// address or version leads to are found unreached.
+/// Tests packets of which only the offset of the transport header is unknown. Elements that no IPv6 address
+/// or version leads to are still found unreached.
 #[test]
 fn packets_with_a_header_somewhere_are_known_otherwise() {
     let chain = read(&format!(
@@ -337,8 +338,8 @@ fn regions_end_at_what_cannot_be_composed() {
     assert_eq!((why("in"), why("out"), why("b")), (None, None, None));
 }
 
-/// Bytes that were stripped before a loop become visible again after it, with Unstrip; the lint does not
-/// call the test of these bytes idle.
+/// Tests bytes that were stripped upstream of a loop and become visible again downstream of it, with Unstrip.
+/// The lint must not call the test of these bytes idle.
 #[test]
 fn what_is_in_front_may_come_back_on_a_circle() {
     let chain = read(

@@ -257,7 +257,8 @@ fn another_ethernet_address() {
 fn disjoint_rules_exchanged() {
     proven_equal(|router, r| {
         let mut router = router.clone();
-        // All rules after the denied network allow packets, so their order does not matter.
+        // All rules from index 2 on, after the rule for the denied network, allow packets, so their order
+        // does not matter.
         let (a, b) = (r.usize(2..4), r.usize(4..6));
         router.rules.swap(a, b);
         router.text()
@@ -286,8 +287,8 @@ fn disjoint_rules_exchanged() {
 fn a_shadowed_rule() {
     proven_equal(|router, r| {
         let mut router = router.clone();
-        // The new rule is about packets that the second rule denies already, or that an earlier rule
-        // allows.
+        // The new rule can decide about no packet: its packets are denied already by the rule with index 1,
+        // or allowed already by the rule with index 2.
         let denied = router.rules[1].packets.replace(".0.0/16", &format!(".{}.0/24", r.u8(..)));
         let service = format!("{} && src net 10.0.0.0/8", router.rules[2].packets);
         let place = r.usize(3..router.rules.len());

@@ -84,8 +84,8 @@ fn packets() -> Vec<Vec<u8>> {
         &[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0],
     ];
     let mut all = Vec::new();
-    // Headers with a length field that is too small, whose checksum covers the whole header or the given
-    // length. Ports are then read at the offsets of addresses.
+    // Headers with a length field below the minimum of five words. Their checksum covers the whole header, or
+    // only the length that the field gives. Ports are then read at the offsets of addresses.
     for words in [4, 3, 0] {
         let mut short = packet(&[], 6, &[0; 20]);
         short[14] = 0x40 | words;
@@ -162,8 +162,8 @@ fn are_equivalent(a: &[&str], b: &[&str]) -> bool {
     matches!(outcome.verdict, Conclusion::Equivalent)
 }
 
-/// Options end where ports start, so an element that writes options and one that tests ports can be
-/// exchanged.
+/// Checks that an element that writes options and an element that tests ports can be exchanged, because ports
+/// start where options end.
 #[test]
 fn options_and_ports_are_apart() {
     let (options, mirror, port) = ("IPGWOptions(10.0.0.1)", "IPMirror", "IPClassifier(dst port 7)");
@@ -173,8 +173,8 @@ fn options_and_ports_are_apart() {
     assert!(!are_equivalent(&[options, mirror, options], &[options, options, mirror]));
 }
 
-/// A larger header length makes ports to options, and a test at a fixed offset may read either. Elements
-/// that do so cannot be exchanged.
+/// Tests a larger header length, by which ports become options, and a test at a fixed offset, which may read
+/// either. Elements that write or move these bytes cannot be exchanged with such a test.
 #[test]
 fn options_may_be_where_ports_are() {
     let (options, mirror) = ("IPGWOptions(10.0.0.1)", "IPMirror");
@@ -187,8 +187,8 @@ fn options_may_be_where_ports_are() {
     assert!(!are_equivalent(&[longer, options, mirror], &[longer, mirror, options]));
 }
 
-/// With a header length below the minimum, ports are read where addresses are. After CheckIPHeader this
-/// cannot happen, so the two elements can be exchanged.
+/// Tests a header length below the minimum, by which ports are read where addresses are. After CheckIPHeader
+/// this cannot happen, so an element that writes addresses and one that tests ports can be exchanged.
 #[test]
 fn ports_may_be_where_addresses_are() {
     let (address, port) = ("StoreData(16, \\<0007>)", "IPClassifier(src tcp port 7)");

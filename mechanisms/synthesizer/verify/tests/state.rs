@@ -37,8 +37,8 @@ fn different(a: &str, b: &str) {
     assert!(matches!(verdict, Conclusion::Different(Difference::Packet { .. })), "{a}\n{b}\n{verdict:?}");
 }
 
-/// Stateful elements with two outputs (and HashSwitch, which depends on the packet alone), each with an
-/// element that behaves differently.
+/// Elements with two outputs, each with another element that distributes packets differently. All are
+/// stateful, except HashSwitch, whose result depends on the packet alone.
 const STATEFUL: &[(&str, &str)] = &[
     ("RoundRobinSwitch", "StrideSwitch(1, 2)"),
     ("RandomSwitch", "RoundRobinSwitch"),
@@ -59,14 +59,14 @@ fn the_same_state_with_the_same_packets_does_the_same() {
         let longer =
             format!("in -> Null -> s :: {element}; s [0] -> Counter -> out_a; s [1] -> Null -> out_b;");
         same(&plain, &longer);
-        // A change on both outputs equals the same change in two steps.
+        // Stripping four bytes on both outputs equals stripping two bytes twice.
         let late = format!("in -> s :: {element}; s [0] -> Strip(4) -> out_a; s [1] -> Strip(4) -> out_b;");
         same(&late, &late.replace("Strip(4)", "Strip(2) -> Strip(2)"));
     }
 }
 
-/// Painting packets upstream of a stateful element has no effect if no element reads the paint, and has one
-/// if an element does.
+/// Paints packets upstream of a stateful element. This makes no difference if no element reads the paint, and
+/// makes a difference if an element does.
 #[test]
 fn what_nobody_looks_at_does_not_count() {
     for (element, _) in STATEFUL {
@@ -102,8 +102,8 @@ fn other_packets_make_other_state() {
         if element.starts_with("Hash") {
             continue;
         }
-        // In the second chain some of the packets do not reach the element, so the others are distributed
-        // differently.
+        // In the second chain some packets do not reach the element, so its state changes differently, and
+        // the element distributes the other packets differently.
         let all = format!(
             "in -> s :: {element}; s [0] -> f :: Classifier(12/0800); s [1] -> g :: Classifier(12/0800); f -> out_a; g -> out_b;"
         );
@@ -156,8 +156,8 @@ fn the_number_of_ways_matters() {
     }
 }
 
-/// Counters only show their counts, and other elements keep no state, so one element for two sources equals
-/// one for each.
+/// Checks that elements which keep no state, and counters, which only show their counts, do not count as
+/// stateful: a single element for two sources equals an element for each source.
 #[test]
 fn counters_and_switches_for_handlers_are_no_state() {
     for element in ["Counter", "AverageCounter", "SetIPDSCP(3)", "CheckLength(100)"] {
@@ -200,8 +200,8 @@ fn what_stands_behind_a_header_has_no_part_in_its_checksum() {
     }
 }
 
-/// A switch that learns nothing sends a packet to all outputs but the output of its own port, so other
-/// inputs give other outputs.
+/// Tests a switch that learns no addresses: it sends a packet to all outputs but the output of the port at
+/// which the packet arrived. So a packet at another input leaves by other outputs.
 #[test]
 fn switches_that_learn_nothing_send_elsewhere() {
     for (class, ports) in

@@ -13,8 +13,8 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::{median, quartiles};
 
-/// Returns the latency within which a fraction `part` of the calls was answered, in microseconds; NaN
-/// without calls.
+/// Returns the latency within which a fraction `part` of the remote procedure calls was answered, in
+/// microseconds; NaN without calls.
 fn micros(answered: &Answered, part: f64) -> f64 {
     answered.percentile(part).map_or(f64::NAN, |time| time.as_secs_f64() * 1e6)
 }
@@ -24,8 +24,9 @@ fn time(run: &FigureRun<'_>, seconds: u64) -> Duration {
     if run.is_small() { Duration::from_millis(400) } else { Duration::from_secs(seconds) }
 }
 
-/// Measures all cases (name, network, kinds of calls) in turns, so that disturbances affect all of them. A
-/// case that fails is tried once more. Returns the results by case, kind of calls and round.
+/// Measures all cases (name, network, kinds of calls) once in each round, so that disturbances of the machine
+/// affect all cases. A case that fails is tried once more. Returns the results indexed by case, kind of calls
+/// and round.
 fn in_turns(
     run: &FigureRun<'_>,
     figure: &str,
@@ -48,8 +49,8 @@ fn in_turns(
     Ok(all)
 }
 
-/// Returns a point at `x`: the median over the rounds of the latency of a fraction `part` of the calls,
-/// with quartiles.
+/// Returns a point at `x`: the latency within which a fraction `part` of the calls was answered, as median
+/// and quartiles over the rounds.
 fn point(x: f64, all: &[Answered], part: f64) -> Point {
     let values: Vec<f64> = all.iter().map(|one| micros(one, part)).collect();
     Point { x, y: median(values.clone()), quartiles: Some(quartiles(values)) }
@@ -162,12 +163,12 @@ pub(in super::super) fn with_losses(run: &FigureRun<'_>) -> Result<FigureResults
 /// Measures Figure 20: the latency of small calls while large calls load two links. Load is balanced per
 /// flow, per block or per packet.
 pub(in super::super) fn balanced(run: &FigureRun<'_>) -> Result<FigureResults, String> {
-    /// The bits per second of each link; below, the bytes of large and of small calls.
+    /// The bits per second of each of the two links (`LINK`), and the bytes of a large and of a small call.
     const LINK: f64 = 500e6;
     const LARGE: usize = 1 << 20;
     const SMALL: usize = 150;
-    /// The number of connections for each size of calls: each of four clients has eight connections to each
-    /// of four servers.
+    /// The number of TCP connections for calls of each size: each of four clients has eight connections to
+    /// each of four servers.
     const CONNECTIONS: usize = 4 * 4 * 8;
     /// The bytes on the wire per byte of data in full segments.
     const OVERHEAD: f64 = 1514.0 / 1448.0;

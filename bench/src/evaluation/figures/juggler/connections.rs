@@ -1,5 +1,5 @@
-//! Juggler's figures of the kernel's TCP over paths that differ: many connections, and the effect of both
-//! timeouts.
+//! Juggler's figures of the kernel's TCP over two paths with different delays: many connections, and the
+//! effect of Juggler's timeouts OFO_TIMEOUT and INSEQ_TIMEOUT.
 
 use lab::Connections;
 
@@ -11,7 +11,8 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::quartiles;
 
-/// A case to be measured, with the series and the x of its point in plots.
+/// A case to be measured (elements, difference of delays, merging interface), and the series and the x of its
+/// point in plots.
 struct Case {
     series: String,
     x: f64,
@@ -20,8 +21,8 @@ struct Case {
     delay: u64,
 }
 
-/// Measures all cases in turns, so that disturbances affect all of them. Returns the results of all rounds
-/// for each case; an error if a case has none.
+/// Measures all cases once in each round, so that disturbances of the machine affect all cases. Returns the
+/// results of all rounds for each case; an error if a case has no results.
 fn in_turns(
     run: &FigureRun<'_>,
     figure: &str,
@@ -48,8 +49,8 @@ fn in_turns(
     Ok(all)
 }
 
-/// A measured quantity: the name of its column, the title of its panel, its axis, and a function that
-/// returns its value.
+/// A measured quantity: the name of its column, the title of its panel, its axis, and a function that returns
+/// its value from the results.
 type Told = (&'static str, &'static str, Axis, fn(&Receiving) -> f64);
 
 fn told() -> [Told; 6] {
@@ -83,8 +84,8 @@ fn told() -> [Told; 6] {
     ]
 }
 
-/// Returns a table with all quantities, a panel for each quantity in `shown`, and the series of these
-/// panels. `x` is the column and the axis of the cases' x.
+/// Returns a table with all quantities, a panel for each quantity in `shown`, and the series of these panels.
+/// `x` is the name of the table's column for the x of cases, and the horizontal axis.
 fn outcome(
     x: (&str, Axis),
     shown: &[&str],
@@ -161,7 +162,8 @@ pub(in super::super) fn many(run: &FigureRun<'_>) -> Result<FigureResults, Strin
 }
 
 /// Returns a case for each difference of delays in `DELAYS` and each of Juggler's timeouts in `times`.
-/// `elements` returns the elements for a difference and a timeout.
+/// `elements` returns the elements upstream of the receiver for a difference and a timeout, both in
+/// microseconds.
 fn over(run: &FigureRun<'_>, times: &[u64], elements: &dyn Fn(u64, u64) -> String) -> Vec<Case> {
     let mut cases = Vec::new();
     for delay in DELAYS {

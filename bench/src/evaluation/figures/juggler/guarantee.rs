@@ -1,5 +1,5 @@
 //! Juggler's Figures 1 and 18: a bandwidth guarantee for one connection on a link that it shares with seven
-//! others.
+//! other connections.
 
 use crate::devices::Guarantee;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
@@ -9,7 +9,8 @@ use crate::{median, quartiles};
 
 /// The variants of the receiver: the name, and true if a Juggler restores the order upstream of it.
 const VARIANTS: [(&str, bool); 2] = [("the kernel alone", false), ("Juggler", true)];
-/// The number of intervals that are measured before the guarantee begins, and after it has begun.
+/// The number of intervals (of 50 ms) whose rates are measured before the guarantee begins, and after it has
+/// begun.
 const INTERVALS: [usize; 2] = [4, 20];
 
 /// Measures Figure 18: the throughput of one connection over its guaranteed bandwidth.
@@ -24,8 +25,8 @@ pub(in super::super) fn guarantees(run: &FigureRun<'_>) -> Result<FigureResults,
                 run.step(&format!("{target} Mb/s guaranteed, {name} ({number} of {runs})"))?;
                 match guarantee.measure(*target, *has_juggler, INTERVALS) {
                     Ok(rates) => {
-                        // Averages the second half of the intervals with the guarantee, when the rate has
-                        // settled.
+                        // Averages the rates of the second half of the intervals with the guarantee, in which
+                        // the rate has settled.
                         let settled = &rates[rates.len() - INTERVALS[1] / 2..];
                         all.push(settled.iter().sum::<f64>() / settled.len() as f64);
                     }
@@ -143,7 +144,7 @@ fn runs(run: &FigureRun<'_>, usual: usize) -> usize {
     if run.is_small() { 1 } else { usual }
 }
 
-/// Returns an error if one of the measurements has no result.
+/// Returns an error if one of the measurements has no values.
 fn something<'a, T: 'a>(mut all: impl Iterator<Item = &'a Vec<T>>) -> Result<(), String> {
     if all.any(Vec::is_empty) { Err("nothing could be measured".into()) } else { Ok(()) }
 }

@@ -19,7 +19,8 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{FigureResults, FigureRun, Finding, trace_time};
 use crate::{Row, devices, juggling};
 
-/// The microseconds by which the second path is slower than the first.
+/// The differences of delays that are measured: the microseconds by which the second path is slower than the
+/// first path.
 const DELAYS: [u64; 3] = [250, 500, 750];
 
 /// Measures Figure 9: one connection of the kernel's TCP, with each variant of the receiver.
@@ -130,7 +131,7 @@ fn behind_paths(
 ) -> Result<Vec<String>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let capture = folder.path().join("segments.pcap");
-    // With the larger number of packets, each of 1024 flows sends 64 KiB twice.
+    // 100,000 packets are enough for each of 1024 flows to send 64 KiB twice.
     let packets = if run.is_small() { 5_000 } else { 100_000 };
     juggling::write_capture(&capture, packets, flows).map_err(|error| error.to_string())?;
     let text = format!(
@@ -141,20 +142,21 @@ fn behind_paths(
     trace_time::read_after(text, &handlers)
 }
 
-/// Returns the smallest and the largest positive x of the points: the range of delays with reordering.
+/// Returns the smallest and the largest x above 0 of the points. An x is the difference of the paths' delays,
+/// so above 0 packets are reordered.
 fn reordered(all: &[Series]) -> [f64; 2] {
     let places = || all.iter().flat_map(|series| &series.points).map(|point| point.x).filter(|x| *x > 0.0);
     [places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max)]
 }
 
-/// Returns the paper's number of segments after a gap, 400 per thousand, as a series over the range of
-/// delays with reordering. The paper's paths do not differ by a fixed time.
+/// Returns the paper's number of segments after a gap, 400 per thousand, as a series: a horizontal line over
+/// the differences of delays that reorder packets. The paper's paths do not differ by a fixed time.
 fn behind_gap_of_paper(all: &[Series]) -> Series {
     Series::of_paper("Juggler paper, the kernel alone", reordered(all).map(|x| (x, 400.0)))
 }
 
-/// Returns a panel with the throughput of each series divided by its throughput in order, and the paper's
-/// value.
+/// Returns a panel with the throughput of each series divided by its throughput without reordering, and with
+/// the paper's value (0.65).
 fn throughput_of_paper(all: &[Series]) -> Panel {
     let mut series = relative(all, first);
     let of_paper = reordered(all).map(|x| (x, 0.65));
@@ -267,8 +269,8 @@ pub(super) fn late(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     Ok(FigureResults { table, panels: vec![panel], finding })
 }
 
-/// Measures Figures 15 and 16: the length of Juggler's list of active flows at the ends of batches. The
-/// value is the bound below which the length is in 99 of 100 cases.
+/// Measures Figures 15 and 16: the length of Juggler's list of active flows, recorded at the end of each
+/// batch. The plotted value is the upper bound of the length in 99 of 100 cases.
 pub(super) fn lists(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const FLOWS: [usize; 5] = [64, 128, 256, 512, 1024];
     let mut table = Table::new(&["delay_us", "flows", "active_p50_below", "active_p99_below"]);
@@ -301,9 +303,9 @@ pub(super) fn lists(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     Ok(FigureResults { table, panels: vec![panel], finding })
 }
 
-/// Returns the bound below which the length of the list of active flows is in a fraction `part` of the
-/// cases; NaN if there are none. `lengths` is the text of the handler: each line has the name of a list, a
-/// bound and a count.
+/// Returns the upper bound of the length of Juggler's list of active flows in a fraction `part` of the
+/// recorded cases; NaN if no case was recorded. `lengths` is the text of the handler: each line has the name
+/// of a list, a bound and a count.
 fn below(lengths: &str, part: f64) -> f64 {
     let lines: Vec<(f64, f64)> = lengths
         .lines()

@@ -1,4 +1,5 @@
-//! Captures that pass a Reframer: its configuration, and what it reads and writes.
+//! The configuration of the Reframer that the figures use, and runs on the trace clock that read captures,
+//! write captures in Reframer's order, and return values of handlers.
 
 use std::path::{Path, PathBuf};
 
@@ -28,8 +29,8 @@ pub(super) fn flows_and_slf(capture: &Path) -> Result<[f64; 2], String> {
     Ok([values[0], values[1]])
 }
 
-/// Writes the packets of a capture in the order in which a Reframer on another machine would send them, if
-/// it holds for `micros` microseconds. Returns the written file and its SLF.
+/// Writes the packets of a capture to `output`, in the order in which a Reframer that holds packets for
+/// `micros` microseconds sends them, as if it were on another machine. Returns the written file and its SLF.
 pub(super) fn held(capture: &Path, micros: u64, output: PathBuf) -> Result<(PathBuf, f64), String> {
     let text = format!(
         "FromDump({}, STOP true) -> r :: {} -> ToDump({}, SNAPLEN 0)",

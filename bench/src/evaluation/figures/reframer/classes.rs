@@ -13,8 +13,8 @@ use crate::functions::functions;
 use crate::median;
 use crate::open_loop::OpenLoop;
 
-/// Measures the latency of small and of large flows if no packets are held, all packets, or only packets of
-/// large flows.
+/// Measures the latency of packets of small and of large flows in three variants: no packets are held, all
+/// packets are held, or only packets of large flows are held.
 pub(in super::super) fn differentiated(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const MICROS: u64 = 128;
     let workload = Workload::new(run)?;

@@ -89,10 +89,10 @@ pub(in super::super) fn rate_per_core(run: &FigureRun<'_>) -> Result<FigureResul
     Ok(FigureResults { table, panels: vec![panel], finding })
 }
 
-/// Returns two rates in packets per second: the highest rate at which at most one packet of a hundred is
-/// missed, and the rate at which packets are taken if there are always packets to be taken. The search for
-/// the first rate begins at 1.2 times the second rate and goes down in steps. If even 0.4 times the second
-/// rate is too high, the first rate is 0.3 times the second rate.
+/// Returns two rates in packets per second: the highest rate of arrivals at which at most one packet of a
+/// hundred is lost because the ring is full, and the rate at which the workers take packets if packets always
+/// wait in the ring. The search for the first rate begins at 1.2 times the second rate and goes down in
+/// steps. If even 0.4 times the second rate is too high, the first rate is 0.3 times the second rate.
 fn highest(run: &FigureRun<'_>, capture: &Path, chain: &str, threads: usize) -> Result<[f64; 2], String> {
     let arriving = |rate: f64| {
         let nic = format!("InMemoryNic({}, LOOPS -1, RATE {rate:.0}, RING 4096)", capture.display());
@@ -111,7 +111,7 @@ fn highest(run: &FigureRun<'_>, capture: &Path, chain: &str, threads: usize) -> 
     Ok([0.3 * unlimited, unlimited])
 }
 
-/// The result of a run in which packets arrive at a rate.
+/// The result of a run in which packets arrive at a given rate.
 struct Settled {
     /// The packets per second that were taken.
     rate: f64,
@@ -119,8 +119,8 @@ struct Settled {
     lost: f64,
 }
 
-/// Lets packets arrive for `seconds` seconds and measures them. Before, the capture is replayed twice,
-/// because at first no flow is known and memory has not been touched.
+/// Runs a configuration and measures for `seconds` seconds how many packets are taken and lost. Before the
+/// measurement, the capture is replayed twice, so that elements know all flows, and all memory has been used.
 fn settled(text: &str, threads: usize, seconds: f64) -> Result<Settled, String> {
     let text = format!(
         "{text}; s :: Script(label round, wait 10ms, goto round $(lt $(nic.count) $(mul 2 $(nic.packets))),
@@ -128,7 +128,8 @@ fn settled(text: &str, threads: usize, seconds: f64) -> Result<Settled, String> 
              set missed $(sub $(nic.missed) $missed), set count $(sub $(nic.count) $count), set time $(sub $(now) $start), stop)"
     );
     let (plan, copies) = configured(text, threads, None, &registry())?;
-    // A worker that sleeps would wake up too late for a ring of this length.
+    // With `busy_poll`, workers never sleep. A worker that sleeps would wake up so late that a ring of 4096
+    // packets overflows.
     let options = Options { busy_poll: true, ..Options::default() };
     let mut workers = Workers::new(&plan, copies, Box::new(Silence), options)?;
     workers.initialize().map_err(|problem| problem.diagnostic.message)?;

@@ -19,7 +19,7 @@ const RULES: usize = 20_000;
 /// The load while latency is measured, as a fraction of the rate that each function reaches at SLF 1.
 const LOAD: f64 = 0.8;
 
-/// Returns the measured functions: names and elements.
+/// Returns the measured network functions: their names and elements.
 fn all() -> [(&'static str, String); 4] {
     let rules = classify::mostly_permitting(&classify::made(RULES));
     [
@@ -107,7 +107,7 @@ pub(super) fn metered_last(chain: &str) -> String {
 }
 
 /// Returns the mean, the median and the 99th percentile of the latency in microseconds, with packets that
-/// arrive at `rate` per second. Each is the median of several runs.
+/// arrive at `rate` per second. Each of the three values is the median over several runs.
 fn latencies_of(run: &FigureRun<'_>, frames: &str, chain: &str, rate: f64) -> Result<[f64; 3], String> {
     let time = Duration::from_millis(if run.is_small() { 5 } else { 200 });
     let mut open_loop = OpenLoop::new(frames, Start::Ethernet, 32, chain)?;
@@ -122,7 +122,7 @@ fn latencies_of(run: &FigureRun<'_>, frames: &str, chain: &str, rate: f64) -> Re
     Ok(all.map(median))
 }
 
-/// Returns the a and b with which a / x + b is closest to the points, by least squares.
+/// Fits the curve a / x + b to the points by least squares, and returns a and b.
 fn fit(points: &[Point]) -> (f64, f64) {
     let n = points.len() as f64;
     let mean = |of: &dyn Fn(&Point) -> f64| points.iter().map(of).sum::<f64>() / n;

@@ -1,5 +1,5 @@
 //! Reframer's Figures 12, 15 and 16: the chain of router, translator, firewall and statistics under
-//! increasing load, with packets held upstream of it, or in it.
+//! increasing load, with a Reframer on another machine upstream of the chain, or in the chain.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::open_loop::{Latencies, OpenLoop};
 use crate::runner::{measure_in_turns, worker_of};
 use crate::serde_params::Param;
 
-/// The hold times in the paper's Figure 12, in microseconds.
+/// The times in microseconds for which the Reframer holds packets, as in the paper's Figure 12.
 const HELD: [u64; 3] = [16, 64, 128];
-/// The hold times in Figures 15 and 16, in microseconds.
+/// The times in microseconds for which the Reframer holds packets in Figures 15 and 16.
 const SWEEP: [u64; 6] = [16, 32, 64, 128, 256, 512];
 
 /// Returns the chain with a meter of latency upstream of its last Discard.
@@ -26,18 +26,19 @@ fn metered() -> String {
     super::functions::metered_last(&functions())
 }
 
-/// The results with one hold time at one load.
+/// The results of the chain, for packets that a Reframer has held for one of the hold times, at one load.
 struct Measured {
     slf: f64,
-    /// The cost in nanoseconds per packet at full rate, without waiting for packets.
+    /// The cost in nanoseconds per packet at full rate, when packets never have to be waited for.
     cost: crate::Row,
-    /// The throughput in Gb/s when packets arrive at the rate of the load.
+    /// The throughput of the chain in Gb/s when packets arrive at the rate of the load.
     taken: f64,
-    /// The latencies when packets arrive at the rate of the load.
+    /// The latencies in the chain when packets arrive at the rate of the load.
     latencies: Latencies,
 }
 
-/// The hold times in microseconds for which the paper gives values; 0 is the original order.
+/// The hold times in microseconds for which the paper gives values; 0 means the original order, without
+/// holding.
 const PAPER: [f64; 4] = [0.0, 16.0, 64.0, 128.0];
 
 /// Measures Figure 12: packets are held upstream of the chain, on another machine.
@@ -47,7 +48,7 @@ pub(in super::super) fn outside(run: &FigureRun<'_>) -> Result<FigureResults, St
         ["windows", "held_us", "offered_gbps", "slf", "taken_gbps", "mean_us", "median_us", "p99_us"];
     let mut table = Table::new(&columns);
     let mut rows = Vec::new();
-    // `rates` and `runs`: throughput and SLF at the highest load, over the hold time.
+    // `rates` is the throughput and `runs` the SLF at the highest load, as points over the hold time.
     let (mut rates, mut runs) = (Vec::new(), Vec::new());
     let ways: Vec<u64> = [0].into_iter().chain(run.some(&HELD)).collect();
     let name =
@@ -60,7 +61,8 @@ pub(in super::super) fn outside(run: &FigureRun<'_>) -> Result<FigureResults, St
         let measured = at_load(run, &workload, &load, &ways)?;
         for (number, (&micros, measured)) in ways.iter().zip(measured).enumerate() {
             let Measured { slf, cost, taken, latencies } = measured;
-            // The time in the Reframer on the other machine is added: the longest hold time.
+            // The time in the Reframer on the other machine is added to the mean latency. It is at most the
+            // hold time, which is what is added.
             let mean = latencies.mean + micros as f64;
             let x = windows as f64;
             all[0][number].points.push(cost.point(x));
@@ -124,7 +126,8 @@ pub(in super::super) fn outside(run: &FigureRun<'_>) -> Result<FigureResults, St
     Ok(FigureResults { table: costs, panels, finding })
 }
 
-/// Measures the chain with each hold time at one load.
+/// Measures the chain with one load, whose packets are in the original order or have been held for each hold
+/// time in `ways` (in microseconds).
 fn at_load(
     run: &FigureRun<'_>,
     workload: &Workload,
@@ -160,8 +163,8 @@ fn at_load(
     Ok(all)
 }
 
-/// Lets packets arrive at `rate` per second, in several runs. Returns the million packets per second that
-/// were taken and their latencies, of the run with the median throughput.
+/// Lets packets arrive at `rate` per second, in several runs. Returns, from the run with the median
+/// throughput, the millions of packets per second that the chain took, and their latencies.
 fn offered(run: &FigureRun<'_>, open_loop: &mut OpenLoop, rate: f64) -> Result<(f64, Latencies), String> {
     let time = Duration::from_millis(if run.is_small() { 5 } else { 200 });
     let mut all = Vec::new();
@@ -175,7 +178,7 @@ fn offered(run: &FigureRun<'_>, open_loop: &mut OpenLoop, rate: f64) -> Result<(
 
 /// Measures Figures 15 and 16: packets are held in the chain itself, per flow or in batches of mixed flows.
 pub(in super::super) fn in_chain(run: &FigureRun<'_>) -> Result<FigureResults, String> {
-    /// The number of windows that fully loads the chain.
+    /// The number of windows of the trace that, played at the same time, fully load the chain.
     const FULL: usize = 24;
     let workload = Workload::new(run)?;
     run.step("traffic")?;

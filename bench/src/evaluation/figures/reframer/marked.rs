@@ -1,5 +1,5 @@
-//! Marking of the packets of large flows by a code point in the IP header, as an operator would mark them
-//! (Reframer, section 5.3).
+//! Marks the packets of large flows by a code point in the IP header (DSCP), as an operator would mark them,
+//! so that a Reframer can recognise them (Reframer, section 5.3).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -45,7 +45,8 @@ pub(super) fn mark_large(capture: &Path, large: u32, output: &Path) -> Result<()
         if let Some(flow) = flow(&frame) {
             let is_large = packets.get(&flow).is_some_and(|&packets| packets >= large);
             frame[IP + 1] = if is_large { CODE_POINT } else { 0 };
-            // The result is ignored, because the header is complete and has 20 bytes.
+            // The result is ignored: filling in the checksum cannot fail, because the header is complete and
+            // has 20 bytes.
             let _ = checksum::fill_ipv4(&mut frame[IP..IP + 20]);
         }
         writer.write(record.time, record.wire_len, [&frame[..]]).map_err(|error| told(&error))?;

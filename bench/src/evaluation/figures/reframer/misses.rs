@@ -1,9 +1,9 @@
 //! Reframer's Figure 5: cache misses per packet, simulated.
 //!
-//! Virtual machines have no counters of cache misses. So the caches are callgrind's model: first-level
-//! caches and a last level with the sizes of this machine, without prefetching. The start of the program
-//! (reading, building, the first round of packets) costs the same in a short and in a long run. So their
-//! difference is the cost of packets.
+//! Virtual machines have no counters of cache misses. So the caches are callgrind's model: first-level caches
+//! and a last level with the sizes of this machine, without prefetching. The start of the program (reading,
+//! building, the first round of packets) costs the same in a short and in a long run. So the difference of
+//! both runs is the cost of the additional packets.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,8 +16,8 @@ use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::translation::NAT;
 use crate::{classify, source};
 
-/// The number of rules of the firewall. It is smaller than in other figures, because the simulation is
-/// slow.
+/// The number of rules of the firewall. There are fewer rules than in other figures, because the simulation
+/// is slow.
 const RULES: usize = 5_000;
 
 /// The sums of callgrind's counts of events: instructions, and data misses of the first and of the last
@@ -91,8 +91,8 @@ fn write(path: &Path, packets: usize, flows: usize, slf: usize) -> std::io::Resu
     writer.flush()
 }
 
-/// Runs this program under callgrind, with `loops` rounds of a capture through a chain, and returns the
-/// counts.
+/// Runs this program under callgrind, which sends the packets of a capture `loops` times through a chain.
+/// Returns callgrind's counts.
 fn count(folder: &Path, capture: &Path, loops: usize, chain: &str) -> Result<Counts, String> {
     let output = folder.join("callgrind.out");
     let config = format!("InMemoryNic({}, LOOPS {loops}) -> MarkIPHeader(14) -> {chain}", capture.display());

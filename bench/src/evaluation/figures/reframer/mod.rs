@@ -25,15 +25,15 @@ pub(super) use switch::switch;
 pub(super) use web::web;
 pub(super) use workload::{Workload, characteristics};
 
-/// The values of the SLF at which functions are measured.
+/// The values of the SLF (mean packets per run of a flow) at which network functions are measured.
 const SLF: [usize; 6] = [1, 2, 4, 8, 16, 32];
 /// The size of a frame in bytes.
 const FRAME: usize = 1024;
-/// The number of flows, in a run that is not small.
+/// The number of flows, unless the run is small.
 const FLOWS: usize = 10_000;
 
-/// Returns the number of packets in memory and the number of their flows. There are at least as many packets
-/// per flow as the largest SLF.
+/// Returns the number of packets in memory and the number of their flows. Each flow has at least as many
+/// packets as the largest SLF, so that runs of this length are possible.
 fn amount(run: &super::super::FigureRun<'_>) -> (usize, usize) {
     let most = SLF[SLF.len() - 1];
     let packets = if run.is_small() { run.settings.packets } else { FLOWS * most };

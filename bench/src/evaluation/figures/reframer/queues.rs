@@ -10,8 +10,8 @@ use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::functions::functions;
 use crate::{median, workers};
 
-/// Measures throughput and SLF over the number of receive queues, and with a single queue in Reframer's
-/// order.
+/// Measures throughput and SLF over the number of receive queues over which packets are spread, and for
+/// comparison with a single queue whose packets are in Reframer's order.
 pub(in super::super) fn queues(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     const QUEUES: [usize; 5] = [1, 8, 32, 128, 500];
     const MICROS: u64 = 128;

@@ -56,7 +56,8 @@ pub(in super::super) fn switch(run: &FigureRun<'_>) -> Result<FigureResults, Str
     for round in 1..=run.settings.rounds {
         for (count, passed) in RULES.iter().zip(&mut passed) {
             let switch = switching.set_up(&file(format!("{count}.flows")), None).map_err(failed)?;
-            // The first packets are not counted, because they are classified on the slow path.
+            // The packets that are sent first are not measured, because Open vSwitch classifies them on its
+            // slow path.
             let first = file(format!("{}.pcap", lengths[0]));
             switch.drive(&first, Some(RATE), time / 4).map_err(failed)?;
             for (slf, passed) in lengths.iter().zip(passed) {

@@ -9,7 +9,7 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{FigureResults, FigureRun, Finding};
 use crate::{median, quartiles};
 
-/// The variants: the name, and the elements under test, each followed by an arrow.
+/// The variants: the name, and the elements in the path of the packets, each followed by an arrow.
 const VARIANTS: [(&str, &str); 3] = [
     ("nothing", ""),
     ("Reframer", "Reframer(128us, CAPACITY 100000, REORDER true) ->"),
@@ -19,8 +19,9 @@ const VARIANTS: [(&str, &str); 3] = [
 pub(in super::super) fn web(run: &FigureRun<'_>) -> Result<FigureResults, String> {
     let web = Web::new().map_err(|error| error.to_string())?;
     let connections = if run.is_small() { vec![16] } else { vec![64, 256, 1024, 4096] };
-    // The time of a measurement. On the machine of the figures in the documentation, it is so long that each
-    // connection fetches a file, and so short that all cases take about ten minutes.
+    // Returns the time of a measurement for a number of connections. On the machine whose figures the
+    // documentation has, it is so long that each connection fetches a file, and so short that all
+    // measurements take about ten minutes.
     let time = |connections: usize| {
         Duration::from_secs(if run.is_small() { 2 } else { (connections as u64 / 40).max(8) })
     };
@@ -77,8 +78,8 @@ pub(in super::super) fn web(run: &FigureRun<'_>) -> Result<FigureResults, String
             all[2][way].points.push(point(figures[4], None));
         }
     }
-    // Returns throughput, fetch time and SLF of all variants at the number of connections with an index, as
-    // text.
+    // Returns throughput, fetch time and SLF of all variants as text, for the number of connections with the
+    // index `number`.
     let told = |number: usize| {
         let of =
             |panel: usize, way: usize| all[panel][way].points.get(number).map_or(f64::NAN, |point| point.y);

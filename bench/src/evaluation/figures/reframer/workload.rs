@@ -1,5 +1,5 @@
-//! The traffic of section 5 of the Reframer paper, and its Figure 11: a trace is cut into windows, of which
-//! 1 to 32 are played at the same time.
+//! The traffic of section 5 of the Reframer paper, and its Figure 11: a trace is cut into windows, of which 1
+//! to 32 are merged, as if they were recorded at the same time.
 //!
 //! The paper's trace of a campus is not public. Either the user gives a capture, or a trace is generated
 //! from the paper's description: 2.2 Gb/s of packets of 1 KB on average, flow sizes that follow a power
@@ -32,11 +32,11 @@ pub(in super::super) struct Workload {
     length: i64,
 }
 
-/// A number of windows of a trace, merged into one capture.
+/// A load: a number of windows of a trace, merged into one capture as if they were recorded at the same time.
 pub(in super::super) struct Load {
     pub(in super::super) windows: usize,
     pub(in super::super) capture: PathBuf,
-    /// The number of packets, and their bytes on the wire.
+    /// The number of packets in the load (`packets`), and their bytes on the wire (`bytes`).
     pub(in super::super) packets: usize,
     pub(in super::super) bytes: u64,
     /// The mean number of packets per second.
@@ -58,7 +58,7 @@ impl Workload {
     pub(in super::super) fn new(run: &FigureRun<'_>) -> Result<Workload, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         if let Some(trace) = &run.trace {
-            // The whole capture is used, in windows of equal length.
+            // If the user gives a capture, the whole capture is divided into windows of equal length.
             let (first, last) = ends(trace)?;
             let length = ((last - first) / WINDOWS as i64).max(1);
             return Ok(Workload { folder, trace: trace.clone(), length });
@@ -112,8 +112,8 @@ impl Workload {
 fn in_flights(packets: impl Iterator<Item = (i64, Vec<u8>)>) -> Vec<(i64, Vec<u8>)> {
     /// The time in nanoseconds between consecutive packets of a run, which are packets of one flow.
     const NEXT: i64 = 80;
-    /// The mean time in nanoseconds from one run of a flow to the next run, if the next run follows soon;
-    /// `SOON` is the probability that it does.
+    /// The mean time in nanoseconds from one run of a flow to the next run, if the next run follows soon
+    /// (`LATER`), and the probability that it follows soon (`SOON`).
     const LATER: f64 = 20_000.0;
     const SOON: f64 = 0.75;
     /// The offsets of the bytes that identify a flow in a frame: IPv4 addresses and ports.

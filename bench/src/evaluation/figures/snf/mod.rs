@@ -1,4 +1,4 @@
-//! SNF's figures: chains as they are (the original) and synthesized.
+//! SNF's figures: compares chains of elements (the original) with their synthesized form.
 
 mod offload;
 
@@ -19,8 +19,8 @@ use crate::{Row, Settings};
 const FORMS: [&str; 2] = ["original", "synthesized"];
 const KINDS: [Kind; 2] = [Kind::Routers, Kind::Translators];
 
-/// Measures the forms of a case in turns: the original, the synthesized form and, if there is machine code,
-/// the synthesized form without it (tables only). Returns a row for each form. `more` are additional
+/// Measures the forms of a chain alternately: the original, the synthesized form and, if there is machine
+/// code, the synthesized form without it (tables only). Returns a row for each form. `more` are additional
 /// parameters of the rows.
 fn measure(settings: &Settings, case: &Case, more: &[(&'static str, Param)]) -> Result<Vec<Row>, String> {
     let mut contenders = case.contenders(settings.packets)?;
@@ -28,7 +28,7 @@ fn measure(settings: &Settings, case: &Case, more: &[(&'static str, Param)]) -> 
     measure_in_turns("snf", settings, case.frame, contenders)
 }
 
-/// Returns the cost of `after` in comparison to `before`, in words. If their quartiles overlap, it is
+/// Returns the cost of `after` in comparison to `before`, in words. If their quartiles overlap, the cost is
 /// called the same.
 fn compared(before: &Row, after: &Row) -> String {
     let overlap =
@@ -295,7 +295,8 @@ pub(super) fn provider(run: &FigureRun<'_>) -> Result<FigureResults, String> {
             .into(),
     };
     let mut costs = Table::of_costs(&rows);
-    // One file holds costs and latencies; cells without a value stay empty.
+    // The table of the figure, and so its CSV file, has the costs and the latencies. Cells without a value
+    // stay empty.
     costs.join(table, &["rules", "frame", "form"]);
     Ok(FigureResults { table: costs, panels, finding })
 }
@@ -318,8 +319,8 @@ fn gains(rows: &[Row]) -> Vec<Series> {
     all
 }
 
-/// Measures the latencies of the original and the synthesized chain in turns, with packets that arrive at
-/// `rate` per second. Each result is the run with the median latency.
+/// Measures the latencies of the original and the synthesized chain alternately, with packets that arrive at
+/// `rate` per second. Each result is from the run with the median latency.
 fn latencies(run: &FigureRun<'_>, case: &Case, rate: f64) -> Result<[Latencies; 2], String> {
     let time = if run.is_small() { Duration::from_millis(5) } else { Duration::from_millis(300) };
     let rounds = run.settings.repeats.min(5);

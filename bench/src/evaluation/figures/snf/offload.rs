@@ -14,14 +14,15 @@ use crate::{classify, median};
 
 /// The numbers of rules in the firewall of the measured chains.
 const RULES: [usize; 3] = [251, 713, 8550];
-/// The flow table of a switch that does not classify for the software.
+/// The flow table of a switch that does not classify packets for the software: all four rules forward to the
+/// software.
 const FOUR: &str = "priority=4,tcp,in_port=1,actions=output:2\n\
                     priority=3,udp,in_port=1,actions=output:2\n\
                     priority=2,icmp,in_port=1,actions=output:2\n\
                     priority=1,in_port=1,actions=output:2\n";
 /// The packets per second at which latency is measured.
 const RATE: u64 = 20_000;
-/// The number of packets in each capture, in a run that is not small.
+/// The number of packets in each capture, unless the run is small.
 const PACKETS: usize = 40_000;
 
 /// A configuration to be measured: a switch with a flow table, and the software downstream of the switch.
@@ -64,10 +65,10 @@ impl Files {
     }
 }
 
-/// Returns all configurations of the figure. For each number of rules, a switch classifies by these rules,
-/// and the software only forwards, or does the rest of the chain's work. Two further configurations have a
-/// switch with four rules that do not classify: the software only forwards, or has the whole synthesized
-/// chain.
+/// Returns all configurations of the figure. For each number of rules in [`RULES`] there are two
+/// configurations: the switch classifies packets by these rules, and the software either only forwards, or
+/// does the rest of the chain's work. Two further configurations have a switch with four rules that do not
+/// classify: the software only forwards, or has the whole synthesized chain.
 fn settings(run: &FigureRun<'_>, switching: &Switching, files: &Files) -> Result<Vec<Setting>, String> {
     let failed = |error: std::io::Error| error.to_string();
     let receive = switching.receive("nf0");

@@ -1,4 +1,4 @@
-//! The queues of a port by which a copy of an element receives or sends.
+//! The queues of a DPDK port by which a copy of an element (one worker's instance) receives or sends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,14 +11,14 @@ use crate::dpdk::away::Away;
 use crate::dpdk::sys::memory::{Arrived, Memory, RxQueue, TxQueue};
 use crate::dpdk::sys::port;
 
-/// The receive queues of a port that belong to a copy of an element.
+/// The receive queues of a port from which one copy of an element (one worker's instance) receives.
 pub(in crate::dpdk) struct Receiver {
     pub(super) ports: Arc<Ports>,
     pub(super) handle: Handle,
     pub(super) memory: Arc<Memory>,
     pub(super) queues: Vec<RxQueue>,
-    /// The index of the queue that is read first in the next turn. The index advances by one each turn, so
-    /// that no queue starves.
+    /// The index in `queues` of the queue that the next call of `receive` reads first. The index advances by
+    /// one with each call, so that no queue starves.
     pub(super) first: usize,
 }
 
@@ -75,7 +75,8 @@ impl Receiver {
         Some(made)
     }
 
-    /// Leaves the port, whose device was removed.
+    /// Gives up the receive queues of the port, whose device was removed. Returns the state by which this
+    /// copy looks for the port again.
     pub(in crate::dpdk) fn leave(self, cx: &mut Cx<'_>) -> Away {
         let Receiver { ports, handle, memory, queues, .. } = self;
         let port = Arc::clone(&handle.port);
@@ -83,7 +84,7 @@ impl Receiver {
         Away::new(cx, ports, port, memory)
     }
 
-    /// Registers that this copy does not receive any more, and will be closed.
+    /// Registers with the port that this copy of the element does not receive any more, and will be closed.
     pub(in crate::dpdk) fn drain(&self) {
         self.handle.drain();
     }
@@ -145,7 +146,8 @@ impl Transmitter {
         self.queue.take_back(pool)
     }
 
-    /// Leaves the port, whose device was removed. The caller has taken all waiting packets back.
+    /// Gives up the send queue of the port, whose device was removed, and returns the state by which this
+    /// copy looks for the port again. The caller has taken all waiting packets back.
     pub(in crate::dpdk) fn leave(self, cx: &mut Cx<'_>) -> Away {
         let Transmitter { ports, handle, queue, .. } = self;
         let port = Arc::clone(&handle.port);
@@ -153,7 +155,7 @@ impl Transmitter {
         Away::new(cx, ports, port, queue.into_memory())
     }
 
-    /// Registers that this copy does not send any more, and will be closed.
+    /// Registers with the port that this copy of the element does not send any more, and will be closed.
     pub(in crate::dpdk) fn drain(&self) {
         self.handle.drain();
     }

@@ -18,7 +18,7 @@ fn key_after(number: u16, how: TestRun, keyword: &str) -> (String, Vec<u8>) {
 /// test does not use.
 pub(in crate::dpdk) fn keys_are_secret(number: u16) {
     let own = port::key(number, 40).unwrap();
-    // The port keeps its key with a single worker, under the trace clock, and with RSS_KEY own.
+    // The port keeps its own RSS key with a single worker, under the trace clock, and with RSS_KEY own.
     for (how, keyword) in
         [(TestRun::real(), ""), (TestRun::trace().on(2), ""), (TestRun::real().on(2), ", RSS_KEY own")]
     {
@@ -28,7 +28,7 @@ pub(in crate::dpdk) fn keys_are_secret(number: u16) {
         (key_after(number, TestRun::real().on(2), ""), key_after(number, TestRun::real().on(2), ""));
     assert_eq!((&*first.0, &*second.0), ("secret", "secret"));
     assert!(first.1.len() == 40 && first.1 != own && first.1 != second.1, "{first:?} {second:?} {own:?}");
-    // The driver accepts keys of its own key's length only.
+    // The driver accepts only keys that are as long as its own key of 40 bytes.
     assert!(port::set_key(number, &[1; 300]).is_err());
     port::set_key(number, &own).unwrap();
 }

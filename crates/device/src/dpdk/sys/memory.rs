@@ -19,8 +19,8 @@ pub(in crate::dpdk) const BURST: usize = 256;
 /// The number of free slots that DPDK is to have at each call that receives, beyond a slot for each packet of
 /// the burst.
 const LEAST: usize = 256;
-/// Two numbers of free slots that DPDK has. If it has more than the first number, slots return to the pool
-/// until the second number is left.
+/// Limits of the number of free slots that DPDK has. If DPDK has more than `MOST` free slots, slots return to
+/// the pool until `KEPT` free slots are left.
 const MOST: usize = 2048;
 const KEPT: usize = 1024;
 /// The number of bytes of a slot's headroom that DPDK does not see. Drivers take 128 bytes before the
@@ -92,7 +92,8 @@ unsafe impl Send for Memory {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Memory {}
 
-/// The memories that are in use. All elements of a worker find the same memory here.
+/// The memories that are in use. All elements of a worker that use DPDK find the worker's memory in this
+/// list.
 static MEMORIES: Mutex<Vec<Weak<Memory>>> = Mutex::new(Vec::new());
 
 /// The memories whose pools do not use DPDK any more, and whose C parts can be used again.
@@ -165,8 +166,9 @@ impl Memory {
         memories.iter().filter_map(Weak::upgrade).find(|memory| memory.base == start)
     }
 
-    /// Returns the C part. The argument proves that the caller has exclusive access to the pool; panics if
-    /// it is another pool.
+    /// Returns the pointer to the C part of this memory. The mutable reference to `pool` proves that the
+    /// caller has exclusive access to the worker's pool. Panics if `pool` is another pool than the one of
+    /// this memory.
     fn its(&self, pool: &mut Pool) -> *mut Headers {
         assert_eq!(pool.device_area().0 as usize, self.base, "the memory of another pool");
         self.headers.as_ptr()
@@ -184,7 +186,7 @@ impl Memory {
         }
     }
 
-    /// Returns slots from DPDK to the pool if DPDK has more free slots than `MOST`.
+    /// Returns slots from DPDK to the pool if DPDK has more than `MOST` free slots, until `KEPT` are left.
     fn settle(&self, pool: &mut Pool) {
         let headers = self.its(pool);
         // SAFETY: as in `refill`.
@@ -243,7 +245,7 @@ impl Memory {
 
     pub(in crate::dpdk) fn start(&self, pool: &mut Pool, port: u16) -> i32 {
         let headers = self.its(pool);
-        // SAFETY: as in `refill`; DPDK checks the port's number itself.
+        // SAFETY: `its` proves exclusive access to the pool, and DPDK checks the port's number itself.
         unsafe { tg_port_start(headers, port) }
     }
 
@@ -273,7 +275,8 @@ impl Memory {
         }
         // The length can be rounded up to whole pages, because the area is at the start of a longer mapping.
         let length = self.length.next_multiple_of(4096);
-        // SAFETY: the device touches only buffers that drivers pass to it, as in `of`.
+        // SAFETY: the device touches only buffers that drivers pass to it, and drivers have only buffers of
+        // slots that the pool has handed out.
         let reaches = unsafe { tg_port_map(port, self.base as *mut c_void, length) } >= 0;
         reached.push((port, reaches));
         reaches
@@ -345,7 +348,7 @@ impl RxQueue {
         let most = most.min(BURST);
         self.memory.refill(pool(context), LEAST + most);
         let headers = self.memory.its(pool(context));
-        // SAFETY: there is room for `most` packets, and the port has been started with this queue, which
+        // SAFETY: the array has room for `most` packets, and the port has been started with this queue, which
         // belongs to one worker.
         let n =
             unsafe { tg_receive(headers, self.port, self.number, self.received.as_mut_ptr(), most as u16) };
@@ -367,7 +370,8 @@ impl RxQueue {
             if self.scratch.len() < length {
                 self.scratch.resize(length, 0);
             }
-            // SAFETY: the packet is ours until it is freed, once, below; there is room for `length` bytes.
+            // SAFETY: the packet belongs to this function until it is freed, once, below. The buffer has room
+            // for `length` bytes.
             let there = unsafe { tg_read(mbuf.as_ptr(), self.scratch.as_mut_ptr(), length as u32) } as usize;
             show(context, Arrived::Elsewhere(&self.scratch[..there]), received.hash);
             let headers = self.memory.its(pool(context));
@@ -383,8 +387,8 @@ pub(in crate::dpdk) struct TxQueue {
     port: u16,
     queue: u16,
     memory: Arc<Memory>,
-    /// The lock that a sender holds during a call of the driver, with true while the port runs; `None` if
-    /// nothing else sends, and the port does not stop.
+    /// The lock that a sender holds during a call of the driver. The value in the lock is true while the port
+    /// runs. `None` if no other copy sends to this queue and the port does not stop.
     shared: Option<Arc<Mutex<bool>>>,
     /// DPDK's own pool, into which packets are copied if the device cannot read the packet pool.
     own: Option<Arc<OwnPool>>,
@@ -425,7 +429,7 @@ impl TxQueue {
             Err(packet) => match pool.copy_out(device, &packet) {
                 Some(span) => {
                     pool.free(packet);
-                    // If `own` is used, all packets are copied, and are counted when they are sent.
+                    // If `own` is used, all packets are copied when they are sent, and are counted then.
                     self.copied += u64::from(self.own.is_none());
                     span
                 }
@@ -483,8 +487,8 @@ impl TxQueue {
         if n == 0 {
             return (0, false);
         }
-        // SAFETY: `n` packets, whose headers belong to the port now; the queue is set up, and no other
-        // thread sends to it meanwhile.
+        // SAFETY: the array has `n` packets, whose headers belong to the port from now on; the queue is set
+        // up, and no other thread sends to it meanwhile.
         let sent = unsafe { tg_send(headers, self.port, self.queue, mbufs.as_mut_ptr(), n as u16) };
         drop(lock);
         let sent = usize::from(sent).min(n);

@@ -34,8 +34,8 @@ pub(in crate::dpdk) fn is_running() -> bool {
 
 /// Returns DPDK's text for an error number.
 pub(in crate::dpdk) fn reason(error: i32) -> String {
-    // SAFETY: DPDK returns text that ends with a zero byte, in memory of this thread; only the thread's
-    // next call writes to it.
+    // SAFETY: DPDK returns text that ends with a zero byte, in memory of this thread; only the thread's next
+    // call of this function overwrites the text.
     unsafe { CStr::from_ptr(tg_reason(error)) }.to_string_lossy().into_owned()
 }
 
@@ -80,7 +80,7 @@ pub(in crate::dpdk) fn start(arguments: &[String], quiet: bool) -> Result<(), St
     if result == 0 { Ok(()) } else { Err(reason(result)) }
 }
 
-/// Closes all ports and ends DPDK. Does nothing if it does not run.
+/// Closes all ports and ends DPDK. Does nothing if DPDK does not run.
 pub(in crate::dpdk) fn end() {
     let mut state = state();
     if *state == State::Runs {

@@ -57,8 +57,8 @@ impl Group {
                 let quiet = kind | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
                 let kind = match outbound {
                     false if join((quiet | UNIQUE) << 16).is_ok() => quiet,
-                    // The type without the flag that ignores outgoing packets, if these are wanted or the
-                    // kernel is too old for the flag.
+                    // The type without the flag that ignores outgoing packets, if outgoing packets are wanted
+                    // or the kernel is too old for the flag.
                     _ => join((kind | UNIQUE) << 16).map(|()| kind)?,
                 };
                 let number = option::<u32>(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)? as u16;

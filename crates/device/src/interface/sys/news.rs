@@ -10,8 +10,8 @@ use super::{checked, socket};
 /// The size in bytes of the buffer for messages, which has room for more than one message about an
 /// interface.
 const ROOM: usize = 16 * 1024;
-/// The lengths in bytes of a message's header, and of the part after it that a message about an interface
-/// begins with.
+/// The length in bytes of a message's header (`HEADER`), and of the part after the header with which the body
+/// of a message about an interface begins (`LINK`).
 const HEADER: usize = 16;
 const LINK: usize = 16;
 

@@ -30,8 +30,9 @@ const BLOCK: usize = 1 << 17;
 /// in which packets arrive, even few. Thus the number of blocks is also the number of milliseconds for
 /// which the ring need not be read.
 const BLOCKS: [usize; 2] = [256, 4];
-/// The largest number of blocks that all rings of an element together request; and the smallest number that
-/// each ring requests first, even if the rings together then request more than `BLOCKS_OF_ALL`.
+/// The largest number of blocks that all rings of an element together request (`BLOCKS_OF_ALL`), and the
+/// smallest number that each ring requests first, even if the rings together then request more than that
+/// (`SHARE`).
 const BLOCKS_OF_ALL: usize = 1024;
 const SHARE: usize = 64;
 /// The number of packets after which the kernel is asked for its counts. The counts have 32 bits and
@@ -84,8 +85,8 @@ pub(crate) struct Ring {
     offloads: bool,
     /// True if all blocks were full, and no block since then had packets that are recent enough to be read.
     is_full: bool,
-    /// Three numbers of packets: those that arrived at the socket; those among them that were lost for lack
-    /// of room or skipped; and those that were read.
+    /// Numbers of packets: `came` packets have arrived at the socket; `lost` of them were lost for lack of
+    /// room, or skipped; `read` of them were read.
     came: u64,
     lost: u64,
     read: u64,
@@ -170,7 +171,8 @@ impl Ring {
         self.socket.as_fd()
     }
 
-    /// Adds the kernel's counts since the last call to `came` and `lost`. The kernel resets them.
+    /// Adds the numbers of packets that have arrived and were lost since the last reading of the kernel's
+    /// counts to `came` and `lost`. The kernel resets its counts at each reading.
     fn look(&mut self) {
         let (came, lost) = fanout::counts(self.socket());
         self.came += u64::from(came);
@@ -209,8 +211,8 @@ impl Ring {
         self.status(number).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// True if there is a packet, or an empty block, to read. Gives the last block back to the kernel if
-    /// all its packets have been read, and skips blocks that have waited for too long.
+    /// True if there is a packet, or an empty block, to read. Gives the block that was read last back to the
+    /// kernel if all its packets have been read, and skips blocks that have waited for too long.
     pub(crate) fn is_ready(&mut self) -> bool {
         loop {
             if let Some((0, _)) = self.left {

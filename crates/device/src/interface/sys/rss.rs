@@ -14,8 +14,8 @@ const NO_CHANGE: u32 = u32::MAX;
 const TOEPLITZ: u8 = 1;
 /// The number of 32-bit words of `struct ethtool_rxfh` before the indirection table.
 const HEAD: usize = 6;
-/// The largest number of entries of an indirection table, and the largest length of a key in bytes, that are
-/// accepted. The longest key of the kernel's drivers has 52 bytes.
+/// The largest number of entries of an indirection table (`MOST_ENTRIES`), and the largest length of a key in
+/// bytes (`MOST_BYTES`), that are accepted. The longest key of the kernel's drivers has 52 bytes.
 const MOST_ENTRIES: u32 = 1 << 16;
 const MOST_BYTES: u32 = 256;
 
@@ -28,7 +28,7 @@ pub(crate) struct Hash {
 }
 
 impl Hash {
-    /// Returns the hash with the given key in place of its own.
+    /// Returns these settings of the hash with the key `key` in place of the present key.
     pub(crate) fn with_key(&self, key: Vec<u8>) -> Hash {
         Hash { entries: self.entries, key }
     }
@@ -50,8 +50,8 @@ pub(crate) fn get(name: &str) -> io::Result<Hash> {
     }
     let mut all = words(GET, entries, bytes);
     link::ethtool(name, &mut all)?;
-    // Hash functions other than Toeplitz have no key, or do not use it. 0 means that the driver does not
-    // say.
+    // Hash functions other than Toeplitz have no key, or do not use it. A hash function of 0 means that the
+    // driver does not report it.
     let [function, ..] = all[4].to_ne_bytes();
     if function != 0 && function & TOEPLITZ == 0 {
         return Err(unsupported());

@@ -10,8 +10,8 @@ use packet::VirtioNet;
 use super::link::{ioctl, name, request};
 use super::{VIRTIO, checked, virtio_bytes};
 
-/// The offloads that are requested: the kernel may leave checksums and the segmentation of TCP over IPv4
-/// and IPv6 (also with ECN) and of UDP to Tidegate.
+/// The offloads that are requested. The kernel may leave checksums and the segmentation of TCP over IPv4 and
+/// IPv6 (also with ECN) to Tidegate (`OFFLOADS`), and the segmentation of UDP (`UDP_OFFLOADS`).
 const OFFLOADS: c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 const UDP_OFFLOADS: c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
@@ -126,8 +126,8 @@ impl Attached {
         Attached(numbers.filter(|&file| name_of_file(file).is_some_and(|other| other == name)).collect())
     }
 
-    /// True if there were such files and the interface was deleted; false if it has only been moved to
-    /// another namespace.
+    /// True if the process had file descriptors of the interface and the interface was deleted; false if the
+    /// interface has only been moved to another namespace.
     pub(crate) fn is_gone(&self) -> bool {
         !self.0.is_empty() && self.0.iter().all(|&file| name_of_file(file).is_none())
     }
@@ -136,8 +136,8 @@ impl Attached {
 fn name_of_file(file: c_int) -> Option<String> {
     // SAFETY: the structure is plain data, for which all zeros are a valid value.
     let mut answer: libc::ifreq = unsafe { std::mem::zeroed() };
-    // SAFETY: the request writes an `ifreq`, which lives through the call; a descriptor that is no such
-    // file is refused.
+    // SAFETY: the request writes an `ifreq`, which lives through the call; the kernel refuses a descriptor
+    // that is no TUN or TAP file.
     let result = unsafe { libc::ioctl(file, libc::TUNGETIFF as _, &raw mut answer) };
     (result == 0).then(|| name(&answer))
 }

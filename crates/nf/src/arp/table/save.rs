@@ -15,7 +15,8 @@ const MILLISECOND: i64 = 1_000_000;
 /// The largest number of entries that are examined for one piece of the saved state.
 const LOOKS: usize = 4096;
 
-/// An entry of an earlier run. The broadcast address stands for an Ethernet address that is not known.
+/// An entry of a table of neighbours, as it was saved in an earlier run. The broadcast address stands for an
+/// Ethernet address that is not known.
 struct Saved<A> {
     address: A,
     mac: MacAddr,
@@ -36,8 +37,8 @@ impl<A: Address> Saved<A> {
 }
 
 impl<A: Address> Table<A> {
-    /// Writes a piece of the entries, from the index `from` on. Returns the index of the next piece; `None`
-    /// after the last.
+    /// Writes a piece of the table's entries, from the index `from` in `entries` on. Returns the index at
+    /// which the next piece begins; `None` after the last.
     pub(crate) fn save(&self, from: u64, out: &mut StateWriter) -> Option<u64> {
         let start = from as usize;
         let mut next = start;
@@ -46,7 +47,8 @@ impl<A: Address> Table<A> {
                 break;
             }
             next += 1;
-            // An index that is free still has its former entry.
+            // An index that is free still has its former entry in `entries`, but `places` no longer leads
+            // from the address to this index.
             if self.places.get(&entry.address) == Some(&place) {
                 out.raw(&entry.address.number().to_le_bytes());
                 out.raw(&if entry.is_known { entry.mac } else { MacAddr::BROADCAST }.0);
@@ -57,15 +59,16 @@ impl<A: Address> Table<A> {
         (next < self.entries.len()).then_some(next as u64)
     }
 
-    /// Adds the entries of an earlier run that have not expired. If the bound of entries is lower now, the
-    /// oldest are refused.
+    /// Adds to the table the entries of an earlier run that have not expired. If the bound of entries is
+    /// lower now, the oldest are refused.
     ///
     /// # Errors
     /// If the bytes are not entries of such a table. Then the table stays as it is.
     pub(crate) fn load(&mut self, cx: &Cx<'_>, state: &SavedState<'_>) -> Result<Loaded, Damaged> {
         let mut all: Vec<Saved<A>> = Vec::new();
         state.each(Saved::load, |saved| all.push(saved))?;
-        // The order of the entries is their age. An entry that was written twice has its later time.
+        // Entries are inserted in the order of their times, because their order is their age. If an address
+        // was saved twice, its later entry replaces the earlier one.
         all.sort_by_key(|saved| saved.live);
         let (now, timeout) = (now(cx), self.limits.timeout);
         let mut loaded = Loaded::default();

@@ -2,11 +2,12 @@
 
 use std::mem;
 
-/// The number of old counts that are added with each batch, so that no packet waits for thousands of them.
+/// The number of counts from before a reload that are added to the new counts with each batch. There can be
+/// thousands of counts; to add all at once would delay a batch.
 const PER_BATCH: usize = 64;
 
-/// For each rule of a list, the number of packets about which it decided. The last count is of packets that
-/// matched no rule.
+/// The number of packets about which each rule of a list has decided, by the rule's index. The last count is
+/// the number of packets that matched no rule.
 #[derive(Default)]
 pub(super) struct RuleCounts {
     counts: Vec<u64>,
@@ -14,18 +15,21 @@ pub(super) struct RuleCounts {
     old: Option<OldCounts>,
 }
 
-/// The counts of an earlier list of rules that has rules in common with the present list.
+/// The counts that a list of rules had before a reload. The present list has some of these rules at its start
+/// or at its end.
 struct OldCounts {
     counts: Vec<u64>,
-    /// The number of counts at the start, and at the end, of both lists that are of the same rules.
+    /// The number of rules at the start, and the number of counts at the end (rules, and the count of packets
+    /// that matched no rule), that are the same in the old and the present list. Only their counts are added.
     in_common: [usize; 2],
-    /// The index of the first count that has not been added yet.
+    /// The index in `counts` of the first old count that has not been added to the present counts yet.
     next: usize,
 }
 
 impl OldCounts {
-    /// Returns the count of the rule with this index in a list of `rules` counts, if it has not been added
-    /// yet; otherwise 0.
+    /// Returns the old count of the rule with the index `rule` in the present list, if this count has not
+    /// been added to the present counts yet; otherwise 0. `rules` is the number of counts of the present
+    /// list.
     fn left(&self, rule: usize, rules: usize) -> u64 {
         let [start, end] = self.in_common;
         let index = match rule {
@@ -71,29 +75,32 @@ impl RuleCounts {
         self.old = None;
     }
 
-    /// Takes all counts out. Counts that follow are lost.
+    /// Takes all counts out, for the element that replaces this one in a reload. Packets that are counted
+    /// here afterwards are lost.
     pub(super) fn take(&mut self) -> RuleCounts {
         mem::take(self)
     }
 
-    /// Continues with the counts of an earlier list. `in_common` is the number of rules at the start, and at
-    /// the end, of both lists that are equal. The counts are added later, by [`catch_up`](Self::catch_up).
+    /// Continues with the counts that a list of rules had before a reload. `start` and `end` are the numbers
+    /// of rules at the start and at the end that are equal in both lists. The old counts are added later, by
+    /// [`catch_up`](Self::catch_up).
     pub(super) fn go_on(&mut self, mut old: RuleCounts, [start, end]: [usize; 2]) {
         while old.is_behind() {
             old.catch_up();
         }
-        // The last count belongs to the end of each list.
+        // The last count, of the packets that matched no rule, continues too: it counts as one more common
+        // rule at the end of both lists.
         self.old = Some(OldCounts { counts: old.counts, in_common: [start, end + 1], next: 0 });
     }
 
-    /// True if counts of an earlier list are left to add.
+    /// True if counts from before a reload are still to be added.
     #[inline]
     pub(super) fn is_behind(&self) -> bool {
         self.old.is_some()
     }
 
-    /// Adds some counts of an earlier list. With the last of them, returns their memory, which is no longer
-    /// needed.
+    /// Adds up to [`PER_BATCH`] counts from before a reload to the present counts. When no old count is left
+    /// to add, returns the memory of the old counts, so that the caller can dispose of it.
     #[cold]
     pub(super) fn catch_up(&mut self) -> Option<Vec<u64>> {
         let mut old = self.old.take()?;

@@ -97,7 +97,8 @@ pub static CLASS: Class = Class {
         let (numbers, patterns): (Vec<_>, Vec<_>) = args.rest().into_iter().unzip();
         args.finish()?;
         let outputs = args.outputs();
-        // If the number of patterns is wrong, Click reports no further errors.
+        // If the number of patterns is wrong, Click reports only this error. Errors in the patterns are then
+        // reported in Tidegate's words, without Click's.
         let goes_on = patterns::check_count(args, (patterns.len(), "pattern"), (outputs, "output"));
         let tables = args.setup.common.get_or_make(args.id(), Tables::default);
         let (rules, issues) = compile(&patterns, args.place(), &tables);

@@ -93,7 +93,8 @@ pub static CLASS: Class = Class {
     build: |args| {
         let caching = args.value::<bool>("CACHING");
         let texts = args.rest();
-        // If a keyword is wrong, Click reports no further errors.
+        // If a keyword is wrong, Click reports only this error. Errors in the rules are then reported in
+        // Tidegate's words, without Click's.
         let goes_on = args.finish().is_ok();
         let outputs = args.outputs();
         let mut reader = Reader {
@@ -181,7 +182,8 @@ struct Issue {
     is_warning: bool,
 }
 
-/// The text with which messages about a rule begin, and the text with which Click's messages begin.
+/// The text with which Tidegate's messages about a rule begin, and the text with which Click's messages about
+/// the rule begin.
 struct Prefix {
     own: String,
     clicks: String,
@@ -311,7 +313,8 @@ impl Element for IpFilter {
             wire_field::DST_PORT,
             wire_field::IP_PROTOCOL,
         ];
-        // Only the counts of the cache depend on the fields of `key`, not the outcome for packets.
+        // The fields of `key` only determine the cache's hits and misses, which are counted. The output or
+        // drop of a packet does not depend on them through the cache.
         let mut effects = effects.observing(&key).counting(Counting::Own);
         effects.state.push(State {
             table: "cache",

@@ -38,19 +38,23 @@ struct Rule {
 /// element share one table as long as their rules are equal.
 struct Table {
     rules: Vec<Rule>,
-    /// For each rule, a hash of all rules up to this rule.
+    /// For each rule, a hash of all rules from the first to this rule. A reload compares these hashes to find
+    /// equal rules at the starts of two lists.
     prefixes: Vec<u64>,
-    /// At index N, a hash of the last N + 1 rules of the list.
+    /// At index N, a hash of the last N + 1 rules of the list. A reload compares these hashes to find equal
+    /// rules at the ends of two lists.
     suffixes: Vec<u64>,
     matcher: Matcher,
     /// True if a rule reads the link header.
     with_mac: bool,
-    /// The packets for which a rule holds for all packets of their run if it holds for one of them.
+    /// The packets for which it is enough to look up a rule once per run: the rule that decides about one
+    /// packet of the run decides about all.
     by_run: ByRun,
     /// The distinct fates of packets: an output or a drop reason. The first is the fate of packets that
     /// match no rule.
     fates: Vec<Fate>,
-    /// For each rule, the index of its fate in `fates`. Packets with equal indexes are sent together.
+    /// For each rule, the index in `fates` of the output or drop of its packets. Consecutive packets with
+    /// equal indexes are sent together.
     places: Vec<u32>,
 }
 
@@ -75,18 +79,18 @@ struct Search {
     unknown: Vec<Unknown>,
 }
 
-/// Consecutive packets of a batch with the same fate.
+/// Consecutive packets of a batch that go to the same output, or are dropped for the same reason.
 struct Found {
     /// The index of the fate in the table.
     place: u32,
     packets: u32,
 }
 
-/// Packets of a batch whose rule has to be looked up.
+/// A packet or a run of packets of a batch, for which the rule has to be looked up.
 struct Unknown {
     /// Their index in [`Search::found`].
     found: u8,
-    /// The index of the first of them in the batch.
+    /// The index in the batch of the packet, or of the first packet of the run.
     packet: u8,
 }
 
@@ -138,7 +142,8 @@ enum ByRun {
 /// True if a test reads only bits that are the same for all IPv4 packets of a run
 /// ([`element::runs::same_flow`]): version and header length, fragment offset, protocol, addresses, ports.
 fn is_same_in_runs(test: &Test) -> bool {
-    // The number of bytes that are certain to exist in each packet of a run.
+    // The offset at which the tested header starts in the IPv4 packet (0 or 20), and the number of bytes from
+    // there on that are certain to exist in each packet of a run.
     let (header, whole) = match test.header {
         HeaderLayer::Mac => return false,
         HeaderLayer::Network => (0, 28),
@@ -155,8 +160,9 @@ fn is_same_in_runs(test: &Test) -> bool {
     offset + length <= whole && read.into_iter().all(is_same)
 }
 
-/// Returns, for each rule, a hash of all rules up to it. With these hashes, a reload finds the rules that two
-/// lists have in common by a few comparisons; to compare all conditions takes milliseconds.
+/// Returns, for each rule, a hash of all rules from the first up to this rule. With these hashes, a reload
+/// finds by a few comparisons the rules that the old and the new list have in common; to compare all
+/// conditions would take milliseconds.
 fn digests<'r>(rules: impl Iterator<Item = &'r Rule>) -> Vec<u64> {
     let hasher = BuildHasherDefault::<DefaultHasher>::new();
     let mut all = 0;
@@ -167,7 +173,8 @@ fn digests<'r>(rules: impl Iterator<Item = &'r Rule>) -> Vec<u64> {
     rules.map(&mut next).collect()
 }
 
-/// Returns the number of rules at the start of two lists that are equal, by their [`digests`].
+/// Returns the number of rules at the start of two lists that are equal in both lists. `new` and `old` are
+/// the hashes of the lists' rules ([`digests`]).
 fn in_common(new: &[u64], old: &[u64]) -> usize {
     let (mut low, mut high) = (0, new.len().min(old.len()));
     while low < high {
@@ -182,8 +189,8 @@ fn in_common(new: &[u64], old: &[u64]) -> usize {
 }
 
 impl Search {
-    /// Looks up the rules once for each run and, if `with_marks` is true, not for flow marks that were seen
-    /// before this batch: their results were remembered.
+    /// Looks up the rules for a batch once per run (consecutive packets of one flow). With `with_marks`, a
+    /// flow mark that was seen before this batch needs no look-up, because its rule was remembered.
     #[inline]
     fn find_by_runs(
         &mut self,
@@ -230,7 +237,8 @@ impl Search {
         });
     }
 
-    /// Returns the index of the fate of all packets of the batch; `None` if they have several fates.
+    /// Returns the index in `Table::fates` of the output or drop of all packets of the batch; `None` if their
+    /// fates differ.
     #[inline]
     fn only_place(&self) -> Option<u32> {
         let (first, others) = self.found.split_first()?;
@@ -249,15 +257,15 @@ impl Rules {
         Rules { table, sorter: Sorter::new(outputs), counts, search }
     }
 
-    /// Returns [`FlowMarks::Takes`] if the rules read only fields that all packets of a flow have in
-    /// common, so that the result for a flow can be remembered by its mark.
+    /// Returns [`FlowMarks::Takes`] if the rules read only fields that all packets of a flow have in common.
+    /// The rule that decides about a flow can then be remembered by the flow's mark.
     fn marks(&self) -> FlowMarks {
         if self.table.matcher.is_by_flow() { FlowMarks::Takes } else { FlowMarks::None }
     }
 
-    /// Sends each packet of a batch to its output, or drops it. With `recent`, packets of the same flow as
-    /// the last packet that had one get the same result without a look-up, if the rules read only fields of
-    /// the flow.
+    /// Sends each packet of a batch to its output, or drops it, as the rules decide. With `recent` (the cache
+    /// of IPFilter), a packet of the same flow as the previous packet gets the same result without a look-up,
+    /// if the rules read only fields of the flow.
     fn push(&mut self, cx: &mut Cx<'_>, mut batch: Batch, recent: Option<&mut Recent>) -> Option<Batch> {
         if self.counts.is_behind()
             && let Some(memory) = self.counts.catch_up()
@@ -268,8 +276,8 @@ impl Rules {
             cx.skip_runs(&mut batch);
             self.find(&batch, recent);
         } else {
-            // The rules may have been replaced after flow marks were enabled, so that they now read fields in
-            // which packets of one flow differ.
+            // A handler may have replaced the rules after flow marks were enabled. If the new rules read
+            // fields in which packets of one flow differ, results must not be remembered by flow mark.
             let with_marks = self.table.matcher.is_by_flow() && cx.graph().uses_flow_marks();
             let mut runs = Runs::default();
             cx.find_runs(&mut batch, &mut runs);
@@ -316,19 +324,21 @@ impl Rules {
         text
     }
 
-    /// Counts packets that another element processed according to a case of [`effects`](Self::effects). A
-    /// case and its rule have the same index.
+    /// Counts packets that a synthesized program or another element has processed according to a case of
+    /// [`effects`](Self::effects). A case and its rule have the same index.
     fn tally(&mut self, tally: &Tally) {
         self.counts.add(tally.case, tally.packets);
     }
 
-    /// Returns the rules with their counts, for [`go_on`](Self::go_on).
+    /// Returns the rules, and takes out their counts, for the element that continues with the counts in a
+    /// reload ([`go_on`](Self::go_on)).
     fn counted(&mut self) -> (Arc<Table>, RuleCounts) {
         (Arc::clone(&self.table), self.counts.take())
     }
 
-    /// Continues with the counts of another element: of the rules at the start and at the end of the list
-    /// that are the same in both elements, and of the packets that matched no rule.
+    /// Continues with the counts of the element that this element replaces in a reload: the counts of rules
+    /// at the start and at the end of the list that are the same in both elements, and of the packets that
+    /// matched no rule.
     fn go_on(&mut self, (table, counts): (Arc<Table>, RuleCounts)) {
         let (new, old) = (&*self.table, &*table);
         let start = in_common(&new.prefixes, &old.prefixes);

@@ -47,13 +47,12 @@ impl Gateway for Ipv6Addr {
 
 /// The destinations of the packets of a batch. Consecutive packets to the same address have one destination.
 pub(super) struct Destinations<A> {
-    /// The address of each destination; what follows after the last destination has no meaning, here and in
-    /// the other arrays.
+    /// The address of each destination. Entries from index `count` on have no meaning, here and in `numbers`.
     addresses: Box<[A; BATCH_CAPACITY]>,
-    /// The index in the batch of the first packet to each destination, followed by the number of packets in
-    /// the batch.
+    /// The index in the batch of the first packet to each destination. The entry after the last destination
+    /// is the number of packets in the batch.
     starts: Box<[u16; BATCH_CAPACITY + 1]>,
-    /// The number of each destination's next hop in the table; `None` if there is no route.
+    /// The number in the route table of each destination's next hop; `None` if there is no route.
     numbers: Box<[Option<u32>; BATCH_CAPACITY]>,
     /// The number of destinations.
     count: usize,
@@ -69,7 +68,8 @@ impl<A: Address + Default> Destinations<A> {
         }
     }
 
-    /// Looks up the next hops of the packets of a batch by the address that `address` returns.
+    /// Looks up the next hops of the packets of a batch in `table`, by the destination address that `address`
+    /// returns for a packet.
     #[inline]
     pub(super) fn look_up<G: Gateway>(
         &mut self,
@@ -104,7 +104,7 @@ impl<A: Address + Default> Destinations<A> {
     ) -> Option<Batch> {
         sorter.begin();
         let mut first = 0;
-        // Packets to several destinations often have the same next hop.
+        // Consecutive destinations often have the same next hop; their packets are handled together.
         for numbers in self.numbers[..self.count].chunk_by(|one, other| one == other) {
             let after = first + numbers.len();
             let packets = usize::from(self.starts[first])..usize::from(self.starts[after]);

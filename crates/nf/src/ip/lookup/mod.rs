@@ -180,8 +180,8 @@ impl RouteLookup {
         }
         if removes {
             let removed = Arc::make_mut(&mut self.table).remove(route).map(Change::Removed);
-            // The message repeats the words of the command, because parts that are left out mean any
-            // value.
+            // The message repeats the words of the command `remove`, because a part of the route that the
+            // user has left out means any value, and cannot be shown.
             return removed.ok_or_else(|| format!("route '{}' not found", words.join(" ")));
         }
         match Arc::make_mut(&mut self.table).add(route, command == Command::Set) {

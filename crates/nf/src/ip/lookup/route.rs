@@ -70,8 +70,8 @@ impl Route {
     /// Formats the route as a line of the handler `table`, with tabs between the columns.
     pub(super) fn line(&self) -> String {
         let (prefix, gateway) = (self.prefix_text(), self.gateway_text());
-        // A tab stop is every eight characters: the gateway starts at the third stop, and the output at the
-        // second stop after it.
+        // Tab stops are eight characters apart. Two tabs after a short text, or one tab after a longer text,
+        // let the gateway start at character 24, and the output 16 characters after the gateway.
         let pad = |text: &str, width| if text.len() + 1 < width { "\t\t" } else { "\t" };
         let (a, b) = (pad(&prefix, 17), pad(&gateway, 9));
         format!("{prefix}{a}{gateway}{b}{}\n", self.hop.output)

@@ -18,15 +18,15 @@ use super::route::{Hop, Route};
 pub(crate) enum Listing {
     /// The first free line. A route that replaces another route takes the other's line.
     FirstFree,
-    /// The line that was freed last. If a route replaces another route, it takes its line before the other's
-    /// line is freed, so that the lines differ.
+    /// The line that was freed last. A route that replaces another route takes a free line before the line of
+    /// the replaced route is freed, so the new line differs from the old line.
     LastFreed,
 }
 
 /// The reason for which a route was not added to a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused<A = u32, G = Ipv4Addr> {
-    /// The table has this route for the same prefix.
+    /// The table already has a route for the prefix of the route that was to be added: this one.
     Exists(Route<A, G>),
     /// The table has no number left for another next hop: there are too many different next hops.
     Full,
@@ -222,8 +222,9 @@ mod tests {
     fn lines_are_used_again() {
         for (listing, expected) in [
             (Listing::FirstFree, vec![(6, 0), (7, 0), (3, 9), (4, 0)]),
-            // Route 3 takes the line of route 1, and frees its own, which is then the line that was freed
-            // last: route 6 takes it, and route 7 takes the line of route 2.
+            // Route 3 is replaced: the new route takes the line of the removed route 1, and the old line of
+            // route 3 becomes free. Of the free lines it was freed last, so route 6 takes it. Route 7 takes
+            // the line of route 2.
             (Listing::LastFreed, vec![(3, 9), (7, 0), (6, 0), (4, 0)]),
         ] {
             let mut table = RouteTable::new(listing);
@@ -277,8 +278,8 @@ mod tests {
                     let hop = table.lookup(u32::from(net) << 24 | 77);
                     prop_assert_eq!(hop.map(|hop| hop.output), model.get(&net).copied());
                 }
-                // Numbers of next hops and lines are used again: there are never more than were in use at
-                // one time.
+                // Numbers of next hops and lines are used again after removals. So there are never more
+                // numbers or lines than were in use at one time.
                 prop_assert_eq!(table.numbers.len() + table.unused.len(), table.hops.len());
                 prop_assert_eq!(table.lines.len(), model.len() + table.free.len());
             }

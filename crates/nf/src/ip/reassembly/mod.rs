@@ -89,7 +89,7 @@ struct Set {
 /// The sets of all datagrams from one address to another, in one direction and with one outer VLAN.
 struct Pair {
     id: FlowId,
-    /// The list of the sets, the oldest first.
+    /// The sets of this pair of addresses, the oldest first.
     sets: List,
     count: u32,
 }
@@ -126,7 +126,7 @@ pub(crate) struct Store {
     pieces: Pieces,
     pairs: FlowTable<AddressPairKey>,
     of_pairs: Vec<Pair>,
-    /// The links of sets in the list of their pair of addresses.
+    /// The links of each set to the previous and the next set in the list of its pair of addresses.
     of_pair: Links,
     sources: Sources,
     /// The list of all sets, the oldest first.
@@ -134,7 +134,8 @@ pub(crate) struct Store {
     age: Links,
     held: usize,
     slots: usize,
-    /// The largest number of slots that the fragments may take before sets are evicted.
+    /// The largest number of slots of the packet pool that the held fragments may take. If they take more,
+    /// sets are evicted.
     limit: usize,
 }
 
@@ -235,7 +236,8 @@ impl Store {
         Some(set)
     }
 
-    /// Adds a fragment to a set; see [`Pieces::add`] for the result.
+    /// Adds a fragment, `piece`, to a set. Returns whether the fragment is held, has nothing new, or
+    /// contradicts the set (see [`Pieces::add`]). Passes packets whose bytes were all replaced to `covered`.
     pub(crate) fn add(
         &mut self,
         set: u32,

@@ -59,7 +59,7 @@ impl Piece {
 pub(super) struct Row {
     pieces: List,
     pub(super) count: u32,
-    /// The number of payload bytes that are held.
+    /// The number of bytes of the datagram's payload that the held fragments have.
     pub(super) length: u32,
     /// The length of the datagram's payload, once its last fragment has arrived.
     pub(super) end: Option<u32>,
@@ -68,8 +68,8 @@ pub(super) struct Row {
 impl Row {
     pub(super) const EMPTY: Row = Row { pieces: List::EMPTY, count: 0, length: 0, end: None };
 
-    /// True if all bytes of the payload have arrived. No byte is held twice, so that it suffices to count
-    /// them.
+    /// True if all bytes of the datagram's payload have arrived. Fragments are held without overlaps, so it
+    /// suffices to compare the number of held bytes with the payload's length.
     pub(super) fn is_complete(&self) -> bool {
         self.end == Some(self.length)
     }
@@ -121,7 +121,8 @@ impl Pieces {
         if beyond || is_last && extent > new.to {
             return Fit::Contradiction(new.packet);
         }
-        // The search begins at the end, so that it is short for fragments that arrive in order.
+        // The search for the fragment's neighbours begins at the last fragment, so that it is short if
+        // fragments arrive in order.
         let mut before = row.pieces.last;
         while before != NONE && self.ends(before).0 > new.from {
             before = self.links.before(before);

@@ -43,8 +43,8 @@ impl Source {
     }
 }
 
-/// All sources that hold fragments, and sources that hold none but are trusted because of completed
-/// datagrams.
+/// All sources (hosts that send fragments) of which the store holds fragments, and sources of which it holds
+/// no fragments but which are trusted because of completed datagrams.
 pub(super) struct Sources {
     table: FlowTable<AddressKey>,
     all: Vec<Source>,
@@ -52,11 +52,12 @@ pub(super) struct Sources {
     ranks: [List; RANKS],
     /// A mask with one bit for each rank (see [`RANKS`]), which is set if any source has the rank.
     taken: u64,
-    /// The list of sources that hold nothing, in the order in which they became idle.
+    /// The list of sources of which no fragments are held but which are still trusted, in the order in which
+    /// they became idle.
     idle: List,
     idle_count: usize,
     most_idle: usize,
-    /// The links of sets in the list of their source.
+    /// The links of each set to the previous and the next set in the list of its source.
     of_source: Links,
 }
 

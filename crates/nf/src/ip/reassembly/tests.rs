@@ -22,7 +22,7 @@ impl Bench {
     /// Adds a fragment to the set of a datagram. Returns true if the fragment's bytes are now in the store.
     fn add(&mut self, key: Key, from: u32, bytes: &[u8], is_last: bool, overlaps: bool) -> bool {
         let set = self.store.find(&key).unwrap_or_else(|| self.store.open(&key, Timestamp::ZERO).unwrap());
-        // The three bytes ahead of the payload must be ignored.
+        // The packet has three bytes ahead of the fragment's payload, which the store must ignore.
         let packet = self.pool.packet(&[&[0xee; 3], bytes].concat()).unwrap();
         let piece = Piece { packet, from, to: from + bytes.len() as u32, at: 3 };
         let mut covered = Vec::new();
@@ -41,7 +41,8 @@ impl Bench {
         }
     }
 
-    /// Closes a set, and returns its bytes, each with its offset.
+    /// Removes all fragments of a set, closes the set, and returns its payload bytes, each with its offset in
+    /// the datagram's payload.
     fn end(&mut self, set: u32, is_complete: bool) -> Vec<(u32, u8)> {
         let mut bytes = Vec::new();
         while let Some(piece) = self.store.pop(set) {
@@ -66,8 +67,8 @@ impl Bench {
 }
 
 proptest! {
-    /// Compares a set with a model that has one optional byte per offset, after fragments with random
-    /// offsets.
+    /// Adds fragments with random offsets to one set, and compares the set's bytes with a model that has one
+    /// optional byte for each offset of the datagram's payload.
     #[test]
     fn a_set_has_what_has_come(
         parts in prop::collection::vec((0u32..60, 1usize..20, prop::bool::weighted(0.1)), 0..12),

@@ -16,7 +16,8 @@ use crate::nat::tuple::Tuple;
 /// that are evicted with each batch.
 const PER_BATCH: usize = 64;
 
-/// The largest number of mappings that are examined to find one to evict.
+/// The largest number of mappings that are examined to find one to evict, because there are more mappings
+/// than the capacity after a reload.
 const LOOKS: usize = 8;
 
 /// The work that remains after a store has taken over the mappings of another store: to apply the settings of
@@ -26,14 +27,17 @@ pub(super) struct Revision {
     next: usize,
     /// True if each session must be queued again for expiry, because time-outs have changed.
     requeues: bool,
-    /// True if each mapping must be copied to the board.
+    /// True if the keys of each mapping must be copied to the board, the table by which workers read each
+    /// other's mappings.
     shows: bool,
-    /// For each translator that shares the store, the rule by which its mappings end if its specification
-    /// could not have made them. Mappings of translators without a rule stay.
+    /// For each translator that shares the store, a function that returns false for mappings that must end,
+    /// because the translator's specifications could not have made them. With `None`, all mappings of the
+    /// translator stay.
     rules: Vec<Option<CouldMake>>,
 }
 
-/// A mapping about which a [`CouldMake`] decides.
+/// The data of a mapping by which a [`CouldMake`] decides if the specifications of a translator could have
+/// made the mapping.
 pub(in crate::nat) struct Made {
     pub(in crate::nat) input: u16,
     /// True if the mapping shares its outside port with other mappings of its inside endpoint.
@@ -44,19 +48,20 @@ pub(in crate::nat) struct Made {
     pub(in crate::nat) outputs: [u16; 2],
 }
 
-/// A rule that returns true for mappings that a translator could have made.
+/// A function that returns true for mappings that the specifications of a translator could have made.
 pub(in crate::nat) type CouldMake = Box<dyn Fn(&Made) -> bool + Send>;
 
 impl Revision {
-    /// Makes the revision visit all sessions again, after the sessions have got other indexes or a rule was
-    /// added.
+    /// Makes the revision (the application of new settings after a reload) visit all sessions again, because
+    /// the sessions have got other indexes, or a rule was added.
     pub(super) fn start_again(&mut self) {
         self.next = 0;
     }
 }
 
 impl Owner {
-    /// True if all mappings of the translator `old` can belong to this translator as they are.
+    /// True if this translator can continue with all mappings of the translator `old` unchanged: it has the
+    /// same name, class and INDEPENDENT_MAPPING, and at least as many inputs and outputs.
     fn can_continue(&self, old: &Owner) -> bool {
         self.name == old.name
             && self.inputs.len() >= old.inputs.len()
@@ -105,8 +110,9 @@ impl Store {
         true
     }
 
-    /// Ends the mappings of the translator with number `owner` for which the rule returns false. With a
-    /// board, all of them end at once, because other workers read the board.
+    /// Ends the mappings of the translator with number `owner` for which `rule` returns false: with each
+    /// batch some, or when a packet looks them up. With a board, all of them end at once, because other
+    /// workers read the board.
     pub(in crate::nat) fn end_stale(&mut self, owner: u16, rule: CouldMake) {
         let revision = self.revision.get_or_insert_with(|| Revision {
             next: 0,
@@ -161,7 +167,7 @@ impl Store {
         };
         let (owner, seat, keys) = (session.owner, session.seat, session.keys);
         let last = self.times(session).0;
-        // The holders of leases belong to the replaced graph.
+        // The elements that hold leases of the flows belong to the replaced graph, so the leases end.
         keys.into_iter().flatten().for_each(|id| self.end_lease(id));
         let Some(&Revision { requeues, shows, .. }) = self.revision.as_ref() else { return };
         if requeues {
@@ -181,8 +187,8 @@ impl Store {
         }
     }
 
-    /// Removes the mappings of keys with stale mappings. Sets the elements of `found` for these keys to
-    /// `None`.
+    /// Removes the stale mappings among the keys with the ids in `found`: the mappings that the new
+    /// specifications could not have made. Sets the ids of their keys to `None`.
     #[cold]
     pub(super) fn end_stale_among(&mut self, found: &mut [Option<FlowId>; WINDOW]) {
         if self.revision.as_ref().is_some_and(|revision| revision.rules.iter().any(Option::is_some)) {
@@ -192,7 +198,8 @@ impl Store {
         }
     }
 
-    /// True if a key has a stale mapping, which is then removed, or no mapping.
+    /// True if the key with this id belongs to no mapping, or belonged to a stale mapping, which has now been
+    /// removed. Stale mappings are those that the new specifications could not have made.
     #[cold]
     pub(super) fn ends_as_stale(&mut self, id: FlowId) -> bool {
         let Some(place) = self.table.key(id).map(|key| Change::unpacked(key.value()).session) else {

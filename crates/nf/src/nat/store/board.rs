@@ -9,11 +9,12 @@ use crate::boards;
 use crate::nat::change::{Change, set_state};
 use crate::nat::state::State;
 
-/// A board whose keys and packed [`Change`]s are those of the flow table.
+/// The table by which other workers read the mappings of a store. Its keys and values (packed [`Change`]s)
+/// are those of the store's flow table.
 pub(in crate::nat) type Board = boards::Board<Ipv4FlowKey, [u32; 6]>;
 
 impl Store {
-    /// Makes all mappings that are added from now on visible to other workers.
+    /// Makes all mappings that are added from now on visible to other workers, by copying them to `board`.
     pub(in crate::nat) fn use_board(&mut self, board: Board) {
         self.board = Some(board);
     }

@@ -17,7 +17,8 @@ const LOOKS: usize = 64;
 /// The key of an endpoint: space, address, port.
 type End = (u32, u32, u16);
 
-/// The outside address and port of an inside endpoint, and the number of its mappings that share it.
+/// The outside address and port that all flows of an inside endpoint share, and the number of the endpoint's
+/// mappings that use them.
 #[derive(Clone, Copy, Debug)]
 struct Endpoint {
     outside: (u32, u16),
@@ -28,8 +29,8 @@ struct Endpoint {
     annotation: u8,
 }
 
-/// The inside endpoint to which a packet from outside goes, the outputs of its flow and of replies to it,
-/// and the annotation byte for such replies.
+/// The inside endpoint (address and port) to which a packet from outside goes, the outputs for packets of the
+/// endpoint's flows and for packets to the endpoint, and the reply annotation of packets to the endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::nat) struct Known {
     pub(in crate::nat) inside: (u32, u16),
@@ -41,7 +42,7 @@ pub(in crate::nat) struct Known {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::nat) struct Bound {
     pub(in crate::nat) outside: (u32, u16),
-    /// The outputs of the endpoint's packets, and of packets to it.
+    /// The output of packets from the endpoint, and the output of packets to the endpoint.
     pub(in crate::nat) outputs: [u16; 2],
 }
 
@@ -54,7 +55,8 @@ pub(super) struct Endpoints {
     subscribers: HashMap<(u16, u32), Subscriber>,
 }
 
-/// The mappings of one inside address, which are counted against the limit: the indexes of their sessions.
+/// The mappings of one inside address that count against SUBSCRIBER_CAPACITY, as the indexes of their
+/// sessions.
 #[derive(Default)]
 struct Subscriber {
     sessions: Vec<u32>,
@@ -68,7 +70,7 @@ impl Endpoints {
         self.inside.is_empty() && self.outside.is_empty() && self.subscribers.is_empty()
     }
 
-    /// Returns the number of mappings in the lists of all subscribers.
+    /// Returns the number of mappings in the lists of all inside addresses whose mappings are limited.
     #[cfg(test)]
     pub(super) fn mappings(&self) -> usize {
         self.subscribers.values().map(|subscriber| subscriber.sessions.len()).sum()
@@ -89,15 +91,15 @@ impl Endpoints {
 }
 
 impl Store {
-    /// Returns the outside address and port that the sender of a flow already has, with the outputs; `None`
-    /// if it has none.
+    /// Returns the outside address and port that the sender (inside endpoint) of a flow already has, with the
+    /// outputs for its packets and for packets to it; `None` if it has no outside port.
     pub(in crate::nat) fn outside_of(&self, space: u32, flow: Tuple) -> Option<Bound> {
         let end = (space, flow.source, flow.source_port);
         self.endpoints.inside.get(&end).map(|&Endpoint { outside, outputs, .. }| Bound { outside, outputs })
     }
 
-    /// True if no mapping has the tuple that replies would have if a flow became `to`, or if it is the reply
-    /// of a mapping of the same sender.
+    /// True if the flow can get the tuple `to`: no mapping has the tuple that the replies would then have, or
+    /// a mapping of the same sender has it as its reply.
     pub(in crate::nat) fn may_become(&self, space: u32, flow: Tuple, to: Tuple) -> bool {
         let other = self.find(Store::reply(to, space), space);
         other.is_none_or(|other| {
@@ -159,8 +161,8 @@ impl Store {
         }
     }
 
-    /// True if an address has as many mappings as the translator with number `owner` allows. Before the
-    /// result is true, some of its mappings are examined, and removed if they have expired.
+    /// True if an inside address has as many mappings as the translator with number `owner` allows. In this
+    /// case, some of its mappings are examined first, and removed if they have expired.
     pub(super) fn is_exhausted(&mut self, owner: u16, address: u32, now: i64) -> bool {
         let most = self.owners.get(usize::from(owner)).map_or(0, |owner| owner.most_of_one as usize);
         if most == 0 || self.mappings_of(owner, address) < most {
@@ -173,7 +175,8 @@ impl Store {
             }
             let Some(&place) = subscriber.sessions.get(subscriber.next) else { break };
             if self.is_expired(place, now) {
-                // `remove` puts the last session of the list at this index, so the index stays.
+                // Removing the mapping puts the last session of the list in its place, so the session at the
+                // same index is examined next.
                 self.remove(place);
             } else if let Some(subscriber) = self.endpoints.subscribers.get_mut(&(owner, address)) {
                 subscriber.next += 1;
@@ -187,8 +190,9 @@ impl Store {
         subscriber.map_or(0, |subscriber| subscriber.sessions.len())
     }
 
-    /// Reserves memory for another mapping of an address in the list that is counted against the limit.
-    /// Returns false if there is none, and true without a limit.
+    /// Reserves memory for one more mapping in the list of the mappings of an inside address, which are
+    /// counted against the limit of the translator with number `owner`. Returns false if there is no memory,
+    /// and true if the translator has no limit.
     pub(super) fn reserve_seat(&mut self, owner: u16, address: u32) -> bool {
         if self.owners.get(usize::from(owner)).is_none_or(|owner| owner.most_of_one == 0) {
             return true;
@@ -206,7 +210,8 @@ impl Store {
         }
     }
 
-    /// Adds a session to the list of its address, if the session's translator has a limit.
+    /// Adds a session to the list of the mappings of its inside address, if the session's translator limits
+    /// their number.
     pub(super) fn charge(&mut self, place: u32, address: u32) {
         let Some(session) = self.sessions.get_mut(place as usize) else { return };
         if self.owners.get(usize::from(session.owner)).is_some_and(|owner| owner.most_of_one > 0) {
@@ -216,8 +221,8 @@ impl Store {
         }
     }
 
-    /// Removes the session at index `seat` from the list of its address. The last session of the list takes
-    /// its index.
+    /// Removes the session at index `seat` from the list of the mappings of its inside address. The last
+    /// session of the list takes this index.
     pub(super) fn discharge(&mut self, owner: u16, address: u32, seat: u32) {
         let Some(subscriber) = self.endpoints.subscribers.get_mut(&(owner, address)) else { return };
         if (seat as usize) < subscriber.sessions.len() {

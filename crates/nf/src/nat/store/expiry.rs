@@ -13,7 +13,7 @@ use crate::nat::state::{Policy, State};
 /// millisecond.
 const STEP: usize = 1024;
 
-/// The largest number of mappings that are examined to find one to evict.
+/// The largest number of mappings that are examined to find a mapping that can be evicted for a new mapping.
 const LOOKS: usize = 64;
 
 /// The largest number of keys that are moved at once when memory is released. With more keys, the table is
@@ -25,10 +25,11 @@ const FEW: usize = 1 << 14;
 enum Front {
     /// The session of the mapping that expires first.
     First(u32),
-    /// The search was cut off. The session of the mapping that expires first among those that were
-    /// examined, if there was any.
+    /// The search was stopped after the allowed number of mappings. The value is the session of the mapping
+    /// that expires first among those that were examined, if there was any.
     Unsure(Option<u32>),
-    /// The guarantee of no mapping is over, so none may be evicted for another; or there is no mapping.
+    /// No mapping can be evicted: the guarantee (the time of GUARANTEE after the last packet) of no mapping
+    /// is over, or there is no mapping.
     Nobody,
 }
 
@@ -56,8 +57,9 @@ impl Store {
                 let (_, guaranteed, expiry) = self.times(&self.sessions[place as usize]);
                 match guaranteed.filter(|&end| end > at) {
                     _ if expiry > at => {
-                        // The mapping has had packets. It is queued by its expiry even if its guarantee
-                        // ends earlier, so that it is examined only once.
+                        // The mapping has had packets since it was queued, so it expires later. The session
+                        // is queued by its expiry even if its guarantee ends earlier, so that it is examined
+                        // only once.
                         self.turns.pop(queue);
                         self.queue_again(place, Queue::Open, expiry);
                     }
@@ -126,9 +128,9 @@ impl Store {
         self.see(id, now).map(|change| change.unpacked())
     }
 
-    /// Removes mappings until their number is within the capacity: first those whose guarantee is over, in
-    /// the order in which they expire, then those whose guarantee ends first, as far as it is known from
-    /// their last examination.
+    /// Removes mappings until their number is within the capacity: first the mappings whose guarantee (the
+    /// time of GUARANTEE after the last packet) is over, in the order in which they expire; then the mappings
+    /// whose guarantee ends first, as far as this was known when they were last examined.
     pub(in crate::nat) fn shrink_to_capacity(&mut self, now: Timestamp) {
         while self.is_over_capacity() && self.evict(now, usize::MAX) {}
     }
@@ -138,9 +140,10 @@ impl Store {
         self.size as i64 > i64::from(self.capacity).max(0)
     }
 
-    /// Removes the mapping that expires first among those whose guarantee is over, or, if there are none, the
-    /// mapping whose guarantee ends first. If `looks` examined mappings do not tell which one expires first,
-    /// removes the first to expire of these. Returns false if there is no mapping.
+    /// Removes the mapping that expires first among the mappings whose guarantee is over, or, if there are
+    /// none, the mapping whose guarantee ends first. Examines at most `looks` mappings; if this does not
+    /// suffice, removes the mapping that expires first among those examined. Returns false if there is no
+    /// mapping.
     pub(super) fn evict(&mut self, now: Timestamp, looks: usize) -> bool {
         let first = match self.look(now.0, &mut { looks }) {
             Front::First(place) => Some(place),
@@ -150,9 +153,10 @@ impl Store {
         first.map(|place| self.remove(place)).is_some()
     }
 
-    /// Returns the session of the mapping to evict for a new mapping: the first to expire of those whose
-    /// guarantee is over, or after [`LOOKS`] examined mappings the first to expire among these. Returns
-    /// `None` if no guarantee is over, or none of those that were examined.
+    /// Returns the session of the mapping to evict for a new mapping: the first to expire among the mappings
+    /// whose guarantee (the time of GUARANTEE after the last packet) is over. Examines at most [`LOOKS`]
+    /// mappings; if this does not suffice, returns the first to expire among those examined. Returns `None`
+    /// if the guarantee of no mapping, or of none that was examined, is over.
     pub(super) fn victim(&mut self, now: i64) -> Option<u32> {
         match self.look(now, &mut { LOOKS }) {
             Front::First(place) => Some(place),
@@ -166,11 +170,12 @@ impl Store {
     fn give_memory_back(&mut self) {
         let (capacity, entries) = (self.table.stats().capacity, self.entries());
         if capacity > FIRST_CAPACITY && entries < capacity / 16 {
-            // At least four times the number of keys, so that the table does not grow again at once.
+            // The new table has room for at least four times the present number of keys, so that it need not
+            // grow again soon.
             let capacity = (4 * entries).next_power_of_two().max(FIRST_CAPACITY);
             if entries > FEW {
-                // While keys are moved to another table, no second move begins. [`catch_up`](Self::catch_up)
-                // calls this function again when the move ends.
+                // If keys are already being moved to another table, no second move begins. When that move
+                // ends, [`catch_up`](Self::catch_up) calls this function again.
                 if self.old.is_none() {
                     self.begin_move(capacity);
                 }
@@ -222,8 +227,8 @@ impl Store {
         }
     }
 
-    /// True if the last search for expired mappings was cut off, or if there was none since a translator
-    /// joined or mappings were taken over, so that some may be left.
+    /// True if expired mappings may be left: the last search for them was cut off, or there was no search
+    /// since a translator joined the store or since the mappings of a replaced store were taken over.
     pub(super) fn is_behind(&self) -> bool {
         self.next_search == i64::MIN
     }
@@ -240,8 +245,8 @@ impl Store {
             let due = fronts.into_iter().flatten().map(|place| self.sessions[place as usize].due);
             self.next_search = due.min().unwrap_or(i64::MAX);
         } else {
-            // Elements that hold leases do not check for expiry, so their packets must come to the translator
-            // again.
+            // Not all expired mappings were found. Elements that hold leases do not check for expiry, so
+            // their packets must come to the translator again.
             self.end_leases();
             self.next_search = i64::MIN;
         }
@@ -297,7 +302,8 @@ impl Store {
         }
     }
 
-    /// Queues a new session: by the end of its guarantee if it has one, otherwise by its expiry.
+    /// Queues the session of a new mapping for examination: at the end of its guarantee (the time of
+    /// GUARANTEE after the last packet) if it has one, otherwise at its expiry.
     pub(super) fn queue_first(&mut self, place: u32) {
         let (_, guaranteed, expiry) = self.times(&self.sessions[place as usize]);
         match guaranteed {
@@ -342,7 +348,8 @@ impl Store {
                     return Front::Unsure(seen.map(|(_, place)| place));
                 }
                 *left -= 1;
-                // The session is queued by its current time: it has had packets, or its guarantee is over.
+                // The session's position in the queue is out of date: it has had packets since, or its
+                // guarantee is over. So the session is queued again, by its current time.
                 self.turns.pop(queue);
                 self.queue_again(place, belongs, due);
                 if belongs == Queue::Open && seen.is_none_or(|(first, _)| due < first) {

@@ -86,10 +86,10 @@ impl Store {
         (all, failures.collect())
     }
 
-    /// Adds a mapping that another store had; drops it silently if there is no room. The caller then
-    /// shrinks the store to its capacity. With `is_independent`, the mapping's port becomes the port of its
-    /// inside endpoint, unless the endpoint has another port or another endpoint has this port; then the
-    /// port belongs to this mapping alone.
+    /// Adds a mapping that a replaced store or an earlier run had; drops the mapping silently if there is no
+    /// room. The caller then shrinks the store to its capacity. With `is_independent`, the mapping's outside
+    /// port becomes the port of its inside endpoint, unless the endpoint has another port or another endpoint
+    /// has this port; then the port belongs to this mapping alone.
     pub(in crate::nat) fn put(&mut self, owner: u16, written: &Written, is_independent: bool) {
         let (space, from, to) =
             (space(owner, written.which), written.tuples[0], written.tuples[1].reversed());
@@ -121,7 +121,8 @@ impl Store {
         if let Some(shifts) = &written.shifts {
             self.put_shifts(change.session, shifts.clone());
         }
-        // The mapping was queued by the time-out of a new mapping. With its state it may expire earlier.
+        // The new session was queued by the time-out of a mapping without packets. With the state that the
+        // mapping had in the other store, it may expire earlier, so the session is queued again.
         self.forget_turn(change.session);
         self.queue_first(change.session);
     }

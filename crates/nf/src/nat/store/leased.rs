@@ -41,7 +41,7 @@ impl Store {
     /// Ends a lease because its holder gives it back. `place` is the index of the lease in the holder's
     /// table, and identifies it. Records the time of the flow's last packet.
     pub(in crate::nat) fn give_back(&mut self, id: FlowId, leases: &Arc<Leases>, place: u32) {
-        // Meanwhile the flow may have been leased again, at another index.
+        // The flow may have been leased again since then. The new lease has another index, and must not end.
         if self.leases.get(&id).is_some_and(|lease| lease.is_at(leases, place))
             && let Some(lease) = self.leases.remove(&id)
         {
@@ -52,7 +52,7 @@ impl Store {
     /// Returns the time of the last packet that the lease's holder has handled, in nanoseconds; the minimum
     /// if the flow is not leased.
     pub(super) fn seen_on_lease(&self, id: FlowId) -> i64 {
-        // Avoids the look-up in the common case.
+        // In most cases there are no leases; then no map is searched.
         if self.leases.is_empty() {
             return i64::MIN;
         }

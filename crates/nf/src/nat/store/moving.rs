@@ -31,8 +31,8 @@ impl Store {
         self.table.stats().entries + self.old.as_ref().map_or(0, |old| old.table.stats().entries)
     }
 
-    /// Returns the table that has a session's keys: the current table or, during a move, perhaps the old
-    /// table.
+    /// Returns the table that has a session's keys: the current table or, while keys are moved to it, the
+    /// previous table if the session has not been moved yet.
     pub(super) fn table_of(&self, session: &Session) -> &FlowTable<MappedKey> {
         match &self.old {
             Some(old) if session.era != self.era => &old.table,
@@ -53,7 +53,7 @@ impl Store {
     /// first. Returns false, and starts nothing, if there is no memory.
     #[cold]
     pub(super) fn begin_move(&mut self, capacity: usize) -> bool {
-        // One call may not be enough, because it stops early if a session had to be removed.
+        // A single call may not complete the move, because it stops early if a session had to be removed.
         while self.old.is_some() {
             self.move_some(usize::MAX);
         }
@@ -98,7 +98,8 @@ impl Store {
         if self.try_to_bring(place).is_some() {
             return true;
         }
-        // Too many keys fall into one bucket. The table is rebuilt, if necessary with another hash function.
+        // The keys do not fit, because too many keys fall into one bucket of the new table. So a table is
+        // rebuilt with all keys, if necessary with another seed of the hash function.
         if !self.rebuild(self.table.stats().capacity) {
             self.remove(place);
         }

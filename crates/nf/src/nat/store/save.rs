@@ -9,11 +9,11 @@ use crate::nat::state::{Kind, State};
 use crate::nat::store::Written;
 use crate::nat::tuple::Tuple;
 
-/// The largest number of sessions that are examined for one piece of the saved state.
+/// The largest number of sessions that are examined for one piece (one call) of writing the mappings to disk.
 const LOOKS: usize = 4096;
 
-/// A place in the list of sessions at which the writing of mappings continues, with the epoch in which the
-/// list had this order.
+/// The index in the list of sessions at which the writing of mappings continues, with the epoch of the store.
+/// In another epoch, the sessions may have other indexes.
 #[derive(Clone, Copy)]
 struct Position {
     epoch: u32,
@@ -42,9 +42,10 @@ pub(in crate::nat) struct Classified {
 }
 
 impl Store {
-    /// Writes a piece of the mappings of the translator with number `owner`, from the position `from` on,
-    /// which is 0 at first. Returns the position of the next piece; `None` after the last. If mappings have
-    /// been renumbered since the piece before, writing begins again, and mappings are written twice.
+    /// Writes a part of the mappings of the translator with number `owner`, from the position `from` in the
+    /// list of sessions on (0 in the first call). Returns the position at which the next part starts; `None`
+    /// after the last part. If sessions have been renumbered since the previous part, writing begins again,
+    /// and mappings are written twice.
     pub(in crate::nat) fn save(&self, owner: u16, from: u64, out: &mut StateWriter) -> Option<u64> {
         let Position { epoch, place } = Position::unpacked(from);
         let now = self.epoch as u32;
@@ -67,8 +68,9 @@ impl Store {
         (next < self.sessions.len()).then_some(Position { epoch: now, place }.packed())
     }
 
-    /// Adds a mapping of an earlier run, and counts what became of it in `loaded`. If the store has the same
-    /// mapping already, the mapping with the later packet stays, and both together count as one.
+    /// Adds a mapping that an earlier run has saved, and counts it in `loaded` as taken, refused, or ended
+    /// (expired). If the store has the same mapping already, the mapping with the later packet stays, and the
+    /// two count as one mapping.
     pub(in crate::nat) fn put_saved(
         &mut self,
         (owner, is_independent): (u16, bool),
@@ -90,7 +92,8 @@ impl Store {
                 return;
             }
             self.remove(known.session);
-            // The replaced mapping may be one that was made before the state was loaded.
+            // The removed mapping may not have been counted as taken: it may have been made before the saved
+            // state was loaded. So the count stops at zero.
             loaded.taken = loaded.taken.saturating_sub(1);
         }
         let before = self.additions;
@@ -128,8 +131,8 @@ impl Written {
         }
     }
 
-    /// Reads a mapping. `classify` returns what follows from the class of the translator, the tuples of the
-    /// flow and of its reply, and the protocol.
+    /// Reads a mapping that an earlier run has saved. `classify` returns its space, kind and time-outs, from
+    /// the tuples of the flow and of its reply, and from the protocol.
     ///
     /// # Errors
     /// If the bytes are not a mapping, or if `classify` fails.

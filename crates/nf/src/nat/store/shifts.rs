@@ -13,8 +13,9 @@ impl Store {
         self.shifts.get(&session).map(|shifts| &**shifts)
     }
 
-    /// Shifts the sequence numbers of a TCP segment that starts with its header. If the segment begins a
-    /// new connection, the edits are removed, and the state in `change` is no longer shifted.
+    /// Shifts the sequence numbers of a TCP segment; `segment` starts with the TCP header. If the segment
+    /// accepts a new connection on the same ports, the edits (replaced ranges of bytes) are removed, and the
+    /// state in `change` is no longer shifted.
     #[cold]
     pub(in crate::nat) fn shift(&mut self, change: &mut Change, segment: &mut [u8]) {
         let Some(shifts) = self.shifts.get_mut(&change.session) else { return };
@@ -35,7 +36,7 @@ impl Store {
         let is_first = !self.shifts.contains_key(&change.session);
         let shifts = self.shifts.entry(change.session).or_default();
         if !shifts.of_mut(change.is_reply).add(start, length, new) {
-            // A connection without edits stays as fast as it was.
+            // The failed attempt leaves no entry for the connection: a connection with an entry is slower.
             if is_first {
                 self.shifts.remove(&change.session);
             }
@@ -45,7 +46,8 @@ impl Store {
         true
     }
 
-    /// Gives a mapping the edits that its connection had in another store.
+    /// Gives a mapping the edits (replaced ranges of bytes) that its TCP connection had in a replaced store
+    /// or an earlier run.
     pub(super) fn put_shifts(&mut self, session: u32, shifts: Box<Shifts>) {
         self.shifts.insert(session, shifts);
         self.mark_shifted(session);

@@ -43,7 +43,8 @@ fn open(store: &mut Store, owner: u16, from: Tuple, ports: (u32, u32), at: i64) 
     store.add(&fresh, Timestamp(at)).ok().map(|_| port)
 }
 
-/// Handles a packet of a mapping that must exist, at the time `at`, with the given information.
+/// Handles a packet of a mapping, which must exist: the packet comes at the time `at` (nanoseconds), and
+/// gives the information `told` for the mapping's state.
 fn packet(store: &mut Store, owner: u16, tuple: Tuple, told: Told, at: i64) {
     let id = store.find_key(&Store::key(tuple, space(owner, ONLY))).unwrap();
     let mut change = store.see(id, Timestamp(at)).unwrap().unpacked();
@@ -90,7 +91,8 @@ fn a_range_that_is_nearly_used_up_gives_its_last_ports() {
         assert_eq!(open(&mut store, owner, flow(n >> 15, n as u16), all, 0), Some(1024 + n as u16));
     }
     assert_eq!(open(&mut store, owner, flow(9, 9), all, 0), None);
-    // Towards another server, replies differ, so all ports must be free again.
+    // Replies from another server have another source address, so for flows to it all ports must still be
+    // free.
     let other = Tuple { destination: 0x0200_0003, ..flow(9, 9) };
     assert_eq!(open(&mut store, owner, other, all, 0), Some(1024));
     for freed in [65_535u16, 1024, 33_333] {
@@ -197,12 +199,13 @@ fn two_mappings_never_have_one_key() {
         let fresh = Fresh { space, from, chosen, input: 0, outputs, kind, policy: 0, protocol: 17 };
         store.add(&fresh, Timestamp(0)).map(|_| ())
     };
-    // First, a client calls another outside port, which is forwarded to the endpoint.
+    // First, a client outside calls outside port 6000, which is forwarded to the inside endpoint. The
+    // endpoint's own outside port is 5060.
     let there = Tuple { destination: client, destination_port: 99, ..inside };
     let call = there.reversed_to(0xc000_0201, 6000);
     add(&mut store, call, there.reversed(), Claim::Nothing).unwrap();
-    // Then the endpoint sends to this client. Its own outside port would give the flow's tuple a second
-    // mapping, which must be refused.
+    // Then the endpoint sends to this client from its own outside port. This would give the flow, which
+    // already has the mapping of the call, a second mapping, so it must be refused.
     let own = Tuple { source: 0xc000_0201, source_port: 5060, ..there };
     assert_eq!(add(&mut store, there, own, Claim::Endpoint), Err(DropReason::NoMapping));
     assert_eq!((store.size(), store.tallies(owner)[0].failures), (2, 1));
@@ -214,7 +217,8 @@ fn two_mappings_never_have_one_key() {
 fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
     let (mut old, owner) = store();
     let to = |host: u32, server: u32| Tuple { destination: 0x0200_0000 + server, ..flow(host, 7) };
-    // Two hosts have outside port 2000, each towards a different server. Host 1 also has port 2005.
+    // In a store without independent mapping, two hosts have outside port 2000, each towards a different
+    // server. Host 1 also has port 2005, towards a third server.
     for (host, server, ports) in [(1, 1, (2000, 2009)), (2, 2, (2000, 2009)), (1, 3, (2005, 2009))] {
         assert_eq!(open(&mut old, owner, to(host, server), ports, 0), Some(ports.0 as u16));
     }
@@ -244,8 +248,8 @@ fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
     assert!(!may_call(2) && may_call(3));
     let (taken, _) = new.take(owner);
     assert_eq!((new.size(), new.memory().2, new.endpoints.is_empty()), (0, 0, true));
-    // The third store has no independent mapping: endpoints must have no ports of their own, and ports are
-    // in use towards single servers only.
+    // The store `last` has no independent mapping: endpoints must have no ports of their own, and a port must
+    // be in use only towards a single server.
     let (mut last, owner) = store();
     taken.iter().for_each(|written| last.put(owner, written, false));
     assert!(last.endpoints.is_empty());
@@ -255,14 +259,14 @@ fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
 }
 
 impl Tuple {
-    /// Returns the tuple of the opposite direction, but with this destination address and port.
+    /// Returns the tuple of a packet in the opposite direction, but with this destination address and port.
     fn reversed_to(self, destination: u32, destination_port: u16) -> Tuple {
         Tuple { destination, destination_port, ..self.reversed() }
     }
 }
 
-/// Returns `count` flows whose hashes (with seed 0) satisfy `hits`, such as flows that fall into one
-/// bucket. An attacker needs the seed for this.
+/// Returns the first `count` flows whose key hashes (with seed 0) satisfy `hits`, for example because they
+/// fall into one bucket. An attacker could find such flows only with the seed.
 fn colliding(count: usize, hits: impl Fn(u32) -> bool) -> Vec<Tuple> {
     let hasher = KeyHasher::new(0);
     let all = (0..u32::MAX).map(|n| flow(0x10_0000 + (n >> 15), n as u16 & 0x7fff));
@@ -338,7 +342,7 @@ fn mappings_of_all_owners_end_when_one_of_them_looks() {
 fn turns_that_no_longer_count_do_not_pile_up() {
     let (mut store, owner) = store();
     for n in 0..100_000u32 {
-        // Each new mapping has the reply of the previous mapping, and therefore removes it.
+        // The reply of each new mapping equals the reply of the previous mapping, which is therefore removed.
         open_fixed(&mut store, owner, flow(n >> 8, n as u16));
         assert_eq!(store.size(), 1);
     }
@@ -450,14 +454,14 @@ fn a_table_that_grows_moves_a_few_mappings_at_a_time() {
         }
         moves += usize::from(left.is_none() && now.is_some());
         left = now;
-        // Mappings that are still in the old table must be found.
+        // While keys are moved to a larger table, mappings that are still in the old table must be found.
         if n % 7 == 0 {
             assert!(store.find(flow(n / 2, 1), space(owner, ONLY)).is_some());
         }
     }
     assert_eq!((moves, store.size()), (5, 100_000), "2^13 keys, and so on up to 2^18");
-    // During another move, packets arrive for every third mapping. All mappings must be found, and the move
-    // must end after the expected number of batches.
+    // Another move of all keys to a larger table begins. A packet arrives for every third mapping. All
+    // mappings must be found, and the move must end after the expected number of batches.
     store.begin_move(1 << 19);
     for n in (0..100_000u32).rev().step_by(3) {
         packet(&mut store, owner, flow(n, 1), Told::Nothing, SECOND);
@@ -527,8 +531,8 @@ fn at_capacity_somebody_gives_way_without_a_search_through_all() {
     for n in 0..10_000u32 {
         keep(&mut store, owner, flow(n, 1), Kind::Plain, 0).unwrap();
     }
-    // All mappings have had packets since they were made, so none is queued by its current time. No
-    // guarantee holds any more at 4 seconds.
+    // All mappings have had packets since they were made, so no session is queued by its current expiry. At 4
+    // seconds, the guarantee of all mappings is over.
     for n in 0..10_000u32 {
         packet(&mut store, owner, flow(n, 1), Told::Nothing, SECOND + i64::from(n));
     }
@@ -576,8 +580,8 @@ fn a_store_is_taken_over_as_a_whole() {
         let tally = new.tallies(other)[0];
         assert_eq!((tally.mappings, tally.failures), (mappings.into(), 1));
         assert_eq!(new.tallies(0)[0].mappings, 0);
-        // The revision, which applies the settings of the new store, ends after a limited number of batches,
-        // and changes nothing here.
+        // The revision, which applies the settings of the new store to the mappings, must end after a limited
+        // number of batches. The settings are equal, so it must change nothing.
         let now = Timestamp(SECOND);
         for _ in 0..mappings / 64 + 1 {
             new.catch_up(now);
@@ -591,7 +595,7 @@ fn a_store_is_taken_over_as_a_whole() {
         }
         new.clear();
         assert_eq!((new.size(), new.memory().2, new.entries()), (0, 0, 0));
-        // The next reload takes the store over again.
+        // The store that has taken over the mappings can itself be taken over in the next reload.
         let (mut next, _) = store_of_two(0);
         assert!(next.adopt(&mut new));
     }
@@ -616,7 +620,7 @@ fn a_store_that_does_not_fit_is_left_alone() {
         assert!(!new.adopt(&mut old));
         assert_eq!((listed(&old, owner).len(), new.size()), (10, size));
     }
-    // More inputs and outputs are no obstacle.
+    // A new store whose translators have more inputs and outputs can still take over the old store.
     let (mut old, _) = store_of_two(10);
     let (mut new, _) = store_of_two(0);
     new.owners[1].inputs.push(Tally::default());
@@ -660,7 +664,8 @@ fn stale_mappings_end_when_they_are_looked_up_and_with_the_batches() {
         let (mut old, owner) = store_of_two(1_000);
         let (mut new, _) = store_of_two(0);
         assert!(new.adopt(&mut old));
-        // Every second mapping keeps its addresses and ports.
+        // This rule is true for every second mapping, which keeps its addresses and ports. The other mappings
+        // must end.
         new.end_stale(owner, Box::new(|made| made.tuples.0 == made.tuples.1 && made.outputs == [0, 1]));
         let space = space(owner, ONLY);
         if is_looked_up {

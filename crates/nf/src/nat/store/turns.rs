@@ -21,17 +21,19 @@ pub(super) struct Turn {
 /// The queue in which a session waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
-    /// The queue of sessions that are to be examined when their guarantee ends, ordered by this time.
+    /// The queue of sessions that are to be examined when their guarantee (the time of GUARANTEE after the
+    /// last packet) ends, ordered by this time.
     Guaranteed,
-    /// The queue of all other sessions, ordered by the expiry that was known when they were queued.
+    /// The queue of the sessions without a guarantee, or whose guarantee may be over, ordered by the expiry
+    /// that was known when they were queued.
     Open,
 }
 
 /// The number of stale turns (queue entries that were replaced, or whose sessions were removed) up to which
 /// they are removed together only if a queue is full.
 const FEW: usize = 1024;
-/// The number of turns (queue entries) for which room is reserved in each queue, in addition to a number in
-/// proportion to the sessions.
+/// The number of turns (queue entries) for which room is reserved in each queue, in addition to nine for
+/// every eight sessions.
 const BESIDE: usize = 64;
 
 #[derive(Default)]

@@ -7,7 +7,7 @@ use wire::FiveTuple;
 use super::{FlowCounter, Record};
 use crate::saved_flows::{Home, LOOKS};
 
-/// The version of the form in which the element saves flows.
+/// The version number of the format in which the element saves flows.
 pub(super) const FORM: Option<u16> = Some(1);
 
 /// A flow of an earlier run. `replies` is true if the packets of both directions were counted as one flow.
@@ -45,8 +45,9 @@ fn stamp(reader: &mut StateReader<'_>) -> Result<Timestamp, Damaged> {
 }
 
 impl FlowCounter {
-    /// Writes a piece of the flows, from the index `from` on. Returns the index of the next piece; `None`
-    /// after the last. With FILE, nothing is written, because the flows end in the file.
+    /// Writes a part of the flows, from the index `from` in the list of records on. Returns the index at
+    /// which the next part starts; `None` after the last part. With FILE, no flow is saved, because all flows
+    /// are written to the file at the end of the run.
     pub(super) fn save(&self, from: u64, out: &mut StateWriter) -> Option<u64> {
         if self.path.is_some() {
             return None;

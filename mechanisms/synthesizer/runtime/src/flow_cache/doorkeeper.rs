@@ -6,7 +6,7 @@
 //! fill the table. The method is the doorkeeper of TinyLFU (Einziger, Friedman and Manes, 2017), with counts
 //! instead of bits.
 
-/// The number of buckets; each has four slots of 16 bits, one per flow.
+/// The number of buckets. Each bucket has four slots of 16 bits; each slot counts the packets of one flow.
 const BUCKETS: usize = 1 << 15;
 
 /// The number of bits of a slot that hold the count. The other 13 bits hold a tag from the flow's hash.
@@ -29,8 +29,9 @@ impl Doorkeeper {
         Doorkeeper { buckets: vec![0; BUCKETS].into_boxed_slice(), random: fastrand::Rng::with_seed(1) }
     }
 
-    /// Counts a packet of the flow with this hash. Returns the number of its packets so far, at most 7. A
-    /// new flow overwrites a random slot of its bucket, so the count of another flow may be lost.
+    /// Counts a packet of the flow with the hash `hash`. Returns the number of packets that were counted for
+    /// the flow, at most 7. A new flow overwrites a random slot of its bucket, so the count of another flow
+    /// may be lost.
     #[inline]
     pub(super) fn count(&mut self, hash: u32) -> u16 {
         let (bucket, mark) = self.bucket(hash);
@@ -61,8 +62,8 @@ impl Doorkeeper {
     }
 }
 
-/// Returns the index of the slot in a bucket that has a tag, and its count; `None` if no used slot has the
-/// tag.
+/// Returns the index of the slot of a bucket that has the tag `mark`, and the slot's count; `None` if no used
+/// slot has the tag.
 #[inline]
 fn find(bucket: u64, mark: u16) -> Option<(u32, u16)> {
     let at = |place: u32| (bucket >> (16 * place)) as u16;

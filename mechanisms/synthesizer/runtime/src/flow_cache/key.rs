@@ -1,4 +1,5 @@
-//! The key of a packet in the flow cache, and the properties that all packets with one key have in common.
+//! The key by which the flow cache finds a packet's flow, and the header bits that are equal in all packets
+//! with one key.
 
 use classify::Tree;
 use classify::filter::{Condition, HeaderLayer, Test};
@@ -10,8 +11,8 @@ use program::location::IPV4;
 use program::question::{AnswerSum, Question};
 use program::{OrderedRules, Program};
 
-/// The number of bytes of headers that every packet with a key has: an IPv4 header without options, and the
-/// first 8 bytes of a transport header.
+/// The minimum number of bytes of a packet with a key, from the IPv4 header on: an IPv4 header without
+/// options, and the first 8 bytes of a transport header.
 const PLAIN: usize = IPV4 as usize + 8;
 
 /// Returns the key of a packet: addresses, protocol, and the four bytes after the IPv4 header, which are the
@@ -28,28 +29,29 @@ pub(super) fn key_of(packet: &Packet, network: usize) -> Option<Ipv4FlowKey> {
     is_plain.then(|| Ipv4FlowKey::new((word(12), half(20)), (word(16), half(22)), bytes[9].into()))
 }
 
-/// True if the key contains ports (TCP or UDP), so that stateful elements know the flow by this key. For
-/// other protocols, they may look at other bytes.
+/// True if the key contains ports (TCP or UDP). Stateful elements then identify the flow by the same fields;
+/// for other protocols, they may use other bytes than the key has.
 #[inline]
 pub(super) fn has_ports(key: &Ipv4FlowKey) -> bool {
     [ip_protocol::TCP, ip_protocol::UDP].map(u32::from).contains(&key.space())
 }
 
-/// Returns the IPv4 source and destination address of a packet; `None` if the packet is too short. Used for
-/// packets whose flow stateful elements may know by another key than the flow cache.
+/// Returns the IPv4 source and destination address of a packet; `None` if the packet is too short. `network`
+/// is the offset of the IPv4 header. Used for packets whose flow stateful elements may identify by other
+/// fields than the flow cache does.
 pub(super) fn addresses_of(packet: &Packet, network: usize) -> Option<[u8; 8]> {
     packet.data().get(network + 12..)?.first_chunk().copied()
 }
 
-/// True if a flow's key has these source and destination addresses.
+/// True if the flow with the key `key` has the source and destination address `addresses`.
 pub(super) fn is_between(addresses: &[u8; 8], key: &Ipv4FlowKey) -> bool {
     let [(source, _), (destination, _)] = key.ends();
     let [a, b, c, d, e, f, g, h] = *addresses;
     (source, destination) == (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
 }
 
-/// Returns a mask of the bits of one byte that are equal in all packets with one key. `place` is the offset
-/// of the byte from the IPv4 header.
+/// Returns a mask of the bits of one header byte that are equal in all packets with one key. `place` is the
+/// offset of the byte from the start of the IPv4 header.
 pub(super) fn kept_bits(place: i32) -> u8 {
     match place {
         0 | 7 | 9 | 12..24 => 0xff,
@@ -59,10 +61,10 @@ pub(super) fn kept_bits(place: i32) -> u8 {
 }
 
 /// Returns the offset of the IPv4 header from which keys of flows are read. It is the offset at which the
-/// first stateful element on each path ([`program::Step`]) finds the header; in a program without one, the
-/// offset that all rule lists ([`program::OrderedRules`]) use. Returns `None` if these offsets differ, or if
-/// there is neither a step nor a list. Also returns `None` if an offset is negative or not known, or if the
-/// transport header does not follow an IPv4 header without options.
+/// first stateful element on each path ([`program::Step`]) finds the header; in a program without stateful
+/// elements, it is the offset that all rule lists ([`program::OrderedRules`]) use. Returns `None` if these
+/// offsets differ, or if there is neither a step nor a list. Also returns `None` if an offset is negative or
+/// not known, or if the transport header does not follow an IPv4 header without options.
 pub(super) fn network_of(program: &Program) -> Option<i32> {
     let of_steps = program
         .steps

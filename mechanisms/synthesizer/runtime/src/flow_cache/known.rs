@@ -1,4 +1,5 @@
-//! The facts that are known about the flow of a packet, and the class of a packet with these facts.
+//! The facts that the flow cache knows about the flow of a packet, and the classification of a packet with
+//! these facts.
 
 use element::Packet;
 
@@ -33,7 +34,8 @@ impl KnownFlow<'_> {
     }
 }
 
-/// Calls `hold` with the rule of a list that matches all packets of a flow, if this rule is known.
+/// Calls `hold` with the list and the rule of this list that matches all packets of the flow `known`. Does
+/// nothing if that rule is not known.
 #[inline]
 pub fn count(known: Option<KnownFlow<'_>>, list: u32, hold: &mut impl FnMut(u32, u32)) {
     if let Some(rule) = known.and_then(|known| known.rule_of(list)) {
@@ -41,8 +43,9 @@ pub fn count(known: Option<KnownFlow<'_>>, list: u32, hold: &mut impl FnMut(u32,
     }
 }
 
-/// Returns the class of one packet. `known` has the facts about its flow; `hold` is called with list and rule
-/// for each rule that matches. Returns [`OTHERWISE`] if a list does not exist.
+/// Returns the class of one packet. `known` has the facts about the packet's flow. Calls `hold` with list and
+/// rule for each rule that decides. Returns [`OTHERWISE`] if the program refers to a list that does not
+/// exist.
 pub(super) fn class_of(
     graph: &CompiledGraph,
     packet: &Packet,

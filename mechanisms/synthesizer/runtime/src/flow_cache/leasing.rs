@@ -31,7 +31,7 @@ impl FlowCache {
         hash: u32,
         now: Timestamp,
     ) -> Option<FlowId> {
-        // The flow must not expire from the table before the lease ends.
+        // With the time `NEVER_IDLE`, the flow does not expire from the table before the lease ends.
         let known = MappedKey::new(key, [0; 6]);
         let (id, is_new) = match self.table.insert(&known, hash, NEVER_IDLE) {
             Ok(Inserted::New(id)) => (id, true),
@@ -41,7 +41,8 @@ impl FlowCache {
         let place = id.index() as usize;
         let mut steps = Vec::new();
         let terms = self.terms(graph, packet, id.index(), now, &mut steps);
-        // Steps in the order in which packets pass them: index `n` has the step with `n` predecessors.
+        // The steps in the order in which packets pass them: index `n` has the step with `n` preceding steps
+        // on the path.
         let passed: Vec<u16> = steps.iter().map(|(step, _)| *step).collect();
         let taken = terms.and_then(|terms| Some((self.residual_of(graph, packet, &terms)?, terms)));
         let Some((residual, terms)) = taken else {
@@ -65,8 +66,8 @@ impl FlowCache {
         }
         self.held[place] = Some(LeasedFlow { id, steps });
         self.leased += 1;
-        // The elements may have work to do on the new flow earlier than they have announced, so they are
-        // asked in the next batch.
+        // With the new flow, the elements may have work to do earlier than they have announced, so the next
+        // batch asks them again.
         self.next_catch_up = Timestamp(i64::MIN);
         self.table.touch(id, NEVER_IDLE);
         *self.table.value_mut(id)? = value;
@@ -90,15 +91,15 @@ impl FlowCache {
         let Some(residual) = self.residual_of(graph, packet, &[]) else { return };
         // If the flow has been leased meanwhile, its entry remains as it is.
         let flow = MappedKey::new(self.keys[place], [residual.0, 0, 0, 0, 0, 0]);
-        // If the table is full, the packets of the flow ask all questions, as before.
+        // If the table is full, the flow is not cached, and its packets continue to ask all questions.
         let _ = self.table.insert(&flow, self.hashes[place], now);
     }
 
     /// Asks each stateful element on a packet's path for the terms of a lease of the packet's flow: its
-    /// output and values. `place` is the index of the flow in the table. Adds the steps, with the elements'
-    /// handles of the flow, to `steps`. Returns the terms by step. Returns `None` if an element refuses, if a
-    /// question cannot be answered, or if the packet passes no stateful element; leases that have begun are
-    /// in `steps` and have to be given back.
+    /// output and values. `place` is the index of the flow in the table. Adds the steps that the packet
+    /// passes to `steps`, each with the handle by which its element knows the lease. Returns the terms by
+    /// step. Returns `None` if an element refuses, if a question cannot be answered, or if the packet passes
+    /// no stateful element; leases that have begun are in `steps` and have to be given back.
     fn terms(
         &self,
         graph: &CompiledGraph,
@@ -134,8 +135,9 @@ impl FlowCache {
         (!steps.is_empty()).then_some(all)
     }
 
-    /// Returns the five-tuple that a packet would have on its arrival at a step, after the writes of the
-    /// elements before it. `terms` are the terms of earlier steps. Returns `None` if it cannot be computed.
+    /// Returns the five-tuple that a packet would have on its arrival at the element of a step, after the
+    /// writes of the elements before it. `terms` has the lease terms of the steps before it. Returns `None`
+    /// if the five-tuple cannot be computed.
     fn flow_at(&self, step: u16, packet: &Packet, terms: &[Option<Terms>]) -> Option<FiveTuple> {
         let before = &self.program.steps.get(usize::from(step))?.before;
         let network = before.headers[1].unwrap_or(self.program.layout[1])?;
@@ -151,8 +153,9 @@ impl FlowCache {
     }
 }
 
-/// Returns the value that a byte of the packet would have on its arrival at a step. `before` has the writes
-/// until then. Returns `None` if the value cannot be computed, for example because it is a sum.
+/// Returns the value that the byte at offset `place` of the packet would have on its arrival at the element
+/// of a step. `before` has the writes until then. Returns `None` if the value cannot be computed, for example
+/// because it is a sum.
 fn byte_of(before: &TrafficClass, place: i32, packet: &Packet, terms: &[Option<Terms>]) -> Option<u8> {
     let came = |place: ByteLocation| match place {
         ByteLocation::Byte(place) => packet.data().get(usize::try_from(place).ok()?).copied(),

@@ -59,16 +59,16 @@ pub use row::RowLayout;
 /// is first used, so the table never has to grow.
 const CAPACITY: usize = 1 << 20;
 
-/// The number of a flow's packets in samples after which the flow is inserted. One batch in 32 is a sample,
-/// so a flow has then sent about 128 packets.
+/// The number of a flow's packets in sampled batches after which the flow is inserted into the table. One
+/// batch in 32 is sampled, so such a flow has sent about 128 packets.
 const LASTING: u16 = 4;
 
 /// The number of packets after which a flow is cached without a lease, if the program processes all packets
 /// regardless of cost.
 const COMES_AGAIN: u16 = 2;
 
-/// The maximum number of flows that are leased per batch; other flows have to wait for a later batch. While
-/// elements refuse leases, fewer attempts are made.
+/// The maximum number of attempts per batch to lease a flow; other flows have to wait for a later batch.
+/// While elements refuse leases, fewer attempts are made.
 const MOST_TRIES: usize = 32;
 /// The number of sampled batches between two attempts to lease a flow, if all recent attempts have failed.
 const BATCHES_PER_TRY: usize = 16;
@@ -78,32 +78,33 @@ const MOST_REMEMBERED: usize = 1 << 18;
 /// The time without packets, in nanoseconds, after which a flow without a lease may expire.
 const IDLE: Timestamp = Timestamp(5_000_000_000);
 
-/// The maximum number of different residual programs. If another one is needed, all flows are removed, and
-/// the flows that still have packets are inserted again.
+/// The maximum number of different residual programs. If a flow needs a further residual program, all flows
+/// and residual programs are removed. Flows that still have packets are then inserted again.
 const MOST_RESIDUALS: usize = u16::MAX as usize;
 
-/// The residual program for packets of a flow. Flows with equal answers share it.
+/// The residual program for packets of a flow. Flows for which the questions have equal answers share one
+/// residual program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Residual {
     /// The node of the interpreter at which packets of the flow start, or their class.
     start: Next,
-    /// The list with the lowest index among the lists that were evaluated on insertion; `None` if there was
-    /// none, or if the index of its matching rule has more than 16 bits. That rule is stored in the flow's
-    /// row and not here, so that flows with different rules can share one residual program.
+    /// The list with the lowest index among the lists that were evaluated when the flow was inserted; `None`
+    /// if no list was evaluated, or if the index of its matching rule does not fit into 16 bits. That rule is
+    /// stored in the flow's row and not here, so that flows with different rules can share one residual
+    /// program.
     first: Option<u32>,
     /// The other lists that were evaluated on insertion, each with the rule that matches all packets of the
     /// flow.
     others: Vec<(u32, u32)>,
-    /// True if the flow's key contains ports, so that stateful elements know the flow by the same key.
+    /// True if the flow's key contains ports, so that stateful elements identify the flow by the same fields.
     has_ports: bool,
-    /// The end of the class (output or drop reason, and number of bypassed stateful elements) that the flow
-    /// was leased for; `None` for a flow without a lease. Packets of the flow with another end must not
-    /// overtake packets with this end, nor be overtaken by them.
+    /// The [`End`] of the class that the flow was leased for; `None` for a flow without a lease. Packets of
+    /// the flow with another end must not overtake packets with this end, nor be overtaken by them.
     end: Option<End>,
 }
 
-/// The properties of a class that matter for the order of a flow's packets, and for the elements that lease
-/// the flow.
+/// The destination of the packets of a class: the properties of the class that matter for the order of a
+/// flow's packets, and for the elements that lease the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct End {
     /// The output or drop reason of the class, as the index of the first class with the same output or drop
@@ -119,10 +120,11 @@ impl End {
     const ELEMENTS: End = End { exit: u32::MAX, steps: u32::MAX };
 }
 
-/// The row for a packet whose flow is not in the table.
+/// The row that is used for a packet whose flow is not in the table: zeros.
 pub const NO_ROW: &[u8; ROW] = &[0; ROW];
 
-/// The time of the last packet that is stored for a leased flow, so that it never expires from the table.
+/// The time of the last packet that is recorded for each leased flow. It lies so far in the future that the
+/// flow never expires from the table.
 const NEVER_IDLE: Timestamp = Timestamp(i64::MAX);
 
 /// Returns the row of a flow: the bytes that are stored in its table entry; `None` without a flow.
@@ -131,8 +133,8 @@ fn row_of(table: &FlowTable<MappedKey>, found: Option<FlowId>) -> Option<&[u8; R
     table.key(found?)?.value().as_bytes().first_chunk()
 }
 
-/// The first four bytes of a flow's row: the number of its residual program (16 bits), and the rule that
-/// matches in the first list of that residual program (16 bits).
+/// The first four bytes of a flow's row: the number of the flow's residual program (16 bits), and the index
+/// of the rule that matches in the residual program's `first` list (16 bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowHead(u32);
 
@@ -164,13 +166,13 @@ impl RowHead {
     }
 }
 
-/// The end of a class as a number, for quick comparison. The lowest bit is set if packets of the class wait
-/// for a lease of their flow. The other bits are the index, in the list of ends by class, of the first
-/// equal end.
+/// The end of a class and its waiting for a lease as one number, for quick comparison. The lowest bit is set
+/// if packets of the class wait for a lease of their flow. The other bits are the index of the first equal
+/// [`End`] in the list of ends by class.
 type Fate = u32;
 
-/// The fates of a class for which a packet with one residual program needs no other work than a record that
-/// its flow was seen. A fate is usual if `fate & mask == bits`.
+/// The set of fates (see [`Fate`]) for which a packet needs no other work than a record that its flow was
+/// seen. It depends on the residual program of the flow. A fate is in the set if `fate & mask == bits`.
 #[derive(Clone, Copy, Debug)]
 struct UsualFates {
     mask: Fate,
@@ -178,9 +180,10 @@ struct UsualFates {
 }
 
 impl UsualFates {
-    /// Returns the usual fates for a residual program. For a flow without a lease, these are all fates
-    /// except waiting for a lease; for a leased flow, the end that it was leased for. If the key has no
-    /// ports, no fate is usual, because elements may know the flow by another key.
+    /// Returns the usual fates for flows with a residual program. Without a lease, these are the fates of all
+    /// classes whose packets do not wait for a lease; with a lease, the fate with the end that the flow was
+    /// leased for. If the key has no ports, no fate is usual, because elements may identify the flow by other
+    /// fields.
     fn of(residual: &Residual, ends: &[End]) -> UsualFates {
         let fate = residual.end.and_then(|leased| fate_of(&leased, ends, false));
         match (residual.has_ports, residual.end, fate) {
@@ -196,9 +199,9 @@ impl UsualFates {
     }
 }
 
-/// Returns the fate of a class whose end is `end`: the index of the first equal end in `ends`, and the flag
-/// `waits`, which is true if packets of the class wait for a lease of their flow. Returns `None` if `ends`
-/// does not contain the end.
+/// Returns the fate of a class with the end `end`, as a number: the index of the first equal end in `ends`,
+/// and in the lowest bit `waits`, true if packets of the class wait for a lease of their flow. Returns `None`
+/// if `ends` does not contain the end.
 fn fate_of(end: &End, ends: &[End], waits: bool) -> Option<Fate> {
     let number = ends.iter().position(|other| other == end)?;
     Some((number as Fate) << 1 | Fate::from(waits))
@@ -207,17 +210,19 @@ fn fate_of(end: &End, ends: &[End], waits: bool) -> Option<Fate> {
 /// The flow cache of one program at one worker.
 pub struct FlowCache {
     program: Arc<Program>,
-    /// By step: the element that leases flows. Empty if any of these elements is not in the graph or leases
-    /// no flows; then no flow is leased.
+    /// By index of the step in the program: the stateful element that leases flows. Empty if any of these
+    /// elements is not in the graph or leases no flows; then no flow is leased.
     lessors: Vec<Arc<dyn Lessor>>,
-    /// By class: the properties that matter for the order of packets.
+    /// By class: the output or drop reason, and the number of bypassed stateful elements, which matter for
+    /// the order of packets.
     ends: Vec<End>,
     /// By class: true if packets of the class wait for a lease. They reached the class because the first
     /// stateful element on their path has not leased their flow.
     waiting: Vec<bool>,
     /// By class: `ends` and `waiting` as one number.
     fates: Vec<Fate>,
-    /// By list: true if all packets with one key match the same rule, so that the rule can be cached.
+    /// By list of rules: true if all packets with one key match the same rule of the list, so that the rule
+    /// can be cached.
     constant_lists: Vec<bool>,
     /// Counts of packets of flows that are not in the table. Unless the program processes all packets
     /// regardless of cost (`USE always`), only flows that last are inserted.
@@ -236,7 +241,8 @@ pub struct FlowCache {
     residuals: Vec<Residual>,
     /// The index of each residual program in `residuals`, to find an equal program.
     numbers: HashMap<Residual, usize, RandomState>,
-    /// For each residual program, the fates of packets for which only their flow is recorded as seen.
+    /// By residual program: the fates (see [`Fate`]) of packets that need no other work than a record that
+    /// their flow was seen.
     usual: Vec<UsualFates>,
     makes: Residuals,
     /// The time at which the elements next have work to do on leased flows ([`Lessor::catch_up`]).
@@ -261,14 +267,14 @@ pub struct FlowCache {
     /// packets with options, packets of other protocols than TCP and UDP, and packets with another layout
     /// than the program's. Later packets between these addresses have to go to the elements, too.
     odd: Vec<[u8; 8]>,
-    /// The table indices of leased flows of which a packet had another end than the flow was leased for.
+    /// The table indices of leased flows of which a packet had another [`End`] than the flow was leased for.
     /// Their leases end before the next batch.
     misfits: Vec<u32>,
     /// True if there is no room for another residual program, so that all flows are removed before the next
     /// batch.
     is_spent: bool,
-    /// The number of counted packets after which a flow is leased, and the number after which it is cached
-    /// without a lease.
+    /// The number of counted packets of a flow after which the flow is leased (first number), or cached
+    /// without a lease (second number).
     lasting: [u16; 2],
 }
 
@@ -286,8 +292,8 @@ impl FlowCache {
     pub fn new(program: &Arc<Program>, lessors: Vec<Arc<dyn Lessor>>, seed: u64) -> Option<FlowCache> {
         let network = network_of(program)?;
         let row_layout = RowLayout::new(program);
-        // Only at a first step, a flow may turn out not to be leased: packets that reach a later step
-        // belong to a leased flow.
+        // Only packets at the first step of a path may belong to a flow that is not leased. Packets that
+        // reach a later step belong to a leased flow, because a flow is leased at all steps or at none.
         let is_first =
             |step: u16| program.steps.get(usize::from(step)).is_some_and(|step| step.after.is_none());
         let leads_to_waiting = program.nodes.iter().filter_map(|node| match node.question {
@@ -360,9 +366,9 @@ impl FlowCache {
         self.table.stats().entries - self.leased
     }
 
-    /// Looks up the flows of all packets of a batch. Before that, has the elements do the work that is due,
-    /// removes flows whose leases have ended or did not fit, and looks for expired flows among as many
-    /// entries as the batch has packets. The results stay valid until the next call.
+    /// Looks up the flows of all packets of a batch. First lets the elements do the work on leased flows that
+    /// is due, removes flows whose leases have ended or whose packets had another end, and checks for expired
+    /// flows as many table entries as the batch has packets. The results stay valid until the next call.
     pub fn find(&mut self, graph: &mut CompiledGraph, packets: &[Packet], now: Timestamp) {
         if now >= self.next_catch_up {
             self.next_catch_up =
@@ -397,16 +403,16 @@ impl FlowCache {
         &self.row_heads
     }
 
-    /// Returns what is known about the flow of the packet with index `place` in the batch; `None` for an
-    /// unknown flow.
+    /// Returns the facts about the flow of the packet with index `place` in the batch; `None` for an unknown
+    /// flow.
     #[inline]
     pub fn known(&self, place: usize) -> Option<KnownFlow<'_>> {
         let row_head = self.row_heads.get(place)?;
         Some(KnownFlow { residual: self.residuals.get(row_head.residual())?, rule: row_head.rule() })
     }
 
-    /// Returns the node or class at which a residual program starts; `None` if no program has this number.
-    /// Most flows share few programs.
+    /// Returns the node or class at which the residual program with the number `residual` starts; `None` if
+    /// no residual program has this number.
     #[inline]
     pub fn start(&self, residual: usize) -> Option<Next> {
         self.residuals.get(residual).map(|residual| residual.start)
@@ -419,9 +425,10 @@ impl FlowCache {
         row_of(&self.table, self.found.get(place).copied().flatten()).unwrap_or(NO_ROW)
     }
 
-    /// Returns the number of instructions that the program saves per packet without the flow cache, on the
-    /// longest path up to an element that leases flows. Returns `None` if it saves none, if no class waits
-    /// for a lease, or if the program has rule lists, whose answers only the flow cache saves.
+    /// Returns the number of instructions that the program saves per packet if it runs without the flow
+    /// cache, on the longest path up to an element that leases flows. Returns `None` if it saves none, if no
+    /// class waits for a lease, or if the program has rule lists, which would then be evaluated for each
+    /// packet.
     pub fn saved_without(&self) -> Option<i64> {
         if !self.program.lists.is_empty() {
             return None;
@@ -432,10 +439,10 @@ impl FlowCache {
     }
 
     /// Processes the flows of a batch after the interpreter has found the classes of its packets. Records
-    /// that the flows were seen, and sends packets to the elements themselves where the order of a flow
-    /// requires it: the `classes` of these packets change. In a sample, also inserts flows that last. `held`
-    /// has the rules of lists that have matched: the index of the packet in the batch, the list, and the
-    /// rule. Returns the number of list look-ups that were saved.
+    /// that the flows were seen. Where the order of a flow requires it, sends packets to the replaced
+    /// elements: changes their `classes` so that they leave the program there. In a sampled batch, also
+    /// inserts flows that last. `held` has the rules that have matched: the index of the packet in the batch,
+    /// the index of the list, and the index of the rule. Returns the number of list look-ups that were saved.
     pub fn settle(
         &mut self,
         graph: &mut CompiledGraph,
@@ -479,8 +486,8 @@ impl FlowCache {
                     if end.steps == 0 && matches!(exit, Some(Exit::Drop(_))) {
                         continue;
                     }
-                    // A packet of a leased flow has to bypass all elements that have leased the flow, or go
-                    // to the elements themselves.
+                    // A packet of a leased flow must bypass either all elements that have leased the flow, or
+                    // none of them.
                     let fits = *leased == end;
                     if fits && !is_odd() && !self.slow.contains(&id) {
                         self.leases.see(id.index(), now);
@@ -496,13 +503,14 @@ impl FlowCache {
                     }
                 }
                 (remembered, _) => {
-                    // If the flow was leased for an earlier packet of the batch, its entry never expires. The
-                    // time of the last packet in the entry is then in the future, and must not become `now`.
+                    // If the flow was leased for an earlier packet of the batch, the time of the last packet
+                    // in its entry lies in the future, so that the entry never expires. `touch_later` does
+                    // not set such a time back to `now`.
                     if let Some(id) = remembered {
                         self.table.touch_later(id, now);
                     }
-                    // Only the first packet of a flow in the batch can lead to a lease. If an earlier
-                    // packet has gone to an element, this packet has to follow it there.
+                    // Only the first packet of a flow in the batch can lead to a lease. If an earlier packet
+                    // of the flow has gone to an element itself, this packet has to follow it there.
                     let may_be_leased = tries > 0 && waits && !is_odd() && !self.keys[..place].contains(&key);
                     let hash = self.hashes[place];
                     if !may_be_leased || lasting > 0 && self.doorkeeper.count(hash) < lasting {
@@ -531,8 +539,8 @@ impl FlowCache {
                 spared += 1;
                 continue;
             }
-            // Packets that wait for a lease are counted in the loop over all packets of the batch, if they
-            // may be leased.
+            // Packets that wait for a lease are not counted here, because the loop above has counted them if
+            // they may be leased.
             let is_counted = is_sample
                 && self.constant_lists[list as usize]
                 && self.keys[place] != Ipv4FlowKey::NONE
@@ -541,16 +549,17 @@ impl FlowCache {
                 known = Some(place);
             }
         }
-        // At most one flow per batch is cached without a lease. Caching costs as much as about a hundred
-        // packets, and a sender must not be able to cause this cost with every second packet.
+        // At most one flow per batch is cached without a lease. Caching a flow costs as much as processing
+        // about a hundred packets, and a sender must not be able to cause this cost with every second packet.
         if let Some(place) = known {
             self.remember(graph, &packets[place], place, now);
         }
         spared
     }
 
-    /// Records the flows of packets as seen, from index `from` on, up to the first packet that may need more
-    /// work. Returns the index of that packet; the number of packets if none does.
+    /// Records the flows of packets as seen, from packet index `from` on, up to the first packet that may
+    /// need more work than that. Returns the index of this packet, or the number of packets if there is no
+    /// such packet.
     fn see_usual(&mut self, from: usize, classes: &[u32], now: Timestamp) -> usize {
         let FlowCache { found, row_heads, usual, fates, leases, table, .. } = self;
         let packets = found.iter().zip(&*row_heads).zip(classes).skip(from);
@@ -596,9 +605,9 @@ impl FlowCache {
         }
     }
 
-    /// Ends the leases of `misfits`; if there is no room for another residual program, removes all flows
-    /// and residual programs. Only possible between batches, because packets of a batch refer to flows by
-    /// their index.
+    /// Ends the leases of the flows in `misfits`. If there is no room for another residual program, also
+    /// removes all flows and residual programs. Only allowed between batches, because packets of a batch
+    /// refer to flows by their table index.
     #[cold]
     fn clear_up(&mut self, graph: &mut CompiledGraph) {
         while let Some(place) = self.misfits.pop() {

@@ -16,17 +16,17 @@ use crate::graph::{CompiledGraph, OTHERWISE};
 use program::Next;
 use program::question::{LeasedProperty, Question};
 
-/// The maximum number of questions that are evaluated to make a residual program. A flow that needs more is
-/// not inserted.
+/// The maximum number of questions that are evaluated to make the residual program of a flow. A flow that
+/// needs more questions is not inserted into the flow cache.
 const MOST_LEFT: usize = 4096;
-/// The maximum number of sequences of answers that are stored with their residual programs, so that flows
-/// with the same answers find them.
+/// The maximum number of sequences of answers for which the residual program is remembered, so that another
+/// flow with the same answers gets the same residual program.
 const MOST_KNOWN: usize = 1024;
-/// The entry in a sequence of answers for a question that stays in the residual program. No node has this
-/// index.
+/// The element of a sequence of answers that stands for a question which stays in the residual program. No
+/// node has this index.
 const OPEN: Next = Next::Node(u32::MAX);
 
-/// The facts about a question that hold for all packets of one flow.
+/// The part of a question's answer that is the same for all packets of one flow.
 enum Fixed {
     /// The answer is known: it leads to this node or class of the whole program.
     To(Next),
@@ -37,19 +37,21 @@ enum Fixed {
     Open,
 }
 
-/// The generator of residual programs, and its working memory. For each flow, all questions that its
-/// packets may reach are evaluated. Most flows have equal answers, so the residual program is usually found
-/// by its answers.
+/// The generator of residual programs, and its working memory. For each flow, all questions that its packets
+/// may reach are evaluated. Most flows have equal answers, so the residual program is usually found in
+/// `starts` by these answers, and not made again.
 #[derive(Default)]
 pub(super) struct Residuals {
-    /// The starts of residual programs, at most [`MOST_KNOWN`], by the sequence of all answers.
+    /// The nodes or classes at which residual programs start, at most [`MOST_KNOWN`], by the sequence of all
+    /// answers ([`Self::answers`]).
     starts: HashMap<Vec<Next>, Next, RandomState>,
-    /// By node of the whole program: the number of the last flow that reached it.
+    /// By index of the node in the whole program: the number of the last flow whose packets may reach it.
     seen: Vec<u32>,
-    /// By node of the whole program: the node or class of the residual program that takes its place, if the
-    /// present flow reached it.
+    /// By index of the node in the whole program: the node or class of the residual program that takes its
+    /// place. Valid only if packets of the present flow may reach the node.
     left: Vec<Next>,
-    /// The number of the present flow; it distinguishes entries of `seen` from entries of earlier flows.
+    /// The number of the flow whose residual program is being made. Entries of `seen` with other numbers
+    /// belong to earlier flows.
     flow: u32,
     /// The nodes that the flow's packets may reach, in the order in which they were evaluated, and what is
     /// known about each.
@@ -69,7 +71,8 @@ impl Residuals {
         self.starts.clear();
     }
 
-    /// Prepares the working memory for the next flow. `nodes` is the number of nodes of the whole program.
+    /// Prepares the working memory for the next flow. `nodes` is the number of nodes of the whole program's
+    /// decision graph.
     fn begin(&mut self, nodes: usize) {
         self.flow = self.flow.wrapping_add(1);
         if self.flow == 0 || self.seen.len() != nodes {
@@ -95,11 +98,11 @@ impl Residuals {
 }
 
 impl FlowCache {
-    /// Returns the row head, with the residual program, for the flow of a packet. `terms` has the terms of
-    /// the lease by step; it is empty for a flow without a lease. Returns `None` if the residual program
-    /// would become too large, or if there are too many residual programs. For a lease, also returns `None`
-    /// if the packet's class bypasses no leasing element, or if the leased values that the class writes
-    /// have no room in the row.
+    /// Returns the row head, with the residual program, for the flow of a packet. `terms` has, by step, the
+    /// lease terms (output and values) of the step's element; it is empty for a flow without a lease. Returns
+    /// `None` if the residual program would become too large, or if there are too many residual programs. For
+    /// a lease, also returns `None` if the packet's class bypasses no leasing element, or if the leased
+    /// values that the class writes have no room in the row.
     pub(super) fn residual_of(
         &mut self,
         graph: &mut CompiledGraph,
@@ -114,7 +117,7 @@ impl FlowCache {
         });
         let mut rules: Vec<(u32, u32)> = rules.collect();
         self.makes = makes;
-        // Several paths may lead to the same list, whose rule is needed once.
+        // Several paths may lead to the same list, whose matching rule has to be recorded only once.
         rules.sort_unstable();
         rules.dedup();
         let first = rules.first().copied().filter(|(_, rule)| *rule <= u16::MAX.into());
@@ -123,7 +126,8 @@ impl FlowCache {
         let has_ports = key_of(packet, self.network).is_some_and(|key| has_ports(&key));
         let first = first.map(|(list, _)| list);
         let mut residual = Residual { start: start?, first, others, has_ports, end: None };
-        // A flow without a lease may have packets with any end.
+        // A lease fixes the end of the flow's packets. Without a lease, the end is not recorded, because
+        // packets of the flow may have any end.
         if !terms.is_empty() {
             let class = class_of(
                 graph,
@@ -149,9 +153,9 @@ impl FlowCache {
     }
 
     /// Returns the start of the residual program: a node or class of the interpreter. Afterwards,
-    /// `makes.found` has what is known about the questions. Returns `None` if there are too many questions or
-    /// nodes. Too many nodes also have the effect that all residual programs are removed before the next
-    /// batch.
+    /// `makes.found` has the nodes that packets of the flow may reach, each with the facts about its answer.
+    /// Returns `None` if there are too many questions or nodes. Too many nodes also have the effect that all
+    /// residual programs are removed before the next batch.
     fn start_of(
         &mut self,
         makes: &mut Residuals,
@@ -211,8 +215,9 @@ impl FlowCache {
         Some(start)
     }
 
-    /// Returns what is known, for all packets of a flow, about the question of node `number`. `packet` is
-    /// any packet of the flow; `asked` stores the lists that were evaluated.
+    /// Returns the part of the answer to the question of node `number` that is the same for all packets of a
+    /// flow. `packet` is any packet of the flow. `asked` has the lists that were evaluated already; a list
+    /// that is evaluated here is added.
     fn fixed(
         &self,
         graph: &CompiledGraph,

@@ -1,5 +1,5 @@
-//! The row of a flow: the bytes that are stored next to its key. They are the row head (4 bytes), and the
-//! values that stateful elements give to packets of a leased flow.
+//! The row of a flow: the bytes that are stored in its table entry next to its key. They are the row head (4
+//! bytes), and the values that stateful elements write to packets of a leased flow.
 
 use jit::ROW;
 use program::location::ByteLocation;
@@ -14,14 +14,14 @@ fn depth(program: &Program, step: u16) -> usize {
     std::iter::successors(before(step), |step| before(*step)).count()
 }
 
-/// The selection and order of the values that are stored in a row. Each byte is given by the number of
-/// steps that precede its step, and by its index among the values of that step; in ascending order.
-/// Alternative steps with the same number of predecessors share the space, because a flow passes only one
-/// of them.
+/// The selection and order of the leased values that are stored in a row. Each byte is identified by the
+/// number of steps that precede its step on the path, and by its index among the values of that step; the
+/// bytes are in ascending order. Alternative steps with the same number of predecessors share the space,
+/// because a flow passes only one of them.
 pub struct RowLayout(pub(super) Vec<(usize, u8)>);
 
 impl RowLayout {
-    /// Selects the values that the classes of a program write. If there is not enough room for all, the
+    /// Selects the leased values that the classes of a program write. If the row has no room for all, the
     /// values of classes with longer paths take precedence, because these classes save more.
     pub fn new(program: &Program) -> RowLayout {
         let mut classes: Vec<&TrafficClass> = program.classes.iter().collect();
@@ -44,16 +44,16 @@ impl RowLayout {
         self.0.binary_search(&value).ok().map(|place| (HEAD_LENGTH + place) as u8)
     }
 
-    /// True if all leased values that a class writes are stored, so that its packets can be processed on
-    /// lease.
+    /// True if all leased values that a class writes are stored in the row. Otherwise packets of the class
+    /// cannot bypass the elements on a lease.
     pub fn has_room(&self, program: &Program, class: &TrafficClass) -> bool {
         values_of(program, class).iter().all(|value| self.0.binary_search(value).is_ok())
     }
 }
 
 /// Returns the bytes of leased values that a class writes, in ascending order and without duplicates. Each
-/// byte is given by the number of steps that precede its step, and by its index among the values of that
-/// step.
+/// byte is identified by the number of steps that precede its step on the path, and by its index among the
+/// values of that step.
 fn values_of(program: &Program, class: &TrafficClass) -> Vec<(usize, u8)> {
     let mut used = Vec::new();
     for write in &class.writes {

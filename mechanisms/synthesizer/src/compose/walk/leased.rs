@@ -60,12 +60,12 @@ pub fn key(packet: &SymbolicPacket) -> Option<Vec<(ByteLocation, ByteValue)>> {
 }
 
 impl Walk<'_> {
-    /// Returns the filter of the packets that belong to known flows, but have to go through the element
-    /// `node` itself. Returns `None` if flows cannot be leased from the element.
+    /// Returns the filter of packets that belong to flows which the element `node` knows, but which have to
+    /// go through the element itself. Returns `None` if flows cannot be leased from the element.
     pub(super) fn leases(&self, node: usize) -> Option<&Filter> {
         let element = &self.chain.nodes[node];
-        // On a loop, a translator gives values to packets that come back to it, and the verifier could not
-        // prove the program, so no flows are leased from it.
+        // On a loop, packets come back to a translator after it has given them values, and the verifier could
+        // not prove the program. So no flows are leased from an element on a loop.
         element.effects.support.leases.as_ref().filter(|_| self.limits.leases && element.loop_id.is_none())
     }
 
@@ -141,9 +141,10 @@ impl Walk<'_> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    /// True if one look-up per packet suffices to find the flow's key at the element. The key has to follow
-    /// from the input packet and earlier leases. A first step has to find it at the same locations as the
-    /// first steps of all other paths.
+    /// True if a single look-up per packet in the flow cache suffices for the element at the end of path
+    /// `way` to know the packet's flow. For this, the flow's key at the element has to follow from the input
+    /// packet and earlier leases. If the element is the first that leases flows on the path, its key must lie
+    /// at the same offsets of the input packet as for the first such elements of all other paths.
     fn is_looked_up_alike(&self, way: &Path) -> bool {
         let Some(here) = key(&way.packet) else { return false };
         let known = |byte: &ByteValue| {

@@ -1,8 +1,8 @@
-//! Path exploration: follows all packets of an entry through the chain at once (Algorithm 1 of the SNF
-//! paper).
+//! Path exploration: follows all packets that enter a region through the chain at once, as one symbolic
+//! packet per path (Algorithm 1 of the SNF paper).
 //!
-//! Each condition of an element that is not decided on the path forks it, and each change is recorded in the
-//! symbolic packet. Where a path cannot continue, its packets are handed over to the element itself.
+//! Each condition of an element that is not decided on the path forks the path, and each change is recorded
+//! in the symbolic packet. Where a path cannot continue, its packets are handed over to the element itself.
 
 pub mod leased;
 
@@ -23,8 +23,8 @@ use program::chain::{Chain, Port};
 use program::question::Question;
 use program::{Next, OrderedRules, Rule};
 
-/// The maximum number of undecided rules of an element that are always asked one by one. More rules stay
-/// together as a list, if that is possible.
+/// The maximum number of undecided rules of an element that always become separate questions. More rules
+/// become a list, which is a single question, if that is possible.
 const MOST_APART: usize = 16;
 
 /// The limits of path exploration.
@@ -34,9 +34,9 @@ pub struct PathLimits {
     pub classes: usize,
     /// The elements that packets must not bypass, by index in the chain.
     pub alone: BTreeSet<usize>,
-    /// The minimum length of a region that becomes a program regardless of cost: the number of elements on
-    /// its longest path, plus its lists of rules. Such programs process all packets and flows. `None` if
-    /// only programs that cost less than their elements are wanted.
+    /// The minimum size of a region that becomes a program regardless of cost: the number of elements on its
+    /// longest path, plus the number of its rule lists. Such programs process all packets and flows. `None`
+    /// if only programs that cost less than their elements are wanted.
     pub least: Option<usize>,
     /// True if flows may be leased from stateful elements, so that paths continue through these elements.
     pub leases: bool,
@@ -68,21 +68,21 @@ pub struct Walked {
     pub diagram: Diagram,
     /// The exit states; a class of the graph is the number of an exit state.
     pub leaves: ExitStates,
-    /// The rule sets that stay together; the graph refers to them by index. Their elements are given by index
-    /// in the chain.
+    /// The rule lists: rules of an element that are evaluated together. The decision graph refers to a list
+    /// by its index; the `element` of each list is an index in the chain.
     pub lists: Vec<OrderedRules>,
     /// The steps: stateful elements that flows are leased from; the graph refers to them by index.
     pub steps: Vec<LeasedStep>,
     /// The inputs at which packets are handed over, with the reasons.
     pub handed: Handed,
-    /// The elements that at least some packets bypass and downstream of which their paths continue.
+    /// The elements that at least some packets bypass and then continue downstream within the region.
     pub gone_on: BTreeSet<usize>,
 }
 
 impl Walked {
     /// Returns the reason why the element at an input processes all packets that arrive there; `None` if some
     /// of them bypass the element and continue downstream. Packets of leased flows, and packets that the
-    /// program drops there, do not count.
+    /// program drops on behalf of the element, do not count.
     pub fn why_alone(&self, (node, input): Port) -> Option<&str> {
         let (why, always) = self.handed.get(&(node, input))?;
         (*always || !self.gone_on.contains(&node)).then_some(why)
@@ -238,8 +238,8 @@ impl<'w> Walk<'w> {
         if self.leaves.len() > self.limits.classes { Err(Full) } else { Ok(Next::Class(number)) }
     }
 
-    /// Forks the path by the questions that the cases depend on, until the first case that holds is known,
-    /// and continues there.
+    /// Forks the path by the questions that the cases `open` of an element depend on, until the first case
+    /// that holds is known, and continues the path with that case.
     fn decide(&mut self, port: Port, way: &Path, known: &PathCondition, open: Open) -> Result<Next, Full> {
         let open = under(open, known);
         let Some((number, first)) = open.first() else {
@@ -257,7 +257,8 @@ impl<'w> Walk<'w> {
             return self.hand_over(port, way, "it decides by itself");
         };
         let parts = parts(&question, known, &open);
-        // Answers after which the same cases remain are kept together, so the path forks less often.
+        // Sets of answers after which the same cases remain undecided are merged, so that the path forks less
+        // often.
         let mut groups: Vec<(IntervalSet, Open)> = Vec::new();
         for part in parts {
             let left = under(open.clone(), &known.with(&question, part.clone()));
@@ -275,8 +276,8 @@ impl<'w> Walk<'w> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    /// Continues a path after case `number` of an element. Packets for which the case cannot be composed are
-    /// handed over to the element.
+    /// Continues a path with the case `number` of an element. Packets to whose path the case cannot be
+    /// applied are handed over to the element.
     fn take(&mut self, port: Port, way: &Path, known: &PathCondition, number: usize) -> Result<Next, Full> {
         let chain = self.chain;
         let element = &chain.nodes[port.0];
@@ -287,7 +288,8 @@ impl<'w> Walk<'w> {
         if !element.effects.may_be_tallied(case, element.forward.len()) {
             return self.hand_over(port, way, "it shows the fate of packets");
         }
-        // The element may emit packets of its own in response; only the element itself can make these.
+        // The element may emit packets of its own in response to a packet. Only the element itself can make
+        // these packets.
         let makes =
             element.effects.emits.iter().filter(|emit| emit.input.is_none_or(|input| input == port.1));
         let made = known.remaining(&Formula::any(makes.map(|emit| way.packet.condition(&emit.when))));
@@ -317,8 +319,8 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Applies a case where a condition holds; elsewhere, packets are handed over to the element. Forks the
-    /// path by the questions of the condition.
+    /// Applies a case to packets for which a condition holds; other packets are handed over to the element.
+    /// Forks the path by the questions of the condition.
     pub(super) fn part(
         &mut self,
         port: Port,
@@ -348,10 +350,10 @@ impl<'w> Walk<'w> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    /// Continues a path downstream of an element. `before` is the state on arrival at the element, `way` the
-    /// state after its case. If the output is not connected, packets are dropped for the reason `otherwise`.
-    /// If the output leads to several inputs, or if the element decides where packets go, the packets are
-    /// handed over to the element in the state `before`.
+    /// Continues a path downstream of an element. `before` is the path's state on arrival at the element,
+    /// `way` the path's state after the element's case. If the output is not connected, packets are dropped
+    /// for the reason `otherwise`. If the output leads to several inputs, or if the element decides where
+    /// packets go, the packets are handed over to the element in the state `before`.
     pub(super) fn leave(
         &mut self,
         port: Port,
@@ -430,7 +432,8 @@ impl<'w> Walk<'w> {
         for (answer, &number) in (0..).zip(&outcomes) {
             let answer = IntervalSet::one(answer, answer);
             let known = known.with(&question, answer.clone());
-            // The list, and not the path, counts packets for the element.
+            // The list counts packets for the element that has the rules, so the element is not added to the
+            // path, which would count them again.
             let next = self.behind_list(port, way, &known, number)?;
             nexts.push((answer, next));
         }
@@ -479,7 +482,8 @@ fn under(open: Open, known: &PathCondition) -> Open {
     left
 }
 
-/// Partitions the possible answers to a question: within a part, no case distinguishes the answers.
+/// Divides the possible answers to a question into sets, such that no case in `open` distinguishes the
+/// answers of one set.
 fn parts(question: &Question, known: &PathCondition, open: &Open) -> Vec<IntervalSet> {
     let mut sets = Vec::new();
     open.iter().for_each(|(_, formula)| collect_sets(formula, question, &mut sets));

@@ -22,8 +22,8 @@ pub struct Candidate {
     pub what: String,
 }
 
-/// True if an input packet exists from which at least two of these packets come (a Tee upstream, for
-/// example).
+/// True if an input packet exists for which at least two of the arrivals have a packet (copies that a Tee
+/// upstream has made, for example).
 fn has_copies(d: &Diagrams, arrivals: &[Arrival]) -> bool {
     arrivals
         .iter()
@@ -35,8 +35,8 @@ fn has_copies(d: &Diagrams, arrivals: &[Arrival]) -> bool {
 /// packets count as different.
 const MOST_REGIONS: usize = 1000;
 
-/// Partitions the input packets into disjoint conditions. Within one condition, either all input packets
-/// lead to an arrival or none does, for each of `arrivals`. Returns `None` if there are more than
+/// Partitions the input packets into disjoint conditions. For each of `arrivals`, the input packets of one
+/// condition either all lead to a packet there, or none of them does. Returns `None` if there are more than
 /// [`MOST_REGIONS`] conditions.
 fn regions<'a>(d: &Diagrams, arrivals: impl Iterator<Item = &'a Arrival>) -> Option<Vec<Bit>> {
     let mut regions = vec![d.yes()];
@@ -50,10 +50,10 @@ fn regions<'a>(d: &Diagrams, arrivals: impl Iterator<Item = &'a Arrival>) -> Opt
     Some(regions)
 }
 
-/// Compares the packets that arrive in each of two `chains` for the input packets in `region`, where several
-/// may arrive for one input packet. Copies are matched as multisets: their order is not compared. Returns no
-/// differences if all copies have a match. If exactly one copy in each chain has no match, returns the
-/// differences between these two copies; otherwise, a single difference named "copies".
+/// Compares the packets that arrive in each of two `chains` for the input packets in `region`. Several
+/// packets (copies) may arrive for one input packet. Copies are matched as multisets: their order is not
+/// compared. Returns no differences if all copies have a match. If exactly one copy in each chain has no
+/// match, returns the differences between these two copies; otherwise, a single difference named "copies".
 fn copies(d: &Diagrams, region: &Bit, chains: [&[Arrival]; 2], observed: &[Field]) -> Vec<Candidate> {
     let [a, mut left] = chains.map(|arrivals| {
         arrivals.iter().filter(|arrival| d.overlap(region, &arrival.condition)).collect::<Vec<_>>()
@@ -82,7 +82,8 @@ fn any(d: &Diagrams, arrivals: &[Arrival]) -> Bit {
 
 /// Returns the differences between the packets that arrive at one exit in the first chain (`a`) and in the
 /// second (`b`); none if they are equal for every input packet. `observed` has the fields that the exit
-/// reads. Of these, metadata is compared in addition to header marks, length and bytes.
+/// reads. Metadata is compared only if it is among these fields; header marks, length and bytes are always
+/// compared.
 pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let (from_a, from_b) = (any(d, a), any(d, b));
@@ -95,8 +96,8 @@ pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) 
         }
     }
     if !candidates.is_empty() {
-        // A packet that arrives in one chain only is example enough. The diagrams of differences in
-        // contents are not built, because they may be far larger.
+        // A packet that arrives in one chain only is a sufficient difference. Differences in the contents of
+        // packets are not computed in this case, because their diagrams may be far larger.
         return candidates;
     }
     if has_copies(d, a) || has_copies(d, b) {
@@ -120,9 +121,9 @@ pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) 
     candidates
 }
 
-/// The number of bytes after the last written byte that are still compared, if the two packets start at
-/// different offsets of the frame or functions made their unwritten bytes. If the starts differ, bytes
-/// further on count as different.
+/// The number of bytes after the last written byte that are still compared if the unwritten bytes of two
+/// packets do not correspond: the packets start at different offsets of the frame, or uninterpreted functions
+/// made these bytes. If the starts differ, bytes beyond this number count as different.
 const SHIFTED: i32 = 8;
 
 /// Returns the name that messages use for the byte at offset `place`, in the frame or in a byte region.
@@ -152,8 +153,8 @@ fn packets(
     if a.lost.is_some() || b.lost.is_some() {
         // Of at least one of the packets, only the uninterpreted function that made it is known. If one
         // function made both packets from equal arguments, the packets are equal. Otherwise it is unknown if
-        // they are equal: the condition is then a new variable of the function, so that the counterexample
-        // depends on it.
+        // they are equal: the condition of the difference is then a new variable, so that the counterexample
+        // depends on the function.
         if a.lost != b.lost {
             let unequal = d.symbol(Symbol::Term(a.lost.or(b.lost).unwrap_or_default(), u32::MAX));
             add(&unequal, &|| "the result of an opaque element".into());
@@ -161,7 +162,7 @@ fn packets(
         return candidates;
     }
     if a.headers != b.headers {
-        // The exit would read headers at different offsets.
+        // With different header marks, the exit would read headers at different offsets.
         add(&d.yes(), &|| "where headers are marked".into());
     }
     let lengths = (a.length(d), b.length(d));

@@ -29,14 +29,15 @@ use crate::model::step::{To, Unit};
 use crate::model::streams::{are_same, come_twice};
 use program::chain::{Chain, Port};
 
-/// The maximum number of packet layouts (offsets of start and headers) that are kept apart at one input of
-/// a loop. If each round moves a header, the number of layouts is unlimited; from this number on, the
-/// packet is assumed to have an unknown layout.
+/// The maximum number of packet layouts (offsets of start and headers) that are distinguished at one input of
+/// a loop. If packets move a header each time they go round the loop, the number of layouts is unlimited.
+/// Beyond this maximum, the packet is assumed to have an unknown layout.
 const MOST_LAYOUTS: usize = 32;
 
 /// The loops that are equal in both of two compared chains, numbered from 0.
 pub(super) struct Loops {
-    /// For each chain, for each element: the number of its loop, or `None` if it is on no such loop.
+    /// For each of the two chains, for each element: the number of the loop that it is on; `None` if it is on
+    /// no loop that is equal in both chains.
     of: [Vec<Option<usize>>; 2],
     /// For each loop: the pairs of corresponding elements, in the first and in the second chain.
     elements: Vec<Vec<[usize; 2]>>,
@@ -51,7 +52,7 @@ pub(super) struct Leaving {
     /// An arbitrary packet for each layout, with the element and output of the first chain by which it
     /// leaves.
     pub(super) packets: Vec<(Port, PacketModel)>,
-    /// Queues on the loop, as elements of the first chain, that were assumed never to be full.
+    /// The queues on the loop that were assumed never to be full, as indices of elements in the first chain.
     pub(super) queues: Vec<usize>,
 }
 
@@ -103,7 +104,7 @@ impl Loops {
     }
 
     /// True if equal packets enter the loop with number `loop_id` at equal inputs in both chains, and no
-    /// input packet enters it more than once.
+    /// input packet leads to more than one packet that enters the loop.
     pub(super) fn get_the_same(&self, d: &Diagrams, loop_id: usize, entering: [&Entering; 2]) -> bool {
         let twice = entering.iter().any(|entering| {
             let all = entering.values().flat_map(|waiting| waiting.values().flatten());
@@ -125,7 +126,8 @@ impl Loops {
     }
 
     /// Computes which packets may leave the loop with number `loop_id` if the packets `entering` enter it.
-    /// Only layouts are followed: contents are arbitrary. `chain` is the first chain.
+    /// Only the layouts of packets are followed around the loop; the contents of packets that leave are
+    /// arbitrary. `chain` is the first chain.
     pub(super) fn leaving(
         &self,
         d: &Diagrams,
@@ -247,8 +249,8 @@ fn are_alike([a, b]: [&Chain; 2], pairs: &[[usize; 2]]) -> bool {
             to == inside(theirs_to, b, theirs)
         };
         right.loop_id == theirs
-            // A program is never on an equal loop, because an equal class does not imply an equal function
-            // for it.
+            // A loop with an element that runs a program never counts as equal, because two such elements may
+            // do different things although their class is the same.
             && left.class != program::CLASS_NAME
             && left.function == right.function
             && (left.inputs, left.forward.len()) == (right.inputs, right.forward.len())

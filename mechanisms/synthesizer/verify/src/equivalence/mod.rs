@@ -76,8 +76,8 @@ pub enum Conclusion {
 /// A proven difference between two chains.
 #[derive(Debug)]
 pub enum Difference {
-    /// An entry without a counterpart in the other chain: 0 if the entry belongs to the first chain, 1 if
-    /// to the second, and the name of the entry.
+    /// An entry without a counterpart in the other chain: the chain that has the entry (0 for the first, 1
+    /// for the second), and the name of the entry.
     Entry(usize, String),
     /// A packet for which a run of both chains has different results.
     Packet {
@@ -99,7 +99,7 @@ pub struct Comparison {
     /// arguments that emit the same packets or do the same, checksums whose two zeros are compared as equal.
     pub assumptions: Vec<String>,
     /// The number of decision diagram nodes that exist at the end, as a measure of the proof's size. If
-    /// programs are proven one by one, the largest of their numbers.
+    /// programs are proven one by one, the number of the largest of these proofs.
     pub nodes: usize,
 }
 
@@ -128,7 +128,8 @@ struct Start {
     /// The symbolic packet in each chain.
     packets: [PacketModel; 2],
     origin: Origin,
-    /// For packets that an element makes: the packets that they were made of, grouped by start.
+    /// For packets that an element makes: the packets from which the element makes them, grouped by the start
+    /// that they come from.
     parents: Vec<Parent>,
 }
 
@@ -143,9 +144,10 @@ enum Origin {
     Circle,
 }
 
-/// Compares two chains. Up to three attempts follow each other until one decides: proofs of single
-/// programs, a proof of the whole chain that does not follow packets on equal loops, and one that does.
-/// `nodes` is the maximum number of decision diagram nodes; `None` allows as many as the diagrams can have.
+/// Compares two chains. Up to three attempts follow each other until one of them decides: proofs of single
+/// programs, a proof of the whole chain that does not follow packets on loops which are equal in both chains,
+/// and a proof of the whole chain that does. `nodes` is the maximum number of decision diagram nodes; `None`
+/// allows as many as the diagrams can have.
 pub fn verify(
     chains: [&Chain; 2],
     options: Options,
@@ -171,8 +173,8 @@ pub fn verify(
         });
         match outcome.verdict {
             Conclusion::Equivalent if without.nodes.iter().all(|node| !leases(node)) => return outcome,
-            // The proven programs are removed from the second chain. Programs that lease flows stay in it,
-            // and need the proof of the whole chain.
+            // The proven programs are removed from the second chain, so that the next attempt is smaller.
+            // Programs that lease flows were not among them and stay; they need the proof of the whole chain.
             Conclusion::Equivalent => (left, assumptions) = (Some(without), outcome.assumptions),
             _ => first = Some(outcome),
         }
@@ -194,8 +196,8 @@ pub fn verify(
         first.get_or_insert(outcome);
     }
     let last = attempt(&Loops::none(chains));
-    // The last attempt takes no loops for equal, and follows packets on every loop. If it is undecided, the
-    // usual reason is that packets return without end. The reason of the first attempt is more helpful.
+    // The last attempt follows packets on every loop. If it is undecided, the usual reason is that packets go
+    // round a loop without end. The reason of the first attempt is more helpful, so it is returned.
     match first {
         Some(first) if matches!(last.verdict, Conclusion::Undecided { .. }) => first,
         _ => last,
@@ -255,7 +257,8 @@ fn attempt(
     let d = diagrams();
     let mut verdict = verdict(&d, chains, loops, options, companion, run);
     let mut nodes = d.nodes();
-    // A verdict that blames one element stays the same with one fork per header offset.
+    // A verdict that is undecided because of one element would be the same in a second attempt with a fork
+    // for each header offset, so it is final.
     let is_final = match &verdict.0 {
         Conclusion::Different(_) | Conclusion::Undecided { element: Some(_), .. } => true,
         Conclusion::Equivalent | Conclusion::Undecided { element: None, .. } => false,
@@ -345,8 +348,8 @@ impl Verifier<'_> {
             let from: [Vec<Port>; 2] = std::array::from_fn(|chain| {
                 let node = &self.chains[chain].nodes[start.from[chain]];
                 let ports = node.forward.get(start.output).cloned().unwrap_or_default();
-                // The packet starts as a packet that leaves the loop, so it is not sent to inputs on the
-                // same loop.
+                // If the packet represents packets that leave a loop, it is not sent to inputs on that same
+                // loop.
                 let circle = self.loops.in_chain(chain);
                 let stays = |to: usize| circle[to].is_some() && circle[to] == circle[start.from[chain]];
                 ports.into_iter().filter(|&(to, _)| start.origin != Origin::Circle || !stays(to)).collect()
@@ -420,9 +423,10 @@ impl Verifier<'_> {
         }
     }
 
-    /// Follows one symbolic packet through each chain, from the inputs `from` to its ends. Returns the ends
-    /// in each chain. `packets`, `unfollowed` and `orders` have one entry per chain. Packets that reach an
-    /// element for which `unfollowed` is not `None` stop there.
+    /// Follows one symbolic packet through each chain, from the inputs `from` to its ends. Returns, for each
+    /// chain, the exits, drops and other ends that the packets reach. `packets`, `unfollowed` and `orders`
+    /// have one entry per chain. Packets that reach an element for which `unfollowed` is not `None` stop
+    /// there.
     fn explore(
         &mut self,
         from: [&[Port]; 2],
@@ -491,9 +495,9 @@ impl Verifier<'_> {
         candidates
     }
 
-    /// Pairs the packets that elements of the first chain make with the packets that elements of the second
-    /// chain make: the element's class and arguments, output and emission have to be equal. A group without
-    /// a counterpart is returned with `None`.
+    /// Pairs the groups of packets that elements of the first chain make with groups that elements of the
+    /// second chain make. The element's class and arguments, the output and the emission have to be equal. A
+    /// group without a counterpart is returned with `None` in the counterpart's place.
     fn pair_made<'e>(&self, ends: &'e [Ends; 2]) -> Vec<[Option<Group<'e>>; 2]> {
         let groups = ends.each_ref().map(|ends| {
             let mut groups: BTreeMap<(usize, usize, &str), Group> = BTreeMap::new();
@@ -506,8 +510,8 @@ impl Verifier<'_> {
         let [left, mut right] = groups;
         let mut pairs = Vec::new();
         let mut rest = Vec::new();
-        // Elements with equal names are paired first, so that no element of another name is paired with
-        // their counterpart.
+        // Elements with equal names are paired first. Otherwise, an element of another name could be paired
+        // with the counterpart that has the equal name.
         for same_name in [true, false] {
             let open = if same_name { left.clone() } else { std::mem::take(&mut rest) };
             for group in open {
@@ -613,8 +617,8 @@ impl Verifier<'_> {
     }
 
     /// Adds a start for each packet that elements make in both chains, with arbitrary contents, unless the
-    /// start exists already. Adds the packets of start `parent`, from which the packet is made, to its
-    /// parents.
+    /// start exists already. Records the start `parent`, with the packets from which the element makes the
+    /// new packet, among the parents of the new start.
     fn follow(&self, ends: &[Ends; 2], parent: usize, starts: &mut Vec<Start>) {
         for pair in self.pair_made(ends) {
             // A group without a counterpart has been reported as a difference.
@@ -643,7 +647,7 @@ impl Verifier<'_> {
 
     /// Adds a start for each packet that may leave a loop, with arbitrary contents. If different packets
     /// enter a loop in the two chains, or one input packet enters it twice, returns the name of an element of
-    /// that loop. Then adds no starts for this loop and for loops with a higher number.
+    /// that loop. In this case, adds no starts for this loop and for loops with a higher number.
     fn leave_circles(&mut self, ends: &[Ends; 2], starts: &mut Vec<Start>) -> Option<String> {
         let nothing = BTreeMap::new();
         let reached: BTreeSet<usize> = ends.iter().flat_map(|ends| ends.loops.keys().copied()).collect();

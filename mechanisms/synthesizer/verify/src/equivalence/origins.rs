@@ -1,11 +1,11 @@
 //! The order in which several packets that come from one input packet reach a stateful element. The order
 //! has to be equal in both of two chains.
 //!
-//! A packet and an ICMP error about it, or two errors, have different starts, so each is followed
-//! separately. A stateful element treats them according to their order. The order is equal in both chains
-//! if they separate at the same element by the same branches, or if all elements upstream are equal. The
-//! order also matters where elements use the state of another element (ICMPRewriter uses the state of
-//! rewriters), and where one of the packets has been on a loop.
+//! A packet and an ICMP error about it, or two errors, have different starts, so each is followed separately.
+//! The result of a stateful element may depend on the order in which they arrive. The order is equal in both
+//! chains if the packets separate at the same element by the same branches, or if all elements upstream are
+//! equal. The order also matters where elements use the state of another element (ICMPRewriter uses the state
+//! of rewriters), and where one of the packets has been on a loop.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,9 +68,9 @@ impl Parent {
     }
 }
 
-/// A derivation: the chain of starts by which packets reach an element, from the last start (its packets
-/// arrive there) back to an entry or a loop. Each start is given by its index, with the condition and
-/// branch history of its packets.
+/// A derivation of packets: the starts that lead to an element, from the last start (its packets arrive at
+/// the element) back to an entry or a loop. The packets of each start were made of packets of the next one in
+/// the list. Each start is given by its index, with the condition and branch history of its packets.
 type Derivation<'w> = Vec<(usize, &'w [WithHistory])>;
 
 /// A stateful element of one chain, with the derivations of all packets that arrive there.
@@ -80,8 +80,9 @@ struct Place<'p> {
     node: usize,
     came: &'p [Came],
     ways: Vec<Derivation<'p>>,
-    /// True if several packets with one derivation may come from one packet. Also true if a derivation comes
-    /// back to a start, or if there are more than [`MOST_WAYS`]. The order of packets is then unknown.
+    /// True if several packets with one derivation may come from one packet. Also true if a derivation
+    /// contains a start twice, or if there are more than [`MOST_WAYS`] derivations. The order of packets is
+    /// then unknown.
     several: bool,
 }
 
@@ -92,8 +93,9 @@ impl<'p> Place<'p> {
         place
     }
 
-    /// Extends the derivation `way` by the start with index `start`, and continues with its parents, back
-    /// to starts without parents. A derivation that comes back to a start, or one too many, sets `several`.
+    /// Extends the derivation `way` by the start with index `start`, and continues with the start's parents,
+    /// back to starts without parents. Sets `several` if a derivation would contain a start twice, or if
+    /// there are too many derivations.
     fn add(
         &mut self,
         starts: &'p [Start],
@@ -116,8 +118,8 @@ impl<'p> Place<'p> {
         }
     }
 
-    /// Returns the identity by which elements of two chains are paired: class and arguments, and the starts
-    /// and numbers of the streams that arrive.
+    /// Returns the key by which the stateful elements of two chains are paired: class and arguments of the
+    /// element, and the start and number of each stream of packets that arrives at it.
     fn key(&self) -> (&'p str, Vec<(usize, u32)>) {
         let came = self.came.iter().map(|came| (came.start, came.stream)).collect();
         (&self.chain.nodes[self.node].key, came)
@@ -130,9 +132,9 @@ impl<'p> Place<'p> {
             && self.ways.iter().any(|way| first(way) == Some(Origin::Circle))
     }
 
-    /// Returns the order in which two packets that come from one packet arrive: one by derivation `mine` at
-    /// this element, one by derivation `theirs` at the element `other`. Each order has the condition on the
-    /// packets for which it applies. Empty if the derivations have no start in common.
+    /// Returns the order in which two packets that come from one packet arrive: the first with derivation
+    /// `mine` at this element, the second with derivation `theirs` at the element `other`. Each order has the
+    /// condition on the packets for which it applies. Empty if the derivations have no start in common.
     fn orders(
         &self,
         d: &Diagrams,
@@ -145,8 +147,8 @@ impl<'p> Place<'p> {
         if common == 0 {
             return Vec::new();
         }
-        // Returns the element that packets of the last common start reach: the element that makes the next
-        // start's packets, or the place itself.
+        // Returns the element that packets of the last common start reach: the element that makes the packets
+        // of the next start in the derivation, or, without a next start, the element of `place` itself.
         let at = |place: &Place<'_>, way: &Derivation<'_>| match (way.len() - common).checked_sub(1) {
             Some(made) => starts[way[made].0].from[self.number],
             None => place.node,
@@ -161,8 +163,8 @@ impl<'p> Place<'p> {
     }
 }
 
-/// True if packets that come from one packet arrive in the same order in both chains, at two elements or at
-/// one. `places` has the two elements for each chain.
+/// True if packets that come from one packet arrive in the same order in both chains: at two stateful
+/// elements, or at a single one. `places` has, for each chain, the two elements, which may be the same.
 fn come_in_order(d: &Diagrams, starts: &[Start], places: [[&Place<'_>; 2]; 2]) -> bool {
     let [[mine, others], [theirs, elsewhere]] = places;
     let is_one = mine.node == others.node;
@@ -186,10 +188,10 @@ fn come_in_order(d: &Diagrams, starts: &[Start], places: [[&Place<'_>; 2]; 2]) -
 }
 
 /// Returns the class and arguments of a stateful element for which it is not proven that it receives the same
-/// packets in the same order in both chains; `None` if there is no such element. Only elements at which
-/// packets of several starts, or several packets made of one, may arrive are checked. All stateful elements
-/// are checked if any element is opaque or uses the state of another: then packets at one element may affect
-/// the results at another.
+/// packets in the same order in both chains; `None` if there is no such element. Only elements are checked at
+/// which packets of several starts may arrive, or several packets that were made of one packet. All stateful
+/// elements are checked if any element is opaque or uses the state of another: then packets at one element
+/// may affect the results at another.
 pub(super) fn shared_state(
     d: &Diagrams,
     chains: [&Chain; 2],
@@ -236,9 +238,9 @@ pub(super) fn shared_state(
 }
 
 /// Returns the name of an element on a loop whose packets may arrive in a different order in each chain;
-/// `None` if there is none. The loop is entered by packets of several starts, of which at least one is no
-/// entry: an element makes them, or they left another loop. The elements upstream, which decide the order,
-/// differ between the chains.
+/// `None` if there is none. Such a loop is entered by packets of several starts. At least one of these starts
+/// is no entry of the chain: an element makes its packets, or they left another loop. The elements upstream,
+/// which decide the order, differ between the chains.
 pub(super) fn mixed_circle(
     [a, b]: [&Chain; 2],
     loops: &Loops,

@@ -30,12 +30,14 @@ use crate::model::packet::{PacketModel, incoming};
 use crate::model::streams::{are_same_at, come_twice};
 use program::chain::{Chain, ChainNode, Port, ReplacedRegion};
 
-/// A program, and the connection of the graph without programs in which it was inserted.
+/// A program in the second chain, and the connection of the first chain (without programs) in which the
+/// program was inserted.
 #[derive(Clone, Copy)]
 pub(super) struct Replaced {
     /// The element and output whose packets the program receives.
     from: Port,
-    /// The element and input to which that output leads without the program: the first of the region.
+    /// The element and input to which the output `from` leads without the program: the first element of the
+    /// region.
     to: Port,
     /// The number of the element that runs the program, in the second chain.
     program: usize,
@@ -116,8 +118,9 @@ pub(super) fn verify(replaced: &[Replaced], mut attempt: impl FnMut(&Replaced) -
 }
 
 impl Replaced {
-    /// Proves that this program does what its elements do. The first chain of the verifier is its second
-    /// chain without programs. The verdict is never "different", only "equivalent" or "undecided".
+    /// Proves that this program does what the elements that it replaces do. The first chain of the verifier
+    /// has to be its second chain without programs. The verdict is never "different", only "equivalent" or
+    /// "undecided".
     pub(super) fn verdict(&self, verifier: &mut Verifier<'_>) -> Conclusion {
         let same = self.compare(verifier).and_then(|()| match verifier.d.equates_zeros() {
             true => Err("checksums of 0000 and ffff are compared as equal".to_string()),
@@ -160,8 +163,8 @@ impl Replaced {
         if let Some(node) = followed.iter().find(|node| node.effects.hold != Hold::None) {
             return Err(format!("'{}' holds packets", node.name));
         }
-        // Some elements search the graph downstream for other elements. They find the same elements only if
-        // the program leads to no element that its elements do not reach.
+        // Some elements search the graph downstream for other elements. With the program they find the same
+        // elements only if the program leads to no element that cannot be reached from the replaced elements.
         let behind = reached(without, self.to.0);
         let is_of_it = |node: &&ChainNode| node.is_of_program(own);
         let mut outputs = with.nodes.iter().filter(is_of_it).flat_map(ChainNode::leads);
@@ -181,8 +184,8 @@ impl Replaced {
 
 /// Compares the ends of one packet with and without the program: the packets that reach inputs downstream,
 /// the packets that elements make and, if the options say so, the drop reasons. `has_state` is true if the
-/// program leases flows; the streams at stateful elements then have to be equal. If it is false, no packet
-/// may reach a stateful element.
+/// program leases flows; then the streams of packets that arrive at stateful elements have to be equal. If
+/// `has_state` is false, no packet may reach a stateful element.
 fn compare_ends(verifier: &Verifier<'_>, ends: &[Ends; 2], has_state: bool) -> Result<(), String> {
     let (d, nodes) = (verifier.d, &verifier.chains[0].nodes);
     for ends in ends {
@@ -261,9 +264,9 @@ fn get_the_same(d: &Diagrams, mine: &[&Arrival], theirs: &[&Arrival]) -> bool {
     })
 }
 
-/// True if an element may send several packets by this output for one packet that it receives: packets that
-/// it makes, or the packet and one made of it. Copies do not count, because they take equal paths. False
-/// for entries.
+/// True if an element may send several packets by the output `output` for one packet that it receives:
+/// several packets that it makes, or the received packet and a packet that it makes. Copies do not count,
+/// because they take equal paths. False for entries.
 fn makes_several(element: &ChainNode, output: usize) -> bool {
     let effects = &element.effects;
     let made = effects.emits.iter().filter(|emit| !emit.is_copy());
@@ -282,10 +285,11 @@ fn reached(chain: &Chain, from: usize) -> BTreeSet<usize> {
     reached
 }
 
-/// Returns symbolic packets that together represent all packets that a program accepts; `Err` if that is
-/// not possible, with the reason. Some numbers of a layout do not affect the result: the headroom and,
+/// Returns symbolic packets that together represent all packets that a program accepts; `Err` if that is not
+/// possible, with the reason. Two numbers of a packet's layout do not affect the result: the headroom and,
 /// unless an element reads it, the offset of the link header. Elements keep such a number, or replace it by
-/// another, whatever its value. So two packets with different numbers represent all packets.
+/// another number, whatever its value. So two packets in which the number differs represent packets with all
+/// its values.
 fn packets(
     d: &Diagrams,
     source: &ChainNode,

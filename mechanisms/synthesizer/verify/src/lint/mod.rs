@@ -29,7 +29,7 @@ use rules::{IdleRule, Usage};
 const MOST_ROUNDS: usize = 3;
 
 /// The maximum number of diagram nodes for the second analysis, which forks for each header offset. Most
-/// chains need far fewer nodes; for some no number suffices, and these should fail soon.
+/// chains need far fewer nodes. For some chains no number suffices, and their analysis should fail soon.
 const EXACT_NODES: usize = 1 << 19;
 
 /// The findings about one chain. Elements are given by their numbers in the chain.
@@ -71,8 +71,8 @@ pub struct EntryFates {
     /// Opaque elements that packets reach. Nothing is known of packets that leave them, so the ends of these
     /// packets are not in `fates`.
     pub opaque: Vec<usize>,
-    /// Elements on loops at which packets arrived more often than they are followed. The ends of these
-    /// packets are not in `fates`.
+    /// Elements on loops at which packets arrived more often than the analysis follows them (`MOST_ROUNDS`).
+    /// The ends of these packets are not in `fates`.
     pub round: Vec<usize>,
 }
 
@@ -111,8 +111,9 @@ pub fn check(
     let steps = steps + d.steps();
     match exact.exhausted {
         false => Findings { steps, ..exact },
-        // If the second analysis fails, claims that something never happens are removed, because no run can
-        // check them. Findings with examples are kept: a run can check these.
+        // The second analysis failed, so claims that something never happens are removed: the first analysis
+        // was not precise enough for them, and no run can check them. Findings with example packets are kept,
+        // because a run can check them.
         true => Findings { unreached: Vec::new(), idle: Vec::new(), steps, ..findings },
     }
 }
@@ -162,8 +163,9 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
         findings.entries.push(entry);
     }
     findings.unknown.extend(entries);
-    // Packets that elements make are followed from the output by which they leave. Packets that come round
-    // on a loop too often are followed from the element at which they arrive. Both have arbitrary contents.
+    // Packets that elements make are followed from the output by which they leave. Packets that come round on
+    // a loop too often are followed from the element at which they arrive. In both cases, the packets are
+    // assumed to have arbitrary contents.
     let mut next = 0;
     while next < made.len() {
         let ends = run(d, chain, &made[next], &mut notes, progress);
@@ -203,7 +205,8 @@ fn run(
         let element = &chain.nodes[node];
         progress(&element.name);
         let known = waiting.values().flatten().map(|arrival| &arrival.packet).filter(|p| p.lost.is_none());
-        // A packet that was too short for a Strip is empty, and its start says nothing.
+        // A packet that was shorter than the bytes that a Strip removes is empty; its start is not used,
+        // because it does not show where usual packets start.
         let whole = known.filter(|packet| packet.length(d).known(d) != Some(0));
         notes.starts.entry(node).or_default().extend(whole.filter_map(start_of));
         if element.effects.cases.iter().any(|case| case.written.is_some()) {

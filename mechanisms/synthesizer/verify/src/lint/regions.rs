@@ -23,8 +23,9 @@ pub fn is_end(chain: &Chain, node: usize) -> bool {
     chain.nodes[node].inputs == 0 || chain.is_exit(node)
 }
 
-/// Returns the regions of a chain, as large as possible. Each is a list of connected elements without
-/// obstacles, in the order in which packets pass them; so is the list of regions.
+/// Returns the regions of a chain, as large as possible. Each region is a list of connected elements that
+/// nothing prevents from being composed, in the order in which packets pass them; the regions are in the same
+/// order.
 pub fn regions(chain: &Chain) -> Vec<Vec<usize>> {
     let n = chain.nodes.len();
     let fits: Vec<bool> =

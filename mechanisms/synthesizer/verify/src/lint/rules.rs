@@ -11,12 +11,12 @@ use crate::model::functions::Functions;
 use crate::model::step::Unit;
 use program::chain::ChainNode;
 
-/// The maximum number of earlier rules that are collected, per arriving packet, as the joint cover of an idle
-/// rule.
+/// The maximum number of earlier rules that are recorded, per arriving symbolic packet, as the rules that
+/// together take all packets of an idle rule.
 const MOST_COVERS: usize = 64;
 
-/// The number of random packets that are tried per rule. If one of them shows that the rule decides, the
-/// slower test with diagrams is not needed.
+/// The number of random packets that are tried per rule. If a tried packet shows that the rule decides about
+/// packets, the slower test with diagrams is not needed.
 const WITNESSES: usize = 8;
 
 /// The maximum number of covering rules that a report names.
@@ -74,9 +74,9 @@ impl Usage {
         }
     }
 
-    /// Records which of `cases` decide about a packet, and for the others, which earlier cases take their
-    /// packets. Each case is given by its index and by the packets that its filter accepts. Cases that the
-    /// user has not written as rules are not recorded.
+    /// Records which of `cases` decide about a packet. For each other case, records the earlier cases that
+    /// take its packets. Each case is given by its index and by the packets that its filter accepts. Cases
+    /// that the user has not written as rules are not recorded.
     fn compare(&mut self, d: &Diagrams, effects: &Effects, cases: &[(usize, Bit)]) {
         let unions = Unions::new(d, cases.iter().map(|(_, when)| when.clone()).collect());
         let mut random = fastrand::Rng::with_seed(1);
@@ -98,8 +98,8 @@ impl Usage {
             let mut covers = Vec::new();
             while !d.is_never(&rest) && covers.len() < MOST_COVERS {
                 let Some(last) = unions.last_needed(d, before, &rest) else {
-                    // The earlier rules together do not take all packets that this rule matches, so it
-                    // decides about some.
+                    // The earlier rules together do not take all packets that this rule matches, so this rule
+                    // decides about some packets.
                     self.decides[*case] = covers.is_empty();
                     break;
                 };
@@ -159,8 +159,9 @@ impl Unions {
         Unions { tree, leaves }
     }
 
-    /// Returns the index of the last condition that is needed to cover `covered` by conditions from the
-    /// first one on. `None` if the first `end` conditions together do not cover it.
+    /// Returns the index of the last condition that is needed to cover `covered` by the first conditions: the
+    /// conditions up to this index together contain all its packets. `None` if the first `end` conditions
+    /// together do not.
     fn last_needed(&self, d: &Diagrams, end: usize, covered: &Bit) -> Option<usize> {
         let mut rest = covered.clone();
         self.descend(d, 1, 0..self.leaves, end, &mut rest)
@@ -180,8 +181,8 @@ impl Unions {
         false
     }
 
-    /// Returns the indices of those among the first `end` conditions that take packets of `all`, if each
-    /// takes the packets that earlier conditions have left.
+    /// Returns the indices of those of the first `end` conditions that take any packets of `all`, if each
+    /// condition takes the packets that earlier conditions have left.
     fn takers(&self, d: &Diagrams, end: usize, all: &Bit) -> impl Iterator<Item = usize> {
         let mut rest = all.clone();
         let mut from = 0;

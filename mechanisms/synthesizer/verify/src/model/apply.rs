@@ -16,7 +16,7 @@ use oxidd_core::util::{EdgeDropGuard, Own, Ref};
 use oxidd_core::{ApplyCache, DiagramRules, HasApplyCache, LevelView, ReducedOrNew};
 use oxidd_rules_bdd::complement_edge::{BCDDOp, BCDDRules, BCDDTerminal, EdgeTag};
 
-/// The number of recursion steps between two readings of the clock: some tenths of a millisecond.
+/// The number of recursion steps between two readings of the clock. They take some tenths of a millisecond.
 const STEPS: u64 = 1 << 12;
 
 /// The reason why an operation was aborted without a result.
@@ -43,8 +43,8 @@ impl Meter {
         self.deadline.set(deadline);
     }
 
-    /// True if the deadline has passed. May notice it up to [`STEPS`] steps late, because it reads the
-    /// clock only that often.
+    /// True if the deadline has passed. The result may be false for up to [`STEPS`] steps after the deadline,
+    /// because the clock is read only once per [`STEPS`] steps.
     pub(super) fn is_late(&self) -> bool {
         if self.steps.get() - self.looked.get() >= STEPS {
             self.look();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     /// Aborts the conjunction of two comparisons of numbers whose bits are far apart in the variable order.
-    /// The conjunction takes many steps, so the deadline has to abort it in the middle.
+    /// The conjunction takes many recursion steps, so the deadline has to abort it before it is complete.
     #[test]
     fn an_operation_is_given_up_in_the_middle() {
         let bits = 14;

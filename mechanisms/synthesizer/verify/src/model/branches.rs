@@ -1,19 +1,19 @@
 //! The branch history of a packet: at which elements it has separated from other packets that come from the
 //! same input packet, and by which branches.
 //!
-//! The order of two such packets follows from the element at which they separate, and from their branches
-//! there, because packets are processed depth first. This does not apply if an element holds one of them;
-//! then the order is unknown.
+//! The order of two packets from one input packet follows from the element at which they separate, and from
+//! their branches there, because packets are processed depth first. If an element holds one of the two, the
+//! order is unknown.
 
 use super::diagrams::Bit;
 use program::chain::Chain;
 
-/// The way by which a packet leaves an element when several packets leave.
+/// The branch by which a packet leaves an element if the element sends several packets for one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Branch {
     /// The output with this index.
     Output(usize),
-    /// The emission with this index in the element's declaration: the packet is emitted by it.
+    /// The packet was made by the emission with this index in the element's declaration.
     Made(usize),
     /// The connection with this index, if several connections leave one output.
     Connection(usize),
@@ -36,19 +36,19 @@ pub struct BranchHistory(Vec<BranchEntry>);
 /// packets.
 pub type WithHistory = (Bit, BranchHistory);
 
-/// The relation between two packets from one input packet that decides which of them reaches its element
-/// first. If it is equal in two chains, the order is equal.
+/// The order of two packets from one input packet, each of which reaches an element: the facts that decide
+/// which packet arrives first. If they are equal in two chains, the order is equal.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BranchOrder<'c> {
-    /// The first packet comes first: its element is upstream of the point where the two separate or,
-    /// without separation, ranks before the other element.
+    /// The first packet arrives first: the element that it reaches is upstream of the point where the two
+    /// packets separate or, if they do not separate, ranks before the element that the second packet reaches.
     First,
-    /// The second packet comes first: its element is upstream of the point where the two separate or,
-    /// without separation, ranks before the other element.
+    /// The second packet arrives first: the element that it reaches is upstream of the point where the two
+    /// packets separate or, if they do not separate, ranks before the element that the first packet reaches.
     Second,
     /// The packets separate at an element with this function
-    /// ([`ChainNode::function`](program::chain::ChainNode::function)); the first takes the first branch, the
-    /// second the other branch.
+    /// ([`ChainNode::function`](program::chain::ChainNode::function)); the first packet takes the first of
+    /// the two branches, the second packet the other branch.
     SeparatedAt(&'c str, Branch, Branch),
     /// The order cannot be derived: for example, one of the packets waits, is on a loop, or separates by a
     /// connection.

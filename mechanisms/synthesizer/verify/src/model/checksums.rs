@@ -21,7 +21,8 @@ impl SumKey {
         self.kind == IPV4 && packet.byte(d, self.at)[4..] != packet.unwritten(d, self.at)[4..]
     }
 
-    /// Returns a term with all content of the packet on which the correctness of this checksum may depend.
+    /// Returns a term (an uninterpreted function with its arguments). Its arguments are all content of the
+    /// packet on which the correctness of this checksum may depend.
     fn content(self, d: &Diagrams, packet: &PacketModel) -> Term {
         let is_part = |place: i32| match self.kind {
             IPV4 => (self.at..self.at + 60).contains(&place),
@@ -36,8 +37,8 @@ impl SumKey {
     }
 }
 
-/// Returns the 16 bits of the word at `place`. The result is right for packets whose header reaches to the
-/// word.
+/// Returns the 16 bits of the word at the offset `place`, for packets whose header is long enough to contain
+/// the word. For other packets the result has no meaning.
 fn word(d: &Diagrams, key: SumKey, packet: &PacketModel, place: i32) -> Vec<Bit> {
     match key.kind {
         IPV4 => (place..place + 2).flat_map(|place| packet.header_byte(d, key.at, place)).collect(),
@@ -60,15 +61,16 @@ fn congruent(d: &Diagrams, a: &[Bit], b: &[Bit]) -> Bit {
     d.or(&d.equal(a, b), &d.and(&is_zero(a), &is_zero(b)))
 }
 
-/// A word that two checksums, or a checksum and the packet, do not agree on.
+/// A 16-bit word for which two checksums account with different values, or whose value in the packet differs
+/// from the value that a checksum accounts for.
 struct Wrong {
     place: i32,
     now: Vec<Bit>,
     accounted: Vec<Bit>,
 }
 
-/// Removes words that the checksum always covers and that have only changed places, such as swapped
-/// addresses, since the sum is then unchanged.
+/// Removes from `wrong` the words that the checksum covers in every packet and whose values have only changed
+/// places, such as swapped addresses, because the sum is then unchanged.
 fn cancel_moved(key: SumKey, wrong: &mut Vec<Wrong>) {
     let mut place = 0;
     while place < wrong.len() {
@@ -96,8 +98,8 @@ fn cancel_moved(key: SumKey, wrong: &mut Vec<Wrong>) {
 }
 
 impl ChecksumHistory {
-    /// Returns the history of a checksum: as maintained so far, or, if no element maintains it, its origin
-    /// alone.
+    /// Returns the history of a checksum: the recorded history if elements maintain the checksum, otherwise a
+    /// history with its origin alone.
     fn found(d: &Diagrams, packet: &PacketModel, key: SumKey) -> ChecksumHistory {
         if let Some(sum) = packet.sums.get(&key) {
             return sum.clone();
@@ -142,8 +144,8 @@ impl ChecksumHistory {
         let words: BTreeMap<i32, Vec<Bit>> =
             words.map(|place| (place, word(d, key, before, place))).collect();
         if words.iter().any(|(place, old)| !sum.accounts_for(d, before, *place, old)) {
-            // The checksum did not account for the old value of a word, so it stays wrong after the update.
-            // Its present value becomes its origin.
+            // The checksum did not account for the old value of a word, so the checksum stays wrong after the
+            // update. Its present value becomes the origin of a new history.
             let origin = Origin::Written(sum.bits(d, key));
             sum = ChecksumHistory { origin, accounted: BTreeMap::new(), single_zero: sum.single_zero };
         }
@@ -169,7 +171,7 @@ impl ChecksumHistory {
         sum
     }
 
-    /// True if the checksum accounts for the value `word` of the word at `place`.
+    /// True if the checksum accounts for the value `word` of the 16-bit word at the offset `place`.
     fn accounts_for(&self, d: &Diagrams, packet: &PacketModel, place: i32, word: &[Bit]) -> bool {
         match self.accounted.get(&place) {
             Some(accounted) => accounted[..16] == *word,
@@ -217,7 +219,8 @@ impl ChecksumHistory {
                 right = d.or(&right, &d.and(&at_origin, &congruent(d, now, accounted)));
                 key.kind == IPV4 && *place != key.at
             }
-            // Several wrong words that cancel out in another way than by changing places are not modelled.
+            // Several wrong words may cancel out, other than by having changed places. The model does not
+            // decide this.
             _ => false,
         };
         let was_right_or_not = match sum.origin {
@@ -286,8 +289,9 @@ impl ChecksumHistory {
         different
     }
 
-    /// Returns the checksum that is `a`'s for the input packets of `condition` and `b`'s for the others.
-    /// `None` if the two differ, and their origins differ as well or are ordinary data.
+    /// Returns the checksum of a merged packet: the history `a` for the input packets of `condition`, and `b`
+    /// for the others. `None` if the two histories differ, and their origins differ as well or are ordinary
+    /// data.
     pub(super) fn merge(
         d: &Diagrams,
         condition: &Bit,

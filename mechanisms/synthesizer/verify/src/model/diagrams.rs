@@ -31,8 +31,8 @@ const NODES: usize = 24 << 20;
 /// The number of entries of the cache of operation results.
 const CACHE: usize = 1 << 20;
 
-/// The size in bytes of a node, including its share of the library's tables; `ENTRY` is the size of a
-/// cache entry.
+/// The memory in bytes for a node (`NODE`), including its share of the library's tables, and for an entry of
+/// the cache of operation results (`ENTRY`).
 const NODE: usize = 36;
 const ENTRY: usize = 32;
 
@@ -96,8 +96,8 @@ pub struct Diagrams {
     exact: Cell<bool>,
     overlap: Cell<bool>,
     one_zero: Cell<bool>,
-    /// For each checksum, as the number of its term: the number of the term with the condition that its
-    /// zero has a single representation ([`note_single_zero`](Self::note_single_zero)).
+    /// For each checksum, given by the number of its term: the number of the term for the condition that its
+    /// zero has a single representation, 0000 or ffff ([`note_single_zero`](Self::note_single_zero)).
     single_zero: RefCell<HashMap<u32, u32>>,
     meter: Meter,
     /// The indices of the metadata bytes that any element reads; `None` if every byte may be read.
@@ -117,26 +117,28 @@ struct ByteRegion {
 struct Symbols {
     /// The meaning of each variable by number; `None` for a variable that is reserved, but not in use.
     variables: Vec<Option<Symbol>>,
-    /// The variables reserved for values of functions; the last one in the vector is used next.
+    /// The reserved variables that new bits of function values get; the last variable in the vector is used
+    /// next.
     spare: Vec<u32>,
     /// The variables reserved for bits of functions that are lengths or offsets, by the weight of the bit (0
-    /// is the least significant). Such a variable is next to the variables of the same weight with which it
-    /// is compared.
+    /// is the least significant). In the variable order, such a variable is next to the variables of the same
+    /// weight with which it is compared.
     length_bits: BTreeMap<u32, Vec<u32>>,
     /// The variables reserved for bytes that functions compute from the input packet. The key has the
     /// offset of the byte and the weight of the bit whose variable is next to the reserved variables.
     rewritten: BTreeMap<(i32, u32), Vec<u32>>,
     bits: HashMap<Symbol, Bit>,
     terms: HashMap<Term, u32>,
-    /// For each function name: the number of the first term whose value was requested.
+    /// For each name of an uninterpreted function: the number of the first term with this name whose value
+    /// was requested.
     first: HashMap<String, u32>,
     list: Vec<Term>,
 }
 
 impl Symbols {
-    /// True if no other term with the same name has had a value before. Only the first such term gets
-    /// variables at the top of the order, where one variable is cheap. Variables there for many terms would
-    /// make the diagrams distinguish all combinations of their values.
+    /// True if no other term with the same function name has had a value before. Only the first such term
+    /// gets variables at the top of the variable order, where a single variable makes diagrams little larger.
+    /// Variables of many terms there would make the diagrams distinguish all combinations of their values.
     fn is_first(&mut self, term: u32) -> bool {
         let name = self.list.get(term as usize).map(|term| term.name.clone());
         *self.first.entry(name.unwrap_or_default()).or_insert(term) == term
@@ -179,7 +181,7 @@ impl Diagrams {
         }
     }
 
-    /// Declares the indices of all metadata bytes that elements read, so that other metadata need not be
+    /// Sets the indices of all metadata bytes that elements read, `sides`, so that other metadata need not be
     /// compared.
     #[must_use]
     pub fn looking_at(mut self, sides: BTreeSet<u8>) -> Diagrams {
@@ -247,8 +249,8 @@ impl Diagrams {
         *bit == self.no
     }
 
-    /// Performs an operation. Unreferenced nodes are collected if there are many; if the memory is full,
-    /// they are collected and the operation is repeated once. When nodes or time run out, returns false and
+    /// Performs an operation on diagrams. Frees unreferenced nodes if there are many. If there is no room for
+    /// new nodes, frees them and repeats the operation once. When nodes or time run out, returns false and
     /// sets `exhausted`.
     fn checked(&self, operation: impl Fn(&Meter) -> Result<Bit, Stop>) -> Bit {
         if self.exhausted() {
@@ -403,8 +405,9 @@ impl Diagrams {
         )
     }
 
-    /// Does the work of [`symbol`](Self::symbol). A new variable for a function's value is the reserved
-    /// variable that `kept` returns. If `kept` returns `None`, it is a variable at the end of the order.
+    /// Does the work of [`symbol`](Self::symbol). A new variable for a bit of a function's value is the
+    /// reserved variable that `kept` returns. If `kept` returns `None`, a variable is added at the end of the
+    /// order.
     fn symbol_from(&self, symbol: Symbol, kept: impl FnOnce(&mut Symbols, u32) -> Option<u32>) -> Bit {
         let mut symbols = self.symbols.borrow_mut();
         if let Some(bit) = symbols.bits.get(&symbol) {
@@ -435,8 +438,8 @@ impl Diagrams {
         bit
     }
 
-    /// Reserves `n` variables, at the present end of the order, for values of functions. Which functions
-    /// there will be is not known when the order is made.
+    /// Reserves `n` variables, at the present end of the variable order, for values of uninterpreted
+    /// functions, because it is not known at this time which functions will be applied.
     pub fn reserve_for_functions(&self, n: u32) {
         let numbers = self.new_variables(n);
         self.symbols.borrow_mut().spare.extend(numbers.rev());
@@ -632,9 +635,9 @@ impl Diagrams {
         self.one_zero.set(true);
     }
 
-    /// Records, for a checksum, the condition that its zero has a single representation; both are given as
-    /// term numbers. If another condition was recorded for the same checksum, the two are treated as equal,
-    /// and [`equates_zeros`](Self::equates_zeros) becomes true.
+    /// Records that the zero of a checksum has a single representation under a condition; the checksum and
+    /// the condition are given as term numbers. If another condition was recorded for the same checksum, the
+    /// two conditions are treated as equal, and [`equates_zeros`](Self::equates_zeros) becomes true.
     pub(super) fn note_single_zero(&self, checksum: u32, single_zero: u32) {
         if *self.single_zero.borrow_mut().entry(checksum).or_insert(single_zero) != single_zero {
             self.note_one_zero();
@@ -647,15 +650,15 @@ impl Diagrams {
         self.one_zero.get()
     }
 
-    /// Returns the values of all variables, by number, for the assignment that `value` gives by meaning.
-    /// Unused variables are false.
+    /// Returns the values of all variables, by number of the variable. `value` returns the value of a
+    /// variable by its meaning. Unused variables are false.
     pub fn values(&self, value: &dyn Fn(&Symbol) -> bool) -> Vec<bool> {
         let symbols = self.symbols.borrow();
         symbols.variables.iter().map(|symbol| symbol.as_ref().is_some_and(value)).collect()
     }
 
-    /// Returns a satisfying assignment of all variables, by number; `None` if `bit` is constantly false.
-    /// `any` chooses the values that do not matter.
+    /// Returns an assignment of all variables for which `bit` is true, by number of the variable; `None` if
+    /// `bit` is constantly false. `any` is called for the values of variables that do not matter.
     pub fn witness(&self, bit: &Bit, any: &mut dyn FnMut() -> bool) -> Option<Vec<bool>> {
         let choices = bit.pick_cube(|_, _, _| any())?;
         Some(

@@ -20,13 +20,14 @@ use super::streams::Streams;
 use program::chain::{Chain, Port, TopologicalOrder};
 use program::metadata::headers_of;
 
-/// The maximum number of visits to an element on a loop whose outcome depends on all earlier packets. While
-/// packets are on the loop, these are not known, so more visits would give no information.
+/// The maximum number of visits to an element on a loop if its outcome depends on all earlier packets. While
+/// packets are on the loop, the earlier packets are not known completely, so more visits would give no
+/// information.
 const MOST_UNKNOWN_ROUNDS: usize = 3;
 
 /// The number of waiting packets at one input from which on packets of equal layout are merged. Each bit of
-/// the merged packet depends on the input packet. Up to [`MOST_KNOWN`] packets, only merges that lose no
-/// knowledge of checksums are made.
+/// the merged packet depends on the input packet. Up to [`MOST_KNOWN`] waiting packets, a merge is made only
+/// if the histories of checksums are kept.
 const MOST_APART: usize = 24;
 
 /// The number of waiting packets at one input from which on packets of equal layout are merged even if the
@@ -46,7 +47,7 @@ pub struct Dropped {
     pub condition: Bit,
 }
 
-/// Packets that an element makes from other packets, by one emission of its declaration and at one output.
+/// Packets that an element makes from other packets by one declared emission, and that leave by one output.
 pub struct Made {
     /// The number of the element that makes the packets.
     pub node: usize,
@@ -80,8 +81,8 @@ pub struct Ends {
     /// For each input on a loop: the packets that arrived there after the permitted number of visits, and
     /// were not followed further.
     pub round: BTreeMap<Port, Vec<Arrival>>,
-    /// For each loop on which packets are not followed, by number: the packets that entered it, by the
-    /// element where they entered.
+    /// For each loop on which packets are not followed, by the number of the loop: the packets that entered
+    /// it, by the number of the element at which they entered.
     pub loops: BTreeMap<usize, BTreeMap<usize, Waiting>>,
     /// The queues that were assumed never to be full.
     pub queues: Vec<usize>,
@@ -109,8 +110,8 @@ pub struct Premises<'p> {
     /// For each element: the number of its loop, if packets are not to be followed on that loop. Empty if
     /// all packets are followed.
     pub loops: &'p [Option<usize>],
-    /// The order in which elements with waiting packets are processed. It says which elements are on a loop
-    /// that is followed.
+    /// The order in which elements with waiting packets are processed. Its loops are those on which packets
+    /// are followed.
     pub order: &'p TopologicalOrder,
 }
 
@@ -189,8 +190,8 @@ pub fn explore(
             .into_iter()
             .flat_map(|(input, arrivals)| arrivals.into_iter().map(move |arrival| (input, arrival)));
         for (place, (input, Arrival { condition, packet, history })) in arrivals.enumerate() {
-            // Copies from one input packet arrive one after the other, so a stateful element may treat each
-            // differently.
+            // Copies of one input packet arrive one after the other, so the result of a stateful element may
+            // be different for each copy. So each gets a number of its own.
             let place = if copies { place } else { 0 };
             let number = stream.map_or(0, |(stream, _)| {
                 let numbers = vec![stream.into(), place as i64];
@@ -247,8 +248,8 @@ pub fn explore(
     ends
 }
 
-/// Returns, for link, network and transport header, true if the exit reads a field that depends on where
-/// that header is marked. Other marks are removed from packets that arrive there.
+/// Returns, for the link, network and transport header, true if the exit reads a field whose offset depends
+/// on the mark of that header. Marks of other headers are removed from packets that arrive at the exit.
 fn seen_marks(exit: &Effects) -> [bool; 3] {
     let fields = exit.reads().into_iter().chain(exit.observes.iter().cloned());
     let bases: Vec<Base> = fields
@@ -260,15 +261,15 @@ fn seen_marks(exit: &Effects) -> [bool; 3] {
     [Base::Mac, Base::Network, Base::Transport].map(|base| bases.contains(&base))
 }
 
-/// Adds packets to those that wait at one input. Packets that are equal, or, if there are many, have an equal
-/// layout, are merged, unless their branch histories differ or both may come from one input packet. A merge
-/// of different packets makes the diagrams larger, because each bit then depends on which of the packets it
-/// was.
+/// Adds packets to those that wait at one input. Equal packets are merged; if many packets wait, packets of
+/// equal layout are merged, too. Packets with different branch histories are not merged, nor are two packets
+/// that may come from one input packet. A merge of different packets makes the diagrams larger, because each
+/// bit then depends on which of the packets it belongs to.
 fn join(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival) {
     join_as(d, arrivals, new, Joined::among(arrivals.len()));
 }
 
-/// The criterion by which packets at one input are merged, depending on how many there are.
+/// The criterion by which packets that wait at one input are merged, depending on their number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Joined {
     /// Only equal packets are merged.
@@ -291,8 +292,8 @@ impl Joined {
 }
 
 /// Groups the packets that leave an element by destination. If there are many for one destination (a route
-/// table has one per gateway), they are merged by recursive halving; dropped packets are not merged. Merged
-/// one by one, each packet would be compared with all packets merged before.
+/// table has one per gateway), they are merged by recursive halving; dropped packets are not merged. If they
+/// were merged one by one, each packet would be compared with all packets that were merged before it.
 fn gather(d: &Diagrams, leaving: Vec<(To, Arrival)>) -> Vec<(To, Arrival)> {
     let mut places: Vec<(To, Vec<Arrival>)> = Vec::new();
     let mut numbers: BTreeMap<To, usize> = BTreeMap::new();

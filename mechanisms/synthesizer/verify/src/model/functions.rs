@@ -17,11 +17,12 @@ use super::packet::PacketModel;
 /// The applications of functions to packets that are followed from one output, in all compared chains.
 #[derive(Default)]
 pub struct Functions {
-    /// The applications, by function. In the key, the term has name and numbers, but no bits.
+    /// The applications, by function. The key is a term without `bits`: only the name and the number
+    /// arguments of the function.
     known: RefCell<HashMap<Term, Vec<Applied>>>,
 }
 
-/// The applications that share one number.
+/// The applications of a function that share one number, because their arguments are equal.
 struct Applied {
     /// The fields that the function reads.
     reads: Vec<Field>,
@@ -48,8 +49,8 @@ impl Functions {
     ) -> Term {
         let mut known = self.known.borrow_mut();
         let all = known.entry(function.clone()).or_default();
-        // Numbers that some of these input packets already use are tried first, so that these packets keep
-        // one value.
+        // Numbers of applications to some of the same input packets are tried first, so that the function has
+        // one value for these packets.
         let meets = |applied: &Applied| d.overlap(&applied.condition, condition);
         let mut order: Vec<usize> = (0..all.len()).collect();
         order.sort_by_key(|&number| !meets(&all[number]));
@@ -66,8 +67,9 @@ impl Functions {
 }
 
 impl Applied {
-    /// True if the function reads the same fields, and the arguments are equal for every input packet of
-    /// `condition` to which the function is already applied under this number.
+    /// True if an application under this number can include the packets of `condition`: the function reads
+    /// the same fields, and the arguments are equal for every input packet of `condition` to which the
+    /// function is already applied.
     fn agrees(
         &self,
         d: &Diagrams,

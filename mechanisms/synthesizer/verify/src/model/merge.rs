@@ -1,4 +1,4 @@
-//! Symbolic packets that meet: their comparison, and their merging into one packet.
+//! Symbolic packets that meet at an input: their comparison, and their merging into one packet.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -84,8 +84,9 @@ impl PacketModel {
         })
     }
 
-    /// True if the bytes of the IP header at these offsets are equal in both packets, where the header
-    /// reaches to them. False if the headers are not marked, or if only one of them reaches to the byte.
+    /// True if the IP header's byte at the given offset (for each packet) is equal in both packets, for all
+    /// input packets for which the header reaches to the byte. False if the headers are not marked, or if the
+    /// header of only one packet reaches to the byte.
     fn show_the_same_option(d: &Diagrams, condition: &Bit, seen: [(&PacketModel, i32); 2]) -> bool {
         let [(a, x), (b, y)] = seen;
         let [Some(left), Some(right)] = [a.headers[1], b.headers[1]] else { return false };
@@ -140,8 +141,8 @@ impl PacketModel {
         if a.layout() != b.layout() || !releases && !same_sums() {
             return None;
         }
-        // Only input packets of either condition occur. A simpler diagram with equal values for them
-        // decides each bit.
+        // Only input packets that satisfy either of the two conditions occur. So a simpler diagram, which
+        // equals `condition` for these input packets, selects the value of each bit.
         let condition = &d.within(condition, &d.or(condition, other));
         let (mut a, mut b) = (a.clone(), b.clone());
         let mut merged = PacketModel { end: Word::choose(d, condition, &a.end, &b.end), ..a.clone() };

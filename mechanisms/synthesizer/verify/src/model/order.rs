@@ -1,16 +1,17 @@
 //! The order of the variables of decision diagrams, which decides how large the diagrams grow.
 //!
-//! A question about a few bits is cheap if its variables are above the variables of a rule set. Below
-//! these it is expensive, since each path through the diagram of the rule set then ends in a copy of the
-//! question. Therefore the variables that rule sets do not test come first: values of functions, packet
-//! type, time to live, lengths. The fields of rules follow. Among these, protocol and destination port come
-//! before the addresses, which makes diagrams of rule sets up to ten times smaller (rule sets `fw1` of
-//! ClassBench).
+//! A question about a few bits is cheap if its variables are above the variables of a rule set. If its
+//! variables are below them, it is expensive, because each path through the diagram of the rule set then ends
+//! in a copy of the question. Therefore the variables that rule sets do not test come first: values of
+//! functions, packet type, time to live, lengths. The fields of rules follow. Among these, protocol and
+//! destination port come before the addresses, which makes diagrams of rule sets up to ten times smaller
+//! (rule sets `fw1` of ClassBench).
 //!
 //! Quantities that are compared with each other are adjacent bit by bit: the packet's length and the length
-//! fields of headers. The length of an IP header decides the offset of the next header. Its variables stand
-//! among the lengths if headers have byte regions of their own: only checks for missing bytes then depend on
-//! them. If the execution forks for each offset, they come before all lengths.
+//! fields of headers. The length of an IP header decides the offset of the next header. If headers have byte
+//! regions of their own, the variables of this header length are among the variables of lengths, because only
+//! checks for missing bytes depend on them. If the execution forks for each offset, they come before the
+//! variables of all lengths.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -25,15 +26,15 @@ use super::packet::LENGTH_BITS;
 use program::chain::Chain;
 use program::metadata::{KIND, Metadata};
 
-/// The number of variables reserved at the top of the order for values of functions. Functions beyond that
-/// number get variables at the end.
+/// The number of variables reserved at the top of the variable order for values of uninterpreted functions.
+/// Further functions get variables at the end of the order.
 const FUNCTIONS: u32 = 64;
 
-/// The number of variables that are reserved per action. For an action that sets a value that only an
-/// element knows (an offset of a transport header, or a value that may be a length), this number is
-/// reserved for each bit weight. For an action that replaces the payload, it is reserved next to each bit
-/// of the input packet. For an action that changes the length of the packet by an unknown amount, both are
-/// reserved.
+/// The number of variables that are reserved per action. For an action that sets a value that only an element
+/// knows (an offset of a transport header, or a value that may be a length), this number of variables is
+/// reserved for each bit weight. For an action that replaces the payload, this number is reserved next to
+/// each bit of the input packet. For an action that changes the length of the packet by an unknown amount,
+/// both are reserved.
 const PLACES_EACH: u32 = 2;
 /// The maximum number of variables that are reserved, per bit weight, for offsets of transport headers that
 /// only an element knows. As many may be reserved for values that only an element knows and that may be
@@ -76,7 +77,8 @@ fn networks(chains: &[&Chain]) -> Vec<i32> {
             }
         }
     }
-    // A header that is marked at offset 0 after a Strip is at the number of stripped bytes in the frame.
+    // A header that is marked at offset 0 of a packet after a Strip is in the frame at the offset that equals
+    // the number of stripped bytes.
     if marked.remove(&0) {
         marked.extend(if stripped.is_empty() { BTreeSet::from([0]) } else { stripped });
     }
@@ -148,7 +150,7 @@ fn collect_lengths(case: &Case, filter: &Filter, lengths: &mut BTreeSet<i32>) {
         let told = number.terms.iter().map(|(_, field, _)| field);
         let offset = told.filter_map(|field| match *field {
             Field::Bytes { base: Base::Network, offset, length: 2 } => Some(offset),
-            // An action may mark the header only after the test; then the field's offset is counted from
+            // The header may be marked only after the test. Then the test reads the field at an offset from
             // the packet's start.
             Field::Bytes { base: Base::Data, offset, length: 2 } => {
                 Some(offset - case.actions.iter().find_map(marks_network)?)
@@ -171,8 +173,8 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     let lengths = lengths(chains);
     let lengths: Vec<i32> =
         networks.iter().flat_map(|network| lengths.iter().map(move |length| network + length)).collect();
-    // With several IP header offsets, a byte may be a length in one header and another field in the next.
-    // It then gets its variable among the lengths.
+    // With several possible IP header offsets, the same byte may be a length field in one header and another
+    // field in the other header. Such a byte gets its variables among those of the lengths.
     let is_length = |place: i32| lengths.iter().any(|length| (0..2).contains(&(place - length)));
     let early = |place: i32| {
         if place >= 0 && !is_length(place) {
@@ -198,7 +200,8 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     for bit in (0..LENGTH_BITS).rev() {
         d.reserve_for_weight(bit.into(), weights);
         if bit == 5 {
-            // An IP header has up to 60 bytes, so its length affects the bits of offsets from 0 to 5.
+            // The first byte of an IP header has the header's length. A header has up to 60 bytes, so this
+            // length affects the bits 0 to 5 of offsets after it.
             networks.iter().for_each(|&network| drop(d.input(network)));
         }
         d.symbol(Symbol::Length(bit));
@@ -212,7 +215,8 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
             };
         }
         for region in 0..networks.len() {
-            // The bit of the same weight in the length field of a UDP header in this region.
+            // Makes the variable of the bit that has the same weight in the length field of a UDP header in
+            // this byte region.
             match bit {
                 8..16 => d.symbol(Symbol::Input(transport(region) + 4, bit - 8)),
                 0..8 => d.symbol(Symbol::Input(transport(region) + 5, bit)),

@@ -41,8 +41,8 @@ pub struct PacketModel {
     pub headers: [Option<i32>; 3],
     /// The offset in the frame of the byte after the packet's last byte; it may depend on the packet.
     pub end: Word,
-    /// The lowest offset that has ever been part of the packet. Bytes before it are zero when the packet
-    /// grows.
+    /// The lowest offset in the frame that has ever been part of the packet. Bytes at lower offsets are zero
+    /// when the packet is extended to include them.
     pub(super) lowest_own: i32,
     /// The bytes that elements have written, by offset. Fields of maintained checksums are not included.
     /// Copies of a packet share the map until one of them is written.
@@ -51,11 +51,12 @@ pub struct PacketModel {
     pub(super) side: Rc<BTreeMap<Metadata, Byte>>,
     /// The checksums that an element has computed or updated. Their bytes are not in `bytes`.
     pub(crate) sums: BTreeMap<SumKey, ChecksumHistory>,
-    /// The number of the term whose function makes all unwritten bytes; `None` if they are bytes of the
-    /// input packet.
+    /// The number of the term (uninterpreted function with arguments) that made all unwritten bytes of the
+    /// packet; `None` if unwritten bytes are bytes of the input packet.
     pub(super) version: Option<u32>,
-    /// The number of the term that makes the whole packet, if nothing else is known of it: for example, an
-    /// opaque element may have changed anything. Then the other fields have no meaning.
+    /// The number of the term (uninterpreted function with arguments) whose value is the whole packet, if
+    /// nothing else is known of the packet: for example, an opaque element may have changed anything. Then
+    /// the other fields of this struct have no meaning.
     pub lost: Option<u32>,
 }
 
@@ -126,8 +127,8 @@ impl PacketModel {
                 }
             });
         }
-        // Bytes before the start, stripped earlier, may be arbitrary too; all headroom counts as part of
-        // the packet.
+        // Bytes before the start, which elements upstream may have stripped, may have any values, too. So all
+        // of the headroom counts as having been part of the packet.
         let any = PacketModel { lowest_own: -(HEADROOM as i32), ..PacketModel::incoming(d, headers) };
         Some(any.with_any_annotations(d))
     }
@@ -140,7 +141,7 @@ impl PacketModel {
         !is_anywhere(d, transport) && length.plus(d, &real(d, network)) == real(d, transport)
     }
 
-    /// Returns a packet of which only the term that makes it is known (its number).
+    /// Returns a packet of which nothing is known except that it is the value of the term with number `term`.
     pub fn lost(d: &Diagrams, term: u32) -> PacketModel {
         PacketModel { lost: Some(term), ..PacketModel::incoming(d, [None; 3]) }
     }
@@ -173,8 +174,8 @@ impl PacketModel {
         self.end.minus(d, &real(d, self.start))
     }
 
-    /// True if the headroom of the first slot suffices for the packet's start. What happens with less
-    /// headroom is not modelled.
+    /// True if the headroom of the first slot suffices for the packet's start. The model does not describe
+    /// what the engine does if the headroom is too small.
     pub fn has_room_in_front(&self) -> bool {
         self.start >= -(HEADROOM as i32)
     }
@@ -184,8 +185,8 @@ impl PacketModel {
         real(d, place).at_most(d, &self.end)
     }
 
-    /// Returns the byte at offset `place` as it is if no element has written it: from the input packet, or
-    /// made by the function that rewrote the packet.
+    /// Returns the value that the byte at offset `place` has if no element has written it: the byte of the
+    /// input packet, or a value of the function that rewrote the packet.
     pub(super) fn unwritten(&self, d: &Diagrams, place: i32) -> Byte {
         match self.version {
             None => d.input(place),
@@ -193,8 +194,8 @@ impl PacketModel {
         }
     }
 
-    /// Returns the byte at offset `place`. Records an overlap if that byte may have been written by its
-    /// other offset.
+    /// Returns the byte at offset `place`. A byte may have two offsets, in a byte region and in the frame;
+    /// records an overlap if the byte may have been written by its other offset.
     pub fn byte(&self, d: &Diagrams, place: i32) -> Byte {
         self.watch(d, place, None);
         self.named(d, place)
@@ -204,7 +205,8 @@ impl PacketModel {
     /// an overlap as [`byte`](Self::byte) does.
     pub fn known_byte(&self, d: &Diagrams, place: i32) -> Option<u8> {
         self.watch(d, place, None);
-        // Such a byte is a function's value. It need not be made to know that it has no number.
+        // A byte that a function has rewritten has no known number. The check comes first, so that no diagram
+        // is made for the byte.
         let is_rewritten = self.version.is_some() && !self.bytes.contains_key(&place);
         if is_rewritten && (place >= self.lowest_own || in_byte_region(self.lowest_own)) {
             let is_kept = self.sums.keys().any(|key| key.field().contains(&place));
@@ -235,18 +237,19 @@ impl PacketModel {
         bits_in(d, &self.byte(d, at)[4..], &IntervalSet::one(least, 15))
     }
 
-    /// Returns the byte at offset `place` for comparing or merging two packets. Both have to be compared at
-    /// all offsets that either packet has written.
+    /// Returns the byte at offset `place` in a form for the comparison or merging of two packets. The packets
+    /// have to be compared at all offsets that an element has written in either of them.
     pub fn compared(&self, d: &Diagrams, place: i32) -> Byte {
-        // An unwritten byte of a region equals the frame's byte, which may have been written. `byte` records
-        // that as an overlap, so that the analysis runs again without regions.
+        // An unwritten byte of a byte region equals the byte of the frame at that place, which may have been
+        // written. `byte` records this case as an overlap, so that the analysis runs again without byte
+        // regions.
         if in_byte_region(place) { self.byte(d, place) } else { self.named(d, place) }
     }
 
     /// Returns the byte at exactly this offset, without regard to writes at its other offset (in a byte
-    /// region or in the frame). It is then not always the byte's value. For comparisons it suffices:
+    /// region or in the frame). The result may differ from the byte's value. It suffices for comparisons:
     /// packets that are equal at all offsets are equal, because in both of them writes in a byte region
-    /// override the frame.
+    /// override writes in the frame.
     fn named(&self, d: &Diagrams, place: i32) -> Byte {
         if let Some((key, sum)) = self.sums.iter().find(|(key, _)| key.field().contains(&place)) {
             let bits = sum.bits(d, *key);
@@ -267,8 +270,8 @@ impl PacketModel {
         (0..length as i32).flat_map(|i| self.byte(d, place + i)).collect()
     }
 
-    /// Writes the byte at offset `place`. Records an overlap if it may have been written by its other
-    /// offset.
+    /// Writes the byte at offset `place`. A byte may have two offsets, in a byte region and in the frame;
+    /// records an overlap if the byte may have been written by its other offset.
     pub fn set_byte(&mut self, d: &Diagrams, place: i32, byte: Byte) {
         self.watch(d, place, None);
         self.write(d, place, byte);
@@ -391,8 +394,8 @@ impl PacketModel {
         match self.place(base) {
             Some(place) => {
                 let at = real(d, place);
-                // A header of which only an element knows the offset may be outside of the slot, and then
-                // is not marked.
+                // If only an element knows the offset of a header, the header may lie outside of the packet's
+                // first slot, and then is not marked.
                 let is_set = match is_anywhere(d, place) {
                     true => at.within(d, i64::from(*SLOT.start()), i64::from(*SLOT.end())),
                     false => d.yes(),
@@ -403,14 +406,14 @@ impl PacketModel {
         }
     }
 
-    /// Records an overlap if the byte at offset `place` may also have been written by another offset: in
-    /// the frame instead of a byte region, or in another byte region. With `within`, only packets of that
-    /// condition count.
+    /// Records an overlap if the byte at offset `place` may also have been written by another offset: in the
+    /// frame instead of a byte region, or in another byte region. With `within`, only packets that satisfy
+    /// this condition count.
     fn watch(&self, d: &Diagrams, place: i32, within: Option<&Bit>) {
         let sums = self.sums.keys().map(|key| key.field().start);
         // A byte before the lowest start of a region cannot be in the region.
         let overlaps = match byte_region_of(place) {
-            // The map has all bytes of byte regions after those of the frame.
+            // In the map, all bytes of byte regions come after the bytes of the frame.
             None => {
                 let regions = self.bytes.range(FIRST_IN_REGIONS..).map(|(other, _)| *other);
                 regions.chain(sums).any(|other| match byte_region_of(other) {
@@ -421,8 +424,8 @@ impl PacketModel {
                     None => false,
                 })
             }
-            // A negative offset in a region means the frame before the region, which has to be unwritten.
-            // At other offsets, only writes in the frame that may fall into the region count.
+            // A negative offset in a byte region is a byte of the frame ahead of the region, which must not
+            // have been written. At other offsets, only writes in the frame that may lie in the region count.
             Some((region, offset)) => {
                 self.bytes.keys().copied().chain(sums).any(|other| match byte_region_of(other) {
                     Some((other, _)) => other != region,
@@ -572,9 +575,9 @@ impl PacketModel {
         Term { name: String::new(), numbers, bits }
     }
 
-    /// Returns a term with the bytes that differ from the unwritten packet, among the offsets that
-    /// `is_part` selects, and their values. It also has the number of bytes, from offset `from` on, that
-    /// were never part of the packet.
+    /// Returns a term that describes the changes of the packet: at the offsets that `is_part` selects, the
+    /// bytes that differ from the unwritten packet, with their values. The term also has the number of bytes,
+    /// from offset `from` on, that were never part of the packet.
     pub(super) fn changes(&self, d: &Diagrams, from: i32, is_part: &dyn Fn(i32) -> bool) -> Term {
         let version = self.version.map_or(-1, i64::from);
         let never_there = self.lowest_own.saturating_sub(from).max(0);

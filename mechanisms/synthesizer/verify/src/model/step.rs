@@ -22,8 +22,8 @@ use super::sums::ChecksumHistory;
 use super::word::{Word, bits_in};
 use program::chain::ChainNode;
 
-/// The maximum number of different header offsets for which the execution forks; an IP header has eleven
-/// lengths. With more values, the packet counts as unknown.
+/// The maximum number of different header offsets for each of which the execution forks; an IP header has
+/// eleven possible lengths. If there are more offsets, the packet counts as unknown.
 const MOST_PLACES: usize = 64;
 
 /// An element of a chain as the transfer function sees it: its declaration, the names of its uninterpreted
@@ -40,9 +40,9 @@ pub struct Unit<'u> {
     /// The applications of uninterpreted functions so far. They are shared by all elements, in all compared
     /// chains, that handle packets from the same start.
     pub functions: &'u Functions,
-    /// A number for the stream that arrives at the element and the packet's position in it; 0 if the result
-    /// depends on the packet alone. In two chains with equal numbers, results that depend on earlier
-    /// packets are equal.
+    /// A number for the stream of packets that arrive at the element and for the packet's position in the
+    /// stream; 0 if the element's result depends on the packet alone. If the numbers are equal in two chains,
+    /// results that depend on earlier packets are equal, too.
     pub stream: u32,
     /// True if the stream of packets that arrive at the element (`stream`) determines, for each input packet
     /// of the chain, the arriving packet and its position in the stream. Values that depend on earlier
@@ -69,7 +69,7 @@ pub enum To {
 pub struct LeavingPacket {
     /// The destination of the packet.
     pub to: To,
-    /// The path condition: the input packets for which a packet leaves in this way.
+    /// The path condition: the input packets for which a packet leaves on this path, by this destination.
     pub condition: Bit,
     /// The packet as it leaves.
     pub packet: PacketModel,
@@ -106,8 +106,8 @@ pub struct StepResult {
 }
 
 impl<'u> Unit<'u> {
-    /// Makes the unit of the element `node`, for packets that arrive at `input` and have number `stream` in
-    /// the stream of arriving packets ([`stream`](Self::stream)). Queues have room, and the stream does not
+    /// Makes the unit of the element `node`, for packets that arrive at `input` and have the number `stream`
+    /// ([`stream`](Self::stream)). Queues are assumed to have room, and the stream is not assumed to
     /// determine the packet.
     pub fn of(node: &'u ChainNode, functions: &'u Functions, stream: u32, input: usize) -> Unit<'u> {
         Unit {
@@ -168,9 +168,9 @@ impl<'u> Unit<'u> {
     }
 
     /// Returns the condition that any filter of `cases` accepts the packet and, for each case, the condition
-    /// that its filter is the first to do so. Long lists are halved recursively, so that large diagrams are
-    /// combined few times. Cases that leave the packet unchanged and have the same destination are merged to
-    /// the first of them, because rule sets have few different destinations.
+    /// that its filter is the first one that accepts the packet. Long lists are halved recursively, so that
+    /// large diagrams are combined few times. Cases that leave the packet unchanged and have the same
+    /// destination are merged to the first of them, because rule sets have few different destinations.
     fn first_match(
         &self,
         d: &Diagrams,
@@ -214,9 +214,9 @@ impl<'u> Unit<'u> {
         (&a.to, a.otherwise) == (&b.to, b.otherwise) && unchanged && a.to != Target::SomeOutput
     }
 
-    /// Returns the leaving packets with their destinations and branch histories. To the history, the branch
-    /// that the packet takes here is added for those input packets of which several packets leave, and a wait
-    /// if the element holds packets. Packets that leave by no output have an empty history.
+    /// Returns the leaving packets with their destinations and branch histories. If several packets leave for
+    /// one input packet, the branch that each packet takes at this element is added to its history. If the
+    /// element holds packets, a wait is added. Packets that leave by no output have an empty history.
     pub fn with_branches(
         &self,
         d: &Diagrams,
@@ -430,8 +430,8 @@ impl<'u> Unit<'u> {
             done(condition.clone(), packet, written);
             return;
         };
-        // Calls `change` with each offset that is `number` bytes after the packet's start, and continues
-        // with the remaining actions for that offset.
+        // Calls `change` with the offset that is `number` bytes after the packet's start, once for each value
+        // that `number` may have, and continues with the remaining actions for that offset.
         let places = |number: &Word,
                       done: &mut dyn FnMut(Bit, PacketModel, &[i32]),
                       change: &dyn Fn(&mut PacketModel, i32)| {
@@ -443,8 +443,8 @@ impl<'u> Unit<'u> {
             };
             let mut told_apart = condition.clone();
             if !d.is_exact() && place.known(d).is_none() {
-                // An offset at or after the end of the shortest IP header starts a byte region. Only
-                // lower offsets, inside of the header, cause forks.
+                // If `number` depends on the packet, offsets at or after the end of the shortest IP header
+                // start a byte region. Only lower offsets, inside of that header, cause forks.
                 let frontier = packet.frontier();
                 let behind = Word::constant(d, frontier.into()).at_most(d, &place);
                 let in_byte_region = d.and(condition, &behind);
@@ -486,8 +486,8 @@ impl<'u> Unit<'u> {
                 }
                 packet.strip(d, *n);
                 if !packet.has_room_in_front() {
-                    // What the engine does if the headroom is used up is not modelled, so the packet counts
-                    // as unknown.
+                    // The model does not describe what the engine does if the headroom is used up, so the
+                    // packet counts as unknown.
                     let term = self.unknown(d, "no headroom", condition, before, &[Field::Payload]);
                     packet = PacketModel::lost(d, d.term(term));
                 }
@@ -515,8 +515,8 @@ impl<'u> Unit<'u> {
                     return places(&number, done, &|packet, place| packet.mark(*base, Some(place)));
                 }
                 Value::Copy(Field::HeaderOffset(other)) => {
-                    // The copied offset counts from the packet's start as it was before the actions of this
-                    // case.
+                    // The copied header offset counts from the start that the packet had before the actions
+                    // of this case.
                     let place = before.place(*other).map(|place| match in_byte_region(place) {
                         true => place,
                         false => place - before.start + packet.start,
@@ -524,8 +524,8 @@ impl<'u> Unit<'u> {
                     packet.mark(*base, place);
                 }
                 _ if *base == Base::Transport && !d.is_exact() => {
-                    // A transport header usually follows the IPv6 header directly; the function gives the
-                    // distance from there.
+                    // A transport header usually follows the IPv6 header directly. The uninterpreted function
+                    // gives the distance of the transport header from the end of the IPv6 header.
                     let network = packet.place(Base::Network).unwrap_or(packet.start);
                     let usual = real(d, network + i32::from(HeaderKind::Ipv6.least_length()));
                     let term = self.unknown(d, "a header somewhere", condition, before, &[Field::Payload]);
@@ -566,9 +566,9 @@ impl<'u> Unit<'u> {
                 let bits = match value {
                     Value::Bits { mask, value } => {
                         let old = match *field {
-                            // The bits outside of `mask` are read at the header's present offset, even if
-                            // the packet's start has moved. Bytes after the packet's end are read and
-                            // written like others, which no exit can see.
+                            // The bits outside of `mask` are read at the header's present offset, even if the
+                            // packet's start has moved. Bytes after the packet's end are read and written
+                            // like other bytes; no exit can see that.
                             Field::Bytes { base, offset, length } => match packet.place(base) {
                                 Some(place) => before.bits(d, place + offset, length.into()),
                                 None => vec![d.no(); width],
@@ -706,8 +706,8 @@ impl<'u> Unit<'u> {
         let copies = self.effects.cases.iter().any(|case| case.to == Target::AllOutputs);
         let all = self.effects.emits.iter().enumerate();
         for (number, emit) in all.filter(|(_, emit)| emit.input.is_none_or(|i| i == self.input)) {
-            // With a case that sends the packet to all outputs, these copies are among the leaving packets
-            // already.
+            // If a case sends the packet to all outputs, the copies at these outputs are among the leaving
+            // packets already.
             if copies && emit.output.is_none() {
                 continue;
             }
@@ -755,13 +755,14 @@ impl<'u> Unit<'u> {
     }
 }
 
-/// Returns, for each index below `n`, the condition under which the value of `term` chooses that
-/// alternative. The value is a number; numbers beyond the last index choose the last alternative.
+/// Returns, for each index below `n`, the condition under which the value of `term`, as a number, chooses the
+/// alternative with that index. Numbers beyond the last index choose the last alternative.
 fn alternatives(d: &Diagrams, term: Term, n: usize) -> Vec<(usize, Bit)> {
     let width = n.next_power_of_two().trailing_zeros() as usize;
     let bits = d.value(term, width);
     let is_one = |number: usize, place: usize| number >> (width - 1 - place) & 1 == 1;
-    // From the last bit to the first, so that the variable of each bit is above those in the result so far.
+    // Adds the bits from the last to the first, so that the variable of each added bit is above the variables
+    // of the result so far, which makes the operation cheap.
     let equals = |number: usize| {
         let digits = bits.iter().enumerate().rev();
         digits.fold(d.yes(), |rest, (place, bit)| match is_one(number, place) {

@@ -1,10 +1,10 @@
 //! Numbers for the packet streams that arrive at stateful elements, such that equal streams have equal
 //! numbers in all compared chains.
 //!
-//! The outcome of a stateful element for a packet follows from the packet and from the packets before it.
-//! So an element does the same in two chains if equal streams arrive at it. Streams are compared as packets
-//! are compared at the exits of chains; it does not matter into which paths a stream is partitioned, nor
-//! how its packets were modified upstream.
+//! The outcome of a stateful element for a packet follows from the packet and from the packets that arrived
+//! before it. So an element does the same in two chains if equal streams of packets arrive at it. Streams are
+//! compared as packets are compared at the exits of chains; it does not matter into which paths a stream is
+//! partitioned, nor how its packets were modified upstream.
 
 use std::collections::HashMap;
 
@@ -31,8 +31,8 @@ pub struct Streams {
 #[derive(Default)]
 struct Known {
     all: Vec<Waiting>,
-    /// The numbers of the streams, by input and condition of the packets that arrive there. Only streams
-    /// with an equal key can be equal, so only these are compared in full.
+    /// The numbers of the streams, by input and condition of the packets that arrive there. Only streams with
+    /// an equal key can be equal, so only the streams of one key are compared in full.
     by_packets: HashMap<Vec<(usize, Bit)>, Vec<usize>>,
 }
 
@@ -57,15 +57,15 @@ fn any(d: &Diagrams, arrivals: &[Arrival]) -> Bit {
 }
 
 impl Streams {
-    /// Starts the next chain: the occurrences of each stream are counted from the start again.
+    /// Starts with the next chain: the elements at which each stream arrives are counted from zero again.
     pub fn begin(&mut self) {
         self.alike.clear();
     }
 
     /// Returns the number of the stream `inputs` that arrives at the element `node`, and true if several
     /// packets of it may come from one input packet. Returns `None` for an element whose outcome depends on
-    /// the current packet alone, unless nothing is known of a packet. `salt` keeps streams on loops apart: it
-    /// differs for each chain and visit.
+    /// the current packet alone, unless nothing is known of a packet. `salt` makes the numbers of streams on
+    /// loops different: it differs for each chain and visit.
     pub(super) fn number(
         &mut self,
         d: &Diagrams,
@@ -80,7 +80,8 @@ impl Streams {
         if effects.opaque.is_none() && !remembers(effects) && !lost {
             return None;
         }
-        // A program may forward packets to an input of this element; they count as arriving at that input.
+        // If an input stands for a passage of a program, its packets count as arriving at the input of the
+        // element itself that the passage leads to.
         let mut own = Waiting::new();
         for (&input, arrivals) in inputs {
             own.entry(element.through(input).0).or_default().extend(arrivals.iter().cloned());
@@ -99,8 +100,9 @@ impl Streams {
         } else {
             in_order(d, chain.upstream(node), inputs, &mut term);
         }
-        // If several elements receive equal streams, the first of them in one chain corresponds to the first
-        // in the other. The number of the occurrence distinguishes them.
+        // If several elements receive equal streams, the first of these elements in one chain corresponds to
+        // the first in the other chain, the second to the second, and so on. The ordinal number of the
+        // element distinguishes the streams.
         let number = self.alike.entry(term.clone()).or_insert(0);
         *number += 1;
         term.numbers.push(*number);
@@ -108,8 +110,8 @@ impl Streams {
     }
 }
 
-/// Adds to `term` the packets of a stream in which several may come from one input packet, in the order of
-/// arrival. `upstream` identifies the elements upstream, which decide the order.
+/// Adds to `term` the packets of a stream in which several packets may come from one input packet, in the
+/// order of arrival. `upstream` identifies the elements upstream, which decide the order of these packets.
 fn in_order(d: &Diagrams, upstream: i64, inputs: &Waiting, term: &mut Term) {
     // The number -1 distinguishes the term from the terms of streams without copies, which start with a
     // number from 0 on.
@@ -135,8 +137,8 @@ pub fn come_twice<'a>(d: &Diagrams, arrivals: impl IntoIterator<Item = &'a Arriv
     })
 }
 
-/// True if equal packets arrive at equal inputs of an element. False if two different packets come from one
-/// input packet.
+/// True if equal packets arrive at equal inputs of an element in `a` and `b`. False if two different packets
+/// come from one input packet.
 pub fn are_same(d: &Diagrams, a: &Waiting, b: &Waiting) -> bool {
     let inputs = || a.keys().chain(b.keys());
     inputs().all(|input| match (a.get(input), b.get(input)) {

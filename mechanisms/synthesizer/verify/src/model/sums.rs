@@ -41,8 +41,8 @@ pub(super) enum Origin {
 pub struct ChecksumHistory {
     pub(super) origin: Origin,
     /// The words that the checksum accounts for, by offset, if they differ from the words of the unwritten
-    /// packet. For a checksum of origin `Written` the vector has 32 bits: the present word, then the word
-    /// before the first update. Words with their original value are left out.
+    /// packet; words with their original value are left out. A vector has the 16 bits of the word. For a
+    /// checksum of origin `Written` it has 32 bits: the present word, then the word before the first update.
     pub(super) accounted: BTreeMap<i32, Vec<Bit>>,
     /// The condition for which zero has only one representation, because the checksum was computed or
     /// updated: 0000 (RFC 1624, section 4), or ffff in UDP. A checksum of the input packet may have either of
@@ -92,8 +92,8 @@ impl SumKey {
         ((in_header || in_pseudo) && !self.field().contains(&place)).then_some(word)
     }
 
-    /// True if the checksum covers the word at `place` in every packet, and that word does not decide which
-    /// words are covered. False for ICMP.
+    /// True if the checksum covers the word at offset `place` in every packet, and the word does not affect
+    /// which other words are covered (as a length field does). Always false for ICMP.
     pub(super) fn always_covers(self, place: i32) -> bool {
         let behind = place - self.at;
         match self.kind {
@@ -137,8 +137,9 @@ impl ChecksumHistory {
                 if key.kind == UDP { d.no() } else { d.and(&self.single_zero, &d.all(&found)) };
             return found.iter().map(|bit| d.and_not(bit, &is_other_zero)).collect();
         }
-        // One checksum value may be found with and without a single representation of zero. The two are
-        // treated as equal, which `note_single_zero` records as an assumption.
+        // The model may compute one checksum value twice: under the assumption that zero has a single
+        // representation, and without it. The two values are treated as equal; `note_single_zero` records
+        // this, so that the verdict names it as an assumption.
         let single_zero =
             Term { name: "settled".into(), numbers: Vec::new(), bits: vec![self.single_zero.clone()] };
         d.note_single_zero(d.term(term.clone()), d.term(single_zero));

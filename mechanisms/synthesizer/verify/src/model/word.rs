@@ -89,7 +89,8 @@ impl Word {
 
     /// Returns the condition on the packet that `self` is less than or equal to `other`.
     pub fn at_most(&self, d: &Diagrams, other: &Word) -> Bit {
-        // From the lowest bit up: the highest bit that differs decides.
+        // Goes from the lowest bit to the highest, so that the highest bit in which the numbers differ
+        // decides.
         let mut at_most = d.yes();
         for (place, (a, b)) in self.0.iter().zip(&other.0).enumerate() {
             // The highest bit is the sign: if it is set, the number is negative.
