@@ -35,6 +35,7 @@ mod list;
 mod locality;
 mod lpm;
 mod meters;
+mod offloading;
 mod open_loop;
 pub mod origin;
 mod reframing;
@@ -79,19 +80,19 @@ pub struct Settings {
     /// A file to which the headers or addresses that are looked up are written, with the results; for
     /// `juggler`, a folder for captures of the packets.
     pub asked: Option<PathBuf>,
-    /// The number of rounds in benchmarks that measure all variants in turns, such as `devices`.
+    /// The number of rounds in benchmarks that measure all variants once per round, such as `devices`.
     pub rounds: usize,
-    /// The time of one measurement in benchmarks that measure all variants in turns: for `devices`, of each
-    /// kind of traffic through each device.
+    /// The time of one measurement in benchmarks that measure all variants once per round. In `devices`, one
+    /// measurement is one kind of traffic through one device.
     pub window: Duration,
-    /// The limit on the time of all rounds together. The first round always runs; a further round begins
-    /// only if a round of average length still fits.
+    /// The time limit for all rounds of such a benchmark together. The first round always runs; a further
+    /// round begins only if a round of average length still fits.
     pub time: Duration,
-    /// The time of all cases of `soak` together.
+    /// The time for measuring all cases of the benchmark `soak` together.
     pub soak: Duration,
     /// The number of entries of the tables of `soak`; None for the default of each class.
     pub capacity: Option<u64>,
-    /// The listener that is notified of the measurements of `soak` and `reload`.
+    /// The listener that is told the name of each measurement of `soak` and `reload`.
     pub progress: Progress,
 }
 
@@ -158,7 +159,7 @@ impl Settings {
 pub struct Row {
     /// The name of the benchmark; variants, such as simulations, have a longer name.
     pub name: String,
-    /// The parameters by name, which distinguish the rows of a benchmark.
+    /// The parameters by name; their values distinguish the rows of a benchmark.
     pub params: BTreeMap<&'static str, serde_params::Param>,
     /// The median cost in nanoseconds per packet (or per `unit`). It includes the floor unless
     /// `excludes_floor`.
@@ -168,13 +169,13 @@ pub struct Row {
     pub floor_ns: f64,
     /// The quartiles of `floor_ns`. If they are far apart, the machine was busy.
     pub floor_quartiles_ns: [f64; 2],
-    /// The median ratio of the cost and the floor of neighbouring runs.
+    /// The median ratio of the cost to the floor, each from two neighbouring runs.
     pub ratio: f64,
     /// The million packets per second (or `unit`s) that the median cost allows.
     pub mpps: f64,
-    /// The smallest and the largest cost, in nanoseconds.
+    /// The smallest and the largest cost among the runs, in nanoseconds.
     pub spread_ns: [f64; 2],
-    /// The quartiles of the costs, in nanoseconds.
+    /// The lower and the upper quartile of the costs of the runs, in nanoseconds.
     pub quartiles_ns: [f64; 2],
     /// The quartiles of the ratios.
     pub ratio_quartiles: [f64; 2],
@@ -192,7 +193,8 @@ pub struct Row {
     /// The median and the 99th percentile of the latency, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<[f64; 2]>,
-    /// Jain's index of the rates of flows: 1 if all are equal, 1/n if one of n flows gets everything.
+    /// Jain's index of the rates of flows: 1 if all rates are equal, 1/n if only one of n flows gets
+    /// anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jain: Option<f64>,
     /// The gigabits of data per second over one TCP connection: first from left to right, and then from

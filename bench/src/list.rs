@@ -2,8 +2,8 @@
 
 use crate::{
     Row, Settings, balancing, classify, devices, elements, ethernet, floor, forwarding, functions, juggling,
-    language, locality, lpm, meters, reframing, reloading, routing, slicing, soak, spraying, synthesis,
-    timers, trains, translation, workers,
+    language, locality, lpm, meters, offloading, reframing, reloading, routing, slicing, soak, spraying,
+    synthesis, timers, trains, translation, workers,
 };
 
 /// A benchmark, as listed in [`ALL`].
@@ -28,7 +28,7 @@ pub fn takers(option: &str) -> &'static [&'static str] {
 }
 
 /// The benchmarks of [`ALL`] that run the program `tidegate`. The tests of the program run them; the tests of
-/// this crate run the others.
+/// this crate run the other benchmarks.
 pub const OF_PROGRAM: [&str; 5] = ["devices", "connections", "reordering", "boundary", "soak"];
 
 /// All benchmarks, in the order in which they are listed and run.
@@ -75,6 +75,11 @@ pub const ALL: &[Benchmark] = &[
         name: "trains",
         about: "the chain with packets of flows that send trains, without and with a Reframer in it",
         run: trains::run,
+    },
+    Benchmark {
+        name: "offload",
+        about: "the chain of `trains` on two workers: a Reframer on one of them (--offload), or none",
+        run: offloading::run,
     },
     Benchmark {
         name: "workers",

@@ -1,5 +1,5 @@
 //! The measurement of a configuration: the configuration is built around a replay of packets from memory, and
-//! a worker drives it in turns with the floor.
+//! a worker runs it alternately with the measurement of the floor.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -99,6 +99,17 @@ pub(crate) fn configured(
     spreading: Option<&Arc<dyn Spreading>>,
     registry: &Registry,
 ) -> Result<(Arc<Plan>, Vec<Configured>), String> {
+    offloading(text, workers, spreading, registry, &[])
+}
+
+/// Like [`configured`], with the elements and classes `offloaded` offloaded to the last worker.
+pub(crate) fn offloading(
+    text: String,
+    workers: usize,
+    spreading: Option<&Arc<dyn Spreading>>,
+    registry: &Registry,
+    offloaded: &[&str],
+) -> Result<(Arc<Plan>, Vec<Configured>), String> {
     let mut sources = lang::Sources::new();
     let id = sources.add("benchmark", text);
     let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
@@ -108,7 +119,10 @@ pub(crate) fn configured(
     let first = |problems: Vec<engine::Problem>| {
         problems.first().map_or_else(|| "no reason given".into(), |problem| problem.render(&sources))
     };
-    let plan = Arc::new(Plan::new(graph, registry).map_err(first)?);
+    let mut plan = Plan::new(graph, registry).map_err(first)?;
+    let offloaded: Vec<_> = offloaded.iter().map(ToString::to_string).collect();
+    plan.offload(&offloaded).map_err(|name| format!("no element and no class '{name}'"))?;
+    let plan = Arc::new(plan);
     let copies = plan.configure_all(None, workers, spreading).map_err(first)?;
     Ok((plan, copies))
 }
@@ -128,14 +142,14 @@ pub(crate) fn registry() -> Registry {
         .with(arrivals::CLASSES)
 }
 
-/// Drives a worker until its element `replay` has emitted at least `packets` further packets. Returns the
+/// Runs a worker until the element `replay` has emitted at least `packets` more packets. Returns the
 /// nanoseconds per packet; an error if the configuration stops or has no element `replay`.
 pub(crate) fn drive(worker: &mut Worker, packets: usize) -> Result<f64, String> {
     drive_by(worker, packets, 256)
 }
 
-/// Like [`drive`], with `tasks` tasks per step of the worker. The last step may emit more than the
-/// remaining packets.
+/// Drives a worker as [`drive`] does, with `tasks` task executions per step of the worker. The last step may
+/// emit more packets than remain.
 pub(crate) fn drive_by(worker: &mut Worker, packets: usize, tasks: usize) -> Result<f64, String> {
     let replay = worker.plan().graph.find("replay").ok_or("no replay")?;
     let sent = |worker: &Worker| worker.core().counters[replay].emitted;
@@ -215,11 +229,11 @@ pub(crate) fn measure_of(
     Ok(Row::new(name, params, &pairs))
 }
 
-/// A worker to be measured in turns with others, and the parameters of its row.
+/// A worker to be measured alternately with other workers, and the parameters of its row.
 pub(crate) type Contender = (Vec<(&'static str, Param)>, Worker);
 
-/// Measures several workers in turns, so that disturbances affect all of them. Returns a row for each
-/// worker.
+/// Measures several workers alternately, so that disturbances of the machine affect all of them. Returns a
+/// row for each worker.
 pub(crate) fn measure_in_turns(
     name: &str,
     settings: &Settings,

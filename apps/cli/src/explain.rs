@@ -41,8 +41,9 @@ pub(crate) fn find(reasoned: &Reasoned, end: Instant, memory: usize) -> Findings
     findings
 }
 
-/// Returns warnings about elements that no packet reaches and rules that never decide. The first [`PICTURES`]
-/// are problems. The others are text: all of them if `all`, otherwise one line with their number.
+/// Returns warnings about elements that no packet reaches and rules that decide about no packet. The first
+/// [`PICTURES`] warnings are returned as problems, which are shown with the lines of the configuration. The
+/// second result is text: all further warnings if `all`, otherwise one line with their number.
 pub(crate) fn idle(reasoned: &Reasoned, findings: &Findings, all: bool) -> (Vec<Problem>, String) {
     let elements = &reasoned.graph.elements;
     let unreached = findings.unreached.iter().map(|&node| {
@@ -75,8 +76,9 @@ pub(crate) fn idle(reasoned: &Reasoned, findings: &Findings, all: bool) -> (Vec<
     (problems, text)
 }
 
-/// Returns the reason why a rule never decides. `covers` are the rules that take its packets; `elsewhere`
-/// is a rule that sends some of these packets elsewhere than the rule would.
+/// Returns the reason why a rule of an element decides about no packet. `covers` names the rules ahead of it
+/// that take all its packets. `elsewhere` names one of them that sends some of these packets to another
+/// target than the rule would.
 fn reason(covers: &[String], elsewhere: Option<String>) -> String {
     let fate = match elsewhere {
         None => "with the same fate".to_string(),
@@ -94,8 +96,8 @@ fn reason(covers: &[String], elsewhere: Option<String>) -> String {
     }
 }
 
-/// Returns the span of the argument that has a rule, and the name of the rule in messages: its line in the
-/// configuration, or in the file that the argument names.
+/// Returns the span of the element's argument that has the rule, or that names the file with the rule, and a
+/// name of the rule for messages: its line number in the configuration or in that file.
 fn place(reasoned: &Reasoned, node: usize, rule: Written) -> (Span, String) {
     let element = &reasoned.graph.elements[node];
     let args = lang::args::split(&element.config);
@@ -113,8 +115,9 @@ fn place(reasoned: &Reasoned, node: usize, rule: Written) -> (Span, String) {
     }
 }
 
-/// Passes the part of the report that follows the warnings to `give`, piece by piece, because running
-/// examples takes time: where packets end, what is not known, and the mechanisms.
+/// Passes the part of the report that follows the warnings to `give`: at which elements packets end, what is
+/// not known, and the state of each mechanism. It is passed piece by piece, because running the example
+/// packets takes time.
 pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings, end: Instant, give: &mut dyn FnMut(&str)) {
     let chain = &reasoned.chain;
     if findings.entries.is_empty() && !findings.exhausted {
@@ -144,13 +147,13 @@ pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings, end: Instant, g
     give(&text);
 }
 
-/// The number of elements, summed over the runs of examples, that are set up before no more examples are
-/// run: each run sets up the whole configuration.
+/// The number of elements set up, summed over the runs of example packets, from which on no further example
+/// is run. Each run sets up all elements of the configuration.
 const MOST_SET_UP: usize = 200_000;
 
-/// Describes where the packets that enter the graph at one element end, with an example packet for each end.
-/// If a run of the example ends there, the line says `such as`. Otherwise it says `perhaps`: the fate depends
-/// on the state at run time, or the example was not run.
+/// Describes the fates of the packets that enter the graph at one element: the exit or the dropping element,
+/// with an example packet. If a run of the example confirms the fate, the line says `such as`. Otherwise it
+/// says `perhaps`, because the fate depends on the state at run time, or the example was not run.
 fn fates(reasoned: &Reasoned, entry: &EntryFates, end: Instant, set_up: &mut usize) -> String {
     let chain = &reasoned.chain;
     let [exits, _] = exits([chain; 2]);
@@ -268,16 +271,16 @@ fn mechanisms(text: &mut String, chain: &Chain, findings: &Findings) {
     }
 }
 
-/// Returns the reason why an element needs more than the headers of packets. `None` if headers are enough, or
-/// if the element parks or joins payloads itself.
+/// Returns the reason why an element needs more of its packets than their headers, so that it cannot process
+/// sliced packets. `None` if the headers are enough, or if the element parks or joins payloads itself.
 fn deep(chain: &Chain, findings: &Findings, node: usize) -> Option<String> {
     if chain.nodes[node].effects.support.sliced != Sliced::default() {
         // By its declaration, this element parks payloads or joins them with their packets.
         return None;
     }
     let known = findings.starts.get(&node).filter(|starts| !starts.is_empty());
-    // If it is not known where packets start that come to the element, they are assumed to start with their
-    // IP header.
+    // If the possible starts of packets at this element (such as at the Ethernet or IP header) are not known,
+    // packets are assumed to start with their IP header.
     let starts = known.cloned().unwrap_or_else(|| [0].into());
     starts.into_iter().find_map(|start| to_slicing(&chain.nodes[node].effects, start))
 }
@@ -294,8 +297,9 @@ pub(crate) fn not_shallow(reasoned: &Reasoned, findings: &Findings) -> Vec<Probl
     refused.collect()
 }
 
-/// Returns a warning about the first element that sends packets, for `--sliced`: what happens to sliced
-/// packets downstream of it is not known.
+/// Returns a warning about the first element that sends packets out of the graph, for `--sliced`. A network
+/// downstream of this element may encrypt or compress the sliced packets, so that their payloads cannot be
+/// joined again.
 pub(crate) fn out_of_sight(reasoned: &Reasoned) -> Option<Problem> {
     let (chain, elements) = (&reasoned.chain, &reasoned.graph.elements);
     let sends = |&node: &usize| chain.nodes[node].effects.cases.iter().any(|case| case.to == Target::Send);
@@ -308,8 +312,9 @@ pub(crate) fn out_of_sight(reasoned: &Reasoned) -> Option<Problem> {
     Some(Problem::new(Diagnostic::warning(elements[node].span, text)))
 }
 
-/// Returns the rows about runs with several workers for the table of mechanisms: elements that run on one
-/// worker only, keys by which flows are spread, and elements that need the ports of fragments.
+/// Returns the rows of the table of mechanisms that are about runs with several workers: elements that run on
+/// one worker only, the keys of the hash that spreads flows, and elements that need the ports of IP
+/// fragments.
 pub(crate) fn workers(plan: &Plan, configured: &Configured) -> String {
     let placement = Placement::new(plan, &configured.effects, &configured.setup, 2);
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -346,8 +351,8 @@ pub(crate) fn workers(plan: &Plan, configured: &Configured) -> String {
     rows.iter().map(|(what, line)| format!("{}\n", format!("  {what:12} {line}").trim_end())).collect()
 }
 
-/// Returns a message about elements that need the ports of fragments, which matters if there are several
-/// workers. `None` if no such element may get fragments.
+/// Returns a message about elements that need the ports of IP fragments: with several workers, a fragment,
+/// which has no ports, may go to another worker than its flow. `None` if no such element may get fragments.
 fn fragments(placement: &Placement, plan: &Plan, configured: &Configured) -> Option<String> {
     let mind = placement.meet_fragments(plan, &configured.effects);
     let names = list(mind.iter().map(|&id| plan.graph.elements[id].name.as_str()));
@@ -366,7 +371,7 @@ pub(crate) fn warn_of_fragments(plan: &Plan, configured: &Configured, workers: u
     let first = *placement.meet_fragments(plan, &configured.effects).first()?;
     let text = fragments(&placement, plan, configured)?;
     let span = plan.graph.elements[first].span;
-    (workers > 1).then(|| Problem::new(Diagnostic::warning(span, format!("fragments: {text}"))))
+    (plan.owners(workers) > 1).then(|| Problem::new(Diagnostic::warning(span, format!("fragments: {text}"))))
 }
 
 /// Returns a line for each reason that `why` gives for elements, with the names of the elements that have

@@ -44,8 +44,9 @@ pub(crate) struct Loaded {
     pub(crate) name: String,
     /// The text of the configuration as it was written; of a chain, the text of the joined configuration.
     pub(crate) text: String,
-    /// The present declarations of the elements of a run, by name. Empty for a configuration that does not
-    /// run; then the declarations follow from the arguments of the elements.
+    /// The current declarations (effects, such as what an element reads and writes) of the elements of a run,
+    /// by name. Empty for a configuration that does not run; then the declarations follow from the arguments
+    /// of the elements.
     pub(crate) declared: Declarations,
 }
 
@@ -237,7 +238,7 @@ pub(crate) fn start_dpdk(arguments: Option<&[String]>) -> Result<Option<RunningD
     arguments.map(device::dpdk::start).transpose()
 }
 
-/// The text of a configuration that is to be parsed, and the places at which its libraries (files that it
+/// The text of a configuration that is to be parsed, and the folders in which its libraries (files that it
 /// requires) are searched.
 pub(crate) struct Texts<'a> {
     /// The name of the configuration in messages.
@@ -338,8 +339,8 @@ fn find_library(name: &str, required_by: &str, folders: &OsStr) -> Result<Librar
         })
     })?;
     let (_, text) = read_text(&file)?;
-    // Messages show the path of a library relative to the current folder, if the library is in this folder or
-    // below.
+    // Messages show the path of a library relative to the current folder, if the library is in the current
+    // folder or in a folder below it.
     let here = std::env::current_dir().unwrap_or_default();
     let shown = file.strip_prefix(here).unwrap_or(&file).display().to_string();
     Ok(LibraryText { name: shown, file: identity(&file), text })
@@ -422,30 +423,40 @@ impl Loaded {
     }
 
     /// Builds the plan and the elements, and adds new problems to the configuration's problems. `burst` is
-    /// as for [`Plan::configure`]. Returns `None` if there are errors.
+    /// the most packets of a burst, as for [`Plan::configure`]. Returns `None` if there are errors.
     pub(crate) fn build(&mut self, burst: Option<usize>) -> Option<(Arc<Plan>, Configured)> {
-        let (plan, copies) = self.build_copies(burst, 1, None)?;
+        let (plan, copies) = self.build_copies(burst, 1, None, &[])?;
         Some((plan, copies.into_iter().next()?))
     }
 
     /// Builds the plan and the elements as [`build`](Self::build) does, with a copy of the elements for each
-    /// of `workers` workers. `spreading` is as for [`Plan::configure_all`].
+    /// of `workers` workers. `spreading` is as for [`Plan::configure_all`]. `offloaded` are the names for
+    /// [`Plan::offload`].
     pub(crate) fn build_copies(
         &mut self,
         burst: Option<usize>,
         workers: usize,
         spreading: Option<&Arc<dyn Spreading>>,
+        offloaded: &[String],
     ) -> Option<(Arc<Plan>, Vec<Configured>)> {
         if self.has_errors() {
             return None;
         }
-        let plan = match Plan::new(self.graph.clone(), &registry()) {
+        let mut plan = match Plan::new(self.graph.clone(), &registry()) {
             Ok(plan) => plan,
             Err(problems) => {
                 self.problems.extend(problems);
                 return None;
             }
         };
+        if let Err(name) = plan.offload(offloaded) {
+            let text =
+                format!("--offload {name}: the configuration has no element and no class of this name");
+            let source = self.sources.add("--offload", &*name);
+            let span = Span { source, start: 0, end: name.len() };
+            self.problems.push(Problem::new(Diagnostic::error(span, text)));
+            return None;
+        }
         match plan.configure_all(burst, workers, spreading) {
             Ok(mut copies) => {
                 // The warnings are the same for each worker.

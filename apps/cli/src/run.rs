@@ -72,6 +72,12 @@ pub(crate) struct Args {
         value_parser = whole::<u16>(1..=64), allow_negative_numbers = true
     )]
     threads: u16,
+    /// Elements whose work the last worker does, and no other work: names of classes or of elements
+    ///
+    /// Sources of packets for these elements run on this worker, too. `--threads 2 --offload Reframer` has
+    /// one worker receive and hold packets, and the other process them.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Workers")]
+    offload: Vec<String>,
     #[command(flatten)]
     steering: Steering,
     /// Listen on a Unix socket for `tidegate reload` and other clients of Click's control protocol
@@ -141,8 +147,8 @@ enum Clock {
     Trace,
 }
 
-/// Shows the number of packets that have been read, on a terminal, and updates it until the bar is
-/// finished. `count` is the number.
+/// Shows the number of packets that have been read, on a terminal, and updates the display until the returned
+/// bar is finished. `count` is the number, which the run increases.
 fn progress(count: &Arc<AtomicU64>) -> ProgressBar {
     follow(ProgressBar::new_spinner(), "{spinner} {pos} packets, {per_sec}, {elapsed}", count)
 }
@@ -180,6 +186,7 @@ struct Recipe {
     steering: Steering,
     synthesize: Option<Which>,
     threads: usize,
+    offload: Vec<String>,
     burst: usize,
     clock: Clock,
     control: Option<PathBuf>,
@@ -187,7 +194,7 @@ struct Recipe {
 }
 
 /// A configuration that can be run: the plan, a copy of the elements for each worker, and the function that
-/// composes its programs again.
+/// composes its synthesized programs again when handlers change elements.
 struct Built {
     plan: Arc<Plan>,
     copies: Vec<Configured>,
@@ -204,6 +211,7 @@ impl Recipe {
             steering: args.steering.clone(),
             synthesize: args.synthesize,
             threads: usize::from(args.threads),
+            offload: args.offload.clone(),
             burst: usize::from(args.burst),
             clock: args.clock,
             control: args.control.clone(),
@@ -211,7 +219,8 @@ impl Recipe {
         }
     }
 
-    /// Builds a configuration. Adds problems to those of the configuration. Returns `None` if there are
+    /// Builds the plan and the copies of the elements for a configuration, with synthesized programs if
+    /// asked. Adds the problems that it finds to those of the configuration. Returns `None` if there are
     /// errors.
     fn build(&self, loaded: &mut Loaded) -> Option<Built> {
         if let Some(path) = &self.control {
@@ -234,7 +243,7 @@ impl Recipe {
             recomposer = Some(synthesize::recomposer(plain, loaded.graph.clone(), which, declarations));
         }
         let spreading = self.steering.spreading();
-        let built = loaded.build_copies(Some(self.burst), self.threads, spreading.as_ref());
+        let built = loaded.build_copies(Some(self.burst), self.threads, spreading.as_ref(), &self.offload);
         if let Some((plan, copies)) = &built {
             let warning =
                 copies.first().and_then(|copy| explain::warn_of_fragments(plan, copy, self.threads));
@@ -264,7 +273,7 @@ impl Recipe {
 }
 
 /// Returns the function that makes the graph for the handlers `hotconfig` and `reload` and for SIGHUP.
-/// `warnings` are those of the configuration that the run starts with.
+/// `warnings` are the warnings about the configuration that the run starts with; they are not shown again.
 fn rebuild(recipe: Recipe, successors: Successors, warnings: Warnings) -> Rebuild {
     let warnings = Arc::new(warnings);
     Arc::new(move |request: &RebuildRequest| {
@@ -294,8 +303,25 @@ fn rebuild(recipe: Recipe, successors: Successors, warnings: Warnings) -> Rebuil
     })
 }
 
+/// Checks that `--offload` fits the other options.
+///
+/// # Errors
+/// If it does not: the message for the user.
+fn check_offload(args: &Args) -> Result<(), String> {
+    match args.offload.is_empty() {
+        false if args.threads < 2 => {
+            Err("--offload takes a worker of its own: give --threads 2 or more".into())
+        }
+        false if args.steering.spreading().is_some() => {
+            Err("--offload is for --steering rss; `spray`, `flowlet` and `auto` use all workers".into())
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Status {
     let check = args.steering.check();
+    let check = check.and_then(|()| check_offload(args));
     check.map_err(|text| Failure::usage(format!("{text}; see `tidegate run --help`")))?;
     can_write(&args.json)?;
     let requests = interrupt::requests();
@@ -385,8 +411,8 @@ pub(crate) fn run(args: &Args) -> Status {
         false => errors.extend(print(&values).err().map(|failure| failure.to_string())),
     }
     if let Some(path) = &args.json {
-        // The inputs of the result are the configuration, the files that it requires, files of rules, and
-        // captures.
+        // The origin of the result names these files as inputs: the configuration, the files that it
+        // requires, files of rules, and captures.
         let texts = loaded.sources.ids().map(|id| PathBuf::from(loaded.sources.name(id)));
         let inputs: Vec<PathBuf> = texts.chain(files).chain(captures(&mut workers)).collect();
         let origin = origin::made_of(&begun, &inputs);
@@ -419,8 +445,8 @@ fn has_interface(class: &Class) -> bool {
     class.notes.is_live || class.args.iter().any(|arg| arg.ty == "interface")
 }
 
-/// Returns the kind of stamp at the start of log lines. With interfaces, a run takes long, and the time of
-/// a message matters.
+/// Returns the kind of stamp (such as the time) at the start of log lines. With interfaces (`is_live`), a run
+/// takes long, so the time of a message matters.
 fn stamp(is_live: bool) -> Stamp {
     match is_live {
         // systemd sets this variable if standard error is the journal (systemd.exec(5)).

@@ -34,6 +34,9 @@ pub(crate) fn render(report: &RunReport, elapsed: Duration, live: bool) -> Strin
         if w.waited > 0 {
             let _ = write!(exchange, ", {} waited at once", w.waited);
         }
+        if w.busy_ns > 0 && !elapsed.is_zero() {
+            let _ = write!(exchange, ", busy {:.0} %", w.busy_ns as f64 * 100.0 / elapsed.as_nanos() as f64);
+        }
         if w.late > 0 {
             let _ = write!(exchange, ", let {} out of order", w.late);
         }

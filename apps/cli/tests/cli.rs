@@ -272,6 +272,37 @@ fn clicks_own_options() {
 }
 
 #[test]
+fn an_offloaded_mechanism_has_a_worker_for_itself() {
+    let text =
+        "InfiniteSource(LIMIT 3000, STOP true) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> EtherEncap(0x0800,
+        2:0:0:0:0:1, 2:0:0:0:0:2) -> first :: Counter -> r :: Reframer -> second :: Counter -> Discard";
+    let run = |options: &[&str]| tidegate(&[&["run", "--clock", "trace", "-e", text], options].concat());
+    let read = ["-H", "first.count"];
+    for named in ["Reframer", "r", "r,Reframer"] {
+        let output = run(&[&["--threads", "2", "--offload", named], &read[..]].concat());
+        assert_eq!((status(&output), out(&output).as_str()), (0, "3000\n"), "{}", err(&output));
+        let table = err(&output);
+        let taken = |row| table.lines().find(|line| line.starts_with(row)).unwrap().to_string();
+        assert!(taken("worker 0").contains("took 3000 over, handed 0 over"), "{table}");
+        assert!(taken("worker 1").contains("took 0 over, handed 3000 over"), "{table}");
+    }
+    for (options, said) in [
+        (&["--offload", "Reframer"][..], "--offload takes a worker of its own: give --threads 2 or more"),
+        (
+            &["--offload", "Reframer", "--threads", "2", "--steering", "spray"],
+            "--offload is for --steering rss; `spray`, `flowlet` and `auto` use all workers",
+        ),
+        (
+            &["--offload", "Juggler", "--threads", "2"],
+            "--offload Juggler: the configuration has no element and no class of this name",
+        ),
+    ] {
+        let output = run(options);
+        assert!(status(&output) != 0 && err(&output).contains(said), "{}", err(&output));
+    }
+}
+
+#[test]
 fn packets_of_a_flow_come_to_all_workers() {
     // The source sends one connection. Either worker may own the connection.
     let chain = "FastTCPFlows(RATE 0, LIMIT 3000, LENGTH 100, SRCETH 2:0:0:0:0:1, SRCIP 10.0.0.1, DSTETH 2:0:0:0:0:2,

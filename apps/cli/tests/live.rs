@@ -252,9 +252,11 @@ fn nothing_is_left_behind() {
 #[test]
 fn a_tap_that_is_removed_by_somebody_is_made_again() {
     let Some(line) = Line::new() else { return };
-    for workers in [1, 2] {
+    let options: [(usize, &[&str]); 3] =
+        [(1, &[]), (2, &["--threads", "2"]), (1, &["--threads", "2", "--offload", "Null"])];
+    for (workers, options) in options {
         let config = TAP.replace("CHAIN", "Null");
-        let mut running = run(&line.between, &config, &["--threads", &workers.to_string()]);
+        let mut running = run(&line.between, &config, options);
         assert_eq!(ping(&line.between, LEFT, 2), 2);
         for _ in 0..2 {
             line.between.ip("link del tap7").unwrap();

@@ -127,7 +127,8 @@ enum Steering {
 
 struct InMemoryNic {
     filename: String,
-    /// The number of rounds that are still to be emitted; negative for no end.
+    /// The number of rounds that are left, the current one included; negative for no end. In a round, all
+    /// packets of the capture are emitted once.
     loops: i64,
     steering: Steering,
     /// The number of packets per second that arrive for all workers together; 0 for no limit.
@@ -140,15 +141,16 @@ struct InMemoryNic {
     /// For each queue of this worker, the index in `store` after its last packet.
     ends: Vec<usize>,
     /// For each queue of this worker, the indexes in `store` of the packets that have not been emitted in
-    /// this round.
+    /// this round (one pass over the capture).
     left: Vec<Range<usize>>,
     /// The index of the queue that is polled in the next turn.
     polled: usize,
     count: u64,
     missed: u64,
-    /// The state of the arrivals, if there is a rate: the time until which they have been computed, the
-    /// number of packets that wait, and the part of the next packet that has arrived. The part grows by
-    /// `rate` in each nanosecond; 10^9 times the number of workers is a whole packet.
+    /// The state of the arrivals, if there is a rate: `filled` is the time until which arrivals have been
+    /// computed, `waiting` is the number of packets that have arrived and not been emitted, and `part` is the
+    /// fraction of the next packet that has arrived. `part` grows by `rate` in each nanosecond; 10^9 times
+    /// the number of working copies of the element is a whole packet.
     filled: Timestamp,
     waiting: u64,
     part: u128,
@@ -188,20 +190,20 @@ impl InMemoryNic {
     fn load(&mut self, cx: &mut Cx<'_>) -> Result<Store, String> {
         let mut reader = Reader::open(&self.filename).map_err(|error| error.to_string())?;
         let mut queues: Vec<Vec<Packet>> = (0..self.queues).map(|_| Vec::new()).collect();
-        let (me, workers) = cx.worker();
+        let (me, copies) = cx.workers().copy();
         let mut number = 0;
         while let Some(record) = reader.next().map_err(|error| error.to_string())? {
             let queue = match self.steering {
                 Steering::Rss => cx.workers().worker_of(record.data, record.link),
                 Steering::Spray => match checksum(record.data, record.link) {
-                    Some(checksum) => usize::from(checksum) % workers,
+                    Some(checksum) => usize::from(checksum) % copies,
                     None => cx.workers().worker_of(record.data, record.link),
                 },
-                Steering::Turn => number % workers,
-                Steering::Next => (cx.workers().worker_of(record.data, record.link) + 1) % workers,
+                Steering::Turn => number % copies,
+                Steering::Next => (cx.workers().worker_of(record.data, record.link) + 1) % copies,
             };
             number += 1;
-            if queue != me {
+            if queue != me && copies > 1 {
                 continue;
             }
             let (time, link) = (record.time, record.link);
@@ -228,7 +230,7 @@ impl InMemoryNic {
         Ok(store)
     }
 
-    /// Begins a new round: all packets of all queues are to be emitted.
+    /// Begins a new round, in which all packets of this worker's queues are emitted once more.
     fn begin(&mut self) {
         let mut start = 0;
         self.left.clear();
@@ -236,9 +238,10 @@ impl InMemoryNic {
         self.polled = 0;
     }
 
-    /// Computes the arrivals until `now`, of which this worker gets an equal part. Returns the number of
-    /// packets that can be emitted in this turn, at most `most`.
-    fn arrived(&mut self, now: Timestamp, workers: usize, most: usize) -> usize {
+    /// Computes the number of packets that have arrived at the rate until `now`. Each of the `copies` working
+    /// copies of the element gets an equal part of them. Returns the number of packets that can be emitted in
+    /// this turn, at most `most`.
+    fn arrived(&mut self, now: Timestamp, copies: usize, most: usize) -> usize {
         if self.rate == 0 {
             return most;
         }
@@ -247,7 +250,7 @@ impl InMemoryNic {
             self.part += passed * u128::from(self.rate);
         }
         self.filled = now;
-        let one = 1_000_000_000 * workers as u128;
+        let one = 1_000_000_000 * copies as u128;
         self.waiting += (self.part / one) as u64;
         self.part %= one;
         self.missed += self.waiting.saturating_sub(self.ring);
@@ -277,7 +280,7 @@ impl Element for InMemoryNic {
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let burst = self.burst.unwrap_or(cx.burst());
-        let most = self.arrived(cx.now(), cx.worker().1, burst);
+        let most = self.arrived(cx.now(), cx.workers().copy().1, burst);
         let Some(store) = &mut self.store else { return false };
         if most == 0 {
             cx.set_coarse_timer(0, cx.now() + PAUSE);

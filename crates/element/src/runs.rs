@@ -14,12 +14,13 @@
 use packet::{BATCH_CAPACITY, Base, Batch, Packet};
 use wire::{MacAddr, ethernet, ip_protocol, ipv4, ipv6, tcp, udp};
 
-use crate::context::Cx;
+use crate::context::{Core, Cx};
 
 /// The runs of a batch, in order.
 #[derive(Clone, Debug)]
 pub struct Runs {
-    /// The index in the batch of the last packet of each run; what follows after the last run has no meaning.
+    /// The index in the batch of the last packet of each run; entries after that of the last run have no
+    /// meaning.
     lasts: [u8; BATCH_CAPACITY],
     /// The number of runs.
     count: usize,
@@ -41,9 +42,9 @@ impl Runs {
         (self.packets == self.count).then_some(Singles(self.count))
     }
 
-    /// Finds the runs of a batch. If `is_known` is true, packets with the same number are of the same flow,
-    /// and only packets without a number are compared. All packets have a number afterwards; `last` is the
-    /// last number that was used.
+    /// Finds the runs of a batch. If `is_known` is true, neighbouring packets with the same run number are of
+    /// the same flow, and only packets without a run number are compared. All packets have a run number
+    /// afterwards; `last` is the run number that was used last.
     #[inline]
     fn find(&mut self, batch: &mut [Packet], is_known: bool, last: &mut u32) {
         if !is_known || batch.iter().all(|packet| packet.run() == 0) {
@@ -60,7 +61,7 @@ impl Runs {
         );
     }
 
-    /// Finds the runs of packets that all have a number. Returns false if a packet has none.
+    /// Finds the runs of packets by their run numbers alone. Returns false if a packet has no run number.
     #[inline]
     fn take_numbers(&mut self, batch: &[Packet]) -> bool {
         let (mut before, mut least, mut count) = (0, u32::MAX, 0usize);
@@ -75,7 +76,7 @@ impl Runs {
         least != 0
     }
 
-    /// Compares each packet with the first packet of the run before it, and numbers all packets.
+    /// Compares each packet with the first packet of the run before it, and gives all packets run numbers.
     #[inline(never)]
     fn compare(&mut self, batch: &mut [Packet], last: &mut u32) {
         let (mut count, mut run, mut next) = (0, *last, 0);
@@ -99,7 +100,7 @@ impl Runs {
         (self.count, self.packets) = (count, batch.len());
     }
 
-    /// Compares the packets that have no number with the packets before them, and numbers them.
+    /// Compares each packet that has no run number with the packet before it, and gives it a run number.
     #[cold]
     fn compare_some(&mut self, batch: &mut [Packet], last: &mut u32) {
         let mut before: Option<&Packet> = None;
@@ -254,6 +255,33 @@ fn are_alike(one: &Packet, other: &Packet) -> bool {
     addresses(one).is_some_and(|own| addresses(other) == Some(own))
 }
 
+impl Core {
+    /// Returns a number for a new run at this worker.
+    #[inline]
+    pub fn new_run(&mut self) -> u32 {
+        self.last_run = number_after(self.last_run);
+        self.last_run
+    }
+
+    /// Gives the runs of packets that another worker has sent, in this order, numbers of this worker. Each
+    /// worker counts its runs from 0, so packets of several workers might have the same number by chance.
+    #[inline]
+    pub fn renumber_runs(&mut self, batch: &mut Batch) {
+        if self.facts.runs.is_empty() {
+            return;
+        }
+        let (mut theirs, mut own) = (0, 0);
+        for packet in batch.iter_mut() {
+            let run = packet.run();
+            if run != theirs {
+                own = if run == 0 { 0 } else { self.new_run() };
+                theirs = run;
+            }
+            packet.set_run(own);
+        }
+    }
+}
+
 impl Cx<'_> {
     /// Finds the runs of a batch that has come to the element. The element must declare it
     /// ([`Support::finds_runs`](crate::effects::Support::finds_runs)).
@@ -276,8 +304,7 @@ impl Cx<'_> {
             debug_assert!(false, "'{}' does not declare that it finds runs", self.name());
             return 0;
         }
-        self.core.last_run = number_after(self.core.last_run);
-        self.core.last_run
+        self.core.new_run()
     }
 
     /// Gives a packet its run by comparison, for an element that sends it right after the packet `before`:
@@ -302,8 +329,8 @@ impl Cx<'_> {
         }
     }
 
-    /// Returns true if the runs of the packets that come to the element are right, and `None` if it does not
-    /// declare that it finds runs.
+    /// Returns true if the runs of the packets that come to the element are right, and false if they may be
+    /// wrong. Returns `None` if the element does not declare that it finds runs.
     #[inline]
     fn known_runs(&self) -> Option<bool> {
         self.core.facts.runs.get(self.id).copied().flatten()
@@ -375,8 +402,8 @@ impl SpecialFlow {
         is_complete.then_some(SpecialFlow { protocol, ports })
     }
 
-    /// True if a packet belongs to this flow, which is that of the packet `first`. Both have the same
-    /// [`addresses`].
+    /// True if a packet belongs to this flow, which is that of the packet `first`. The caller has checked
+    /// that both packets have the same [`addresses`].
     fn goes_on(&self, first: &Packet, packet: &Packet) -> bool {
         packet.offsets() == first.offsets()
             && version(first) == version(packet)
@@ -397,8 +424,8 @@ fn transport_length(protocol: u8) -> Option<usize> {
     }
 }
 
-/// True if the transport header is where the ports are compared, `length` bytes after the network header, or
-/// is not marked.
+/// True if the transport header annotation is not set, or points to where the ports are compared: `length`
+/// bytes after the network header.
 #[inline]
 fn has_transport_at(packet: &Packet, length: usize) -> bool {
     packet.transport_follows_network(length) || packet.offset(Base::Transport).is_none()
@@ -426,13 +453,14 @@ pub fn plain_ipv4(packet: &Packet) -> Option<&[u8; PLAIN_LENGTH]> {
 }
 
 impl<'p> PlainFlow<'p> {
-    /// Returns the flow of a packet; `None` if the packet is not of this kind, or may have VLAN tags.
+    /// Returns the flow of a packet; `None` if the packet is not plain IPv4 ([`plain_ipv4`]), or may have
+    /// VLAN tags.
     #[inline]
     fn of(first: &'p Packet) -> Option<PlainFlow<'p>> {
         let start = plain_ipv4(first)?;
         let least = ipv4::Header::LEN + transport_length(start[PROTOCOL])?;
-        // If the transport header lies in stripped bytes, the difference is negative, and any length is
-        // enough.
+        // If the transport header lies in bytes that were stripped, the sum is negative, and any length of
+        // the data is enough.
         let least_head = usize::try_from(first.offset(Base::Network)? + least as isize).unwrap_or(0);
         Some(PlainFlow { first, start: start.first_chunk()?, least: least as u16, least_head })
     }
@@ -514,7 +542,8 @@ mod tests {
         vlan: u16,
         fragment: u16,
         cut: Option<usize>,
-        /// The offset of the mark of the transport header, if it is wrong; `None` to unset the mark.
+        /// A wrong transport header annotation of the packet: an offset, or `Some(None)` for none. `None` if
+        /// the packet gets the right annotation.
         transport: Option<Option<isize>>,
     }
 
@@ -567,7 +596,7 @@ mod tests {
             packet
         }
 
-        /// True if the packet is of the kind that can go on.
+        /// True if the packet is of the kind that can be in a run of several packets.
         fn is_plain(&self) -> bool {
             let link = if self.vlan > 0 { 18 } else { 14 };
             let headers = if self.is_ip6 { 40 } else { 20 } + if self.is_tcp { 20 } else { 8 };
@@ -575,7 +604,7 @@ mod tests {
             is_whole && self.cut.is_none_or(|cut| cut >= link + headers) && self.transport != Some(Some(40))
         }
 
-        /// Returns what packets of one run have in common.
+        /// Returns the properties that all packets of one run must have in common.
         fn identity(&self) -> impl PartialEq + use<> {
             (self.flow, self.is_tcp, self.is_ip6, self.vlan, self.transport)
         }
@@ -585,7 +614,7 @@ mod tests {
         (0..runs.count()).map(|number| runs.start(number)).collect()
     }
 
-    /// Checks the runs of a batch with packets of these drafts.
+    /// Checks the runs that are found in a batch, whose packets were built from `drafts`.
     fn check(drafts: &[Draft], batch: &mut Batch) -> Result<(), TestCaseError> {
         let goes_on =
             |pair: &[Draft]| pair.iter().all(Draft::is_plain) && pair[0].identity() == pair[1].identity();
@@ -593,7 +622,7 @@ mod tests {
             .chain(drafts.windows(2).enumerate().filter(|(_, pair)| !goes_on(pair)).map(|(n, _)| n + 1))
             .collect();
         let (mut runs, mut last) = (Runs::default(), u32::MAX - 3);
-        // Numbers that are not known to be right are ignored.
+        // Run numbers that packets already have, and that are not known to be right, are ignored.
         batch.iter_mut().for_each(|packet| packet.set_run(1));
         runs.find(batch, false, &mut last);
         prop_assert_eq!(starts(&runs), &expected[..]);
@@ -608,13 +637,13 @@ mod tests {
             prop_assert!(std::ptr::eq(rest.next().unwrap().as_ptr(), &raw const batch[runs.start(first)]));
             prop_assert_eq!(rest.count(), runs.count() - first - 1);
         }
-        // A second element finds the same runs by their numbers.
+        // A second element finds the same runs by the run numbers of the packets alone.
         let mut again = Runs::default();
         again.find(batch, true, &mut last);
         prop_assert_eq!(starts(&again), starts(&runs));
         batch.iter_mut().step_by(3).for_each(|packet| packet.set_run(0));
         again.find(batch, true, &mut last);
-        // A packet without a number may get a new one, which parts a run.
+        // A packet without a run number may get a new one, which divides a run into two.
         prop_assert!(starts(&runs).iter().all(|start| starts(&again).contains(start)));
         prop_assert!(batch.iter().all(|packet| packet.run() != 0));
         prop_assert_eq!(runs.as_singles().is_some(), expected.len() == drafts.len());

@@ -181,13 +181,14 @@ pub fn transport(packet: &Packet) -> Option<(u8, &[u8])> {
     )
 }
 
-/// A number by which packets of different flows are distinguished; hardly any two flows share a number. It
-/// is faster than [`hash`], but the reply direction has another number, and so has another seed.
+/// A number by which packets of different flows are distinguished; hardly any two flows share a number. It is
+/// faster than [`hash`], but packets of the reply direction have another number, and another `seed` gives
+/// other numbers.
 ///
 /// All unfragmented packets of a TCP, UDP or SCTP flow in one direction have one number, which is
-/// [`AddressesAndPorts::number`]. In most other unfragmented IPv4 packets, the first four bytes after the
-/// IP header are taken for ports, so the number may differ from packet to packet. The number of fragments
-/// is their `hash`. `None` for packets that are not IP.
+/// [`AddressesAndPorts::number`]. In most other unfragmented IPv4 packets, the first four bytes after the IP
+/// header are taken for ports, so the number may differ from packet to packet. A fragment's flow number is
+/// its `hash`. `None` for packets that are not IP.
 #[inline]
 pub fn flow_number(packet: &Packet, seed: u64) -> Option<u32> {
     if let Some(ip) = network(packet)
@@ -244,7 +245,8 @@ fn is_part(header: &[u8; 20]) -> bool {
 }
 
 /// The IP protocol and the bytes after the IP header of a packet that is not plain IPv4 in Ethernet. `None`
-/// in the cases in which [`transport`] returns `None`. `bytes` start with the link header of type `link`.
+/// if the packet is a fragment or not IP, or if the bytes after its IP headers are not found. `bytes` start
+/// with the link header of type `link`.
 #[inline(never)]
 fn transport_elsewhere(bytes: &[u8], link: LinkType) -> Option<(u8, &[u8])> {
     let layers = wire::Layers::locate(bytes, link);
@@ -283,6 +285,9 @@ impl Rss {
 impl Dispatch for Rss {
     #[inline]
     fn worker_of(&self, packet: &Packet) -> usize {
+        if self.workers == 1 {
+            return 0;
+        }
         self.hash(packet).map_or(0, |hash| rss::queue(hash, self.workers))
     }
 

@@ -1,11 +1,11 @@
-//! The counts of generations of the graph that have ended.
+//! The packet counts of the generations of the graph that ended before the current one.
 
 use element::context::Counters;
 
 use crate::report::{PacketTotals, WorkerReport};
 
-/// The counts of elements of earlier generations of the graph that have no heir, and of the exchanges of
-/// these generations.
+/// The packet counts of the elements of earlier generations of the graph that have no heir, and of the
+/// exchanges by which these generations handed packets over between workers.
 #[derive(Default)]
 pub(crate) struct Former {
     totals: PacketTotals,
@@ -13,7 +13,9 @@ pub(crate) struct Former {
 }
 
 impl Former {
-    /// Adds the counts of the elements of a generation that has ended.
+    /// Adds the packet counts of the elements of a generation of the graph that has ended. `counters` are
+    /// indexed by element number. Elements with an heir have handed their counts on to the heir before,
+    /// except for packets that they still held.
     pub(crate) fn add(&mut self, counters: &[Counters]) {
         for counters in counters {
             self.totals.packets_in += counters.made;
@@ -25,12 +27,13 @@ impl Former {
         }
     }
 
-    /// Adds the counts of the exchange of a generation that has ended.
+    /// Adds the counts of the exchange (packets handed over between workers) of a generation of the graph
+    /// that has ended.
     pub(crate) fn add_exchange(&mut self, exchange: WorkerReport) {
         self.exchanged = self.add_exchanged(exchange);
     }
 
-    /// Adds the counts to the sums of the current generation.
+    /// Adds the counts of earlier generations of the graph to `totals`, the sums of the current generation.
     pub(crate) fn add_to(&self, totals: &mut PacketTotals) {
         totals.packets_in += self.totals.packets_in;
         totals.out += self.totals.out;
@@ -40,12 +43,15 @@ impl Former {
         }
     }
 
-    /// Returns the counts of an exchange with those of the exchanges of earlier generations.
+    /// Returns the counts of an exchange together with those of the exchanges of earlier generations of the
+    /// graph: numbers of packets and working times are added up, of waiting packets and of displacement the
+    /// maximum is taken.
     pub(crate) fn add_exchanged(&self, exchange: WorkerReport) -> WorkerReport {
         let before = &self.exchanged;
         WorkerReport {
             handed: exchange.handed + before.handed,
             taken: exchange.taken + before.taken,
+            busy_ns: exchange.busy_ns + before.busy_ns,
             late: exchange.late + before.late,
             waited: exchange.waited.max(before.waited),
             displaced: exchange.displaced.max(before.displaced),

@@ -11,6 +11,12 @@
 //! packet if it can read the entries of other workers. Packets that open and close connections are sent to
 //! the worker that has the entry.
 //!
+//! The user can have elements offloaded ([`Plan::offload`](crate::Plan::offload)), so that their work takes
+//! no time of the workers that do the rest. The last worker then does the work of the offloaded elements. It
+//! also does the work upstream of them, as far as this is the work of sources and of elements without state:
+//! packets then go to the other workers only once. No flow belongs to the last worker, and it has no other
+//! work.
+//!
 //! The result is an [`ElementWorkers`] for each element, and from two places the [`Way`] of each connection.
 
 use element::effects::{Field, Hold, Leaves, State, StateAccess, Target as Fate, wire_field};
@@ -22,9 +28,9 @@ use crate::plan::Plan;
 /// The workers that do an element's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementWorkers {
-    /// Every worker, for any packet.
+    /// Every worker to which flows belong ([`Plan::owners`](crate::Plan::owners)), for any packet.
     Everywhere,
-    /// Every worker, each for the packets of flows whose home it is.
+    /// Every worker to which flows belong, each for the packets of flows whose home it is.
     Owner,
     /// The worker with this number alone.
     One(usize),
@@ -39,10 +45,13 @@ pub struct Placement {
     pub places: Vec<ElementWorkers>,
     /// For each element that works on one worker only, the reason.
     pub reasons: Vec<Option<String>>,
+    /// The number of workers to which flows belong: all workers, or all but the last.
+    owners: usize,
     /// For each element, true if the user has assigned it to a thread. Packets that it passes on stay at that
     /// thread's worker, unless the next element works for the flows of each worker, or at another worker.
     assigned: Vec<bool>,
-    /// For each element, true if all packets that it passes on are certainly at the home of their flow.
+    /// For each element, true if all packets that it passes on are certainly at their home, the worker that
+    /// owns the state of their flow.
     sorted: Vec<bool>,
     /// True if packets of one flow are spread over workers.
     is_spread: bool,
@@ -63,11 +72,12 @@ pub struct Placement {
 pub(crate) enum Way {
     /// Every packet stays at the worker that has it.
     Here,
-    /// Each packet goes to the home of its flow.
+    /// Each packet goes to its home, the worker that owns the state of its flow.
     ToOwner,
     /// Each packet goes to the worker that the spreading policy chooses.
     Spread,
-    /// Each packet goes to the home of its flow, unless any worker may process it: then it stays.
+    /// Each packet goes to its home, the worker that owns the state of its flow, unless any worker may
+    /// process the packet: then it stays at the worker that has it.
     Stay,
     /// All packets go to this worker.
     To(usize),
@@ -75,10 +85,10 @@ pub(crate) enum Way {
     Heir,
 }
 
-/// Facts about the packets that an element passes on, which the exchange uses.
+/// Facts about the packets that an element passes on, from which the exchange decides which worker gets them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin {
-    /// True if the packets are certainly at the home of their flow.
+    /// True if each packet is certainly at its home, the worker that owns the state of its flow.
     pub(crate) is_home: bool,
     /// True if the packets may come to an element that can read the state of other workers' flows, and keep
     /// their addresses and ports on the way. Then an unknown flow can be recognised early
@@ -93,6 +103,7 @@ impl Placement {
         let mut placement = Placement {
             places: vec![ElementWorkers::Everywhere; plan.len()],
             reasons: vec![None; plan.len()],
+            owners: plan.owners(workers),
             assigned: vec![false; plan.len()],
             sorted: vec![true; plan.len()],
             is_spread: workers > 1 && setup.spreading.is_some(),
@@ -136,6 +147,7 @@ impl Placement {
                 placement.reasons[id] = Some(format!("it {why} '{name}'"));
             }
         }
+        placement.offload(plan, effects, workers - 1);
         if placement.is_spread {
             placement.meets_boards =
                 (0..plan.len()).map(|id| placement.find_boards(plan, effects, id)).collect();
@@ -145,8 +157,40 @@ impl Placement {
         placement
     }
 
+    /// Gives the offloaded elements, and what is upstream of them, to the worker `last`. Going upstream ends
+    /// at elements with state that packets write, and at elements that the user has assigned to a thread. An
+    /// element that shares its state with others stays beside them.
+    fn offload(&mut self, plan: &Plan, effects: &[Effects], last: usize) {
+        let mut is_bound = vec![false; plan.len()];
+        for (id, effects) in effects.iter().enumerate() {
+            for &other in effects.beside.iter().chain(&effects.replaces) {
+                (is_bound[id], is_bound[other]) = (true, true);
+            }
+        }
+        let mut next = plan.offloaded.clone();
+        while let Some(id) = next.pop() {
+            let is_offloaded = plan.offloaded.contains(&id);
+            let goes = match self.places[id] {
+                _ if self.assigned[id] => false,
+                _ if is_offloaded => true,
+                ElementWorkers::Everywhere => !is_bound[id],
+                ElementWorkers::One(place) => place != last && plan.inputs[id].is_empty() && !is_bound[id],
+                ElementWorkers::Owner => false,
+            };
+            if !goes || self.places[id] == ElementWorkers::One(last) {
+                continue;
+            }
+            self.places[id] = ElementWorkers::One(last);
+            let reason =
+                if is_offloaded { "it is offloaded" } else { "its packets go to an offloaded element" };
+            self.reasons[id] = Some(reason.into());
+            next.extend(plan.backward[id].iter().flatten().map(|&(from, _)| from));
+        }
+    }
+
     /// Gives elements that pull from each other, directly or through other elements, the same place. It is
-    /// the strictest of their places, or the place of an element that the user has assigned.
+    /// the place of an element that the user has assigned to a thread, or else the strictest of their places:
+    /// one worker, then each flow's own worker, then any worker.
     fn join_pulled(&mut self, plan: &Plan) {
         let mut done = vec![false; plan.len()];
         for start in 0..plan.len() {
@@ -186,8 +230,9 @@ impl Placement {
         }
     }
 
-    /// Finds the elements that pass on only packets at the home of their flow. They get all of their packets
-    /// there, and either change no field that distinguishes flows, or choose the home of a changed flow.
+    /// Finds the elements that pass on packets only at their home, the worker that owns the state of their
+    /// flow. Such an element gets all of its packets there, and either changes no field that distinguishes
+    /// flows, or chooses the home of a changed flow.
     fn find_sorted(&mut self, plan: &Plan, effects: &[Effects]) {
         // An element keeps packets at their home if it neither makes packets nor changes their flow. So does
         // an element that chooses the home of a changed flow itself.
@@ -220,12 +265,14 @@ impl Placement {
         }
     }
 
-    /// Returns the way of packets from an output of the element `from` to an input of the element `to`.
+    /// Returns the way of packets from an output of the element `from` to an input of the element `to`: the
+    /// rule by which each packet gets to a worker.
     pub(crate) fn way(&self, from: ElementId, to: ElementId) -> Way {
         self.way_if(from, to, self.sorted[from])
     }
 
-    /// Returns the way of packets that come from outside of the graph to an input of an element.
+    /// Returns the way of packets that come from outside of the graph to an input of an element: the rule by
+    /// which each packet gets to a worker.
     pub(crate) fn way_into(&self, to: ElementId) -> Way {
         match self.places[to] {
             ElementWorkers::One(there) => Way::To(there),
@@ -234,7 +281,8 @@ impl Placement {
         }
     }
 
-    /// Like [`way`](Self::way), where `sorted` is true if packets leave `from` at the home of their flow.
+    /// Like [`way`](Self::way), where `sorted` is true if packets leave `from` at the worker that owns their
+    /// flow.
     fn way_if(&self, from: ElementId, to: ElementId, sorted: bool) -> Way {
         let is_one = matches!(self.places[from], ElementWorkers::One(_)) && !self.assigned[from];
         match (self.places[from], self.places[to]) {
@@ -255,8 +303,8 @@ impl Placement {
     }
 
     /// Returns the elements at several workers that keep state for flows by addresses and ports and may get
-    /// fragments, which have no ports. Fragments may come to another worker than the home of their flow. So
-    /// such an element may decide otherwise about a fragment than it would with a single worker.
+    /// fragments, which have no ports. Fragments may come to another worker than the one that owns their
+    /// flow. So such an element may decide otherwise about a fragment than it would with a single worker.
     pub fn meet_fragments(&self, plan: &Plan, effects: &[Effects]) -> Vec<ElementId> {
         let comes_from_outside = |id: usize| {
             let notes = plan.classes[id].notes;
@@ -280,8 +328,8 @@ impl Placement {
         found
     }
 
-    /// Returns the elements at which packets may be sent home, because another worker owns the state of
-    /// their flow, upstream elements first.
+    /// Returns the elements at which packets may be sent home, which means to the worker that owns the state
+    /// of their flow. Upstream elements come first.
     pub(crate) fn aside(&self, plan: &Plan) -> Vec<ElementId> {
         let mut order = plan.order().to_vec();
         order.retain(|&to| {
@@ -292,7 +340,8 @@ impl Placement {
         order
     }
 
-    /// Returns what the exchange has to know about the packets that an element passes on.
+    /// Returns the facts about the packets that an element passes on from which the exchange decides which
+    /// worker gets them.
     #[inline]
     pub(crate) fn origin(&self, id: ElementId) -> Origin {
         Origin { is_home: self.sorted[id], meets_boards: self.meets_boards.get(id) == Some(&true) }
@@ -324,7 +373,10 @@ impl Placement {
 
     /// True if a worker does an element's work.
     pub(crate) fn is_at(&self, id: ElementId, worker: usize) -> bool {
-        !matches!(self.places[id], ElementWorkers::One(place) if place != worker)
+        match self.places[id] {
+            ElementWorkers::One(place) => place == worker,
+            ElementWorkers::Everywhere | ElementWorkers::Owner => worker < self.owners,
+        }
     }
 }
 
@@ -338,7 +390,8 @@ fn pulled(plan: &Plan, id: ElementId) -> impl Iterator<Item = (ElementId, usize)
     inputs.into_iter().chain(ends(&plan.outputs[id], &plan.forward[id]))
 }
 
-/// Returns the place of an element by its own effects, and the reason if it is a single worker.
+/// Returns the workers that do an element's work, decided by its own effects alone, and the reason if it is a
+/// single worker.
 fn own_place(
     plan: &Plan,
     id: ElementId,
@@ -392,7 +445,7 @@ fn own_place(
     }
 }
 
-/// True if packets change the state, and may do so only at the home of their flow.
+/// True if packets change the state, and may do so only at their home, the worker that owns the flow.
 fn is_written(state: &State) -> bool {
     !is_anywhere(state) && state.access != StateAccess::Read
 }
@@ -415,9 +468,10 @@ fn joins_fragments(effects: &Effects) -> bool {
     effects.hold != Hold::None && effects.state.iter().any(|state| state.key.iter().any(is_identification))
 }
 
-/// True if all packets that use one entry of the state have one home. The key of the state must have both
-/// addresses, and also the ports, the identifier of an ICMP query, or the identification that fragments have
-/// in common instead of ports. A key with the addresses and ports of a quoted packet is also enough.
+/// True if all packets that use one entry of the state have one home, the worker that owns their flow. The
+/// key of the state must have both addresses, and also the ports, the identifier of an ICMP query, or the
+/// identification that fragments have in common instead of ports. A key with the addresses and ports of a
+/// quoted packet is also enough.
 fn is_per_flow(state: &State) -> bool {
     // True if the key has all these bytes. Addresses and ports are at different offsets in each kind of
     // header, and fragments have an identification in place of ports.
@@ -438,7 +492,7 @@ fn is_per_flow(state: &State) -> bool {
     (v4 || v6) && (ports || identifier || identification) || quoted
 }
 
-/// True if packets that differ in this field may have different homes.
+/// True if packets that differ in this field may have different homes (workers that own their flows).
 fn tells_flows_apart(field: &Field) -> bool {
     let overlaps =
         |offset: i32, length: u16, from: i32, to: i32| offset < to && from < offset + i32::from(length);

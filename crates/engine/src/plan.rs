@@ -25,6 +25,8 @@ pub struct Plan {
     pub backward: Vec<Vec<Vec<(ElementId, usize)>>>,
     /// All elements, upstream elements first, as [`Plan::order`] returns them.
     order: Vec<ElementId>,
+    /// The elements that are offloaded ([`Plan::offload`]).
+    pub(crate) offloaded: Vec<ElementId>,
 }
 
 impl Plan {
@@ -41,6 +43,7 @@ impl Plan {
             forward: Vec::with_capacity(classes.len()),
             backward: Vec::with_capacity(classes.len()),
             order: Vec::new(),
+            offloaded: Vec::new(),
             graph,
             classes,
         };
@@ -49,6 +52,32 @@ impl Plan {
         plan.check_use()?;
         plan.order = plan.find_order();
         Ok(plan)
+    }
+
+    /// Offloads elements: with several workers, the last worker does the work of these elements and of the
+    /// sources upstream of them, and no other work (`placement.rs`). Each of `names` is the name of an
+    /// element, or the name of a class, which offloads all elements of this class.
+    ///
+    /// # Errors
+    /// If there is no element for one of the names: this name.
+    pub fn offload(&mut self, names: &[String]) -> Result<(), String> {
+        for name in names {
+            let is_meant =
+                |id: &ElementId| self.graph.elements[*id].name == *name || self.classes[*id].name == name;
+            let meant: Vec<_> = (0..self.len()).filter(is_meant).collect();
+            if meant.is_empty() {
+                return Err(name.clone());
+            }
+            self.offloaded.extend(meant);
+        }
+        Ok(())
+    }
+
+    /// Returns the number of workers to which flows belong, out of `workers` workers: all of them, or all
+    /// but the last if elements are offloaded to it.
+    pub fn owners(&self, workers: usize) -> usize {
+        let beside = usize::from(!self.offloaded.is_empty() && workers > 1);
+        workers - beside
     }
 
     /// Returns the number of elements.
@@ -238,8 +267,8 @@ impl Plan {
                     }
                 }
             }
-            // The processing of an output may have become known above, and may decide an input of the same
-            // element.
+            // The loops before this may have resolved an output to push or pull. An agnostic input of the
+            // same element, between which and the output packets flow, then has to be resolved, too.
             if self.agnostic_pairs(id).any(|(i, o)| {
                 (self.inputs[id][i] == Processing::Agnostic) != (self.outputs[id][o] == Processing::Agnostic)
             }) {
@@ -296,7 +325,8 @@ impl Plan {
     ) -> Vec<T> {
         let ends = if downstream { &self.forward } else { &self.backward };
         let mut found = Vec::new();
-        // The ports by which the search leaves elements, and the elements that have been picked.
+        // The ports by which the search has left elements already, and the elements for which `pick` has
+        // returned a value.
         let mut seen: Vec<(ElementId, usize)> = (0..ends[from].len()).map(|port| (from, port)).collect();
         let mut picked = BTreeSet::new();
         let mut next = 0;

@@ -35,6 +35,9 @@ pub struct WorkerReport {
     pub taken: u64,
     /// The largest number of packets that this worker has found in the rings from other workers at once.
     pub waited: u64,
+    /// The time that this worker has spent on tasks and packets of other workers, in nanoseconds. 0 under the
+    /// trace clock.
+    pub busy_ns: u64,
     /// The number of packets that were passed on without keeping their order, although order is kept: packets
     /// with larger numbers no longer waited for them, or their number was too far ahead of the others. 0 if
     /// order is not kept.

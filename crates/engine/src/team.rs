@@ -24,7 +24,7 @@ use crate::worker::Worker;
 /// The state that all workers of a graph share.
 pub(crate) struct Team {
     pub(crate) bells: Arc<[Bell]>,
-    /// The rule that says which worker is the home of a packet's flow.
+    /// The rule by which workers choose a packet's home: the worker that owns the state of the packet's flow.
     pub(crate) dispatch: Arc<dyn Dispatch>,
     /// True if the workers take turns on one thread (under the trace clock).
     pub(crate) in_turn: bool,
@@ -32,10 +32,11 @@ pub(crate) struct Team {
     /// is can call them.
     waiting: Vec<Mutex<Option<Box<Worker>>>>,
     members: Vec<Member>,
-    /// The notes of the workers about being idle.
+    /// Records which workers are idle and how many packets they have exchanged, so that the end of all work
+    /// is noticed.
     pub(crate) quiet: Quiet,
-    /// The displacement of packets at all workers, and its limit. Set only if packets of flows are spread
-    /// without keeping order.
+    /// The displacement at all workers (the largest number of packets by which a packet of each worker was
+    /// overtaken), and its limit. Set only if packets of flows are spread without keeping order.
     displacement: Mutex<Option<(Arc<Board>, Option<u64>)>>,
     /// The reload that is under way.
     reload: Mutex<Option<Arc<Reload>>>,
@@ -68,7 +69,7 @@ struct Member {
 
 /// A handler call that one worker has sent to another worker.
 pub(crate) struct Request {
-    /// The generation of the graph that the element's number is of.
+    /// The generation of the graph in which the element has the number `element`.
     pub(crate) generation: u64,
     pub(crate) element: Option<ElementId>,
     pub(crate) handler: String,
@@ -87,16 +88,17 @@ impl Request {
 }
 
 impl Team {
-    /// Makes a team of `workers` workers, which take turns on one thread if `in_turn`. If they do not, the
+    /// Makes a team of `workers` workers, which take turns on one thread if `in_turn`. Flows belong to the
+    /// first `owners` of them. If the workers do not take turns, the
     /// key of the hash that gives packets to workers follows from the secret `known`, or from a new secret.
     /// So an attacker cannot choose the worker of packets.
     ///
     /// # Errors
     /// If the system refuses an event, for example because the process has no file descriptor left.
-    pub(crate) fn new(workers: usize, in_turn: bool, known: Option<u64>) -> nix::Result<Team> {
+    pub(crate) fn new(workers: usize, owners: usize, in_turn: bool, known: Option<u64>) -> nix::Result<Team> {
         let key = if in_turn { STEERING_KEY } else { key_of(known.unwrap_or_else(secret)) };
         Ok(Team {
-            dispatch: Arc::new(Rss::with_key(workers, key)),
+            dispatch: Arc::new(Rss::with_key(owners, key)),
             in_turn,
             waiting: (0..workers).map(|_| Mutex::new(None)).collect(),
             bells: (0..workers).map(|_| Bell::new()).collect::<nix::Result<_>>()?,
@@ -222,7 +224,8 @@ impl Team {
         Some(answer)
     }
 
-    /// Returns the silence of a worker in its last reload.
+    /// Returns the time for which a worker stood still when it changed over to the new graph in its last
+    /// reload.
     pub(crate) fn silence(&self, worker: usize) -> &Silence {
         &self.members[worker].silence
     }
@@ -244,7 +247,8 @@ impl Team {
             || (me == 0 && for_first())
     }
 
-    /// Returns the displacement of packets at all workers, and its limit.
+    /// Returns the displacement at all workers, the numbers of packets by which packets were overtaken, and
+    /// its limit. `None` unless packets of flows are spread without keeping order.
     pub(crate) fn displacement(&self) -> Option<(Arc<Board>, Option<u64>)> {
         lock(&self.displacement).clone()
     }
@@ -284,7 +288,8 @@ impl Team {
     /// Makes the exchange between the workers for a graph, one side for each worker. `graph` is the copy of
     /// one of them, and `seed` the seed of the hash by which known flows are found.
     pub(crate) fn connect(&self, graph: &GraphCopy, seed: u64) -> Vec<Exchange> {
-        // Packets of interfaces cannot wait for room in a ring.
+        // Packets that come from interfaces are not held back until a ring has room, because more packets
+        // come meanwhile. Only without such sources does a worker wait for room.
         let waits = graph.plan.live().is_none();
         let spreading = graph.setup.spreading.clone();
         let aside = graph.placement.aside(&graph.plan);
@@ -351,7 +356,7 @@ mod tests {
 
     #[test]
     fn requests_find_an_answer_or_nobody() {
-        let team = Team::new(2, false, None).unwrap();
+        let team = Team::new(2, 2, false, None).unwrap();
         assert!(team.ask(1, (0, None), "version", "", None).is_none());
         team.set_answers(1, true);
         let answer = team.ask(1, (0, None), "version", "", None).unwrap();
@@ -366,10 +371,10 @@ mod tests {
 
     #[test]
     fn nobody_knows_the_key_but_where_runs_are_to_be_repeated() {
-        let key = |in_turn| *Team::new(2, in_turn, None).unwrap().dispatch.key();
+        let key = |in_turn| *Team::new(2, 2, in_turn, None).unwrap().dispatch.key();
         assert_eq!(key(true), STEERING_KEY);
         assert!(key(false) != STEERING_KEY && key(false) != key(false));
-        let known = || *Team::new(2, false, Some(7)).unwrap().dispatch.key();
+        let known = || *Team::new(2, 2, false, Some(7)).unwrap().dispatch.key();
         assert!(known() == known() && known() != STEERING_KEY);
     }
 }

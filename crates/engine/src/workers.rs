@@ -46,8 +46,8 @@ pub struct Workers {
 
 impl Workers {
     /// Makes a worker for each copy of a configured graph (see [`Plan::configure_all`]). Each has a packet
-    /// pool, with an equal part of the memory, and a clock; all share the sink. With one copy, the result
-    /// acts like a single [`Worker`].
+    /// pool, with an equal part of the memory, and a clock; all share the sink for text. With one copy, the
+    /// result acts like a single [`Worker`].
     ///
     /// # Errors
     /// If the memory is too small, if the system refuses memory or an event, or if several workers are to use
@@ -68,7 +68,7 @@ impl Workers {
         let team = match count {
             1 => None,
             _ => {
-                let team = Team::new(count, in_turn, options.steering_secret)
+                let team = Team::new(count, plan.owners(count), in_turn, options.steering_secret)
                     .map_err(|error| format!("no event for a worker: {error}"));
                 Some(Arc::new(team?))
             }
@@ -164,8 +164,8 @@ impl Workers {
         let Some(team) = self.team.clone() else { return Ok(()) };
         let allowed = sched_getaffinity(Pid::from_raw(0)).ok();
         let cores = cores(allowed.as_ref(), team.len());
-        // Threads beside the workers use the processors that the process has before the first worker is
-        // bound.
+        // The processors that the process may use are noted now, for threads beside the workers, because the
+        // first worker is bound to a single processor below.
         let _ = background::processors();
         pin(cores.first());
         self.allowed = allowed;
@@ -290,7 +290,8 @@ impl Workers {
     /// their copies of the new graph.
     pub(crate) fn end_reload(&mut self) {
         self.here.iter_mut().for_each(|worker| worker.end_reload());
-        // Workers that have changed over wait for packets of the old graph at other workers.
+        // A worker that has changed over keeps the old graph until no worker has packets of the old graph any
+        // more.
         while self.here.iter().any(|worker| worker.retiring.is_some()) {
             self.here.iter_mut().for_each(|worker| worker.serve_retiring());
         }

@@ -70,6 +70,8 @@ pub struct TestRun {
     /// Makes the spreading that distributes packets over the workers, possibly packets of one flow; `None`
     /// keeps each flow on one worker.
     pub spreading: Option<fn() -> Arc<dyn Spreading>>,
+    /// The elements whose work the last worker does ([`Plan::offload`]).
+    pub offloaded: &'static [&'static str],
     /// Element classes that are available in addition to [`registry`]'s.
     pub classes: &'static [&'static Class],
 }
@@ -80,7 +82,7 @@ impl Default for TestRun {
     fn default() -> Self {
         let start = Timestamp::from_secs(1_000_000_000);
         let clock = ClockKind::Simulated { start, tick: Timestamp(1_000) };
-        TestRun { clock, burst: Some(32), workers: 1, spreading: None, classes: &[] }
+        TestRun { clock, burst: Some(32), workers: 1, spreading: None, offloaded: &[], classes: &[] }
     }
 }
 
@@ -190,7 +192,10 @@ fn configure(text: &str, run: TestRun) -> Result<(Arc<Plan>, Vec<Configured>, la
     }
     let all =
         |problems: Vec<engine::Problem>| problems.iter().map(|p| p.render(&sources)).collect::<String>();
-    let plan = Arc::new(Plan::new(graph, &registry().with(run.classes)).map_err(all)?);
+    let mut plan = Plan::new(graph, &registry().with(run.classes)).map_err(all)?;
+    let offloaded: Vec<_> = run.offloaded.iter().map(ToString::to_string).collect();
+    plan.offload(&offloaded).map_err(|name| format!("no element and no class '{name}'"))?;
+    let plan = Arc::new(plan);
     let spreading = run.spreading.map(|make| make());
     let copies = plan.configure_all(run.burst, run.workers, spreading.as_ref()).map_err(all)?;
     Ok((plan, copies, sources))
@@ -228,6 +233,12 @@ impl TestRun {
     #[must_use]
     pub fn spread(self, spreading: fn() -> Arc<dyn Spreading>) -> TestRun {
         TestRun { spreading: Some(spreading), ..self }
+    }
+
+    /// Returns this run with elements offloaded to the last worker.
+    #[must_use]
+    pub fn offload(self, offloaded: &'static [&'static str]) -> TestRun {
+        TestRun { offloaded, ..self }
     }
 
     /// Returns this run with additional element classes; replaces the classes of an earlier call.

@@ -92,12 +92,16 @@ impl Kind {
 /// Sends packets through a Reframer, and returns the numbers of bursts, of runs and of packets whose run is
 /// not known.
 fn through(arguments: &str, packets: Vec<TestPacket>) -> [u64; 3] {
+    through_on(TestRun::default(), arguments, packets)
+}
+
+/// Like [`through`], in a run with other settings.
+fn through_on(run: TestRun, arguments: &str, packets: Vec<TestPacket>) -> [u64; 3] {
     let number = offer(vec![packets]);
     let text = format!(
         "TestSource({number}, 0) -> e :: Reframer({arguments}) -> runs :: RunCount -> TestSink({number}, 0)"
     );
-    let run = TestRun { classes: &CLASSES, ..TestRun::default() };
-    let outcome = run.text(&text, &["e.releases", "runs.runs", "runs.unknown"]).unwrap();
+    let outcome = run.with(&CLASSES).text(&text, &["e.releases", "runs.runs", "runs.unknown"]).unwrap();
     assert!(outcome.report.balances());
     collect(number);
     let values: Vec<_> = outcome.values.into_iter().map(Result::unwrap).collect();
@@ -141,5 +145,19 @@ proptest! {
         let arguments = ["1s, BYPASS none", "0", "1s, MAX_BURST 3, MAX_HELD 5", "1s, REORDER true, COMPRESS true"];
         // The class RunCount and the sink panic if a run is wrong.
         through(arguments[which], packets);
+    }
+}
+
+#[test]
+fn runs_go_with_the_packets_to_another_worker() {
+    let run = TestRun::trace().on(2).offload(&["Reframer"]);
+    for kind in [Kind::Tcp, Kind::Ip6] {
+        // Nine packets of each of four flows, interleaved. The other worker takes 32 packets at a time.
+        let packets = (0..36).map(|n| kind.packet(n % 4, 50, 0)).collect();
+        let [bursts, runs, unknown] = through_on(run, "1s, BYPASS none", packets);
+        assert!(
+            bursts == 4 && (4..=5).contains(&runs) && unknown == 0,
+            "{kind:?}: {bursts} {runs} {unknown}"
+        );
     }
 }

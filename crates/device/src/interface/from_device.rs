@@ -208,9 +208,10 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         awaited: None,
         earlier_drops: 0,
         joint: args.setup.common.get_or_make(args.id(), Joint::default),
-        // The copy at worker 0 runs last, when all copies are ready. An element that is assigned to one
-        // worker has a single copy, which begins itself.
-        begins: args.setup.worker == 0 || args.setup.threads.contains_key(&args.id()),
+        // The copy at worker 0 has its first turn after the copies at all other workers, so it unblocks the
+        // sockets of all copies. An element that is assigned to one worker has a single copy, which unblocks
+        // its own socket.
+        begins: false,
         is_open: false,
         is_drained: false,
     };
@@ -218,7 +219,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(from_device))
 }
 
-/// The tokens: of the ring's socket among the watched files, and of the timer that checks the interface.
+/// The tokens of this element: `RECEIVE` of the ring's socket among the watched files, and `LOOK` of the
+/// timer for the next check of the interface.
 const RECEIVE: u32 = 0;
 const LOOK: u32 = 1;
 /// The longest time in milliseconds to wait at the end of a run until the kernel has handed over packets
@@ -228,7 +230,8 @@ const PATIENCE: usize = 20;
 const PAUSE: Timestamp = Timestamp(100_000_000);
 
 struct FromDevice {
-    /// The interface's name in the configuration, and its present name, which differs after it was renamed.
+    /// `wanted` is the interface's name in the configuration. `device` is its present name, which differs
+    /// after the interface was renamed.
     wanted: String,
     device: String,
     gone: Gone,
@@ -302,8 +305,9 @@ impl Joint {
     }
 }
 
-/// The state that an element passes to the element of the same name that replaces it in a new
-/// configuration: the counts. `drops` is 0 if the ring passes to another element with its own counts.
+/// The state that an element passes to the element of the same name that replaces it in a new configuration:
+/// the counts of received and of lost packets. `drops` is 0 if the ring passes to another element, because
+/// the count of lost packets then passes on with the ring.
 struct Legacy {
     device: String,
     count: u64,
@@ -385,7 +389,7 @@ impl FromDevice {
     /// the socket joins the fanout group of all copies' sockets.
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
-        let (worker, workers) = cx.worker();
+        let (worker, workers) = cx.workers().copy();
         let ring = Ring::open(self.offloads, workers).map_err(|(step, error)| failed(step, &error))?;
         fanout::shut(ring.socket()).map_err(|error| failed("SO_ATTACH_FILTER", &error))?;
         if !self.outbound {
@@ -576,7 +580,8 @@ impl FromDevice {
             Presence::Down => cx.set_coarse_timer(LOOK, cx.now() + PAUSE),
             Presence::Gone => {
                 cx.files().unwatch(RECEIVE);
-                // The packets that arrived before the removal are in the ring, and are emitted in a turn.
+                // The packets that arrived before the removal are in the ring, and are emitted in the turn
+                // that is scheduled here.
                 cx.schedule();
                 match self.gone {
                     Gone::Wait => self.wait(cx),
@@ -621,6 +626,7 @@ impl Element for FromDevice {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.begins = cx.workers().copy().0 == 0;
         if let Err(error) = self.find() {
             let is_away = link::index(&self.device).is_err() && is_awaited(&self.wanted);
             if !(is_away && cx.is_heir() && self.gone == Gone::Wait) {
@@ -640,7 +646,8 @@ impl Element for FromDevice {
         self.seat = SEATS.claim(&by, |seat| seat.settings == settings);
         self.waits = self.seat.is_some();
         // Opening a ring can take a tenth of a second, in which the running element could not empty its own
-        // ring. If this element replaces it, the ring is opened in the first turn, if it is needed.
+        // ring. If this element replaces a running element, the ring is therefore opened only in the first
+        // turn, and only if the running element's ring cannot be taken over.
         if !self.waits && !cx.is_heir() {
             self.open(cx)?;
         }
@@ -683,7 +690,8 @@ impl Element for FromDevice {
     fn drain(&mut self, cx: &mut Cx<'_>) {
         cx.unschedule();
         if self.shares_seat() || std::mem::replace(&mut self.is_drained, true) {
-            // The element that replaces this one gets the packets in the ring.
+            // The packets in the ring are left to the element that replaces this one, which takes over the
+            // ring.
             return;
         }
         if self.waits {

@@ -42,7 +42,7 @@ pub(super) struct Wanted {
     pub(super) tap: bool,
     /// True if only one worker has a queue of the interface; false if each worker has one.
     pub(super) alone: bool,
-    /// The machine's own address on the interface, and its network.
+    /// The machine's own IPv4 address on the interface, and its network.
     pub(super) near: Option<Ipv4Prefix>,
     pub(super) near6: Option<(Ipv6Addr, u8)>,
     pub(super) gateway: Option<Ipv4Addr>,
@@ -51,9 +51,9 @@ pub(super) struct Wanted {
     pub(super) mtu: Option<u32>,
 }
 
-/// The number of times that the interface has been created: once at the start, and once after each removal.
-/// All workers share the number, and lock it while they open the interface. The first worker thus creates
-/// the interface, and the others attach a queue.
+/// The number of the attempt to open the interface at which it was last created: attempt 1 is at the start,
+/// and further attempts follow each removal until one succeeds. All workers share the number, and lock it
+/// while they open the interface. The first worker thus creates the interface, and the others attach a queue.
 pub(super) type Made = Mutex<u32>;
 
 /// The queues of TUN and TAP interfaces that elements of this process have open.
@@ -95,15 +95,16 @@ impl Queue {
     }
 }
 
-/// Opens a queue of the interface, and creates the interface if no other worker has done so. `time` counts
-/// the creations from 1: it is 2 after the first removal. The worker that creates the interface also sets
-/// its addresses and routes and brings it up, while the other workers wait. If that fails, the next worker
-/// tries. The kernel removes all of that with the interface.
+/// Opens a queue of the interface, and creates the interface if no other worker has done so. `time` is the
+/// number of the caller's attempt to open the interface, counted from 1; the interface is created if [`Made`]
+/// has a smaller number. The worker that creates the interface also sets its addresses and routes and brings
+/// it up, while the other workers wait. If that fails, the next worker tries. The kernel removes all of that
+/// with the interface.
 ///
 /// # Errors
 /// If the interface cannot be created, is in use by another program, or cannot be brought up.
 pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made, time: u32) -> Result<Tun, String> {
-    let (_, workers) = if wanted.alone { (0, 1) } else { cx.worker() };
+    let (_, workers) = if wanted.alone { (0, 1) } else { cx.workers().copy() };
     // Several workers have to use the same name, so the kernel cannot choose it.
     let name = match wanted.name.as_str() {
         "" if workers > 1 => format!("tap{}.{}", std::process::id(), cx.id()),
@@ -274,7 +275,7 @@ impl Transmitter {
         let mut sent = cx.batch();
         for mut packet in batch.drain() {
             match self.send_one(cx, tun, tap, &mut packet) {
-                // There is room: both batches have the same capacity.
+                // The push does not fail, because both batches have the same capacity.
                 Ok(()) => drop(sent.push(packet)),
                 Err(why) => {
                     self.drops += 1;

@@ -185,7 +185,8 @@ pub(super) struct KernelTun {
     /// The queue of `tun` as an entry in the registry of queues, by which the element that replaces this one
     /// finds it.
     queue: Option<Arc<Queue>>,
-    /// The interface's index in the kernel, and the socket with the kernel's messages about interfaces.
+    /// `index` is the interface's index in the kernel; `news` is the socket that receives the kernel's
+    /// messages about interfaces.
     index: c_int,
     news: Option<News>,
     /// True if the interface was moved to another namespace. The move deletes its addresses, which have to
@@ -261,8 +262,8 @@ impl KernelTun {
         Ok(())
     }
 
-    /// Reads the kernel's messages. If the interface has returned from another namespace, sets its
-    /// addresses and routes again.
+    /// Reads the kernel's messages about interfaces. If the interface has returned from another namespace,
+    /// sets its addresses and routes again.
     #[cold]
     fn hear(&mut self, cx: &mut Cx<'_>) {
         let Some(news) = &self.news else { return };
@@ -272,7 +273,7 @@ impl KernelTun {
         // The file shows that this is the element's own interface. If that interface was deleted, another
         // interface may have its name.
         let is_ours = self.tun.as_ref().is_some_and(|tun| tun.is_attached());
-        let is_first = self.wanted.alone || cx.worker().0 == 0;
+        let is_first = self.wanted.alone || cx.workers().copy().0 == 0;
         if !is_ours {
             return;
         }

@@ -89,7 +89,7 @@ use super::port::open_queues;
 use super::receiver::{Counts, Receiver};
 use super::seat::{Layout, Open, SEATS, Seat, Stage};
 use super::sys::program::Runner;
-use super::{Receives, Wanted, copy_of, read_wanted};
+use super::{Receives, Wanted, read_wanted};
 use crate::frames::complete;
 use crate::handover::Claimant;
 use crate::interface::awaited::Awaited;
@@ -169,7 +169,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         first: 0,
         interface,
         bell: None,
-        speaks: args.setup.worker == 0 || !is_everywhere,
+        speaks: false,
         membership: None,
         index: 0,
         is_shared: args.value("SHARED"),
@@ -288,7 +288,7 @@ impl FromXdp {
         if !self.is_shared {
             self.claim = Claim::of(&device, self.index)?;
         }
-        let (copy, copies) = copy_of(cx);
+        let (copy, copies) = cx.workers().copy();
         if self.shares(copies) {
             let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
             let bell = Arc::new(event.map_err(|error| cannot(&device, "eventfd", &error.into()))?);
@@ -436,7 +436,7 @@ impl FromXdp {
     /// false if this element has to open the interface itself.
     fn take_seat(&mut self, cx: &mut Cx<'_>) -> bool {
         let index = link::index(&self.name).ok();
-        let layout = Layout::new(&self.wanted, self.steering, copy_of(cx));
+        let layout = Layout::new(&self.wanted, self.steering, cx.workers().copy());
         let by = Claimant::new(cx, &self.common);
         let fits = |seat: &Seat| seat.layout == layout && seat.interface.is(&self.name, index);
         let Some(seat) = SEATS.claim(&by, fits) else { return false };
@@ -612,7 +612,7 @@ impl FromXdp {
     /// Watches the guest sockets that have been opened for this copy at the queues of other copies.
     fn visit(&mut self, cx: &mut Cx<'_>) {
         let Some(number) = self.seat.as_ref().map(|seat| seat.number) else { return };
-        for guest in self.interface.guests_of(number, cx.worker().0) {
+        for guest in self.interface.guests_of(number, cx.workers().copy().0) {
             self.receivers.push(guest);
             if let Err(error) = self.watch(cx, self.receivers.len() - 1) {
                 self.say(cx, format_args!("{error}"));
@@ -643,6 +643,7 @@ impl Element for FromXdp {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        self.speaks = cx.workers().copy().0 == 0;
         if self.take_seat(cx) {
             // The first turn takes over what the running element has open.
             cx.schedule();
@@ -691,7 +692,8 @@ impl Element for FromXdp {
     fn drain(&mut self, cx: &mut Cx<'_>) {
         cx.unschedule();
         if self.shares_seat() {
-            // The element that replaces this one gets the packets in the receive rings.
+            // The packets in the receive rings are left to the element that replaces this one, which takes
+            // over the rings.
             return;
         }
         if self.waits

@@ -55,8 +55,8 @@ struct State {
     index: c_int,
     /// The number of copies of the elements in `receivers` that have opened and registered their queues.
     ready: usize,
-    /// The registered queues, and the copies that share their queues, until the last copy has registered;
-    /// then the lists are emptied.
+    /// The registered queues (`queues`), and the copies that share their queues (`members`), until the last
+    /// copy has registered; then both lists are emptied.
     queues: Vec<Queue>,
     members: Vec<Member>,
     /// The open guest sockets, by which copies receive from queues of other copies, until they are fetched;
@@ -228,7 +228,7 @@ impl Interface {
                 reception.copies = cx.workers().copies(reception.element);
             }
         }
-        let ((worker, workers), key) = (cx.worker(), cx.workers().steering_key());
+        let ((worker, workers), key) = (cx.workers().copy(), cx.workers().steering_key());
         let member = |(steering, bell): (Steering, &Arc<EventFd>)| Member {
             element,
             worker,
@@ -301,7 +301,7 @@ impl Interface {
         state.left >= state.copies()
     }
 
-    /// Registers that a copy has closed its own queues. The last copy ends the round.
+    /// Registers that a copy has closed its own queues. The last copy to do so ends the round.
     pub(super) fn close(&self) {
         let mut state = lock(&self.state);
         state.closed += 1;
@@ -341,7 +341,8 @@ impl State {
         self.receivers.iter().position(|reception| reception.element == element)
     }
 
-    /// Returns the total number of copies of the elements that receive from the interface.
+    /// Returns the total number of copies of the elements that receive from the interface, except elements of
+    /// which a copy has ended without a successor.
     fn copies(&self) -> usize {
         let receiving = self.receivers.iter().filter(|reception| !reception.is_over);
         receiving.map(|reception| reception.copies).sum()

@@ -22,7 +22,7 @@ mod shared;
 mod sys;
 pub mod to_xdp;
 
-use element::{Args, Cx};
+use element::Args;
 
 use sys::program::MOST_QUEUES;
 
@@ -55,15 +55,6 @@ struct Wanted {
 /// The service that every FromXDP publishes, so that the FromXDP elements of a graph can be counted: the
 /// elements of a worker share its pool.
 struct Receives;
-
-/// Returns the index of this copy of an element, and the number of copies. An element with a copy at each
-/// worker has the worker's number as index; an element with a single copy has (0, 1).
-fn copy_of(cx: &Cx<'_>) -> (usize, usize) {
-    match cx.workers().copies(cx.id()) {
-        0 | 1 => (0, 1),
-        copies => (cx.worker().0, copies),
-    }
-}
 
 /// Reads the arguments that FromXDP and ToXDP have in common, and registers an error for each that is
 /// wrong.

@@ -55,7 +55,7 @@ use packet::{BATCH_CAPACITY, SLOT_CAPACITY};
 use super::interface::Interface;
 use super::outlet::{OUTLETS, Outlet};
 use super::port::{Kicked, open_transmitter};
-use super::{Wanted, copy_of, read_wanted};
+use super::{Wanted, read_wanted};
 use crate::handover::Claimant;
 use crate::interface::out_link::OutLink;
 use crate::interface::{Gone, Presence};
@@ -192,7 +192,7 @@ impl ToXdp {
     /// # Errors
     /// If the kernel refuses to open the queue, or the queue is open with other arguments.
     fn open(&self, cx: &mut Cx<'_>) -> Result<Option<Arc<Outlet>>, String> {
-        let (copy, copies) = copy_of(cx);
+        let (copy, copies) = cx.workers().copy();
         let mut found = self.claim(cx)?;
         let own = self.wanted.queue.unwrap_or(copy as u32);
         if found.is_none() && own as usize % copies == copy && !self.interface.receives(own) {
@@ -249,7 +249,7 @@ impl ToXdp {
     /// queue, if there are no other copies, or while the queue is closed because the interface was removed.
     /// Also returns `None` for copy 0 while no other worker with a queue is known.
     fn substitute(&mut self, cx: &Cx<'_>) -> Option<usize> {
-        let (copy, copies) = copy_of(cx);
+        let (copy, copies) = cx.workers().copy();
         if self.outlet.is_some() || copies == 1 || self.is_closed {
             return None;
         }
@@ -315,7 +315,8 @@ impl ToXdp {
         let mut half = outlet.half();
         let kicked = half.kick();
         half.reap(cx.pool());
-        // Packets of the element that this element replaces may be ahead in the ring.
+        // Packets of the element that this element replaces may be ahead in the ring, so at most `in_ring` of
+        // the packets in the ring belong to this element.
         let left = half.pending().min(self.in_ring);
         let taken = self.in_ring - left;
         let refused = std::mem::take(&mut half.refused).min(taken);
@@ -397,7 +398,7 @@ impl ToXdp {
     /// recovery. If there is no such interface or no queue yet, schedules another attempt.
     #[cold]
     fn open_again(&mut self, cx: &mut Cx<'_>) {
-        let (copy, copies) = copy_of(cx);
+        let (copy, copies) = cx.workers().copy();
         if let Some(index) = self.link.find_again(cx) {
             self.index = index;
             let own = self.wanted.queue.unwrap_or(copy as u32);

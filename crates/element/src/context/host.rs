@@ -197,7 +197,8 @@ pub trait Host {
     /// Returns the number of the worker that this copy of the graph belongs to, from 0, and the number of
     /// workers.
     fn worker(&self) -> (usize, usize);
-    /// Returns the number of workers that have a working copy of an element: one or all.
+    /// Returns the number of workers that have a working copy of an element: one, or all to which flows
+    /// belong.
     fn copies(&self, element: ElementId) -> usize;
     /// Returns the arguments, as one text, of the running element that `element` will replace, which has the
     /// same name and class. `None` if it replaces no element.

@@ -57,7 +57,17 @@ pub struct PacketOwners<'c> {
 }
 
 impl PacketOwners<'_> {
-    /// Returns the number of workers that have a working copy of an element: one or all.
+    /// Returns the index of this copy of the element among its working copies, and the number of these
+    /// copies: the worker's number if several workers have a working copy, (0, 1) if one worker has it.
+    pub fn copy(self) -> (usize, usize) {
+        match self.copies(self.id) {
+            0 | 1 => (0, 1),
+            copies => (self.host.worker().0, copies),
+        }
+    }
+
+    /// Returns the number of workers that have a working copy of an element: one, or all to which flows
+    /// belong.
     pub fn copies(self, element: ElementId) -> usize {
         self.host.copies(element)
     }

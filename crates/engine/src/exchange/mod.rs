@@ -68,6 +68,8 @@ pub(crate) struct Exchange {
     round: Round,
     /// The largest number of packets that have waited in the rings to this worker at once.
     waited: u64,
+    /// The time for which this worker has worked on tasks and packets, in nanoseconds.
+    busy: u64,
 }
 
 /// A round of receiving: a pass over the rings from all other workers, each ring once.
@@ -121,6 +123,7 @@ pub(crate) fn connect(
         home: Home::default(),
         round: Round::default(),
         waited: 0,
+        busy: 0,
     })
     .collect()
 }
@@ -288,8 +291,9 @@ impl Exchange {
                     order.wait(from, to, &mut batch, core.now);
                 }
             }
-            if let Some(batch) = if_any(core, batch) {
-                return Some(Arrival { to, batch: without_runs(core, batch), has_waited: false });
+            if let Some(mut batch) = if_any(core, batch) {
+                core.renumber_runs(&mut batch);
+                return Some(Arrival { to, batch, has_waited: false });
             }
         }
         let order = self.order.as_mut()?;
@@ -425,10 +429,11 @@ impl Exchange {
         }
     }
 
-    /// Publishes the time for which this worker has worked, if packets are spread. `more` is the working
-    /// time since the last call; `now` is the current time.
+    /// Counts the time for which this worker has worked, and publishes it if packets are spread. `more` is
+    /// the working time since the last call; `now` is the current time.
     #[inline]
     pub(crate) fn worked(&mut self, more: Timestamp, now: Timestamp) {
+        self.busy += more.0.max(0) as u64;
         if let Some(spreader) = &mut self.spreader {
             spreader.worked(more, now);
         }
@@ -471,6 +476,7 @@ impl Exchange {
             handed: self.rings.handed,
             taken: self.rings.taken,
             waited: self.waited,
+            busy_ns: self.busy,
             late: self.order.as_ref().map_or(0, Order::late),
             displaced,
             displaced_most: displaced_most.flatten(),
@@ -479,7 +485,8 @@ impl Exchange {
     }
 }
 
-/// Returns the batch with the runs of its packets unset: each worker numbers runs of its own.
+/// Returns the batch with the runs of its packets unset. The packets have waited for each other, and come
+/// from several workers, each of which numbers runs of its own.
 fn without_runs(core: &Core, mut batch: Batch) -> Batch {
     if !core.facts.runs.is_empty() {
         batch.iter_mut().for_each(|packet| packet.set_run(0));

@@ -12,7 +12,8 @@ use wire::{MacAddr, build::Builder};
 const FLOWS: usize = 40;
 const PACKETS: usize = 50;
 
-/// Makes packet `number` of a flow in an Ethernet frame. The payload has both numbers.
+/// Makes packet `number` of a flow in an Ethernet frame. The payload has the number of the flow and the
+/// number of the packet.
 fn packet(flow: usize, number: usize) -> TestPacket {
     let source = ([10, 0, (flow / 200) as u8, (flow % 200) as u8], 1024 + flow as u16).into();
     let destination = ([192, 168, 0, 1], 53).into();
@@ -86,7 +87,8 @@ fn tables_that_copies_share_change_for_all() {
     assert_all_in_order(&seen);
     assert_eq!(outcome.output.matches("11.0.0.0/8").count(), 3, "{}", outcome.output);
     assert_eq!(outcome.output.matches("10.0.0.0/8").count(), 0, "{}", outcome.output);
-    // This is the entry of the new pattern, for the protocol TCP.
+    // This line of the classifier's program tests for the protocol TCP, as the new pattern demands. Each of
+    // the three workers has it.
     assert_eq!(outcome.output.matches("264/00060000").count(), 3, "{}", outcome.output);
 }
 
@@ -316,8 +318,8 @@ fn replies_come_home_to_the_worker_of_their_mapping() {
 
 #[test]
 fn replies_come_home_to_ports_of_all_flows_of_an_end() {
-    // A mapping is for all servers, whose replies could arrive at any worker. So one worker handles all
-    // flows.
+    // With INDEPENDENT_MAPPING, one mapping serves all servers, whose replies could arrive at any worker. So
+    // the translator works on one worker only.
     const FLOWS: usize = 2000;
     for keywords in [", INDEPENDENT_MAPPING true", ", INDEPENDENT_MAPPING true, SUBSCRIBER_CAPACITY 5"] {
         for (protocol, how) in
@@ -334,8 +336,8 @@ fn replies_come_home_to_ports_of_all_flows_of_an_end() {
 
 #[test]
 fn translators_that_cannot_choose_have_one_worker() {
-    // The pattern sets the server's address, so the translator cannot choose a port by which a reply comes
-    // to the right worker. One worker handles all flows.
+    // The pattern fixes port and destination address, so the translator cannot choose a port that brings
+    // replies to the worker of the flow. So it works on one worker only.
     let text = "SOURCE -> MarkIPHeader(14) -> [0] nat :: UDPRewriter(pattern - - 10.9.9.9 53 0 1, drop);
         nat[0] -> there :: Tee -> SINK; there[1] -> IPMirror -> [1] nat; nat[1] -> back :: Counter -> Discard";
     let (outcome, _) = run(TestRun::real().on(3), text, &["back.count"]);
@@ -395,8 +397,8 @@ fn many_queues_bring_flows_together() {
         assert_eq!(flows.as_deref(), Ok(FLOWS.to_string().as_str()));
         slf.as_ref().unwrap().parse().unwrap()
     };
-    // With 400 queues nearly each flow has a queue of its own, so as many packets of one flow come in a row
-    // as a burst of the queue has. With one queue, flows take turns.
+    // With 400 queues, nearly each flow has a queue of its own. Up to 8 packets are taken from a queue at
+    // once (BURST), so packets of one flow come in a row. With one queue, packets of all flows alternate.
     let [one, many] = [1, 400].map(|queues| runs(queues, 1));
     assert!(one < 1.1 && many > 3.5, "{one} {many}");
     // A random hash key decides which flows share a queue. With one key in twenty there are too many such
@@ -483,10 +485,53 @@ fn errors_come_to_the_worker_of_a_translator_that_has_one() {
          kinds[1] -> rw; rw[0] -> Discard; rw[1] -> Discard;
          kinds[0] -> ICMPRewriter(rw) -> TestSink({exchange}, 0)"
         );
-        // With a burst of 16, the packets and the errors about them are in different batches.
+        // The burst of 16 separates the packets from the ICMP errors about them, so that the translator knows
+        // the flows before the errors come.
         let how = TestRun { burst: Some(16), ..TestRun::trace().on(workers) };
         let outcome = how.text(&text, &[]).unwrap_or_else(|error| panic!("{error}"));
         assert!(outcome.report.balances(), "{:?}", outcome.report);
         assert_eq!(collect(exchange).len(), 16, "{workers} workers");
+    }
+}
+
+#[test]
+fn an_offloaded_element_has_the_last_worker_for_itself() {
+    let text =
+        "SOURCE -> before :: Counter -> MarkIPHeader(14) -> offloaded :: FlowCounter -> after :: Counter
+        -> nat :: IPRewriter(pattern 1.1.1.1 1024-65535 - - 0 0) -> SINK";
+    let counters = ["before.count", "offloaded.packets", "after.count", "nat.nmappings"];
+    for (workers, names) in [(2, &["FlowCounter"]), (2, &["offloaded"]), (3, &["offloaded"])] {
+        let read = |worker| counters.map(|counter| format!("worker {worker} {counter}"));
+        let handlers: Vec<_> = (0..workers).flat_map(read).collect();
+        let handlers: Vec<_> = handlers.iter().map(String::as_str).collect();
+        let (outcome, seen) = run(TestRun::trace().on(workers).offload(names), text, &handlers);
+        assert_all_in_order(&seen);
+        let values: Vec<u64> =
+            outcome.values.iter().map(|v| v.as_ref().unwrap().trim().parse().unwrap()).collect();
+        let (last, others) = values.split_last_chunk::<4>().map(|(others, last)| (last, others)).unwrap();
+        let all = (FLOWS * PACKETS) as u64;
+        assert_eq!(last, &[all, all, 0, 0]);
+        let (others, rest) = others.as_chunks::<4>();
+        assert!(
+            rest.is_empty()
+                && others.iter().all(|other| other[..2] == [0, 0] && other[2] > 0 && other[3] > 0)
+        );
+        assert_eq!(others.iter().map(|other| other[2]).sum::<u64>(), all);
+    }
+    let missing = TestRun::trace().on(2).offload(&["Juggler"]).text("Idle -> Discard", &[]);
+    assert!(missing.is_err_and(|error| error.contains("Juggler")));
+}
+
+#[test]
+fn a_nic_that_one_worker_serves_gives_it_all_packets() {
+    let file = capture();
+    for (run, assigned) in [(TestRun::trace().on(2).offload(&["e"]), ""), (TestRun::trace().on(2), "nic 1")] {
+        let text = format!(
+            "StaticThreadSched({assigned}); nic :: InMemoryNic({}) -> e :: Null -> count :: Counter -> Discard",
+            file.path().display()
+        );
+        let outcome = run.text(&text, &["nic.count", "worker 1 nic.count", "count.count"]).unwrap();
+        let all = Ok((FLOWS * PACKETS).to_string());
+        assert_eq!(outcome.values, [all.clone(), all.clone(), all], "{assigned}");
     }
 }

@@ -1,0 +1,106 @@
+//! The benchmark `offload`: the chain of network functions of the Reframer paper on one worker and on two,
+//! without a Reframer, with a Reframer in the chain, and with a Reframer on a worker of its own
+//! (`--offload Reframer`; Figures 17 and 21 of the paper have it on a network card's processor).
+//!
+//! The packets are those of the benchmark `trains`. They come from an InMemoryNic: with two workers and no
+//! offloading, each worker receives the packets of its flows, as it would with receive-side scaling.
+
+use std::time::Instant;
+
+use engine::{Options, Workers};
+
+use crate::floor::Floor;
+use crate::functions::functions_behind;
+use crate::runner::{Silence, offloading, registry};
+use crate::serde_params::Param;
+use crate::trains::{LENGTH, TOGETHER, reframer};
+use crate::{Pair, Row, Settings, median, source};
+
+/// A way to distribute the chain over workers.
+struct Variant {
+    /// Where the Reframer is: `none`, `chain`, or `beside` on a worker of its own.
+    reframer: &'static str,
+    threads: usize,
+}
+
+const VARIANTS: [Variant; 5] = [
+    Variant { reframer: "none", threads: 1 },
+    Variant { reframer: "chain", threads: 1 },
+    Variant { reframer: "beside", threads: 2 },
+    Variant { reframer: "none", threads: 2 },
+    Variant { reframer: "chain", threads: 2 },
+];
+
+/// The results of one run.
+struct Finished {
+    /// The wall-clock time of the run per packet, in nanoseconds.
+    cost: f64,
+    /// The time per packet for which the first worker was busy, in nanoseconds: the cost of the chain's core.
+    /// 0 with one worker, which is busy all the time.
+    busy: f64,
+}
+
+/// Measures each variant with several numbers of flows.
+pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for flows in [10_000, 100_000] {
+        // A small run has fewer packets than flows.
+        let packets = if settings.repeats > 1 { 2 * flows * LENGTH } else { settings.packets };
+        let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
+        let number = |place| source::in_trains(place, LENGTH, TOGETHER);
+        let frames = (0..packets).map(|place| source::frame(number(place), flows, FRAME));
+        source::write_frames(file.as_file(), frames).map_err(|e| e.to_string())?;
+        let loops = (RUNS * settings.per_run).div_ceil(packets).max(2);
+        let text = |held| {
+            let front = if held == "none" { String::new() } else { reframer("64us") };
+            let path = file.path().display();
+            format!("nic :: InMemoryNic({path}, LOOPS {loops}) -> {}", functions_behind(&front))
+        };
+        let mut floor = Floor::new(settings.packets, FRAME).map_err(|e| e.to_string())?;
+        let mut measured = VARIANTS.map(|_| (Vec::new(), Vec::new()));
+        for _ in 0..settings.repeats {
+            let beside = floor.measure(settings.per_run);
+            for (variant, (pairs, busy)) in VARIANTS.iter().zip(&mut measured) {
+                let finished = once(&text(variant.reframer), variant)?;
+                pairs.push(Pair { cost: finished.cost, floor: beside });
+                busy.push(finished.busy);
+            }
+        }
+        for (variant, (pairs, busy)) in VARIANTS.iter().zip(measured) {
+            let mut params = vec![
+                ("flows", Param::Number(flows as u64)),
+                ("reframer", Param::Word(variant.reframer)),
+                ("threads", Param::Number(variant.threads as u64)),
+            ];
+            if variant.threads > 1 {
+                params.push(("chain_ns", Param::Mean(median(busy))));
+            }
+            rows.push(Row::new("offload", &params, &pairs));
+        }
+    }
+    Ok(rows)
+}
+
+/// The factor by which a run is longer than usual, so that its start matters less, when elements do not know
+/// the flows and memory has not been used.
+const RUNS: usize = 5;
+
+/// The size of a frame in bytes.
+const FRAME: usize = 64;
+
+/// Runs a configuration with a source `nic` to its end.
+fn once(text: &str, variant: &Variant) -> Result<Finished, String> {
+    let offloaded: &[&str] = if variant.reframer == "beside" { &["Reframer"] } else { &[] };
+    let (plan, copies) = offloading(text.to_string(), variant.threads, None, &registry(), offloaded)?;
+    let mut workers = Workers::new(&plan, copies, Box::new(Silence), Options::default())?;
+    workers.initialize().map_err(|problem| problem.diagnostic.message)?;
+    let start = Instant::now();
+    workers.run();
+    let passed = start.elapsed().as_nanos() as f64;
+    let count = workers.read(plan.graph.find("nic"), "count", "")?;
+    let count: f64 = count.parse().map_err(|_| "no count".to_string())?;
+    let report = workers.report();
+    workers.finish().map_err(|errors| errors.join("; "))?;
+    let busy = report.workers.first().map_or(0.0, |worker| worker.busy_ns as f64);
+    Ok(Finished { cost: passed / count, busy: busy / count })
+}
