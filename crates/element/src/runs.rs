@@ -80,15 +80,15 @@ impl Runs {
     #[inline(never)]
     fn compare(&mut self, batch: &mut [Packet], last: &mut u32) {
         let (mut count, mut run, mut next) = (0, *last, 0);
-        let mut own = batch.first().and_then(addresses);
+        let mut own = batch.first().and_then(ends);
         while let Some((first, others)) = batch.get_mut(next..).and_then(<[_]>::split_first_mut) {
             run = number_after(run);
             first.set_run(run);
-            let theirs = others.first().and_then(addresses);
+            let theirs = others.first().and_then(ends);
             let mut more = 0;
             if theirs.is_some() && theirs == own {
                 more = run_length(first, others, run);
-                own = others.get(more).and_then(addresses);
+                own = others.get(more).and_then(ends);
             } else {
                 own = theirs;
             }
@@ -241,18 +241,18 @@ fn number_after(last: u32) -> u32 {
 /// The number of bytes of the network header that are compared: an IPv4 header without options, and ports.
 const COMPARED: usize = ipv4::Header::LEN + 4;
 
-/// Returns 8 bytes of the network header in which neighbouring packets of different flows nearly always
-/// differ: in IPv4 both addresses, in IPv6 the middle of the source address. `None` if the packet has no
-/// network header.
+/// Returns 12 bytes of the network header in which neighbouring packets of different flows nearly always
+/// differ: in IPv4 without options both addresses and the ports, in IPv6 the source address but for its first
+/// four bytes. `None` if the packet has no network header.
 #[inline]
-fn addresses(packet: &Packet) -> Option<[u8; 8]> {
+fn ends(packet: &Packet) -> Option<[u8; 12]> {
     packet.network_bytes(12).copied()
 }
 
-/// True if two packets have the same [`addresses`].
+/// True if two packets have the same [`ends`].
 #[inline]
 fn are_alike(one: &Packet, other: &Packet) -> bool {
-    addresses(one).is_some_and(|own| addresses(other) == Some(own))
+    ends(one).is_some_and(|own| ends(other) == Some(own))
 }
 
 impl Core {
@@ -403,7 +403,7 @@ impl SpecialFlow {
     }
 
     /// True if a packet belongs to this flow, which is that of the packet `first`. The caller has checked
-    /// that both packets have the same [`addresses`].
+    /// that both packets have the same [`ends`].
     fn goes_on(&self, first: &Packet, packet: &Packet) -> bool {
         packet.offsets() == first.offsets()
             && version(first) == version(packet)
@@ -469,16 +469,30 @@ impl<'p> PlainFlow<'p> {
     #[inline]
     fn goes_on(&self, packet: &Packet) -> bool {
         let Some(start) = packet.network_bytes::<COMPARED>(0) else { return false };
-        let [.., a, b, c, d, e, f, g, h, i, j, k, l] = *start;
-        let [.., m, n, o, p, q, r, s, t, u, v, w, x] = *self.start;
-        [a, b, c, d, e, f, g, h] == [m, n, o, p, q, r, s, t]
-            && [i, j, k, l] == [u, v, w, x]
+        let differs = |word: usize| word_of(start, word) ^ word_of(self.start, word);
+        (differs(0) & TELLING[0]) | (differs(1) & TELLING[1]) | differs(2) == 0
             && packet.offsets() == self.first.offsets()
-            && is_plain_and_whole(start)
-            && start[PROTOCOL] == self.start[PROTOCOL]
             && total_length(start) >= self.least
             && packet.data().len() >= self.least_head
     }
+}
+
+/// The bits of the first two words of 8 bytes of an IPv4 header that are the same in all packets of a plain
+/// flow: version and header length, the bits that fragments have, protocol and source address. The third word
+/// has the destination address and the ports.
+const TELLING: [u64; 2] = {
+    let [high, low] = (ipv4::FRAGMENT_OFFSET | ipv4::MORE_FRAGMENTS).to_be_bytes();
+    [
+        u64::from_ne_bytes([0xff, 0, 0, 0, 0, 0, high, low]),
+        u64::from_ne_bytes([0, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]),
+    ]
+};
+
+/// Returns 8 bytes of the start of a network header, from offset `8 * number` on, as one word.
+#[inline]
+fn word_of(start: &[u8; COMPARED], number: usize) -> u64 {
+    let (words, _) = start.as_chunks::<8>();
+    u64::from_ne_bytes(words[number])
 }
 
 /// The offset of the protocol in an IPv4 header.

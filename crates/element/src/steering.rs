@@ -42,6 +42,56 @@ pub trait Dispatch: Send + Sync {
     fn key(&self) -> &rss::ToeplitzKey;
 }
 
+/// The owners of the packets of a batch. Consecutive packets of one plain flow (ports in IPv4 without options,
+/// not fragments) are hashed once.
+pub struct Owners<'d> {
+    dispatch: &'d dyn Dispatch,
+    /// The flow of the last packet, if it was plain, and its owner. The flow is the part of the headers that
+    /// is the same in all of its packets.
+    last: Option<([u64; 3], usize)>,
+}
+
+impl Owners<'_> {
+    /// Begins a batch, whose packets get their owners from `dispatch`.
+    #[inline]
+    pub fn new(dispatch: &dyn Dispatch) -> Owners<'_> {
+        Owners { dispatch, last: None }
+    }
+
+    /// Returns the worker that the next packet belongs to ([`Dispatch::worker_of`]).
+    #[inline]
+    pub fn worker_of(&mut self, packet: &Packet) -> usize {
+        let flow = plain_flow(packet);
+        if let Some((last, owner)) = self.last
+            && flow == Some(last)
+        {
+            return owner;
+        }
+        let owner = self.dispatch.worker_of(packet);
+        self.last = flow.map(|flow| (flow, owner));
+        owner
+    }
+}
+
+/// Returns the parts of a packet's headers that distinguish its flow from others, if the packet is IPv4
+/// without options, not a fragment, of a protocol with ports, and has the ports.
+#[inline]
+fn plain_flow(packet: &Packet) -> Option<[u64; 3]> {
+    /// The offset of the protocol in an IPv4 header.
+    const PROTOCOL: usize = 9;
+    /// The protocol and the source address. The other bytes of the second word, time to live and header
+    /// checksum, differ from packet to packet.
+    const SECOND: u64 = u64::from_ne_bytes([0, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+    let start: &[u8; 24] = network(packet)?.first_chunk()?;
+    let word = |number: usize| start.as_chunks::<8>().0[number];
+    let is_plain = header_length(start.first_chunk()?) == ipv4::Header::LEN
+        && start[0] >> 4 == 4
+        && !is_part(start.first_chunk()?)
+        && ip_protocol::has_ports(start[PROTOCOL]);
+    let [second, third] = [1, 2].map(|number| u64::from_ne_bytes(word(number)));
+    is_plain.then_some([start[0].into(), second & SECOND, third])
+}
+
 /// A policy that spreads the packets of one flow over several workers, and makes the state that each worker
 /// needs for it.
 pub trait Spreading: Send + Sync {

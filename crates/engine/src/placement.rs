@@ -19,7 +19,7 @@
 //!
 //! The result is an [`ElementWorkers`] for each element, and from two places the [`Way`] of each connection.
 
-use element::effects::{Field, Hold, Leaves, State, StateAccess, Target as Fate, wire_field};
+use element::effects::{Action, Field, Hold, Leaves, State, StateAccess, Target as Fate, wire_field};
 use element::ports::Processing;
 use element::{Base, Effects, ElementId, Setup};
 
@@ -53,6 +53,10 @@ pub struct Placement {
     /// For each element, true if all packets that it passes on are certainly at their home, the worker that
     /// owns the state of their flow.
     sorted: Vec<bool>,
+    /// For each element, true if all packets that it passes on are at the home of the flow that their frame
+    /// names, by the headers that follow its link header. An element that marks network headers keeps this
+    /// true, but it may mark another header, which names another flow.
+    framed: Vec<bool>,
     /// True if packets of one flow are spread over workers.
     is_spread: bool,
     /// For each element, true if packets are spread and the element can read the state of flows that other
@@ -90,6 +94,9 @@ pub(crate) enum Way {
 pub(crate) struct Origin {
     /// True if each packet is certainly at its home, the worker that owns the state of its flow.
     pub(crate) is_home: bool,
+    /// True if each packet whose network header is marked where its frame has it
+    /// ([`Packet::is_marked_in_frame`](element::Packet::is_marked_in_frame)) is at its home.
+    pub(crate) is_framed: bool,
     /// True if the packets may come to an element that can read the state of other workers' flows, and keep
     /// their addresses and ports on the way. Then an unknown flow can be recognised early
     /// (`exchange/unknown_flows.rs`).
@@ -106,6 +113,7 @@ impl Placement {
             owners: plan.owners(workers),
             assigned: vec![false; plan.len()],
             sorted: vec![true; plan.len()],
+            framed: vec![false; plan.len()],
             is_spread: workers > 1 && setup.spreading.is_some(),
             finds: vec![false; plan.len()],
             gives: vec![false; plan.len()],
@@ -260,6 +268,55 @@ impl Placement {
                 });
             }
             if self.sorted == before {
+                break;
+            }
+        }
+        self.find_framed(plan, effects);
+    }
+
+    /// Finds the elements that pass on packets only at the home of the flow that their frame names
+    /// (`framed`).
+    fn find_framed(&mut self, plan: &Plan, effects: &[Effects]) {
+        // Packets that got to a home before any element marked their network header, or stripped bytes, are at
+        // the home that their frame names.
+        let strips = |case: &element::effects::Case| {
+            case.actions.iter().any(|action| !matches!(action, Action::Set(..)))
+        };
+        let marks = |effects: &Effects| {
+            effects.opaque.is_some()
+                || effects.cases.iter().any(strips)
+                || effects.writes().contains(&Field::HeaderOffset(Base::Network))
+        };
+        let mut is_marked: Vec<bool> = effects.iter().map(marks).collect();
+        let mut next: Vec<_> = (0..plan.len()).filter(|&id| is_marked[id]).collect();
+        while let Some(id) = next.pop() {
+            for &(to, _) in plan.forward[id].iter().flatten() {
+                if !std::mem::replace(&mut is_marked[to], true) {
+                    next.push(to);
+                }
+            }
+        }
+        let keeps = |id: usize| {
+            let effects = &effects[id];
+            let makes = effects.emits.iter().any(|emit| !emit.is_copy());
+            match plan.inputs[id].is_empty() {
+                true => effects.leaves == Leaves::AtHome,
+                false => !makes && effects.opaque.is_none() && !effects.writes().iter().any(changes_frame),
+            }
+        };
+        let is_one = |id: usize| matches!(self.places[id], ElementWorkers::One(_));
+        self.framed = (0..plan.len()).map(|id| keeps(id) && !is_one(id)).collect();
+        loop {
+            let before = self.framed.clone();
+            for id in 0..plan.len() {
+                self.framed[id] &=
+                    plan.backward[id].iter().flatten().all(|&(from, _)| match self.way(from, id) {
+                        Way::ToOwner => before[from] || !is_marked[from],
+                        Way::Spread | Way::To(_) => false,
+                        Way::Here | Way::Stay | Way::Heir => before[from],
+                    });
+            }
+            if self.framed == before {
                 return;
             }
         }
@@ -344,7 +401,11 @@ impl Placement {
     /// worker gets them.
     #[inline]
     pub(crate) fn origin(&self, id: ElementId) -> Origin {
-        Origin { is_home: self.sorted[id], meets_boards: self.meets_boards.get(id) == Some(&true) }
+        Origin {
+            is_home: self.sorted[id],
+            is_framed: self.framed[id],
+            meets_boards: self.meets_boards.get(id) == Some(&true),
+        }
     }
 
     /// True if packets from an element may come to an element that can read the state of all workers' flows.
@@ -512,6 +573,16 @@ fn tells_flows_apart(field: &Field) -> bool {
         Field::Bytes { base: Base::Data, .. } => true,
         Field::Payload | Field::HeaderOffset(Base::Network) => true,
         _ => false,
+    }
+}
+
+/// True if a change of this field may change the flow that a frame names. The fields are those of
+/// [`tells_flows_apart`] without the offset of the network header, and with the type in the link header.
+fn changes_frame(field: &Field) -> bool {
+    match field {
+        Field::HeaderOffset(Base::Network) => false,
+        Field::Bytes { base: Base::Mac, offset, length } => offset + i32::from(*length) > 12,
+        field => tells_flows_apart(field),
     }
 }
 

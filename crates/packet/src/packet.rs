@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use crate::annotations::Annotations;
 use crate::list::{Chunks, give_back_list};
 use crate::memory::{Meta, SharedPool};
-use crate::slot::{Base, NO_OFFSET, PacketKind, SLOT_STRIDE, Standing, Values};
+use crate::slot::{Base, ETHERNET, NO_OFFSET, PacketKind, SLOT_STRIDE, Standing, Values};
 use crate::time::Timestamp;
 
 /// An owned packet. It can be moved between threads but not cloned; a copy must be made with
@@ -455,6 +455,25 @@ impl Packet {
         let at = usize::from(meta.values.network) + place;
         // SAFETY: as in `slot_bytes`.
         (at <= const { SLOT_STRIDE - N }).then(|| unsafe { &*meta.base.as_ptr().add(at).cast() })
+    }
+
+    /// True if the packet's network header is marked directly after an Ethernet header without tags, whose type
+    /// is IPv4 and which is at the start of the bytes that the packet had when it was received or made. So the
+    /// frame and the mark name the same header.
+    #[inline]
+    pub fn is_marked_in_frame(&self) -> bool {
+        const TYPE: usize = 12;
+        const LENGTH: u16 = 14;
+        let meta = self.meta();
+        let (own, network) = (meta.values.own, meta.values.network);
+        // An unset offset is greater than every offset in a slot.
+        if network != own.wrapping_add(LENGTH) || meta.values.link != ETHERNET || network == NO_OFFSET {
+            return false;
+        }
+        // SAFETY: as in `slot_bytes`. The type ends at the network header, which lies inside the slot.
+        let kind: [u8; 2] =
+            unsafe { meta.base.as_ptr().add(usize::from(own) + TYPE).cast::<[u8; 2]>().read() };
+        kind == [0x08, 0x00]
     }
 
     /// Returns the offset in bytes of the header of `base` from the first byte of the data; negative if the

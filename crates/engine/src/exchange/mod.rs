@@ -33,7 +33,7 @@ mod unknown_flows;
 
 use std::sync::Arc;
 
-use element::steering::{Dispatch, KnownFlows, Spreading};
+use element::steering::{Dispatch, KnownFlows, Owners, Spreading};
 use element::{Batch, Core, DropReason, ElementId, Packet, Timestamp};
 
 use crate::graph_copy::Target;
@@ -207,7 +207,7 @@ impl Exchange {
         mut lost: impl FnMut(Packet),
     ) {
         let Exchange { me, dispatch, rings, spreader, order, .. } = self;
-        let (dispatch, Departure { to, now, .. }) = (&**dispatch, departure);
+        let (dispatch, Departure { to, now, origin }) = (&**dispatch, departure);
         match (to.way, &mut *spreader) {
             (Way::Here | Way::Heir, _) => {}
             (Way::To(worker), _) => rings.stage(batch, to, |_| (worker, 0), &mut lost),
@@ -224,7 +224,12 @@ impl Exchange {
                 rings.stage(batch, to, worker, &mut lost);
             }
             (Way::ToOwner | Way::Spread | Way::Stay, _) => {
-                rings.stage(batch, to, |packet| (dispatch.worker_of(packet), 0), &mut lost);
+                let mut owners = Owners::new(dispatch);
+                let worker = |packet: &mut Packet| match origin.is_framed && packet.is_marked_in_frame() {
+                    true => (*me, 0),
+                    false => (owners.worker_of(packet), 0),
+                };
+                rings.stage(batch, to, worker, &mut lost);
             }
         }
         let is_spread = to.way == Way::Spread;

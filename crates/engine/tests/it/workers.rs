@@ -535,3 +535,43 @@ fn a_nic_that_one_worker_serves_gives_it_all_packets() {
         assert_eq!(outcome.values, [all.clone(), all.clone(), all], "{assigned}");
     }
 }
+
+/// The number of packets of a translator's flows that come to each of two workers, behind elements that mark
+/// network headers. A packet that a worker processes without being its flow's home shows as a second mapping.
+#[test]
+fn packets_that_are_marked_in_their_frame_are_sorted_once() {
+    for (marks, by_frame) in [
+        ("CheckIPHeader(14)", true),
+        ("Strip(14) -> CheckIPHeader", true),
+        ("MarkIPHeader(14) -> Strip(14)", true),
+        // The header that these mark is not the one that the frame names.
+        ("MarkIPHeader(42)", false),
+        ("EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2) -> MarkIPHeader(42)", false),
+    ] {
+        // Each flow's packets have an inner header, whose ports are those of one flow.
+        let inner = |number: usize| {
+            let ends = [([10, 1, 1, 1], 7), ([10, 1, 1, 2], 7)].map(|(address, port)| (address, port).into());
+            Builder::udp(ends[0], ends[1]).build(&[(number as u32).to_be_bytes(); 2].concat()).unwrap()
+        };
+        let outer = |flow: usize, number: usize| {
+            let source = ([10, 0, 0, flow as u8], 1024 + flow as u16).into();
+            let frame = Builder::udp(source, ([192, 168, 0, 1], 53).into());
+            let bytes = frame.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&inner(number)).unwrap();
+            TestPacket { bytes, time: element::Timestamp(1), annotations: [0; 48], headers: [None; 3] }
+        };
+        let packets = (0..PACKETS).flat_map(|number| (0..FLOWS).map(move |flow| outer(flow, number))).collect();
+        let exchange = offer(vec![packets]);
+        let text = format!(
+            "TestSource({exchange}, 0) -> {marks} -> flows :: FlowCounter -> Discard; Idle -> TestSink({exchange}, 0)"
+        );
+        let handlers = ["worker 0 flows.open", "worker 1 flows.open"];
+        let outcome = TestRun::trace().on(2).text(&text, &handlers).unwrap();
+        collect(exchange);
+        let [first, second] = [0, 1].map(|n| outcome.values[n].as_ref().unwrap().parse::<usize>().unwrap());
+        match by_frame {
+            true => assert!(first + second == FLOWS && first > 0 && second > 0, "{marks}: {first} {second}"),
+            // All packets have one inner flow, which has one home.
+            false => assert_eq!(first + second, 1, "{marks}: {first} {second}"),
+        }
+    }
+}

@@ -253,16 +253,22 @@ impl HeaderCheck for Checks {
 
     #[inline]
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {
-        // Fast path for a packet with a valid header without options, and without padding.
+        // Fast path for a packet with a valid header without options. Padding behind the packet, as in Ethernet
+        // frames of 60 bytes, is cut off.
         let offset = self.offset;
         let header = packet.data().get(offset..offset + ipv4::Header::LEN);
         if let Some(Ok(ip)) = header.map(ipv4::Header::ref_from_bytes)
             && ip.version_ihl == 0x45
-            && offset + usize::from(ip.total_length.get()) == packet.len()
+            && let end = offset + usize::from(ip.total_length.get())
+            && end <= packet.len()
+            && end >= offset + ipv4::Header::LEN
             && self.usual
             && checksum::ipv4_plain_valid(ip)
         {
             let destination = ip.destination;
+            if end != packet.len() {
+                packet.truncate(end);
+            }
             packet.set_headers(offset, offset + ipv4::Header::LEN);
             if self.sets_destination {
                 packet.set_destination(destination.to_bytes());

@@ -60,6 +60,13 @@ impl Rewriting {
     }
 }
 
+/// True if a plain TCP packet has payload.
+#[inline]
+fn has_payload(bytes: &[u8; PLAIN_TCP]) -> bool {
+    let headers = usize::from(bytes[0] & 15) * 4 + usize::from(bytes[32] >> 4) * 4;
+    headers < usize::from(u16::from_be_bytes([bytes[2], bytes[3]]))
+}
+
 impl Flavour {
     /// Writes the new addresses, ports and checksums into a plain packet. Returns the information that the
     /// packet gives about its mapping, for the mapping's state.
@@ -84,7 +91,8 @@ impl Flavour {
         let counts = self == Flavour::Udp;
         let is_udp = first[9] == ip_protocol::UDP;
         let kind = if is_udp || counts { Kind::Datagrams } else { Kind::Connection };
-        if !state.is_final(kind) {
+        let carries_data = state.is_final(kind);
+        if !carries_data && (kind != Kind::Connection || state != State::default()) {
             return 0;
         }
         if is_udp {
@@ -97,7 +105,9 @@ impl Flavour {
         let watched = if counts { 0 } else { WATCHED };
         for (number, packet) in run.iter_mut().enumerate() {
             match packet.header_chunk_mut::<PLAIN_TCP>(Base::Network) {
-                Some(bytes) if bytes[33] & watched == 0 => rewriting.write_tcp(bytes),
+                Some(bytes) if bytes[33] & watched == 0 && (carries_data || !has_payload(bytes)) => {
+                    rewriting.write_tcp(bytes);
+                }
                 _ => return number,
             }
         }
@@ -111,9 +121,7 @@ impl Flavour {
         if self == Flavour::Udp {
             return Told::Datagram;
         }
-        let headers = usize::from(bytes[0] & 15) * 4 + usize::from(bytes[32] >> 4) * 4;
-        let has_payload = headers < usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
-        Told::Segment { flags: bytes[33], has_payload }
+        Told::Segment { flags: bytes[33], has_payload: has_payload(bytes) }
     }
 
     /// Returns the information that a plain packet gives about its mapping, without changing the packet.
