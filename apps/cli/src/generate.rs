@@ -6,7 +6,7 @@ use std::io::Write;
 use capture::{Writer, WriterOptions};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
-use trace::generate::campus::{Campus, CampusGenerator, Direction};
+use trace::generate::campus::{Campus, CampusDirection, CampusGenerator};
 use trace::generate::{Generated, Generator, Protocols, SizeMix, Specification};
 
 use crate::numbers::{not_negative, whole};
@@ -37,8 +37,8 @@ pub(crate) struct Args {
     direction: Way,
     /// The mean number of flows alive at a time; a thousandth of the packets by default
     ///
-    /// A flow is alive between its first and its last packet. More flows alive need more packets, because each
-    /// flow ends within the trace.
+    /// A flow is alive between its first and its last packet. More flows alive need more packets, because
+    /// each flow ends within the trace.
     #[arg(
         long, help_heading = "Like a known trace", value_name = "N", requires = "like",
         value_parser = whole(1..=u32::MAX), allow_negative_numbers = true
@@ -135,8 +135,8 @@ pub(crate) fn run(args: &Args) -> Status {
     if let Some(Like::Campus) = args.like {
         let campus = Campus {
             direction: match args.direction {
-                Way::Rx => Direction::Rx,
-                Way::Tx => Direction::Tx,
+                Way::Rx => CampusDirection::Rx,
+                Way::Tx => CampusDirection::Tx,
             },
             packets: args.packets,
             alive: args.flows_alive,

@@ -114,8 +114,8 @@ const CHANGES: &[(&str, &str, &str, &str)] = &[
 enum Kind {
     /// The captures of the examples, with time stamps that make groups of packets of one way.
     Recorded,
-    /// Made. The packets of a group are undamaged, of one protocol and between two addresses, so that all of them
-    /// take the same way through a configuration.
+    /// Made. The packets of a group are undamaged, of one protocol and between two addresses, so that all
+    /// of them take the same way through a configuration.
     OneWay,
     /// Made. The packets of a group are of any kind, and some are damaged.
     Mixed,
@@ -387,8 +387,8 @@ impl Maker {
     }
 }
 
-/// Returns the packets of a capture of the examples. Packets that follow each other within 20 ms form a group if they
-/// have the same source, protocol and kind of frame.
+/// Returns the packets of a capture of the examples. Packets that follow each other within 20 ms form a
+/// group if they have the same source, protocol and kind of frame.
 fn recorded(name: &str) -> Vec<(i64, Vec<u8>)> {
     const LONGEST: i64 = 20_000_000;
     let path = root().join("configs/data").join(name);
@@ -411,7 +411,8 @@ fn recorded(name: &str) -> Vec<(i64, Vec<u8>)> {
     packets
 }
 
-/// What a run gave, by name: packets in each written capture, values of handlers, drops of elements, texts.
+/// The results of a run, by name: packets in each written capture, values of handlers, drops of elements,
+/// texts.
 type Results = BTreeMap<String, Vec<String>>;
 
 /// Returns the packets of a capture as text, with their times.
@@ -453,8 +454,8 @@ fn handlers(text: &str) -> Vec<String> {
     all
 }
 
-/// Returns the addresses and ports of a packet as text, from the text of an Ethernet frame or IPv4 packet. Other
-/// texts are returned as they are.
+/// Returns the addresses and ports of a packet as text, from the text of an Ethernet frame or IPv4 packet.
+/// Other texts are returned as they are.
 fn flow(line: &str) -> &str {
     let Some((_, bytes)) = line.split_once(' ') else { return line };
     let start = if bytes.starts_with("45") { 24 } else { 52 };
@@ -475,8 +476,8 @@ fn run(text: &str, kind: Kind, handlers: &[String], burst: usize) -> Results {
             true => packets(&path),
             false => std::fs::read_to_string(&path).unwrap().lines().map(String::from).collect(),
         };
-        // Packets of a batch that take different ways arrive one way after the other where the ways meet. If all
-        // take one way, packets of a flow keep their order.
+        // Packets of a batch that take different ways arrive one way after the other where the ways meet.
+        // If all take one way, packets of a flow keep their order.
         match kind {
             Kind::Mixed => lines.sort_unstable(),
             _ => lines.sort_by_key(|line| flow(line).to_string()),

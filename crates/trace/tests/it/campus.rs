@@ -1,11 +1,11 @@
-//! Tests of traces like a campus's: packets are correct, the same seed gives the same bytes, flows live as long
-//! as requested, and the number of flows alive does not change what the traffic is like. The paper's numbers
-//! are compared by the tests of the Reframer, which takes part in some of them.
+//! Tests of traces like a campus's: packets are correct, the same seed gives the same bytes, flows live as
+//! long as requested, and the number of flows alive does not change what the traffic is like. The paper's
+//! numbers are compared by the tests of the Reframer, which takes part in some of them.
 
 use std::collections::HashMap;
 
 use trace::TraceReport;
-use trace::generate::campus::{Campus, CampusError, CampusGenerator, Direction, FEWEST_PACKETS};
+use trace::generate::campus::{Campus, CampusDirection, CampusError, CampusGenerator, FEWEST_PACKETS};
 use wire::tcp::flags;
 use wire::{FiveTuple, FromBytes, ip_protocol, tcp};
 
@@ -13,7 +13,7 @@ use crate::agreement::analyze;
 use crate::generated::check;
 use crate::slow::Raw;
 
-const CAMPUS: Campus = Campus { direction: Direction::Tx, packets: 100_000, alive: None, seed: 3 };
+const CAMPUS: Campus = Campus { direction: CampusDirection::Tx, packets: 100_000, alive: None, seed: 3 };
 
 fn make(campus: Campus) -> Vec<Raw> {
     let generator = CampusGenerator::new(campus).unwrap();
@@ -43,7 +43,7 @@ fn alive(raws: &[Raw]) -> f64 {
 
 #[test]
 fn packets_are_correct_and_in_order() {
-    for direction in [Direction::Rx, Direction::Tx] {
+    for direction in [CampusDirection::Rx, CampusDirection::Tx] {
         let mut flows: HashMap<FiveTuple, (u32, u8)> = HashMap::new();
         let mut before = 0;
         for raw in make(Campus { direction, ..CAMPUS }) {
@@ -107,7 +107,7 @@ fn properties(report: &TraceReport) -> [f64; 7] {
 
 #[test]
 fn flows_alive_change_nothing_else() {
-    for direction in [Direction::Rx, Direction::Tx] {
+    for direction in [CampusDirection::Rx, CampusDirection::Tx] {
         let mut before: Option<[f64; 7]> = None;
         for requested in [200, 500, 1500] {
             let raws = make(Campus { direction, packets: 600_000, alive: Some(requested), ..CAMPUS });

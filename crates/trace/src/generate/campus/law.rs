@@ -29,8 +29,8 @@ pub(super) struct Law {
 /// The standard deviation of the natural logarithm of the sizes of small flows.
 const DEVIATION: f64 = 0.7;
 
-/// The share of the flows whose sizes fall with a power of their rank, unless they are larger by the log-normal
-/// law.
+/// The share of the flows whose sizes fall with a power of their rank, unless they are larger by the
+/// log-normal law.
 const LARGE: f64 = 0.4;
 
 impl Law {

@@ -26,24 +26,24 @@ use wire::build::Builder;
 use wire::tcp::flags;
 
 use self::law::{Law, Shape, exponential};
-use self::paper::{Facts, Server};
+use self::paper::{PaperFacts, Server};
 use super::{Generated, MOST_FLOWS, SEGMENT_SIZE, START, mac, padded};
 
 /// The direction of the traffic; each has packets of one direction only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum CampusDirection {
     /// From the Internet to the campus.
     Rx,
     /// From the campus to the Internet.
     Tx,
 }
 
-impl Direction {
+impl CampusDirection {
     /// Returns the paper's numbers for this direction.
-    pub fn facts(self) -> Facts {
+    pub fn facts(self) -> PaperFacts {
         match self {
-            Direction::Rx => paper::RX,
-            Direction::Tx => paper::TX,
+            CampusDirection::Rx => paper::RX,
+            CampusDirection::Tx => paper::TX,
         }
     }
 
@@ -57,7 +57,7 @@ impl Direction {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Campus {
     /// The direction of the packets.
-    pub direction: Direction,
+    pub direction: CampusDirection,
     /// The number of packets, up to rounding to whole flows.
     pub packets: u64,
     /// The mean number of flows that are alive at a time: between their first and their last packet. By
@@ -101,11 +101,14 @@ impl fmt::Display for CampusError {
             ),
             CampusError::Alive { alive, least, most } => write!(
                 f,
-                "{alive} flows cannot be alive at a time: with so many packets, {least} to {most} can. More can with \
-                 more packets"
+                "{alive} flows cannot be alive at a time in a trace of this number of packets: ask for {least} to {most} flows, \
+                 or for more packets"
             ),
             CampusError::Flows(flows) => {
-                write!(f, "so many packets make {flows} flows, but at most {MOST_FLOWS} are possible")
+                write!(
+                    f,
+                    "the packets would make {flows} flows: ask for fewer packets, so that at most {MOST_FLOWS} flows are made"
+                )
             }
         }
     }
@@ -120,8 +123,8 @@ const SINGLE: [f64; 2] = [0.4, 0.15];
 /// The share of the flows of a cloud that one packet ends. The paper gives no number. Table 1 has a flow of
 /// one packet at nearly each address.
 const SINGLE_OF_CLOUD: f64 = 0.05;
-/// The share of a cloud's packets that its largest flow has at least. With far fewer flows than in Table 1, its mean
-/// and its median could not be met otherwise.
+/// The share of a cloud's packets that its largest flow has at least. With far fewer flows than in Table 1,
+/// its mean and its median could not be met otherwise.
 const LARGEST_OF_CLOUD: f64 = 0.35;
 /// The median number of packets of a flow that is not a cloud's, for RX and TX. The paper gives no number.
 /// The medians of Table 1 are 8 to 56.
@@ -131,13 +134,14 @@ const MEDIAN: [f64; 2] = [6.0, 11.0];
 const FULL: usize = 1514;
 const EMPTY: usize = 66;
 const SHORT: usize = 100;
-/// The share of the frames with payload that are full. Sizes of the others are uniform from `SHORT` to `FULL`.
+/// The share of the frames with payload that are full. Sizes of the others are uniform from `SHORT` to
+/// `FULL`.
 const FULL_SHARE: f64 = 0.9;
 
 /// The bits per second of the link, by which packets of a train that are back to back follow each other.
 const LINK_BITS_PER_S: f64 = 100e9;
 
-/// How a flow sends: the lengths of its trains, in packets, and the times within them, in nanoseconds.
+/// A way of sending: the lengths of its trains, in packets, and the times within them, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Sending {
     /// The share of the trains that have one packet.
@@ -158,7 +162,7 @@ struct Sending {
 /// The largest length of a train in packets, so that a window of Figure 23 has up to 300 packets of a flow.
 const LONGEST_TRAIN: f64 = 290.0;
 
-/// How flows send, for RX and TX: flows that are not a cloud's, and flows of either cloud.
+/// The ways of sending, for RX and TX: flows that are not a cloud's, and flows of either cloud.
 const SENDING: [[Sending; 3]; 2] = [
     [
         Sending {
@@ -223,8 +227,8 @@ const SENDING: [[Sending; 3]; 2] = [
 /// The smallest length in packets of a train whose packets are all back to back.
 const FAST_TRAIN: f64 = 64.0;
 
-/// The shortest mean time in nanoseconds between the beginnings of two trains of a flow. A flow that is too fast
-/// for it has longer trains.
+/// The shortest mean time in nanoseconds between the beginnings of two trains of a flow. A flow that is too
+/// fast for it has longer trains.
 const PERIOD_NS: f64 = 250e3;
 
 /// The mean number of trains that follow each other closely, as in the round trips of a connection that is
@@ -289,7 +293,7 @@ impl Kind {
         }
     }
 
-    fn sending(self, direction: Direction) -> &'static Sending {
+    fn sending(self, direction: CampusDirection) -> &'static Sending {
         let place = match self {
             Kind::Tcp | Kind::Udp => 0,
             Kind::Cloud1 => 1,
@@ -299,8 +303,8 @@ impl Kind {
     }
 }
 
-/// Returns the third byte of the addresses of a cloud's servers, 1 or 2; 0 for all other servers. The first two
-/// bytes are 198.19.
+/// Returns the third byte of the addresses of a cloud's servers, 1 or 2; 0 for all other servers. The first
+/// two bytes are 198.19.
 const fn network(kind: Kind) -> u8 {
     match kind {
         Kind::Cloud1 => 1,
@@ -311,7 +315,7 @@ const fn network(kind: Kind) -> u8 {
 
 /// Returns the number of flows of a cloud, and the mean, median and largest number of packets of a flow, over
 /// all addresses of the cloud. The median is the median of the flows' medians by address.
-pub fn pooled(servers: &[Server], direction: Direction) -> [f64; 4] {
+pub fn pooled(servers: &[Server], direction: CampusDirection) -> [f64; 4] {
     let place = direction as usize;
     let flows: f64 = servers.iter().map(|server| f64::from(server.flows[place])).sum();
     let packets: f64 = servers.iter().map(|server| f64::from(server.flows[place]) * server.mean[place]).sum();
@@ -371,7 +375,7 @@ struct Flow {
     bytes: u16,
 }
 
-/// What happens at a time: a group begins a flow, or the flow in a place of the table sends a packet.
+/// An event: a group begins a flow, or the flow in a place of the table sends a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Begin(u32),
@@ -397,7 +401,7 @@ pub struct CampusGenerator {
 }
 
 /// Returns the number of flows of each kind, and the shape of their sizes.
-fn shapes(direction: Direction, packets: f64) -> [(u64, Shape); 4] {
+fn shapes(direction: CampusDirection, packets: f64) -> [(u64, Shape); 4] {
     let place = direction as usize;
     let facts = direction.facts();
     let scale = packets / facts.packets;
@@ -428,11 +432,12 @@ fn shapes(direction: Direction, packets: f64) -> [(u64, Shape); 4] {
     all.map(|(flows, shape)| (((flows * scale).round() as u64).max(1), shape))
 }
 
-/// The share of its time for which a flow is alive on average. The last train of a flow comes at a random time.
+/// The share of its time for which a flow is alive on average. The last train of a flow comes at a random
+/// time.
 const KEPT: f64 = 0.9;
 
 /// Returns the mean number of trains of a flow of this group.
-fn trains(law: &Law, group: &Group, direction: Direction) -> f64 {
+fn trains(law: &Law, group: &Group, direction: CampusDirection) -> f64 {
     law.size(group.middle()) / group.kind.sending(direction).mean_length()
 }
 
@@ -473,8 +478,8 @@ impl CampusGenerator {
                 groups.push(group);
             }
         }
-        // A flow lasts at least as long as its trains need, and at most as long as the trace. The factor of all
-        // times is searched for with which the requested number of flows is alive.
+        // A flow lasts at least as long as its trains need, and at most as long as the trace. The factor of
+        // all times is searched for with which the requested number of flows is alive.
         let needs = |group: &Group| match group.lasts > 0.0 {
             true => trains(&laws[group.kind as usize], group, direction) * ROUND_NS,
             false => 0.0,
@@ -644,8 +649,8 @@ impl CampusGenerator {
         let client: SocketAddr = (Ipv4Addr::from_bits(198 << 24 | 18 << 16 | host), port).into();
         let server: SocketAddr = (Ipv4Addr::new(198, 19, network(kind), chosen), service).into();
         match self.campus.direction {
-            Direction::Rx => (server, client),
-            Direction::Tx => (client, server),
+            CampusDirection::Rx => (server, client),
+            CampusDirection::Tx => (client, server),
         }
     }
 

@@ -1,9 +1,9 @@
 //! The numbers that the Reframer paper gives for its trace of a campus, each with its figure or section.
 
-/// What the paper tells about one direction of the trace. RX is from the Internet to the campus, TX the other
+/// The paper's numbers for one direction of the trace. RX is from the Internet to the campus, TX the other
 /// direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Facts {
+pub struct PaperFacts {
     /// The number of packets (section 3, trace statistics).
     pub packets: f64,
     /// The mean size of a packet in bytes (section 3, trace statistics).
@@ -22,7 +22,7 @@ pub struct Facts {
 pub const SECONDS: f64 = 28.0 * 60.0;
 
 /// The direction from the Internet to the campus.
-pub const RX: Facts = Facts {
+pub const RX: PaperFacts = PaperFacts {
     packets: 378e6,
     mean_packet_bytes: 882.82,
     tcp_flows: 4e6,
@@ -32,7 +32,7 @@ pub const RX: Facts = Facts {
 };
 
 /// The direction from the campus to the Internet.
-pub const TX: Facts = Facts {
+pub const TX: PaperFacts = PaperFacts {
     packets: 420e6,
     mean_packet_bytes: 1069.43,
     tcp_flows: 2e6,
@@ -62,7 +62,7 @@ pub const FEWER_SWITCHES: f64 = 5.0;
 /// tens" (Figure 7b).
 pub const TEMPORAL_DISTANCE_US: f64 = 50.0;
 
-/// One address of a cloud (Table 1). Pairs are for RX and TX.
+/// An address of a cloud (Table 1). Pairs are for RX and TX.
 #[derive(Debug, Clone, Copy)]
 pub struct Server {
     /// The number of flows.
