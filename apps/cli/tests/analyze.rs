@@ -277,3 +277,31 @@ fn windows_of_a_trace_are_as_much_more_load() {
     assert!(wrong(&["--windows", "999", "--length", "1ms", "-o", "no.pcap"]).contains("1 to 256 windows"));
     assert!(!folder.path().join("no.pcap").exists());
 }
+
+#[test]
+fn traffic_like_a_campus_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let campus =
+        ["generate", "-o", "campus.pcap", "--like", "campus", "--direction", "rx", "--snap-length", "100"];
+    let output = tidegate(folder.path(), &campus);
+    assert!(output.status.success(), "{output:?}");
+    let report = tidegate(folder.path(), &["analyze", "campus.pcap", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let packets = report["packets"].as_f64().unwrap();
+    assert!((90_000.0..110_000.0).contains(&packets), "{packets}");
+    assert_eq!(report["tcp_flow_sizes"]["packets"]["min"], 1);
+    let mean = report["mean_packet_bytes"].as_f64().unwrap();
+    assert!((800.0..970.0).contains(&mean), "{mean}");
+    // These options contradict the campus, or belong to it.
+    let wrong: [&[&str]; 4] = [
+        &["--like", "campus", "--slf", "2"],
+        &["--like", "campus", "--packets", "1000"],
+        &["--like", "campus", "--flows-alive", "1000000"],
+        &["--direction", "rx"],
+    ];
+    for wrong in wrong {
+        let output = tidegate(folder.path(), &[&["generate", "-o", "no.pcap"], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
+        assert!(!folder.path().join("no.pcap").exists());
+    }
+}

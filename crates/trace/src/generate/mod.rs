@@ -8,6 +8,7 @@
 //! If TCP is answered, each TCP run is followed, some runs later, by a run of acknowledgments in the opposite
 //! flow. This run has as many packets, so that the locality stays the same.
 
+pub mod campus;
 mod runs;
 mod sizes;
 

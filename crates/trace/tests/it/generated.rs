@@ -41,7 +41,7 @@ fn make(specification: Specification) -> Vec<Raw> {
 
 /// Checks that a frame is not malformed and that its IP and transport checksums are right. Returns its
 /// headers.
-fn check(frame: &[u8]) -> Layers {
+pub(crate) fn check(frame: &[u8]) -> Layers {
     let layers = Layers::locate(frame, LinkType::Ethernet);
     assert_eq!((layers.fault, layers.missing), (None, 0));
     let (l3, l4) = (layers.l3.unwrap(), layers.l4.unwrap());

@@ -3,6 +3,7 @@
 
 mod agreement;
 mod by_hand;
+mod campus;
 mod generated;
 mod multiply;
 mod slow;
